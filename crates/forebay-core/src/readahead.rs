@@ -1,0 +1,223 @@
+//! Readahead: which pages to fetch, and when.
+//!
+//! A policy is one file below this one and one line in [`POLICIES`]. It keeps the state of one open
+//! file description and acts on the [`AddressSpace`] it is given: it asks which pages are there and
+//! adds those it wants to have read. It never learns what time it is or what a page holds.
+//!
+//! ```text
+//!  read(2) of n pages      for every page, in order
+//!        |                   1  end of file?                       -> stop
+//!        v                   2  policy sees the page (Access)      -> may add pages
+//!   [ p  p+1  ...  p+n )     3  still absent?                      -> the path reads it alone
+//!                            4  came in with a marker?             -> policy sees it once more
+//!                            5  wait until it is up to date, copy
+//! ```
+//!
+//! The path calls a policy for a page that is present and unmarked only if the policy says that it
+//! [sees hits](Readahead::sees_hits): today's kernels are asked on a miss and on a marker alone.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use crate::units::PageIndex;
+
+pub use spec::{Parameter, Policy, Settings, Spec, SpecError};
+
+mod fixed;
+mod off;
+mod spec;
+#[cfg(test)]
+mod testing;
+
+/// Every readahead policy: the one table that names them.
+pub static POLICIES: &[Policy] = &[off::POLICY, fixed::POLICY];
+
+/// What a policy may see and do of one file's pages.
+pub trait AddressSpace {
+    /// The file's size in pages, the partial last page included.
+    fn file_pages(&self) -> u64;
+
+    /// The folio that holds `page`, or nothing if the page is absent.
+    fn folio(&self, page: PageIndex) -> Option<Folio>;
+
+    /// Adds the absent pages of one folio and queues them for reading; says whether there was
+    /// memory for it. `first` is a multiple of the folio's size and no page of it is present.
+    fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool;
+
+    /// Ends a batch: what was added so far goes to the device as bios of its own.
+    fn submit(&mut self);
+
+    /// Takes the marker from the folio that holds `page`.
+    fn clear_marker(&mut self, page: PageIndex);
+
+    /// Whether the device refuses further readahead for now.
+    fn congested(&self) -> bool;
+
+    /// Pages that are free or could be reclaimed without hurting the active ones.
+    fn available_pages(&self) -> u64;
+
+    /// Whether `page` is present, up to date or not.
+    fn contains(&self, page: PageIndex) -> bool {
+        self.folio(page).is_some()
+    }
+}
+
+/// A run of 2^order pages that live and die together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folio {
+    /// Its first page, a multiple of its size.
+    pub first: PageIndex,
+    /// Log2 of its pages.
+    pub order: u8,
+    /// Whether it carries the marker that asks for the next window.
+    pub marked: bool,
+}
+
+impl Folio {
+    /// The number of pages.
+    pub const fn pages(self) -> u64 {
+        1 << self.order
+    }
+}
+
+/// How a page was when an access met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Not in the page cache.
+    Absent,
+    /// In the page cache, its folio carries the marker.
+    Marked,
+    /// In the page cache, no marker.
+    Present,
+}
+
+/// One page of a read, as the policy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The page.
+    pub page: PageIndex,
+    /// Pages from this one to the end of the request, this one included, not limited to the file.
+    pub remaining: u64,
+    /// Whether this is the first page of the request.
+    pub first: bool,
+    /// How the page was found.
+    pub found: Found,
+}
+
+/// One fault through a mapping, as the policy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The page.
+    pub page: PageIndex,
+    /// Whether the access is a write.
+    pub write: bool,
+    /// The mapping that was touched.
+    pub mapping: Mapping,
+    /// How the page was found.
+    pub found: Found,
+}
+
+/// A mapping of a file's pages into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The first page of the file that it maps.
+    pub first: PageIndex,
+    /// The page behind the last one it maps.
+    pub end: PageIndex,
+    /// What madvise(2) said of it.
+    pub advice: MapAdvice,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+impl Mapping {
+    /// An unadvised mapping of a whole file, not executable.
+    pub const WHOLE: Self =
+        Self { first: 0, end: PageIndex::MAX, advice: MapAdvice::Normal, executable: false };
+}
+
+/// Advice about a mapping (madvise).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapAdvice {
+    /// `MADV_NORMAL`.
+    Normal,
+    /// `MADV_SEQUENTIAL`.
+    Sequential,
+    /// `MADV_RANDOM`.
+    Random,
+    /// `MADV_HUGEPAGE`.
+    Huge,
+}
+
+/// Advice about an open file that changes its readahead (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// `POSIX_FADV_NORMAL`.
+    Normal,
+    /// `POSIX_FADV_SEQUENTIAL`.
+    Sequential,
+    /// `POSIX_FADV_RANDOM`.
+    Random,
+}
+
+/// The readahead state of one open file description and the rule that moves it.
+pub trait Readahead: fmt::Debug + Send {
+    /// A read meets a page. If the page is still absent afterwards, the path reads it alone.
+    fn on_read(&mut self, access: &Access, pages: &mut dyn AddressSpace);
+
+    /// A fault meets a page. If the page is still absent afterwards, the path reads it alone.
+    fn on_fault(&mut self, fault: &Fault, pages: &mut dyn AddressSpace);
+
+    /// `count` pages from `first` were asked for ahead of time (`POSIX_FADV_WILLNEED`).
+    fn on_will_need(&mut self, first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {
+        force(first, count, pages);
+    }
+
+    /// The application described how it will read.
+    fn on_pattern(&mut self, _pattern: Pattern) {}
+
+    /// A read ended with the file position at byte `position`.
+    fn on_read_end(&mut self, _position: u64) {}
+
+    /// A page that this description waited for could not be read.
+    fn on_error(&mut self) {}
+
+    /// Whether [`on_read`](Self::on_read) wants to be called for present, unmarked pages too.
+    fn sees_hits(&self) -> bool {
+        false
+    }
+}
+
+/// Adds the absent pages among `count` from `first`, clipped to the file, as single pages. The page
+/// that lies `tail` pages before the end of the unclipped range gets the marker if it is new; a
+/// `tail` of zero marks nothing. Stops when memory runs out. Returns the number of pages added.
+fn range_read(first: PageIndex, count: u64, tail: u64, pages: &mut dyn AddressSpace) -> u64 {
+    let end = first.saturating_add(count).min(pages.file_pages());
+    let marked = (tail > 0 && tail <= count).then(|| first + count - tail);
+    let mut added = 0;
+    for page in first..end {
+        if pages.contains(page) {
+            continue;
+        }
+        if !pages.add(page, 0, marked == Some(page)) {
+            break;
+        }
+        added += 1;
+    }
+    pages.submit();
+    added
+}
+
+/// A forced read, as `POSIX_FADV_WILLNEED` does it before on-demand readahead: no window and no
+/// congestion test, at most half of the pages that memory could give, in chunks of 2 MiB.
+fn force(first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {
+    const CHUNK: u64 = 512;
+    let count = count.min(pages.available_pages() / 2);
+    let end = first.saturating_add(count).min(pages.file_pages());
+    let mut at = first;
+    while at < end {
+        let length = CHUNK.min(end - at);
+        range_read(at, length, 0, pages);
+        at += length;
+    }
+}

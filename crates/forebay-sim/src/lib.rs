@@ -1,0 +1,1 @@
+//! Virtual time: modelled machines, devices and workloads around the one I/O path.
