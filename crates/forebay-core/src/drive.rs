@@ -13,6 +13,9 @@ pub trait World {
     /// [frames](Engine::frames_of).
     fn carry_out(&mut self, engine: &Engine, output: Output);
 
+    /// All outputs of an input have been carried out.
+    fn settled(&mut self, _engine: &Engine) {}
+
     /// The next input, waited for until `deadline`; nothing when all is done. At the deadline it is
     /// [`Input::Timeout`].
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input>;
@@ -24,6 +27,7 @@ pub fn drive(engine: &mut Engine, world: &mut impl World) {
         while let Some(output) = engine.poll_output() {
             world.carry_out(engine, output);
         }
+        world.settled(engine);
         let Some(input) = world.next(engine.poll_timeout()) else { return };
         let now = world.now();
         engine.handle(now, input);
