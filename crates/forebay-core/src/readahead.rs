@@ -16,7 +16,6 @@
 //! The path calls a policy for a page that is present and unmarked only if the policy says that it
 //! [sees hits](Readahead::sees_hits): today's kernels are asked on a miss and on a marker alone.
 
-use alloc::boxed::Box;
 use core::fmt;
 
 use crate::units::PageIndex;
