@@ -23,13 +23,17 @@ use crate::units::PageIndex;
 pub use spec::{Parameter, Policy, Settings, Spec, SpecError};
 
 mod fixed;
+mod linux_6_12;
+mod linux_6_18;
 mod off;
+mod ondemand;
 mod spec;
 #[cfg(test)]
 mod testing;
 
 /// Every readahead policy: the one table that names them.
-pub static POLICIES: &[Policy] = &[off::POLICY, fixed::POLICY];
+pub static POLICIES: &[Policy] =
+    &[off::POLICY, fixed::POLICY, linux_6_12::POLICY, linux_6_18::POLICY];
 
 /// What a policy may see and do of one file's pages.
 pub trait AddressSpace {
