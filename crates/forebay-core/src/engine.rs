@@ -143,6 +143,11 @@ impl Engine {
         self.block.timeout()
     }
 
+    /// The time of the last input.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// The frames that a request in flight fills, in the order of its pages.
     pub fn frames_of(&self, request: &Request) -> impl Iterator<Item = FrameId> + '_ {
         let Request { file, first, pages, .. } = *request;

@@ -58,11 +58,14 @@ impl<W: World> Checked<W> {
         }
     }
 
-    /// Every input and output with its time, one a line.
-    pub fn into_trace(self) -> String {
+    /// The world inside and every input and output with its time, one a line.
+    ///
+    /// # Panics
+    /// If a call has had no reply, or a request is still at its device.
+    pub fn into_parts(self) -> (W, String) {
         assert!(self.calls.is_empty(), "every call has had its reply");
         assert!(self.requests.is_empty(), "every request has been done");
-        self.trace
+        (self.inner, self.trace)
     }
 
     /// How many inputs passed.

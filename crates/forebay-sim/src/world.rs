@@ -67,6 +67,7 @@ enum State {
     Blocked,
     /// Its call resumes when it has a core.
     Woken,
+    Exited,
 }
 
 /// Something that will happen; the sequence number orders what happens at one moment.
@@ -87,8 +88,10 @@ enum What {
 type Success = bool;
 
 impl<'a> SimWorld<'a> {
-    /// A machine with its devices and tasks; the tasks' numbers are their calls' ids.
+    /// A machine with its devices and tasks, at the engine's time; the tasks' numbers are their
+    /// calls' ids.
     pub fn new(
+        engine: &Engine,
         prices: Prices,
         devices: Vec<Box<dyn Device>>,
         tasks: Vec<Box<dyn Workload + 'a>>,
@@ -97,7 +100,7 @@ impl<'a> SimWorld<'a> {
         let mut cpu = Cpu::new(prices.cores);
         (0..tasks.len() as u32).for_each(|task| cpu.enqueue(CallId(task)));
         Self {
-            now: Instant::ZERO,
+            now: engine.now(),
             prices,
             cpu,
             devices: devices.into_iter().map(Attached::new).collect(),
@@ -106,10 +109,19 @@ impl<'a> SimWorld<'a> {
             sequence: 0,
             handling: None,
             cost: Duration::ZERO,
-            pages_read: 0,
+            pages_read: engine.stats().pages_read,
             observer,
-            last_exit: Instant::ZERO,
+            last_exit: engine.now(),
         }
+    }
+
+    /// Asserts that no task was left behind.
+    ///
+    /// # Panics
+    /// If a task has not come to its end.
+    pub fn assert_all_exited(&self) {
+        let left = self.tasks.iter().position(|task| task.state != State::Exited);
+        assert_eq!(left, None, "a task waits for what will never come");
     }
 
     /// When the last task ended.
@@ -141,7 +153,7 @@ impl<'a> SimWorld<'a> {
             State::OnCore | State::OnCoreAndWoken => State::OnCoreAndWoken,
             State::Blocked => State::Woken,
             State::Ready => State::Ready,
-            State::Woken => panic!("a task is woken once"),
+            State::Woken | State::Exited => panic!("only a sleeping task is woken"),
         };
         if *state != State::OnCoreAndWoken {
             self.cpu.enqueue(task);
@@ -215,6 +227,7 @@ impl<'a> SimWorld<'a> {
                     return None;
                 }
                 Step::Exit => {
+                    slot.state = State::Exited;
                     self.cpu.release(core);
                     self.last_exit = self.last_exit.max(now);
                     return None;
