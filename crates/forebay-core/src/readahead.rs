@@ -26,13 +26,15 @@ mod before_ondemand;
 mod fixed;
 mod linux_2_6_7;
 mod off;
+mod request_size;
 mod serial;
 mod spec;
 #[cfg(test)]
 mod testing;
 
 /// Every readahead policy: the one table that names them.
-pub static POLICIES: &[Policy] = &[off::POLICY, fixed::POLICY, linux_2_6_7::POLICY];
+pub static POLICIES: &[Policy] =
+    &[off::POLICY, fixed::POLICY, linux_2_6_7::POLICY, request_size::POLICY, request_size::LITERAL];
 
 /// What a policy may see and do of one file's pages.
 pub trait AddressSpace {
