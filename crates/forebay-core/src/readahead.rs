@@ -24,6 +24,7 @@ pub use spec::{Parameter, Policy, Settings, Spec, SpecError};
 
 mod before_ondemand;
 mod fixed;
+mod linux_2_6_21;
 mod linux_2_6_7;
 mod off;
 mod request_size;
@@ -33,8 +34,14 @@ mod spec;
 mod testing;
 
 /// Every readahead policy: the one table that names them.
-pub static POLICIES: &[Policy] =
-    &[off::POLICY, fixed::POLICY, linux_2_6_7::POLICY, request_size::POLICY, request_size::LITERAL];
+pub static POLICIES: &[Policy] = &[
+    off::POLICY,
+    fixed::POLICY,
+    linux_2_6_7::POLICY,
+    request_size::POLICY,
+    request_size::LITERAL,
+    linux_2_6_21::POLICY,
+];
 
 /// What a policy may see and do of one file's pages.
 pub trait AddressSpace {
