@@ -23,6 +23,8 @@ use crate::units::PageIndex;
 pub use spec::{Parameter, Policy, Settings, Spec, SpecError};
 
 mod before_ondemand;
+#[cfg(test)]
+mod conformance;
 mod fixed;
 mod linux_2_6_21;
 mod linux_2_6_7;
