@@ -6,7 +6,7 @@
 //!             one is submitted on the first page of the present one. A file that keeps being found
 //!             in the cache is left alone until a page of it is missing.
 //! Differs:    see `before_ondemand`.
-//! Not for:    random requests larger than the limit, which read up to a limit and a half more.
+//! Not for:    random requests larger than the limit, which read up to two windows too much.
 //!
 //! ```text
 //!   sequential                                            random

@@ -5,8 +5,8 @@
 //!             second page of a window submits the next, once the run looks longer than the limit.
 //!             The size of a request is never known. Faults read a limit of pages from there on.
 //! Differs:    see `before_ondemand`.
-//! Not for:    random requests of more than 32 pages, which over-read by half or all of a window;
-//!             a sequential reader after random reads, which is left with single pages.
+//! Not for:    random requests of more than 32 pages, which read one to two windows too much; a
+//!             sequential reader after random reads, which is left with single pages.
 //!
 //! ```text
 //!   outside, elsewhere        the 1st page of ahead       inside

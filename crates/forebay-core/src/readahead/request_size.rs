@@ -20,8 +20,8 @@
 //! ```
 //!
 //! `request-size-literal` is figure 1 as printed: a declared window counts as read, so that whoever
-//! reaches it gets its pages one at a time. The authors measured random reads only and could not see
-//! it.
+//! reaches it gets its pages one at a time. The authors measured random reads only, which do not
+//! show it.
 
 use alloc::boxed::Box;
 use core::mem;
@@ -145,6 +145,8 @@ impl RequestSize {
         self.step(page, request, pages);
         if !pages.contains(page) {
             self.state.miss(page);
+            // A miss that resumes readahead drops the ahead window, read or only declared.
+            self.pending &= self.state.ahead.start != 0;
         }
     }
 

@@ -225,6 +225,21 @@ fn a_declared_window_survives_a_jump() {
     ]);
 }
 
+/// A declaration once outlived its window: a miss that resumes readahead drops the ahead window
+/// without reaching it. The next ahead window, which was read, then counted as declared, and the
+/// reader that reached it opened a window of the request.
+#[test]
+fn a_resume_forgets_what_was_declared() {
+    let mut bench = bench();
+    bench.read(1000, 8);
+    bench.policy.state.next = OFF;
+    bench.policy.state.current.size = 63;
+    bench.evict(1001);
+    bench.policy.state.prev = 1000;
+    bench.follow(&[(1001, 1, "S 1001", "cur 937/64, ahead -, next 64")]);
+    assert!(!bench.policy.pending);
+}
+
 #[test]
 fn a_first_window_respects_a_smaller_limit() {
     bench_of(Rule { max: 2, ..RULE }).follow(&[(10, 1, "+[10,12)", "cur 10/2")]);
