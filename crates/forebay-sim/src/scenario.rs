@@ -1,0 +1,118 @@
+//! One run: a machine, a readahead policy, files on its disk, and tasks.
+
+use forebay_core::block::{Plug, QueueConfig};
+use forebay_core::drive::drive;
+use forebay_core::engine::{Config, Engine};
+use forebay_core::readahead::{Settings, Spec};
+use forebay_core::stats::Stats;
+use forebay_core::time::Duration;
+use forebay_core::units::{FileId, HandleId, KIB, PAGE_SIZE};
+use forebay_core::workload::Workload;
+
+use crate::machine::{Cpu, Kernel, Machine, MachineError};
+use crate::price::Prices;
+use crate::world::{Observer, SimWorld};
+
+/// A machine that is set up and has not started.
+pub struct Scenario {
+    engine: Engine,
+    machine: Machine,
+    readahead: Spec,
+    seed: u64,
+}
+
+/// What a run came to, apart from its calls, which the observer has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// From the start to the end of the last task.
+    pub elapsed: Duration,
+    /// How long at least one request was at the device.
+    pub device_busy: Duration,
+    /// What the engine counted.
+    pub stats: Stats,
+}
+
+impl Scenario {
+    /// Sets a machine up with one file of each size, numbered in order, and room for `tasks`.
+    ///
+    /// # Errors
+    /// The files do not fit on the device.
+    pub fn new(
+        machine: &Machine,
+        readahead: &Spec,
+        seed: u64,
+        tasks: u32,
+        files: &[u64],
+    ) -> Result<Self, MachineError> {
+        let kernel = machine.kernel();
+        let frames = (machine.page_cache_bytes() / PAGE_SIZE).clamp(1, u64::from(u32::MAX) / 2);
+        let mut engine = Engine::new(Config { frames: frames as u32, calls_max: tasks.max(1) });
+        let device = engine.add_device(queue(&kernel));
+        let largest = files.iter().copied().max().unwrap_or(0);
+        let places = machine.layout().place(files.len() as u32, largest, seed)?;
+        for (bytes, sector) in files.iter().zip(places) {
+            engine.add_file(device, *bytes, sector);
+        }
+        let readahead = readahead.clone().with(settings(&kernel));
+        Ok(Self { engine, machine: machine.clone(), readahead, seed })
+    }
+
+    /// Opens a file, by its place in the list of sizes.
+    pub fn open(&mut self, file: u32) -> HandleId {
+        self.engine.open(FileId(file), self.readahead.build())
+    }
+
+    /// Lets the tasks run to their ends.
+    pub fn run<'a>(
+        mut self,
+        tasks: Vec<Box<dyn Workload + 'a>>,
+        observer: &'a mut Observer<'a>,
+    ) -> Outcome {
+        let device = self.machine.device(self.seed);
+        let prices = Prices::of(&self.machine.cpu());
+        let mut world = SimWorld::new(&self.engine, prices, vec![device], tasks, observer);
+        drive(&mut self.engine, &mut world);
+        world.assert_all_exited();
+        Outcome {
+            elapsed: world.last_exit().since(forebay_core::time::Instant::ZERO),
+            device_busy: world.device_busy(),
+            stats: self.engine.stats(),
+        }
+    }
+}
+
+impl Prices {
+    /// The costs of a machine's processor.
+    fn of(cpu: &Cpu) -> Self {
+        const PICOS_PER_S: u128 = 1_000_000_000_000;
+        let picos = PICOS_PER_S * u128::from(KIB) / u128::from(cpu.copy_bytes_per_s);
+        Self {
+            cores: cpu.cores,
+            syscall: Duration(cpu.syscall_ns),
+            page_lookup: Duration(cpu.page_lookup_ns),
+            page_alloc: Duration(cpu.page_alloc_ns),
+            copy_picos_per_kib: u64::try_from(picos).unwrap_or(u64::MAX),
+            context_switch: Duration(cpu.context_switch_ns),
+            interrupt: Duration(cpu.interrupt_ns),
+            request_submit: Duration(cpu.request_submit_ns),
+        }
+    }
+}
+
+/// What the kernel tells its policies about the device.
+pub fn settings(kernel: &Kernel) -> Settings {
+    Settings {
+        ra_pages: Some(kernel.read_ahead_kib * KIB / PAGE_SIZE),
+        io_pages: Some(kernel.max_sectors_kib * KIB / PAGE_SIZE),
+        large_folios: Some(kernel.large_folios),
+    }
+}
+
+fn queue(kernel: &Kernel) -> QueueConfig {
+    let plug = kernel.plug.map(|plug| Plug {
+        requests: plug.requests,
+        delay: plug.delay.unwrap_or(Duration::from_secs(1)),
+    });
+    let request_pages_max = (kernel.max_sectors_kib * KIB / PAGE_SIZE).max(1);
+    QueueConfig { plug, request_pages_max, ..QueueConfig::default() }
+}
