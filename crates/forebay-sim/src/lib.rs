@@ -1,3 +1,4 @@
 //! Virtual time: modelled machines, devices and workloads around the one I/O path.
 
+pub mod device;
 pub mod rng;

@@ -1,0 +1,233 @@
+//! A fast device: k units side by side, each busy until it is done, behind one shared link.
+//!
+//! Source:     NVMeVirt's simple model (Kim et al., FAST 2023); its calibration for the Samsung
+//!             970 PRO; the virtual disk of the reference, section 3.5.
+//! Behaviour:  a request is cut into stripes; each stripe takes the unit that is free first, pays
+//!             the fixed delay once per unit and request, and the unit's time per byte; the bytes
+//!             then cross the link one after another. The request is done with its last stripe.
+//! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
+//!             random requests do not collide by chance; flash pages, erasing and the write
+//!             buffer are left out.
+//! Not for:    long writes, where a real drive runs out of erased blocks.
+
+use forebay_core::time::{Duration, Instant};
+
+use super::{Completion, Device, DeviceAccess, Outcome, transfer_time};
+use crate::rng::Rng;
+
+/// What a fast device is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastParameters {
+    /// Requests or stripes that are served at once, from 1 to [`UNITS_MAX`].
+    pub units: u32,
+    /// Time before the first byte.
+    pub delay_ns: u64,
+    /// Bytes a second of one unit.
+    pub unit_bytes_per_s: u64,
+    /// Bytes a second of all units together.
+    pub link_bytes_per_s: u64,
+    /// Bytes that one unit serves of one request before the next unit takes over.
+    pub stripe_bytes: u64,
+    /// Sigma of the log-normal jitter on the delay.
+    pub jitter_sigma_ppm: u64,
+}
+
+/// A fast device at work.
+///
+/// ```text
+///   request of 3 stripes      unit 0  [delay][ stripe 0 ]
+///   at 3 free units           unit 1  [delay][ stripe 1 ]
+///                             unit 2  [delay][ stripe 2 ]
+///                             link               [0][1][2]   done with the last
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fast {
+    parameters: FastParameters,
+    free: Vec<Instant>,
+    link_free: Instant,
+    rng: Rng,
+}
+
+impl FastParameters {
+    /// A device that is done at once.
+    pub const fn null() -> Self {
+        Self {
+            units: 1,
+            delay_ns: 0,
+            unit_bytes_per_s: u64::MAX,
+            link_bytes_per_s: u64::MAX,
+            stripe_bytes: u64::MAX,
+            jitter_sigma_ppm: 0,
+        }
+    }
+}
+
+impl Fast {
+    /// An idle device; `seed` names its jitter.
+    pub fn new(parameters: FastParameters, seed: u64) -> Self {
+        let units = parameters.units.clamp(1, UNITS_MAX) as usize;
+        Self {
+            parameters,
+            free: vec![Instant::ZERO; units],
+            link_free: Instant::ZERO,
+            rng: Rng::new(seed).fork("fast-jitter", 0),
+        }
+    }
+
+    /// Serves one stripe of `bytes` at the unit that is free first. `seen` are the units that have
+    /// already paid the delay for this request.
+    fn stripe(&mut self, now: Instant, bytes: u64, seen: &mut [bool]) -> (Instant, Instant) {
+        let free = self.free.iter().enumerate().min_by_key(|(index, free)| (**free, *index));
+        let unit = free.map(|(index, _)| index).expect("a device has at least one unit");
+        let start = now.max(self.free[unit]);
+        let delay = if std::mem::replace(&mut seen[unit], true) {
+            Duration::ZERO
+        } else {
+            let delay = Duration(self.parameters.delay_ns);
+            self.rng.jittered(delay, self.parameters.jitter_sigma_ppm)
+        };
+        let ready = start + delay;
+        // The link carries a stripe while the unit delivers it, so the slower of the two counts.
+        let on_link = transfer_time(bytes, self.parameters.link_bytes_per_s);
+        let link_done = ready.max(self.link_free) + on_link;
+        self.link_free = link_done;
+        let unit_done = ready + transfer_time(bytes, self.parameters.unit_bytes_per_s);
+        self.free[unit] = unit_done.max(link_done);
+        (start, self.free[unit])
+    }
+}
+
+impl Device for Fast {
+    fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
+        let stripe_bytes = self.parameters.stripe_bytes.max(1);
+        let mut seen = vec![false; self.free.len()];
+        let mut left = access.bytes();
+        let (mut start, mut done) = (None, now);
+        loop {
+            let bytes = left.min(stripe_bytes);
+            let (begun, ended) = self.stripe(now, bytes, &mut seen);
+            start = start.or(Some(begun));
+            done = done.max(ended);
+            left -= bytes;
+            if left == 0 {
+                break;
+            }
+        }
+        let start = start.expect("a request has at least one stripe");
+        Completion { start, done, outcome: Outcome::Success }
+    }
+}
+
+/// The most units that a device may have.
+pub const UNITS_MAX: u32 = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNLIMITED: u64 = u64::MAX;
+
+    fn plain(units: u32, delay_ns: u64) -> FastParameters {
+        FastParameters { units, delay_ns, ..FastParameters::null() }
+    }
+
+    /// Reads of 4 KiB with `depth` of them always under way; the time of all.
+    fn closed_loop(parameters: FastParameters, depth: usize, count: usize) -> Duration {
+        let mut device = Fast::new(parameters, 1);
+        let mut under_way = vec![Instant::ZERO; depth];
+        for index in 0..count {
+            let next = under_way.iter_mut().min().expect("the depth is not zero");
+            *next = device.service(*next, &DeviceAccess::read(index as u64 * 8, 8)).done;
+        }
+        under_way.into_iter().max().unwrap().since(Instant::ZERO)
+    }
+
+    #[test]
+    fn the_null_device_is_done_at_once() {
+        let mut device = Fast::new(FastParameters::null(), 0);
+        let done = device.service(Instant(5), &DeviceAccess::read(0, 2048));
+        let at_once = Completion { start: Instant(5), done: Instant(5), outcome: Outcome::Success };
+        assert_eq!(done, at_once);
+    }
+
+    #[test]
+    fn one_request_takes_the_delay_and_its_bytes() {
+        let parameters = FastParameters { unit_bytes_per_s: 2_900_000_000, ..plain(8, 55_000) };
+        let mut device = Fast::new(parameters, 0);
+        let done = device.service(Instant(7), &DeviceAccess::read(0, 2048)).done;
+        assert_eq!(done.since(Instant(7)), Duration(55_000 + 361_578));
+    }
+
+    #[test]
+    fn throughput_grows_with_the_depth_and_saturates_at_the_units() {
+        let parameters = FastParameters { unit_bytes_per_s: 4_096_000_000, ..plain(8, 9_000) };
+        let time = |depth| closed_loop(parameters, depth, 8_000).as_nanos();
+        assert_eq!(time(1), 8_000 * 10_000);
+        assert_eq!(time(4), 2_000 * 10_000);
+        assert_eq!(time(8), 1_000 * 10_000);
+        assert_eq!(time(32), 1_000 * 10_000);
+    }
+
+    #[test]
+    fn the_link_bounds_what_the_units_deliver_together() {
+        let parameters = FastParameters { link_bytes_per_s: 4_096_000_000, ..plain(64, 9_000) };
+        let time = closed_loop(parameters, 64, 64_000).as_nanos();
+        assert!((64_000_000..64_000_000 + 20_000).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn a_striped_request_uses_the_units_side_by_side() {
+        let stripe = FastParameters { stripe_bytes: 4096, ..plain(8, 9_000) };
+        let parameters = FastParameters { unit_bytes_per_s: 4_096_000, ..stripe };
+        let mut device = Fast::new(parameters, 0);
+        // Sixteen stripes over eight units: two each, the delay once.
+        let done = device.service(Instant::ZERO, &DeviceAccess::read(0, 128)).done;
+        assert_eq!(done, Instant(9_000 + 2 * 1_000_000));
+    }
+
+    #[test]
+    fn one_unit_waits_as_long_as_theory_says_of_a_fixed_service_time() {
+        // M/D/1: the mean wait is load * service / (2 * (1 - load)).
+        for (load_percent, count) in [(50_u64, 1_000_000_u64), (70, 2_000_000)] {
+            let service = 10_000;
+            let mut device = Fast::new(plain(1, service), 0);
+            let mut arrivals = Rng::new(42).fork("arrivals", load_percent);
+            let (mut now, mut waited) = (Instant::ZERO, 0);
+            for _ in 0..count {
+                now += arrivals.exponential(Duration(service * 100 / load_percent));
+                let completion = device.service(now, &DeviceAccess::read(0, 8));
+                waited += completion.start.since(now).as_nanos();
+            }
+            let theory = load_percent * service / (2 * (100 - load_percent));
+            let found = waited / count;
+            assert!(found.abs_diff(theory) * 50 <= theory, "{load_percent}: {found} {theory}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_log() {
+        let log = |seed| {
+            let parameters = FastParameters { jitter_sigma_ppm: 300_000, ..plain(4, 50_000) };
+            let mut device = Fast::new(parameters, seed);
+            let at = |index| device.service(Instant(index), &DeviceAccess::read(index, 8)).done;
+            (0..1_000).map(at).collect::<Vec<_>>()
+        };
+        assert_eq!(log(3), log(3));
+        assert_ne!(log(3), log(4));
+    }
+
+    #[test]
+    fn jitter_leaves_the_mean_delay() {
+        let jittered = FastParameters { jitter_sigma_ppm: 300_000, ..plain(1, 50_000) };
+        let parameters = FastParameters { link_bytes_per_s: UNLIMITED, ..jittered };
+        let mean = closed_loop(parameters, 1, 100_000).as_nanos() / 100_000;
+        assert!((49_800..50_200).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn the_most_units_and_an_empty_request_are_served() {
+        let mut device = Fast::new(plain(u32::MAX, 10), 0);
+        assert_eq!(device.free.len(), UNITS_MAX as usize);
+        assert_eq!(device.service(Instant(1), &DeviceAccess::read(0, 0)).done, Instant(11));
+    }
+}
