@@ -2,3 +2,4 @@
 
 pub mod device;
 pub mod rng;
+pub mod stats;
