@@ -3,3 +3,4 @@
 pub mod device;
 pub mod rng;
 pub mod stats;
+pub mod workload;

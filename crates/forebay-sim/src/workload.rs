@@ -1,0 +1,10 @@
+//! Workloads: what the tasks of a run ask for.
+//!
+//! A workload is a sequence of requests that depends on nothing but its own description, so that
+//! two policies are compared under the same questions. One file below this one holds one program:
+//!
+//! | file | program |
+//! | --- | --- |
+//! | [`sysbench`] | the random reads of sysbench 0.4 `fileio`, request by request |
+
+pub mod sysbench;
