@@ -5,9 +5,10 @@
 //!                      '------end_read(error)---------------------> absent
 //! ```
 //!
-//! A frame is 32 bytes of bookkeeping and one bucket of the index, 40 bytes in all; both are
-//! allocated once, for the bounded number of frames, and never again. Pages that belong to a folio
-//! each have a frame and carry its order; they are added and evicted together.
+//! A frame is 32 bytes of bookkeeping, at most two buckets of the index and a place among the free
+//! ones, 44 bytes in all. Their address space is reserved once, for the bounded number of frames,
+//! and used as frames are. Pages that belong to a folio each have a frame and carry its order; they
+//! are added and evicted together.
 
 use alloc::vec::Vec;
 
@@ -27,10 +28,12 @@ const NONE: u32 = u32::MAX;
 /// The bounded page memory and everything known about it.
 #[derive(Debug)]
 pub(crate) struct PageCache {
+    /// The frames that were ever used.
     frames: Vec<Frame>,
+    frames_max: u32,
     index: Index,
     lists: Lists,
-    /// Frames that hold no page, the next to be used last.
+    /// Used frames that hold no page any more, the next to be used last.
     free: Vec<u32>,
     /// Frames whose page is being read.
     reading: u32,
@@ -89,22 +92,12 @@ pub(crate) struct Hit {
 impl PageCache {
     /// Page memory of `frames` pages.
     pub(crate) fn new(frames: u32) -> Self {
-        let empty = Frame {
-            page: 0,
-            file: 0,
-            chain: NONE,
-            prev: NONE,
-            next: NONE,
-            waiters: NONE,
-            pins: 0,
-            flags: 0,
-            order: 0,
-        };
         Self {
-            frames: alloc::vec![empty; frames as usize],
+            frames: Vec::with_capacity(frames as usize),
+            frames_max: frames,
             index: Index::new(frames),
             lists: Lists::default(),
-            free: (0..frames).rev().collect(),
+            free: Vec::new(),
             reading: 0,
             counters: Counters::default(),
         }
@@ -116,9 +109,8 @@ impl PageCache {
             return false;
         }
         for page in folio.first..folio.first + folio.pages() {
-            let frame = self.free.pop().expect("the pages were reserved");
             let marked = if folio.marked && page == folio.first { MARKED } else { 0 };
-            self.frames[frame as usize] = Frame {
+            let frame = self.take(Frame {
                 page,
                 file: file.0,
                 chain: NONE,
@@ -128,7 +120,7 @@ impl PageCache {
                 pins: 0,
                 flags: PRESENT | READING | marked,
                 order: folio.order,
-            };
+            });
             self.index.insert(&mut self.frames, frame);
             self.lists.inactive.push_front(&mut self.frames, frame);
         }
@@ -275,7 +267,23 @@ impl PageCache {
     /// Pages that are free, or inactive and idle.
     pub(crate) fn available(&self) -> u64 {
         let inactive = self.lists.inactive.len.saturating_sub(self.reading);
-        self.free.len() as u64 + u64::from(inactive)
+        self.free() + u64::from(inactive)
+    }
+
+    /// Frames that hold no page.
+    fn free(&self) -> u64 {
+        self.free.len() as u64 + (u64::from(self.frames_max) - self.frames.len() as u64)
+    }
+
+    /// Puts a page into a free frame.
+    fn take(&mut self, page: Frame) -> u32 {
+        if let Some(frame) = self.free.pop() {
+            self.frames[frame as usize] = page;
+            return frame;
+        }
+        assert!(self.frames.len() < self.frames_max as usize, "the pages were reserved");
+        self.frames.push(page);
+        self.frames.len() as u32 - 1
     }
 
     fn hit(&self, frame: u32) -> Hit {
@@ -351,7 +359,7 @@ impl PageCache {
         (first != NONE).then_some(CallId(first))
     }
 
-    /// The number of frames, whatever they hold.
+    /// The number of frames that were ever used.
     pub(crate) fn frames(&self) -> u32 {
         self.frames.len() as u32
     }

@@ -3,8 +3,12 @@
 pub mod checked;
 mod cpu;
 pub mod device;
+pub mod machine;
+pub mod paper;
 pub mod price;
+pub mod report;
 pub mod rng;
+pub mod scenario;
 pub mod stats;
 pub mod swarm;
 pub mod workload;

@@ -65,7 +65,8 @@ impl Row {
         if (low, high) == (None, None) {
             return Verdict::NotClaimed;
         }
-        let inside = low.is_none_or(|low| measured >= low) && high.is_none_or(|high| measured <= high);
+        let inside =
+            low.is_none_or(|low| measured >= low) && high.is_none_or(|high| measured <= high);
         if inside { Verdict::Within } else { Verdict::Outside }
     }
 }

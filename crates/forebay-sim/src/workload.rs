@@ -5,6 +5,8 @@
 //!
 //! | file | program |
 //! | --- | --- |
+//! | [`reads`] | any sequence of calls; sequential and interleaved readers |
 //! | [`sysbench`] | the random reads of sysbench 0.4 `fileio`, request by request |
 
+pub mod reads;
 pub mod sysbench;

@@ -10,32 +10,34 @@ use crate::units::PageIndex;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The first frame of each chain; a power of two of them.
+    /// The first frame of each chain plus one, or zero; a power of two of them. Zeros come from the
+    /// system as they are touched, so unused memory costs nothing.
     buckets: Vec<u32>,
 }
 
 impl Index {
     /// An index for at most `frames` pages.
     pub(super) fn new(frames: u32) -> Self {
-        Self { buckets: alloc::vec![NONE; (frames as usize).next_power_of_two()] }
+        Self { buckets: alloc::vec![0; (frames as usize).next_power_of_two()] }
     }
 
     /// Adds the page of a frame.
     pub(super) fn insert(&mut self, frames: &mut [Frame], frame: u32) {
         let slot = &mut frames[frame as usize];
         let bucket = self.bucket(slot.file, slot.page);
-        slot.chain = core::mem::replace(&mut self.buckets[bucket], frame);
+        slot.chain = self.buckets[bucket].wrapping_sub(1);
+        self.buckets[bucket] = frame + 1;
     }
 
     /// Takes the page of a frame out.
     pub(super) fn remove(&mut self, frames: &mut [Frame], frame: u32) {
         let slot = frames[frame as usize];
         let bucket = self.bucket(slot.file, slot.page);
-        if self.buckets[bucket] == frame {
-            self.buckets[bucket] = slot.chain;
+        let mut at = self.buckets[bucket] - 1;
+        if at == frame {
+            self.buckets[bucket] = slot.chain.wrapping_add(1);
             return;
         }
-        let mut at = self.buckets[bucket];
         while frames[at as usize].chain != frame {
             at = frames[at as usize].chain;
         }
@@ -44,7 +46,7 @@ impl Index {
 
     /// The frame of a page.
     pub(super) fn find(&self, frames: &[Frame], file: u32, page: PageIndex) -> Option<u32> {
-        let mut at = self.buckets[self.bucket(file, page)];
+        let mut at = self.buckets[self.bucket(file, page)].wrapping_sub(1);
         while at != NONE {
             let slot = &frames[at as usize];
             if slot.page == page && slot.file == file {

@@ -19,14 +19,14 @@ const CLUSTER: u64 = 32;
 impl PageCache {
     /// Makes sure that `pages` frames are free, if idle pages can make them so.
     pub(super) fn reserve(&mut self, pages: u64) -> bool {
-        let free = self.free.len() as u64;
+        let free = self.free();
         if free >= pages {
             return true;
         }
         // Memory so small that a cluster is a large part of it frees only what it needs.
-        let cluster = CLUSTER.min(self.frames.len() as u64 / 64);
+        let cluster = CLUSTER.min(u64::from(self.frames_max) / 64);
         self.shrink(pages - free + cluster);
-        self.free.len() as u64 >= pages
+        self.free() >= pages
     }
 
     /// Whether a page of a folio is being read or waited for.

@@ -7,6 +7,9 @@ use core::fmt;
 
 use super::{POLICIES, Readahead};
 
+/// The usual read-ahead limit of a device, 128 KiB in pages.
+const RA_PAGES_DEFAULT: u64 = 32;
+
 /// One line of the table of policies.
 #[derive(Debug)]
 pub struct Policy {
@@ -122,7 +125,8 @@ impl Spec {
     }
 
     /// Lets the device's limits stand where the user gave none; values beyond a parameter's range
-    /// become its nearest end.
+    /// become its nearest end. A policy's own `max` is meant for a device of 32 pages and grows with
+    /// the device's limit: one that doubles it keeps doubling it.
     #[must_use]
     pub fn with(mut self, settings: Settings) -> Self {
         let limits = [
@@ -133,7 +137,11 @@ impl Spec {
         for (index, parameter) in self.policy.parameters.iter().enumerate() {
             let limit = limits.iter().find(|(name, _)| *name == parameter.name);
             if let (Some((_, Some(value))), false) = (limit, self.given[index]) {
-                self.values[index] = (*value).clamp(parameter.low, parameter.high);
+                let value = match parameter.name {
+                    "max" => value.saturating_mul(parameter.default) / RA_PAGES_DEFAULT,
+                    _ => *value,
+                };
+                self.values[index] = value.clamp(parameter.low, parameter.high);
             }
         }
         self

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_bad_sector_fails_every_request_that_touches_it() {
-        let bad_sectors = vec![100..101];
+        let bad_sectors = vec![100..101, 200..300];
         let mut device = faulty(FaultPlan { bad_sectors, ..FaultPlan::default() }, 1);
         let mut outcome = |sector, sectors| {
             device.service(Instant::ZERO, &DeviceAccess::read(sector, sectors)).outcome
@@ -108,6 +108,7 @@ mod tests {
         assert_eq!(outcome(93, 8), Outcome::Failure);
         assert_eq!(outcome(100, 1), Outcome::Failure);
         assert_eq!(outcome(101, 8), Outcome::Success);
+        assert_eq!(outcome(299, 8), Outcome::Failure);
     }
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn faults_stack() {
-        let bad = |range| FaultPlan { bad_sectors: vec![range], ..FaultPlan::default() };
+        let bad = |range| FaultPlan { bad_sectors: Vec::from([range]), ..FaultPlan::default() };
         let mut device = Faulty::new(Box::new(faulty(bad(0..8), 1)), bad(16..24), 2);
         let mut outcome =
             |sector| device.service(Instant::ZERO, &DeviceAccess::read(sector, 8)).outcome;

@@ -104,7 +104,7 @@ impl HddParameters {
             let share = (3 * distance - capacity) * (1 << ROOT_BITS) / (2 * capacity);
             (self.seek_third_ns, self.seek_full_ns, share)
         };
-        let rise = u128::from(to.saturating_sub(from)) * share >> ROOT_BITS;
+        let rise = (u128::from(to.saturating_sub(from)) * share) >> ROOT_BITS;
         Duration(from.saturating_add(u64::try_from(rise).unwrap_or(u64::MAX)))
     }
 

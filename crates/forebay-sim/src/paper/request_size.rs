@@ -265,38 +265,32 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
             note,
         };
         let gain = if large { between(5.0, 20.0) } else { between(-6.0, 6.0) };
-        rows.push(
-            claim("throughput gain", "%", Some(10.0), gain, "").row(
-                results,
-                results.compared((policy, BEFORE), kind, |after, before| {
-                    percent(after.megabytes_per_second(), before.megabytes_per_second())
-                }),
-            ),
-        );
+        rows.push(claim("throughput gain", "%", Some(10.0), gain, "").row(
+            results,
+            results.compared((policy, BEFORE), kind, |after, before| {
+                percent(after.megabytes_per_second(), before.megabytes_per_second())
+            }),
+        ));
         // The same band, expressed on the time: 1 / 1.20 - 1 and 1 / 1.05 - 1.
         let less = if large { between(-16.7, -4.8) } else { between(-6.0, 6.0) };
-        rows.push(
-            claim("total time change", "%", Some(-10.0), less, "").row(
-                results,
-                results.compared((policy, BEFORE), kind, |after, before| {
-                    percent(after.seconds(), before.seconds())
-                }),
-            ),
-        );
+        rows.push(claim("total time change", "%", Some(-10.0), less, "").row(
+            results,
+            results.compared((policy, BEFORE), kind, |after, before| {
+                percent(after.seconds(), before.seconds())
+            }),
+        ));
         let (published, tolerance, role) = match kib {
             128 => (Some(12_000.0), between(10_500.0, 13_500.0), role),
             256.. => (Some(30_000.0), between(27_000.0, 33_000.0), role),
             _ => (None, OPEN, Role::Context),
         };
         let note = if kib > 128 { "the text says 30 000 or more" } else { "" };
-        rows.push(
-            Claim { role, ..claim("pages saved", "pages", published, tolerance, note) }.row(
-                results,
-                results.compared((policy, BEFORE), kind, |after, before| {
-                    pages_read(before) - pages_read(after)
-                }),
-            ),
-        );
+        rows.push(Claim { role, ..claim("pages saved", "pages", published, tolerance, note) }.row(
+            results,
+            results.compared((policy, BEFORE), kind, |after, before| {
+                pages_read(before) - pages_read(after)
+            }),
+        ));
     }
     rows
 }
@@ -388,9 +382,8 @@ fn ablated(results: &Results<'_>, kind: Kind, policy: &str) -> Vec<Row> {
     let gain = results.compared((policy, BEFORE), kind, |after, before| {
         percent(after.megabytes_per_second(), before.megabytes_per_second())
     });
-    let saved = results.compared((policy, BEFORE), kind, |after, before| {
-        pages_read(before) - pages_read(after)
-    });
+    let saved = results
+        .compared((policy, BEFORE), kind, |after, before| pages_read(before) - pages_read(after));
     vec![
         claim("throughput gain", "%").row(results, gain),
         claim("pages saved", "pages").row(results, saved),

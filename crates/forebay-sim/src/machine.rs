@@ -1,0 +1,377 @@
+//! Machines: the memory, processor, kernel settings, device and layout that a run is timed on.
+//!
+//! A machine is a TOML file in which every number carries its unit, its source and, if it is not
+//! known exactly, the range it lies in. The first letter of a source is its class:
+//!
+//! | class | the number is |
+//! | --- | --- |
+//! | D | stated by a datasheet, a vendor, a review or kernel source |
+//! | P | printed in a paper |
+//! | M | measured |
+//! | C | computed from such numbers |
+//! | A | an assumption |
+//!
+//! A prediction is made over the whole box of ranges: [`uncertain`](Machine::uncertain) names its
+//! sides, [`latin_hypercube`](crate::rng::latin_hypercube) picks points, and
+//! [`draw`](Machine::draw) gives the machine at a point.
+
+use forebay_core::time::Duration;
+use forebay_core::units::SECTOR_SIZE;
+
+use crate::device::{Device, Fast, FastParameters, Hdd, HddParameters};
+use crate::rng::MILLION;
+
+pub use error::{MachineError, Place};
+pub use keys::Dimension;
+pub use layout::{Layout, Placement};
+
+mod error;
+mod file;
+mod keys;
+mod layout;
+
+/// The machines that come with the program: name and file.
+static BUILTIN: &[(&str, &str)] = &[
+    ("desktop-2004", include_str!("../machines/desktop-2004.toml")),
+    ("hdd-2026", include_str!("../machines/hdd-2026.toml")),
+    ("nvme-2026", include_str!("../machines/nvme-2026.toml")),
+    ("vm-2026", include_str!("../machines/vm-2026.toml")),
+];
+
+/// A machine whose numbers are all there and all possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    name: String,
+    summary: String,
+    kind: DeviceKind,
+    readahead: String,
+    placement: Placement,
+    parameters: Vec<Parameter>,
+}
+
+/// One number of a machine, in the base unit of its dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its dotted name.
+    pub key: &'static str,
+    /// What the machine runs with.
+    pub value: u64,
+    /// The least value it may have in truth.
+    pub low: u64,
+    /// The greatest value it may have in truth.
+    pub high: u64,
+    /// The base unit.
+    pub unit: &'static str,
+    /// Class letter and origin.
+    pub source: String,
+}
+
+/// Which model the device of a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A disk.
+    Hdd,
+    /// Units side by side.
+    Fast,
+}
+
+/// What the processor's work costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// How many processors there are.
+    pub cores: u32,
+    /// Entering and leaving a system call.
+    pub syscall_ns: u64,
+    /// Finding a page in the cache.
+    pub page_lookup_ns: u64,
+    /// Making a page and adding it to the cache.
+    pub page_alloc_ns: u64,
+    /// Copying between the cache and a program.
+    pub copy_bytes_per_s: u64,
+    /// Going from one task to another.
+    pub context_switch_ns: u64,
+    /// Taking the interrupt that ends a request.
+    pub interrupt_ns: u64,
+    /// Handing a request to the device.
+    pub request_submit_ns: u64,
+}
+
+/// How the kernel is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The read-ahead limit of the device.
+    pub read_ahead_kib: u64,
+    /// The largest request.
+    pub max_sectors_kib: u64,
+    /// Whether the file system caches in large folios.
+    pub large_folios: bool,
+    /// How requests are held back to be merged, if they are.
+    pub plug: Option<Plug>,
+    /// The readahead policy, as a user types it.
+    pub readahead: String,
+}
+
+/// When held requests go to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plug {
+    /// At this many.
+    pub requests: u32,
+    /// Or after this time, if there is a timer.
+    pub delay: Option<Duration>,
+}
+
+impl Machine {
+    /// The names of the machines that come with the program.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// The machine `name` that comes with the program.
+    ///
+    /// # Errors
+    /// Names the nearest machine if there is none of this name.
+    pub fn builtin(name: &str) -> Result<Self, MachineError> {
+        let known = BUILTIN.iter().find(|(known, _)| *known == name);
+        let (name, text) = known.ok_or_else(|| MachineError::UnknownMachine {
+            given: name.to_owned(),
+            nearest: error::nearest(name, Self::names()),
+        })?;
+        file::read(name, text, &format!("{name}.toml"))
+    }
+
+    /// Reads a machine from the text of the file `file_name`, after which it is called.
+    ///
+    /// # Errors
+    /// Names file, line, key, what was found and what was expected.
+    pub fn parse(text: &str, file_name: &str) -> Result<Self, MachineError> {
+        let base = file_name.rsplit(['/', '\\']).next().unwrap_or(file_name);
+        file::read(base.strip_suffix(".toml").unwrap_or(base), text, file_name)
+    }
+
+    /// Overrides one number or text. A number is in the base unit (`52e6`) or brings a unit
+    /// (`52MB/s`, `9.5 ms`); it is certain from then on.
+    ///
+    /// # Errors
+    /// Names the nearest key, or what the key can be.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), MachineError> {
+        let bad = |expected: String, nearest| MachineError::BadValue {
+            place: Place::Override,
+            key: key.to_owned(),
+            found: format!("`{value}`").into(),
+            expected,
+            nearest,
+        };
+        match key {
+            "summary" => value.clone_into(&mut self.summary),
+            "kernel.readahead" if !value.trim().is_empty() => {
+                value.clone_into(&mut self.readahead);
+            }
+            "kernel.readahead" => return Err(bad("a readahead policy".to_owned(), None)),
+            "layout.placement" if keys::PLACEMENTS.contains(&value) => {
+                self.placement = file::placement(value);
+            }
+            "layout.placement" => {
+                let near = error::nearest(value, keys::PLACEMENTS.iter().copied());
+                return Err(bad(format!("one of {}", keys::PLACEMENTS.join(", ")), near));
+            }
+            "device.type" => {
+                return Err(bad("a file of its own for another type of device".to_owned(), None));
+            }
+            _ => self.set_number(key, value)?,
+        }
+        Ok(())
+    }
+
+    /// The machine at a point of the box of ranges: `point` has one coordinate in parts per
+    /// million for each key of [`uncertain`](Self::uncertain), in that order.
+    ///
+    /// # Panics
+    /// If the point has another number of coordinates.
+    #[must_use]
+    pub fn draw(&self, point: &[u32]) -> Self {
+        let mut drawn = self.clone();
+        let sides = drawn.parameters.iter_mut().filter(|parameter| parameter.is_uncertain());
+        let mut coordinates = point.iter();
+        for parameter in sides {
+            let coordinate = coordinates.next().expect("a point has a coordinate for every side");
+            let width = u128::from(parameter.high - parameter.low);
+            let offset = width * u128::from(*coordinate) / u128::from(MILLION);
+            let offset = u64::try_from(offset).unwrap_or(u64::MAX);
+            parameter.value = parameter.low.saturating_add(offset).min(parameter.high);
+        }
+        assert!(coordinates.next().is_none(), "a point has no coordinate without a side");
+        drawn
+    }
+
+    /// What the machine is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One sentence about it.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// Its numbers, in the order of the table of keys.
+    pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter()
+    }
+
+    /// The keys whose value is known as a range only.
+    pub fn uncertain(&self) -> Vec<&'static str> {
+        let uncertain = self.parameters.iter().filter(|parameter| parameter.is_uncertain());
+        uncertain.map(|parameter| parameter.key).collect()
+    }
+
+    /// Bytes of memory.
+    pub fn page_cache_bytes(&self) -> u64 {
+        self.number("memory.page_cache")
+    }
+
+    /// Bytes of the device.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.number("device.capacity")
+    }
+
+    /// What the processor's work costs.
+    pub fn cpu(&self) -> Cpu {
+        Cpu {
+            cores: self.count("cpu.cores"),
+            syscall_ns: self.number("cpu.syscall"),
+            page_lookup_ns: self.number("cpu.page_lookup"),
+            page_alloc_ns: self.number("cpu.page_alloc"),
+            copy_bytes_per_s: self.number("cpu.copy_rate"),
+            context_switch_ns: self.number("cpu.context_switch"),
+            interrupt_ns: self.number("cpu.interrupt"),
+            request_submit_ns: self.number("cpu.request_submit"),
+        }
+    }
+
+    /// How the kernel is set up.
+    pub fn kernel(&self) -> Kernel {
+        let requests = self.count("kernel.plug_requests");
+        let delay = self.number("kernel.plug_delay");
+        let delay = (delay > 0).then_some(Duration(delay));
+        Kernel {
+            read_ahead_kib: self.number("kernel.read_ahead_kb"),
+            max_sectors_kib: self.number("kernel.max_sectors_kb"),
+            large_folios: self.number("kernel.large_folios") == 1,
+            plug: (requests > 0).then_some(Plug { requests, delay }),
+            readahead: self.readahead.clone(),
+        }
+    }
+
+    /// Where files lie on the device.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            capacity_sectors: self.capacity_bytes() / SECTOR_SIZE,
+            span_ppm: self.number("layout.span"),
+            start_ppm: self.number("layout.start"),
+            placement: self.placement,
+        }
+    }
+
+    /// Which model the device is.
+    pub fn device_kind(&self) -> DeviceKind {
+        self.kind
+    }
+
+    /// The device, idle; `seed` names its rotation and jitter.
+    pub fn device(&self, seed: u64) -> Box<dyn Device> {
+        match self.kind {
+            DeviceKind::Hdd => Box::new(Hdd::new(self.hdd(), seed)),
+            DeviceKind::Fast => Box::new(Fast::new(self.fast(), seed)),
+        }
+    }
+
+    fn hdd(&self) -> HddParameters {
+        HddParameters {
+            capacity_sectors: self.capacity_bytes() / SECTOR_SIZE,
+            rate_outer_bytes_per_s: self.number("device.rate_outer"),
+            inner_share_ppm: self.number("device.inner_share"),
+            interface_bytes_per_s: self.number("device.interface_rate"),
+            command_ns: self.number("device.command"),
+            seek_min_ns: self.number("device.seek_min"),
+            seek_third_ns: self.number("device.seek_third"),
+            seek_full_ns: self.number("device.seek_full"),
+            rotation_ns: self.number("device.rotation"),
+            segment_bytes: self.number("device.segment"),
+            write_cache_bytes: self.number("device.write_cache"),
+            jitter_sigma_ppm: self.number("device.jitter"),
+        }
+    }
+
+    fn fast(&self) -> FastParameters {
+        FastParameters {
+            units: self.count("device.units"),
+            delay_ns: self.number("device.delay"),
+            unit_bytes_per_s: self.number("device.unit_rate"),
+            link_bytes_per_s: self.number("device.link_rate"),
+            stripe_bytes: self.number("device.stripe"),
+            jitter_sigma_ppm: self.number("device.jitter"),
+        }
+    }
+
+    fn find(&self, key: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.key == key)
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        self.find(key).expect("a machine has every number of its kind").value
+    }
+
+    fn count(&self, key: &str) -> u32 {
+        u32::try_from(self.number(key)).expect("the limits of a count fit in 32 bits")
+    }
+
+    fn set_number(&mut self, name: &str, text: &str) -> Result<(), MachineError> {
+        let Some(key) = file::known(self.kind).find(|key| key.name == name) else {
+            let near = error::nearest(name, file::names(self.kind));
+            let (place, key) = (Place::Override, name.to_owned());
+            return Err(MachineError::UnknownKey { place, key, nearest: near });
+        };
+        let value = file::typed(key, text).ok_or_else(|| MachineError::BadValue {
+            place: Place::Override,
+            key: name.to_owned(),
+            found: format!("`{text}`").into(),
+            expected: file::expected(key),
+            nearest: None,
+        })?;
+        let mut changed = self.clone();
+        let found = changed.parameters.iter_mut().find(|parameter| parameter.key == name);
+        let parameter = found.expect("a machine has every number of its kind");
+        (parameter.value, parameter.low, parameter.high) = (value, value, value);
+        OVERRIDDEN.clone_into(&mut parameter.source);
+        if let Some((shorter, longer)) = changed.disorder() {
+            let expected = format!("{} <= {}", shorter.key, longer.key);
+            let (place, key) = (Place::Override, name.to_owned());
+            let found = format!("`{text}`").into();
+            return Err(MachineError::BadValue { place, key, found, expected, nearest: None });
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// Two times out of whose ranges a draw could put the longer below the shorter.
+    fn disorder(&self) -> Option<(&Parameter, &Parameter)> {
+        let pair = |(shorter, longer): &(&str, &str)| {
+            let (shorter, longer) = (self.find(shorter)?, self.find(longer)?);
+            (shorter.high > longer.low).then_some((shorter, longer))
+        };
+        keys::ORDERED.iter().find_map(pair)
+    }
+}
+
+impl Parameter {
+    /// Whether the value is known as a range only.
+    pub fn is_uncertain(&self) -> bool {
+        self.low < self.high
+    }
+}
+
+/// The source of a number that was typed.
+const OVERRIDDEN: &str = "A: set by hand";
+
+#[cfg(test)]
+mod tests;

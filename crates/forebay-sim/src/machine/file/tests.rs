@@ -1,0 +1,181 @@
+//! What a machine file may not say, and what is said back.
+
+use super::super::Machine;
+
+const GOOD: &str = include_str!("../../../machines/desktop-2004.toml");
+
+/// What is said of the desktop's file after `from` became `to`, without the place if that is the
+/// line of the change.
+fn complaint(from: &str, to: &str) -> String {
+    let pieces: Vec<&str> = GOOD.split(from).collect();
+    assert_eq!(pieces.len(), 2, "{from}");
+    let said = Machine::parse(&pieces.join(to), "mine.toml").unwrap_err().to_string();
+    let place = format!("mine.toml:{}: ", 1 + pieces[0].matches('\n').count());
+    said.strip_prefix(&place).unwrap_or(&said).to_owned()
+}
+
+#[test]
+fn a_file_is_called_after_its_name_without_folder_and_ending() {
+    let name = |file| Machine::parse(GOOD, file).unwrap().name().to_owned();
+    assert_eq!(name("mine.toml"), "mine");
+    assert_eq!(name("some/where/mine.toml"), "mine");
+    assert_eq!(name("mine"), "mine");
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_refused_with_its_line() {
+    let said = Machine::parse("summary = \"a\"\n[cpu\n", "mine.toml").unwrap_err().to_string();
+    assert!(said.starts_with("mine.toml:2: not a TOML file: "), "{said}");
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_one() {
+    assert_eq!(
+        complaint("rate_outer =", "rate_uoter ="),
+        "unknown key `device.rate_uoter`; did you mean `device.rate_outer`?"
+    );
+    assert_eq!(complaint("capacity =", "units = 3\ncapacity ="), "unknown key `device.units`");
+    assert_eq!(complaint("summary =", "sumary ="), "unknown key `sumary`; did you mean `summary`?");
+    assert_eq!(complaint("summary =", "colour = 1\nsummary ="), "unknown key `colour`");
+    assert_eq!(
+        complaint("value = 512,", "valeu = 512,"),
+        "unknown key `memory.page_cache.valeu`; did you mean `memory.page_cache.value`?"
+    );
+}
+
+#[test]
+fn a_missing_key_is_refused_at_its_table() {
+    assert_eq!(
+        complaint("size = { value = 512, unit", "# size = { value = 512, unit"),
+        "mine.toml:3: missing `memory.page_cache`, expected \
+         { value = .., unit = \"..\", source = \"..\" }"
+    );
+    assert_eq!(
+        complaint("value = 512, ", ""),
+        "missing `memory.page_cache.value`, expected a number from 1048576 bytes to \
+         1000000000000000 bytes"
+    );
+    assert_eq!(
+        complaint("type = \"hdd\"", ""),
+        "mine.toml:30: missing `device.type`, expected one of hdd, fast"
+    );
+    assert!(complaint("unit = \"GB\", ", "").contains("missing `device.capacity.unit`"));
+    let bare = complaint(", source = \"D: 2.6 caches in single pages\"", "");
+    assert!(bare.contains("missing `kernel.large_folios.source`"), "{bare}");
+}
+
+#[test]
+fn an_impossible_number_is_refused_with_what_was_expected() {
+    assert_eq!(
+        complaint("value = 0.35", "value = -0.35"),
+        "`device.command.value` is -0.35, expected a number from 0 ns to \
+         1000000000 ns"
+    );
+    assert_eq!(
+        complaint("value = 80, unit = \"MB/s\"", "value = 0, unit = \"MB/s\""),
+        "`device.interface_rate.value` is 0, expected a number from 1000 bytes/s \
+         to 1000000000000000 bytes/s"
+    );
+    assert_eq!(
+        complaint("value = 4, unit", "value = 4.5, unit"),
+        "`kernel.plug_requests.value` is 4.5, expected a whole number from 0 to 1024"
+    );
+    assert_eq!(
+        complaint("value = 0, unit", "value = 2, unit"),
+        "`kernel.large_folios.value` is 2, expected 0 or 1"
+    );
+    for nonsense in ["nan", "inf", "-1e300", "\"8.5\"", "[8.5]", "true", "{}", "1e-9"] {
+        let said = complaint("value = 8.5", &format!("value = {nonsense}"));
+        assert!(said.starts_with("`device.seek_third.value` is "), "{said}");
+    }
+}
+
+#[test]
+fn a_range_that_does_not_hold_the_value_is_refused() {
+    assert_eq!(
+        complaint("low = 40, high = 60", "low = 55, high = 60"),
+        "`device.rate_outer.low` is 55, expected low <= value <= high"
+    );
+    assert_eq!(
+        complaint("low = 40, high = 60", "high = 45"),
+        "`device.rate_outer.high` is 45, expected low <= value <= high"
+    );
+}
+
+#[test]
+fn one_end_of_a_range_is_enough() {
+    let text = GOOD.replace("low = 40, high = 60", "high = 60");
+    let machine = Machine::parse(&text, "mine.toml").unwrap();
+    let rate = machine.parameters().find(|one| one.key == "device.rate_outer").unwrap();
+    assert_eq!((rate.low, rate.value, rate.high), (50_000_000, 50_000_000, 60_000_000));
+}
+
+#[test]
+fn an_unknown_unit_is_refused_with_the_nearest_one() {
+    assert_eq!(
+        complaint("high = 60, unit = \"MB/s\"", "high = 60, unit = \"MBs\""),
+        "`device.rate_outer.unit` is \"MBs\", expected one of the units bytes/s, \
+         MB/s, GB/s, MiB/s, GiB/s; did you mean `MB/s`?"
+    );
+}
+
+#[test]
+fn a_source_needs_its_class_and_an_origin() {
+    for bare in ["", "D:", "D:  ", "X: a book", "a book"] {
+        let said = complaint("D: 2.6 caches in single pages", bare);
+        let wanted = format!(
+            "`kernel.large_folios.source` is \"{bare}\", expected a class letter D, \
+             P, M, C or A, a colon and where the number is from"
+        );
+        assert_eq!(said, wanted);
+    }
+}
+
+#[test]
+fn a_text_out_of_its_choice_is_refused() {
+    assert_eq!(
+        complaint("\"scattered\"", "\"scatered\""),
+        "`layout.placement` is \"scatered\", expected one of contiguous, scattered; \
+         did you mean `scattered`?"
+    );
+    assert_eq!(
+        complaint("\"linux-2.6.7\"", "\" \""),
+        "`kernel.readahead` is \" \", expected a text that is not empty"
+    );
+}
+
+#[test]
+fn a_draw_cannot_put_a_long_seek_below_a_short_one() {
+    assert_eq!(
+        complaint("seek_third = { value = 8.5,", "seek_third = { value = 8.5, low = 0.9,"),
+        "`device.seek_third` is { value = 8.5, low = 0.9, unit = \"ms\", source = \
+         \"D: average , expected at least 1000000 ns, the longest device.seek_min"
+    );
+}
+
+#[test]
+fn every_prefix_of_a_file_gives_an_error_and_no_panic() {
+    for end in 0..GOOD.trim_end().len() {
+        if GOOD.is_char_boundary(end) {
+            assert!(Machine::parse(&GOOD[..end], "mine.toml").is_err(), "{end}");
+        }
+    }
+}
+
+#[test]
+fn numbers_may_be_tables_of_their_own_and_nothing_else() {
+    assert!(
+        complaint(
+            "{ value = 512, unit = \"MiB\", source = \"P: readahead paper, test machine\" }",
+            "512"
+        )
+        .starts_with("`memory.page_cache` is 512, expected { value")
+    );
+    assert!(Machine::parse("cpu = 1", "mine.toml").is_err());
+    assert!(
+        Machine::parse("device = 1", "mine.toml")
+            .unwrap_err()
+            .to_string()
+            .contains("`device` is 1, expected a table")
+    );
+}

@@ -1,0 +1,179 @@
+//! What the machines that come with the program promise.
+
+use forebay_core::time::{Duration, Instant};
+use forebay_core::units::KIB;
+
+use super::*;
+use crate::device::DeviceAccess;
+use crate::rng::latin_hypercube;
+use crate::workload::sysbench::Rndrd;
+
+fn machines() -> impl Iterator<Item = Machine> {
+    Machine::names().map(|name| Machine::builtin(name).unwrap())
+}
+
+#[test]
+fn every_builtin_machine_reads_and_builds() {
+    let names: Vec<&str> = Machine::names().collect();
+    assert_eq!(names, ["desktop-2004", "hdd-2026", "nvme-2026", "vm-2026"]);
+    for machine in machines() {
+        assert!(machine.cpu().cores > 0 && machine.page_cache_bytes() > 0);
+        assert!(!machine.kernel().readahead.is_empty() && !machine.summary().is_empty());
+        let mut device = machine.device(1);
+        let completion = device.service(Instant::ZERO, &DeviceAccess::read(1 << 20, 8));
+        assert!(completion.done > completion.start, "{}", machine.name());
+        assert_eq!(machine.layout().place(128, 32 << 20, 1).unwrap().len(), 128);
+    }
+}
+
+#[test]
+fn an_unknown_machine_is_answered_with_the_nearest() {
+    let said = |name| Machine::builtin(name).unwrap_err().to_string();
+    assert_eq!(said("desktop-2003"), "no machine `desktop-2003`; did you mean `desktop-2004`?");
+    assert_eq!(said("toaster"), "no machine `toaster`");
+}
+
+#[test]
+fn the_desktop_is_the_one_of_the_paper() {
+    let machine = Machine::builtin("desktop-2004").unwrap();
+    assert_eq!(machine.page_cache_bytes(), 420 << 20);
+    let kernel = machine.kernel();
+    assert_eq!((kernel.read_ahead_kib, kernel.max_sectors_kib), (128, 128));
+    let plug = Plug { requests: 4, delay: Some(Duration::from_millis(3)) };
+    assert_eq!(kernel.plug, Some(plug));
+    assert!(!kernel.large_folios);
+    assert_eq!(machine.device_kind(), DeviceKind::Hdd);
+}
+
+#[test]
+fn the_virtual_machine_reads_ahead_as_linux_6_18_does_there() {
+    let kernel = Machine::builtin("vm-2026").unwrap().kernel();
+    assert_eq!((kernel.read_ahead_kib, kernel.large_folios), (8_192, true));
+    assert_eq!(kernel.plug, Some(Plug { requests: 32, delay: None }));
+}
+
+/// Throughput in MB/s of the paper's random reads, each followed by `waste` bytes that the
+/// unmodified kernel reads for nothing, in requests of the machine's size. Processor time is left
+/// out.
+fn paper_reads(machine: &Machine, block: u64, waste: u64, seed: u64) -> u64 {
+    let files = machine.layout().place(128, 32 << 20, seed).unwrap();
+    let mut disk = machine.device(seed);
+    let mut now = Instant::ZERO;
+    let run = Rndrd::of_paper(block);
+    for read in run.requests().unwrap() {
+        let first = files[read.file as usize] + read.offset / SECTOR_SIZE;
+        let most = machine.kernel().max_sectors_kib * KIB / SECTOR_SIZE;
+        let (mut sector, end) = (first, first + (block + waste) / SECTOR_SIZE);
+        while sector < end {
+            let sectors = most.min(end - sector);
+            now = disk.service(now, &DeviceAccess::read(sector, sectors)).done;
+            sector += sectors;
+        }
+    }
+    u64::from(run.requests) * block * 1_000 / now.since(Instant::ZERO).as_nanos()
+}
+
+#[test]
+fn the_desktop_reads_at_the_level_of_the_paper_before_its_change() {
+    let machine = Machine::builtin("desktop-2004").unwrap();
+    let rates = [512, 1_024].map(|kib| paper_reads(&machine, kib * KIB, 120 * KIB, 1));
+    assert!(rates.iter().any(|rate| (15..=25).contains(rate)), "{rates:?}");
+    assert!((18..=22).contains(&rates[0]), "{rates:?}");
+}
+
+#[test]
+fn an_override_is_certain_and_in_the_unit_that_was_typed() {
+    let mut machine = Machine::builtin("desktop-2004").unwrap();
+    let typed = [
+        ("52e6", 52_000_000),
+        ("52MB/s", 52_000_000),
+        ("52 MiB/s", 54_525_952),
+        (" 52000000 bytes/s ", 52_000_000),
+    ];
+    for (text, bytes_per_s) in typed {
+        machine.set("device.rate_outer", text).unwrap();
+        let rate = machine.find("device.rate_outer").unwrap();
+        let all = (rate.low, rate.value, rate.high);
+        assert_eq!(all, (bytes_per_s, bytes_per_s, bytes_per_s), "{text}");
+    }
+    machine.set("device.command", "0.4ms").unwrap();
+    assert_eq!(machine.find("device.command").unwrap().value, 400_000);
+    machine.set("device.command", "7s").unwrap_err();
+    assert!(!machine.uncertain().contains(&"device.rate_outer"));
+    machine.set("layout.placement", "contiguous").unwrap();
+    assert_eq!(machine.layout().placement, Placement::Contiguous);
+    machine.set("kernel.readahead", "off").unwrap();
+    assert_eq!(machine.kernel().readahead, "off");
+}
+
+#[test]
+fn a_bad_override_is_refused_and_changes_nothing() {
+    let machine = Machine::builtin("desktop-2004").unwrap();
+    let said = |key: &str, value: &str| {
+        let mut changed = machine.clone();
+        let said = changed.set(key, value).unwrap_err().to_string();
+        assert_eq!(changed, machine);
+        said
+    };
+    assert_eq!(
+        said("device.rate_uoter", "1"),
+        "--set: unknown key `device.rate_uoter`; did you mean `device.rate_outer`?"
+    );
+    assert_eq!(said("zzz", "1"), "--set: unknown key `zzz`");
+    assert_eq!(
+        said("device.rate_outer", "52 ms"),
+        "--set: `device.rate_outer` is `52 ms`, expected a number from 1000 bytes/s to \
+         1000000000000000 bytes/s"
+    );
+    assert_eq!(
+        said("device.seek_min", "9ms"),
+        "--set: `device.seek_min` is `9ms`, expected device.seek_min <= device.seek_third"
+    );
+    assert_eq!(
+        said("layout.placement", "scatered"),
+        "--set: `layout.placement` is `scatered`, expected one of contiguous, scattered; did you \
+         mean `scattered`?"
+    );
+    assert_eq!(
+        said("device.type", "fast"),
+        "--set: `device.type` is `fast`, expected a file of its own for another type of device"
+    );
+    for nonsense in ["", "x", "-1", "nan", "inf", "1e99", "MB/s"] {
+        said("device.rate_outer", nonsense);
+    }
+}
+
+#[test]
+fn a_draw_stays_in_the_box_and_reaches_its_corners() {
+    for machine in machines() {
+        let sides = machine.uncertain().len();
+        assert!(sides > 5, "{}", machine.name());
+        for point in latin_hypercube(1, sides, 32) {
+            for one in machine.draw(&point).parameters() {
+                assert!((one.low..=one.high).contains(&one.value), "{}", one.key);
+            }
+        }
+        let least = machine.draw(&vec![0; sides]);
+        assert!(least.parameters().all(|one| one.value == one.low));
+        let most = machine.draw(&vec![1_000_000; sides]);
+        assert!(most.parameters().all(|one| one.value == one.high));
+        assert_eq!(least.layout().place(128, 32 << 20, 1).unwrap().len(), 128);
+        assert_eq!(most.layout().place(128, 32 << 20, 1).unwrap().len(), 128);
+    }
+}
+
+#[test]
+#[should_panic(expected = "a point has a coordinate for every side")]
+fn a_point_of_too_few_coordinates_is_a_bug() {
+    let _ = Machine::builtin("desktop-2004").unwrap().draw(&[0]);
+}
+
+#[test]
+fn every_number_is_listed_with_unit_and_source() {
+    for machine in machines() {
+        for one in machine.parameters() {
+            assert!(!one.unit.is_empty() && one.source.len() > 5, "{}", one.key);
+        }
+        assert_eq!(machine.parameters().count(), file::known(machine.device_kind()).count());
+    }
+}
