@@ -1,2 +1,68 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands: `cargo xtask COMMAND`.
+//!
+//! A command is one variant of [`Task`] and one file with a `run` that returns the exit code:
+//! 0 done, 1 the answer is no, 2 an error. `test` hands the code of `cargo test` through.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod ci;
+mod process;
+mod test;
+mod tidy;
+
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask", about = "The project's own commands")]
+struct Typed {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run every check that a change must pass, up to the first that fails
+    Ci,
+    /// Install what the tests need where that is allowed, then run them all
+    Test(test::Arguments),
+    /// Check the style that rustc, clippy and rustfmt do not
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    match run(&Typed::parse().task) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<u8> {
+    match task {
+        Task::Ci => ci::run(),
+        Task::Test(arguments) => test::run(arguments),
+        Task::Tidy => tidy::run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Typed::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_dashes_goes_to_cargo_test() {
+        let typed = Typed::parse_from(["xtask", "test", "--", "name", "--", "--nocapture"]);
+        let Task::Test(arguments) = typed.task else { panic!("parsed as another command") };
+        assert_eq!(arguments.cargo_test, ["name", "--", "--nocapture"]);
+    }
+}

@@ -10,6 +10,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod block;
+mod cache;
+pub mod drive;
+pub mod engine;
+pub mod io;
 pub mod readahead;
+pub mod stats;
 pub mod time;
 pub mod units;
+pub mod workload;

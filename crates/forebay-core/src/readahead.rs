@@ -16,21 +16,39 @@
 //! The path calls a policy for a page that is present and unmarked only if the policy says that it
 //! [sees hits](Readahead::sees_hits): today's kernels are asked on a miss and on a marker alone.
 
-use alloc::boxed::Box;
 use core::fmt;
 
 use crate::units::PageIndex;
 
 pub use spec::{Parameter, Policy, Settings, Spec, SpecError};
 
+mod before_ondemand;
+#[cfg(test)]
+mod conformance;
 mod fixed;
+mod linux_2_6_21;
+mod linux_2_6_7;
+mod linux_6_12;
+mod linux_6_18;
 mod off;
+mod ondemand;
+mod request_size;
+mod serial;
 mod spec;
 #[cfg(test)]
 mod testing;
 
 /// Every readahead policy: the one table that names them.
-pub static POLICIES: &[Policy] = &[off::POLICY, fixed::POLICY];
+pub static POLICIES: &[Policy] = &[
+    off::POLICY,
+    fixed::POLICY,
+    linux_2_6_7::POLICY,
+    request_size::POLICY,
+    request_size::LITERAL,
+    linux_2_6_21::POLICY,
+    linux_6_12::POLICY,
+    linux_6_18::POLICY,
+];
 
 /// What a policy may see and do of one file's pages.
 pub trait AddressSpace {

@@ -32,6 +32,12 @@ impl Duration {
         Self(n * 1_000_000_000)
     }
 
+    /// The length `n` times over.
+    #[must_use]
+    pub const fn times(self, n: u64) -> Self {
+        Self(self.0.saturating_mul(n))
+    }
+
     /// The length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0

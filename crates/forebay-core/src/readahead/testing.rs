@@ -22,6 +22,8 @@ pub(super) struct Pages {
     pub(super) folios: BTreeMap<PageIndex, Folio>,
     pub(super) file_pages: u64,
     pub(super) congested: bool,
+    /// Pages that `add` may still take, if memory is short.
+    pub(super) memory: Option<u64>,
     /// Added since the last submit.
     batch: Vec<Folio>,
     log: Vec<String>,
@@ -39,10 +41,13 @@ impl AddressSpace for Pages {
 
     fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool {
         let folio = Folio { first, order, marked };
-        assert_eq!(first % folio.pages(), 0, "a folio is aligned to its size");
-        assert!(first + folio.pages() <= self.file_pages, "no page is past the end of the file");
-        assert!((0..folio.pages()).all(|page| !self.contains(first + page)), "pages are absent");
-        self.folios.insert(first, folio);
+        if let Some(memory) = &mut self.memory {
+            let Some(left) = memory.checked_sub(folio.pages()) else {
+                return false;
+            };
+            *memory = left;
+        }
+        self.insert(folio);
         self.batch.push(folio);
         true
     }
@@ -74,16 +79,31 @@ impl AddressSpace for Pages {
     }
 
     fn available_pages(&self) -> u64 {
-        1 << 20
+        self.memory.unwrap_or(1 << 20)
     }
 }
 
-/// A policy and the file it reads.
+impl Pages {
+    fn insert(&mut self, folio: Folio) {
+        let Folio { first, .. } = folio;
+        assert_eq!(first % folio.pages(), 0, "a folio is aligned to its size");
+        assert!(first + folio.pages() <= self.file_pages, "no page is past the end of the file");
+        assert!((0..folio.pages()).all(|page| !self.contains(first + page)), "pages are absent");
+        self.folios.insert(first, folio);
+    }
+}
+
+/// A policy and the file it reads. A test that looks at a policy's state names the policy's type.
 #[derive(Debug)]
-pub(super) struct Bench {
-    pub(super) policy: Box<dyn Readahead>,
+pub(super) struct Bench<P: Readahead + ?Sized = dyn Readahead> {
+    pub(super) policy: Box<P>,
     pub(super) pages: Pages,
-    spec: Spec,
+    spec: Option<Spec>,
+}
+
+/// A policy that tells its state, one clause for each column of a vector.
+pub(super) trait Shown: Readahead {
+    fn clauses(&self) -> Vec<String>;
 }
 
 impl Bench {
@@ -95,14 +115,41 @@ impl Bench {
     /// A fresh descriptor of a cold file of `file_pages`.
     pub(super) fn with_pages(spec: &str, file_pages: u64) -> Self {
         let spec = Spec::parse(spec).unwrap().with(Settings::default());
-        Self { policy: spec.build(), pages: Pages { file_pages, ..Pages::default() }, spec }
+        let pages = Pages { file_pages, ..Pages::default() };
+        Self { policy: spec.build(), pages, spec: Some(spec) }
     }
 
     /// A new descriptor of the same file.
     pub(super) fn reopen(&mut self) {
-        self.policy = self.spec.build();
+        self.policy = self.spec.as_ref().expect("the bench was made from a spec").build();
+    }
+}
+
+impl<P: Shown> Bench<P> {
+    /// A fresh descriptor of a cold file of `file_pages`, whose state can be looked at.
+    pub(super) fn of(policy: P, file_pages: u64) -> Self {
+        let pages = Pages { file_pages, ..Pages::default() };
+        Self { policy: Box::new(policy), pages, spec: None }
     }
 
+    /// Reads page by page of a vector: first page, pages, what was submitted, clauses of the state.
+    pub(super) fn follow(&mut self, steps: &[(PageIndex, u64, &str, &str)]) {
+        for &(page, count, submitted, state) in steps {
+            assert_eq!(self.read(page, count), submitted, "R({page},{count})");
+            self.shows(state);
+        }
+    }
+
+    /// Asserts some clauses of the state, separated by a comma.
+    pub(super) fn shows(&self, expected: &str) {
+        let clauses = self.policy.clauses();
+        for clause in expected.split(", ").filter(|clause| !clause.is_empty()) {
+            assert!(clauses.iter().any(|shown| shown == clause), "{clause}: {clauses:?}");
+        }
+    }
+}
+
+impl<P: Readahead + ?Sized> Bench<P> {
     /// Reads `count` whole pages from `page` on; returns what was submitted.
     pub(super) fn read(&mut self, page: PageIndex, count: u64) -> String {
         self.read_bytes(page * PAGE_SIZE, count * PAGE_SIZE)
@@ -196,8 +243,7 @@ impl Bench {
     }
 
     fn read_alone(&mut self, page: PageIndex) {
-        assert!(self.pages.add(page, 0, false));
-        self.pages.batch.clear();
+        self.pages.insert(Folio { first: page, order: 0, marked: false });
         self.pages.log.push(format!("S {page}"));
     }
 
@@ -205,5 +251,20 @@ impl Bench {
         let log = self.pages.log.join(", ");
         self.pages.log.clear();
         log
+    }
+}
+
+/// A small generator of numbers (splitmix64). A stream is named by its seed.
+#[derive(Debug)]
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// A number below `bound`.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % bound
     }
 }

@@ -1,0 +1,441 @@
+//! The page cache: which page is in which frame, and in what state.
+//!
+//! ```text
+//!   absent --add--> reading --end_read(ok)--> up to date --evict--> absent
+//!                      '------end_read(error)---------------------> absent
+//! ```
+//!
+//! A frame is 32 bytes of bookkeeping and one bucket of the index, 40 bytes in all; both are
+//! allocated once, for the bounded number of frames, and never again. Pages that belong to a folio
+//! each have a frame and carry its order; they are added and evicted together.
+
+use alloc::vec::Vec;
+
+use crate::readahead::Folio;
+use crate::units::{CallId, FileId, FrameId, PageIndex};
+
+mod index;
+mod lists;
+mod reclaim;
+
+use index::Index;
+use lists::Lists;
+
+/// No frame, or no call, in a link.
+const NONE: u32 = u32::MAX;
+
+/// The bounded page memory and everything known about it.
+#[derive(Debug)]
+pub(crate) struct PageCache {
+    frames: Vec<Frame>,
+    index: Index,
+    lists: Lists,
+    /// Frames that hold no page, the next to be used last.
+    free: Vec<u32>,
+    /// Frames whose page is being read.
+    reading: u32,
+    pub(crate) counters: Counters,
+}
+
+/// What happened to pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Pages added to the cache.
+    pub(crate) added: u64,
+    /// Added pages that were accessed at least once.
+    pub(crate) used: u64,
+    /// Pages evicted to make room.
+    pub(crate) evicted: u64,
+}
+
+/// What is known about one frame; meaningful only while it holds a page.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    page: PageIndex,
+    file: u32,
+    /// Next frame of the same bucket.
+    chain: u32,
+    prev: u32,
+    next: u32,
+    /// The first call that waits for the page; the rest hang on the calls.
+    waiters: u32,
+    /// Woken calls that have not resumed yet; the page stays for them.
+    pins: u16,
+    flags: u8,
+    /// Log2 of the pages of the folio that this page belongs to.
+    order: u8,
+}
+
+/// The frame holds a page.
+const PRESENT: u8 = 1;
+/// The page's contents are on their way.
+const READING: u8 = 1 << 1;
+/// The folio asks for the next window; kept on its first page.
+const MARKED: u8 = 1 << 2;
+/// The page was accessed once since it came or was made inactive.
+const REFERENCED: u8 = 1 << 3;
+/// The page is on the active list.
+const ACTIVE: u8 = 1 << 4;
+/// The page has been accessed.
+const USED: u8 = 1 << 5;
+
+/// A page that was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hit {
+    pub(crate) frame: FrameId,
+    pub(crate) reading: bool,
+}
+
+impl PageCache {
+    /// Page memory of `frames` pages.
+    pub(crate) fn new(frames: u32) -> Self {
+        let empty = Frame {
+            page: 0,
+            file: 0,
+            chain: NONE,
+            prev: NONE,
+            next: NONE,
+            waiters: NONE,
+            pins: 0,
+            flags: 0,
+            order: 0,
+        };
+        Self {
+            frames: alloc::vec![empty; frames as usize],
+            index: Index::new(frames),
+            lists: Lists::default(),
+            free: (0..frames).rev().collect(),
+            reading: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Adds the absent pages of a folio, all being read. Says whether there was memory.
+    pub(crate) fn add(&mut self, file: FileId, folio: Folio) -> bool {
+        if !self.reserve(folio.pages()) {
+            return false;
+        }
+        for page in folio.first..folio.first + folio.pages() {
+            let frame = self.free.pop().expect("the pages were reserved");
+            let marked = if folio.marked && page == folio.first { MARKED } else { 0 };
+            self.frames[frame as usize] = Frame {
+                page,
+                file: file.0,
+                chain: NONE,
+                prev: NONE,
+                next: NONE,
+                waiters: NONE,
+                pins: 0,
+                flags: PRESENT | READING | marked,
+                order: folio.order,
+            };
+            self.index.insert(&mut self.frames, frame);
+            self.lists.inactive.push_front(&mut self.frames, frame);
+        }
+        self.reading += folio.pages() as u32;
+        self.counters.added += folio.pages();
+        true
+    }
+
+    /// A page is up to date.
+    pub(crate) fn end_read(&mut self, frame: FrameId) {
+        let slot = &mut self.frames[frame.index()];
+        assert!(slot.flags & READING != 0, "only a page being read can become up to date");
+        slot.flags &= !READING;
+        self.reading -= 1;
+    }
+
+    /// A page could not be read: it is absent again. The rest of its folio become single pages.
+    pub(crate) fn fail_read(&mut self, frame: FrameId) {
+        self.end_read(frame);
+        assert!(self.frames[frame.index()].waiters == NONE, "waiters were told first");
+        self.split(frame.0);
+        self.remove(frame.0);
+    }
+
+    /// An access by read or fault; a second one makes the page active.
+    pub(crate) fn touch(&mut self, frame: FrameId) {
+        let slot = &mut self.frames[frame.index()];
+        let flags = slot.flags;
+        if flags & (USED | REFERENCED | ACTIVE) == USED | REFERENCED | ACTIVE {
+            return;
+        }
+        if flags & USED == 0 {
+            self.counters.used += 1;
+        }
+        slot.flags |= USED | REFERENCED;
+        if flags & (REFERENCED | ACTIVE) == REFERENCED {
+            slot.flags = (slot.flags & !REFERENCED) | ACTIVE;
+            self.lists.inactive.remove(&mut self.frames, frame.0);
+            self.lists.active.push_front(&mut self.frames, frame.0);
+        }
+    }
+
+    /// Makes `call` the first waiter of a page and returns the one that was.
+    pub(crate) fn push_waiter(&mut self, frame: FrameId, call: CallId) -> Option<CallId> {
+        let first = core::mem::replace(&mut self.frames[frame.index()].waiters, call.0);
+        (first != NONE).then_some(CallId(first))
+    }
+
+    /// Takes the chain of waiters from a page.
+    pub(crate) fn take_waiters(&mut self, frame: FrameId) -> Option<CallId> {
+        let first = core::mem::replace(&mut self.frames[frame.index()].waiters, NONE);
+        (first != NONE).then_some(CallId(first))
+    }
+
+    /// Keeps a page for a woken call.
+    pub(crate) fn pin(&mut self, frame: FrameId) {
+        self.frames[frame.index()].pins += 1;
+    }
+
+    /// The woken call has resumed.
+    pub(crate) fn unpin(&mut self, frame: FrameId) {
+        self.frames[frame.index()].pins -= 1;
+    }
+
+    /// Takes the marker from the folio that holds `page`.
+    pub(crate) fn clear_marker(&mut self, file: FileId, page: PageIndex) {
+        if let Some(folio) = self.folio(file, page)
+            && let Some(first) = self.find(file, folio.first)
+        {
+            self.frames[first as usize].flags &= !MARKED;
+        }
+    }
+
+    /// Drops the idle pages of every folio that lies wholly inside a range; returns how many.
+    pub(crate) fn invalidate(&mut self, file: FileId, first: PageIndex, end: PageIndex) -> u64 {
+        let mut dropped = 0;
+        if end.saturating_sub(first) > self.frames.len() as u64 {
+            for frame in 0..self.frames.len() as u32 {
+                let slot = self.frames[frame as usize];
+                if slot.flags & PRESENT != 0 && slot.file == file.0 {
+                    dropped += self.invalidate_one(frame, first, end);
+                }
+            }
+        } else {
+            for page in first..end {
+                if let Some(frame) = self.find(file, page) {
+                    dropped += self.invalidate_one(frame, first, end);
+                }
+            }
+        }
+        dropped
+    }
+
+    /// A page by file and index.
+    pub(crate) fn lookup(&self, file: FileId, page: PageIndex) -> Option<Hit> {
+        let frame = self.find(file, page)?;
+        Some(self.hit(frame))
+    }
+
+    /// As [`lookup`](Self::lookup), trying the frame behind `near` first: pages that were read in
+    /// order mostly lie in order.
+    pub(crate) fn lookup_near(
+        &self,
+        file: FileId,
+        page: PageIndex,
+        near: Option<FrameId>,
+    ) -> Option<Hit> {
+        if let Some(FrameId(near)) = near
+            && let Some(slot) = self.frames.get(near as usize + 1)
+            && slot.page == page
+            && slot.file == file.0
+            && slot.flags & PRESENT != 0
+        {
+            return Some(self.hit(near + 1));
+        }
+        self.lookup(file, page)
+    }
+
+    /// Whether the folio of a frame's page is marked.
+    pub(crate) fn is_marked(&self, frame: FrameId) -> bool {
+        match self.frames[frame.index()] {
+            Frame { order: 0, flags, .. } => flags & MARKED != 0,
+            Frame { .. } => self.folio_of(frame).marked,
+        }
+    }
+
+    /// The folio of a frame's page and whether it is marked.
+    pub(crate) fn folio_of(&self, frame: FrameId) -> Folio {
+        let slot = &self.frames[frame.index()];
+        let order = slot.order;
+        if order == 0 {
+            return Folio { first: slot.page, order, marked: slot.flags & MARKED != 0 };
+        }
+        let first = slot.page >> order << order;
+        let head = self.find(FileId(slot.file), first).expect("a folio is present as a whole");
+        Folio { first, order, marked: self.frames[head as usize].flags & MARKED != 0 }
+    }
+
+    /// The folio that holds a page.
+    pub(crate) fn folio(&self, file: FileId, page: PageIndex) -> Option<Folio> {
+        Some(self.folio_of(FrameId(self.find(file, page)?)))
+    }
+
+    /// Pages that are free, or inactive and idle.
+    pub(crate) fn available(&self) -> u64 {
+        let inactive = self.lists.inactive.len.saturating_sub(self.reading);
+        self.free.len() as u64 + u64::from(inactive)
+    }
+
+    fn hit(&self, frame: u32) -> Hit {
+        Hit { frame: FrameId(frame), reading: self.frames[frame as usize].flags & READING != 0 }
+    }
+
+    fn find(&self, file: FileId, page: PageIndex) -> Option<u32> {
+        self.index.find(&self.frames, file.0, page)
+    }
+
+    fn invalidate_one(&mut self, frame: u32, first: PageIndex, end: PageIndex) -> u64 {
+        let folio = self.folio_of(FrameId(frame));
+        if folio.first < first || folio.first + folio.pages() > end || self.busy(folio, frame) {
+            return 0;
+        }
+        self.drop_folio(frame)
+    }
+
+    /// Makes single pages of the folio of a frame, which stay in the cache.
+    fn split(&mut self, frame: u32) {
+        let folio = self.folio_of(FrameId(frame));
+        let file = FileId(self.frames[frame as usize].file);
+        for page in folio.first..folio.first + folio.pages() {
+            let part = self.find(file, page).expect("a folio is present as a whole");
+            self.frames[part as usize].order = 0;
+        }
+    }
+
+    fn remove(&mut self, frame: u32) {
+        let slot = self.frames[frame as usize];
+        assert!(slot.flags & (PRESENT | READING) == PRESENT, "only an idle page can leave");
+        assert!(slot.pins == 0 && slot.waiters == NONE, "nobody waits for a page that leaves");
+        self.index.remove(&mut self.frames, frame);
+        let list = if slot.flags & ACTIVE == 0 {
+            &mut self.lists.inactive
+        } else {
+            &mut self.lists.active
+        };
+        list.remove(&mut self.frames, frame);
+        self.frames[frame as usize].flags = 0;
+        self.free.push(frame);
+    }
+
+    /// States the invariants of the cache.
+    pub(crate) fn check(&self) {
+        let present = |frame: &&Frame| frame.flags & PRESENT != 0;
+        let resident = self.frames.iter().filter(present).count();
+        let reading = self.frames.iter().filter(|frame| frame.flags & READING != 0).count();
+        assert_eq!(
+            resident + self.free.len(),
+            self.frames.len(),
+            "a frame is free or holds a page"
+        );
+        assert_eq!(reading, self.reading as usize, "pages being read are counted");
+        for (number, frame) in self.frames.iter().enumerate().filter(|(_, frame)| present(frame)) {
+            let found = self.find(FileId(frame.file), frame.page);
+            assert_eq!(found, Some(number as u32), "the index finds each page in its frame");
+            let folio = self.folio_of(FrameId(number as u32));
+            for page in folio.first..folio.first + folio.pages() {
+                let part = self.find(FileId(frame.file), page).expect("a folio is whole");
+                assert_eq!(self.frames[part as usize].order, folio.order, "one order per folio");
+            }
+            let up_to_date = frame.flags & READING == 0;
+            assert!(!(up_to_date && frame.waiters != NONE), "nobody waits for what is there");
+        }
+        let listed = self.lists.check(&self.frames);
+        assert_eq!(listed, resident, "each page is on one list");
+    }
+
+    /// The frames of a page's waiters, for [`check`](crate::check).
+    pub(crate) fn first_waiter(&self, frame: FrameId) -> Option<CallId> {
+        let first = self.frames[frame.index()].waiters;
+        (first != NONE).then_some(CallId(first))
+    }
+
+    /// The number of frames, whatever they hold.
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    /// Pages being read.
+    pub(crate) fn reading(&self) -> u32 {
+        self.reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn single(first: PageIndex) -> Folio {
+        Folio { first, order: 0, marked: false }
+    }
+
+    fn read(cache: &mut PageCache, page: PageIndex) {
+        assert!(cache.add(FileId(0), single(page)));
+        let hit = cache.lookup(FileId(0), page).unwrap();
+        cache.end_read(hit.frame);
+        cache.check();
+    }
+
+    #[test]
+    fn one_frame_costs_at_most_64_bytes() {
+        let per_frame = size_of::<Frame>() + 2 * size_of::<u32>() + size_of::<u32>();
+        assert!(per_frame <= 64, "{per_frame} bytes");
+        assert_eq!(size_of::<Frame>(), 32);
+    }
+
+    #[test]
+    fn the_oldest_page_that_was_used_once_leaves_first() {
+        let mut cache = PageCache::new(2);
+        read(&mut cache, 1);
+        read(&mut cache, 2);
+        let first = cache.lookup(FileId(0), 1).unwrap();
+        cache.touch(first.frame);
+        cache.touch(first.frame);
+        read(&mut cache, 3);
+        assert!(cache.lookup(FileId(0), 1).is_some(), "page 1 is active");
+        assert!(cache.lookup(FileId(0), 2).is_none(), "page 2 was never used");
+    }
+
+    #[test]
+    fn pages_being_read_or_pinned_are_never_evicted() {
+        let mut cache = PageCache::new(2);
+        assert!(cache.add(FileId(0), single(1)));
+        read(&mut cache, 2);
+        let second = cache.lookup(FileId(0), 2).unwrap().frame;
+        cache.pin(second);
+        assert!(!cache.add(FileId(0), single(3)));
+        cache.unpin(second);
+        assert!(cache.add(FileId(0), single(3)));
+        cache.check();
+    }
+
+    #[test]
+    fn a_folio_lives_and_dies_as_one() {
+        let mut cache = PageCache::new(4);
+        assert!(cache.add(FileId(0), Folio { first: 4, order: 2, marked: true }));
+        assert!(cache.folio(FileId(0), 6).unwrap().marked);
+        for page in 4..8 {
+            let hit = cache.lookup(FileId(0), page).unwrap();
+            cache.end_read(hit.frame);
+        }
+        cache.check();
+        cache.clear_marker(FileId(0), 7);
+        assert!(!cache.folio(FileId(0), 5).unwrap().marked);
+        assert_eq!(cache.invalidate(FileId(0), 5, 8), 0, "not wholly inside");
+        read(&mut cache, 1);
+        assert!(cache.lookup(FileId(0), 4).is_none(), "memory for one page took the whole folio");
+        cache.check();
+    }
+
+    #[test]
+    fn a_failed_page_leaves_the_rest_of_its_folio_behind() {
+        let mut cache = PageCache::new(4);
+        assert!(cache.add(FileId(0), Folio { first: 0, order: 2, marked: false }));
+        let hit = cache.lookup(FileId(0), 2).unwrap();
+        cache.fail_read(hit.frame);
+        cache.check();
+        assert!(cache.lookup(FileId(0), 2).is_none());
+        assert_eq!(cache.folio(FileId(0), 3), Some(single(3)));
+    }
+}

@@ -1,0 +1,93 @@
+//! Who leaves when memory is short.
+//!
+//! Source:     the two lists of Linux (2.6 to 6.18), mm/vmscan.c and mm/swap.c, reduced to one
+//!             memory zone and clean pages of files.
+//! Behaviour:  a new page is inactive; its second access makes it active. When no frame is free,
+//!             active pages move to the inactive list until they are no longer the majority, and
+//!             idle pages leave from the back of the inactive list, 32 at a time.
+//! Differs:    no background reclaim and no refault distance; a busy page goes to the front instead
+//!             of being isolated. The reclaim is done by whoever needs the frame.
+//! Not for:    scans larger than memory mixed with a hot set that is touched only once between them.
+
+use super::{ACTIVE, PageCache, REFERENCED};
+use crate::readahead::Folio;
+use crate::units::{FileId, FrameId};
+
+/// Pages that one reclaim frees beyond those it needs, so that the next ones find some.
+const CLUSTER: u64 = 32;
+
+impl PageCache {
+    /// Makes sure that `pages` frames are free, if idle pages can make them so.
+    pub(super) fn reserve(&mut self, pages: u64) -> bool {
+        let free = self.free.len() as u64;
+        if free >= pages {
+            return true;
+        }
+        // Memory so small that a cluster is a large part of it frees only what it needs.
+        let cluster = CLUSTER.min(self.frames.len() as u64 / 64);
+        self.shrink(pages - free + cluster);
+        self.free.len() as u64 >= pages
+    }
+
+    /// Whether a page of a folio is being read or waited for.
+    pub(super) fn busy(&self, folio: Folio, frame: u32) -> bool {
+        let busy = |frame: u32| {
+            let slot = &self.frames[frame as usize];
+            slot.flags & super::READING != 0 || slot.pins > 0
+        };
+        if folio.order == 0 {
+            return busy(frame);
+        }
+        let file = FileId(self.frames[frame as usize].file);
+        (folio.first..folio.first + folio.pages())
+            .any(|page| busy(self.find(file, page).expect("a folio is present as a whole")))
+    }
+
+    /// Removes all pages of the idle folio of a frame; returns how many.
+    pub(super) fn drop_folio(&mut self, frame: u32) -> u64 {
+        let folio = self.folio_of(FrameId(frame));
+        let file = FileId(self.frames[frame as usize].file);
+        for page in folio.first..folio.first + folio.pages() {
+            let part = self.find(file, page).expect("a folio is present as a whole");
+            self.frames[part as usize].order = 0;
+            self.remove(part);
+        }
+        folio.pages()
+    }
+
+    fn shrink(&mut self, wanted: u64) {
+        let mut freed = 0;
+        // A second round finds what was active, or went to the front, in the first.
+        for _ in 0..2 {
+            if freed >= wanted {
+                return;
+            }
+            self.age_active();
+            let mut unseen = self.lists.inactive.len;
+            while freed < wanted && unseen > 0 {
+                let frame = self.lists.inactive.back;
+                let folio = self.folio_of(FrameId(frame));
+                if self.busy(folio, frame) {
+                    self.lists.inactive.remove(&mut self.frames, frame);
+                    self.lists.inactive.push_front(&mut self.frames, frame);
+                    unseen -= 1;
+                    continue;
+                }
+                let dropped = self.drop_folio(frame);
+                self.counters.evicted += dropped;
+                freed += dropped;
+                unseen = unseen.saturating_sub(dropped as u32);
+            }
+        }
+    }
+
+    /// Moves the oldest active pages to the inactive list while they are the majority.
+    fn age_active(&mut self) {
+        while self.lists.active.len > self.lists.inactive.len {
+            let frame = self.lists.active.back;
+            self.lists.active.remove(&mut self.frames, frame);
+            self.frames[frame as usize].flags &= !(ACTIVE | REFERENCED);
+            self.lists.inactive.push_front(&mut self.frames, frame);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! From an absent page to a bio: what a policy adds, and pages that are read alone.
+
+use super::{Engine, File};
+use crate::block::{Bio, BlockQueues};
+use crate::cache::PageCache;
+use crate::readahead::{AddressSpace, Folio, Readahead};
+use crate::time::Instant;
+use crate::units::{FileId, HandleId, PAGE_SECTORS, PAGE_SIZE, PageIndex};
+
+/// One file's pages, lent to a policy.
+pub(super) struct FileSpace<'a> {
+    now: Instant,
+    id: FileId,
+    file: File,
+    cache: &'a mut PageCache,
+    block: &'a mut BlockQueues,
+    /// Pages added and not yet submitted, `[start, end)`.
+    run: (PageIndex, PageIndex),
+}
+
+impl Engine {
+    /// Lends the pages of an open file to its policy.
+    pub(super) fn with_space(
+        &mut self,
+        handle: HandleId,
+        act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
+    ) {
+        let opened = self.handles[handle.index()].as_mut().expect("a call names an open file");
+        let mut space = FileSpace {
+            now: self.now,
+            id: opened.file,
+            file: self.files[opened.file.index()],
+            cache: &mut self.cache,
+            block: &mut self.block,
+            run: (0, 0),
+        };
+        act(&mut *opened.readahead, &mut space);
+        space.submit();
+    }
+
+    /// Reads one absent page for whoever needs it now; says whether there was memory.
+    pub(super) fn read_alone(&mut self, id: FileId, page: PageIndex) -> bool {
+        if !self.cache.add(id, Folio { first: page, order: 0, marked: false }) {
+            return false;
+        }
+        self.stats.pages_alone += 1;
+        let file = self.files[id.index()];
+        self.block.submit_bio(self.now, file.device, file.bio(id, page, 1));
+        true
+    }
+}
+
+impl File {
+    fn bio(&self, file: FileId, first: PageIndex, pages: u64) -> Bio {
+        Bio { file, first, pages, sector: self.sector + first * PAGE_SECTORS }
+    }
+}
+
+impl AddressSpace for FileSpace<'_> {
+    fn file_pages(&self) -> u64 {
+        self.file.bytes.div_ceil(PAGE_SIZE)
+    }
+
+    fn folio(&self, page: PageIndex) -> Option<Folio> {
+        self.cache.folio(self.id, page)
+    }
+
+    fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool {
+        if !self.cache.add(self.id, Folio { first, order, marked }) {
+            return false;
+        }
+        if self.run.1 != first {
+            self.submit();
+            self.run.0 = first;
+        }
+        self.run.1 = first + (1 << order);
+        true
+    }
+
+    fn submit(&mut self) {
+        let (start, end) = core::mem::take(&mut self.run);
+        if start < end {
+            let bio = self.file.bio(self.id, start, end - start);
+            self.block.submit_bio(self.now, self.file.device, bio);
+        }
+    }
+
+    fn clear_marker(&mut self, page: PageIndex) {
+        self.cache.clear_marker(self.id, page);
+    }
+
+    fn congested(&self) -> bool {
+        self.block.congested(self.file.device)
+    }
+
+    fn available_pages(&self) -> u64 {
+        self.cache.available()
+    }
+
+    fn contains(&self, page: PageIndex) -> bool {
+        self.cache.lookup(self.id, page).is_some()
+    }
+}

@@ -1,0 +1,307 @@
+//! The resumable read, and the page fault, which is a read of one page without a copy.
+
+use super::Engine;
+use crate::cache::Hit;
+use crate::io::{Copy, IoError, Output};
+use crate::readahead::{Access, Fault, Found, Mapping};
+use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
+
+/// A call in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cursor {
+    pub(super) wait: Wait,
+    /// The next call that waits for the same page.
+    pub(super) next_waiter: Option<CallId>,
+    /// Why the page that the call waited for did not come.
+    pub(super) error: Option<IoError>,
+    task: Task,
+    /// Whether the policy has seen the page at the cursor.
+    asked: bool,
+    /// Whether the call had to wait for the page at the cursor.
+    waited: bool,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// There is no call.
+    #[default]
+    Idle,
+    Running,
+    Page(FrameId),
+    Memory,
+    /// Woken but not resumed; the page it waited for is pinned.
+    Woken(Option<FrameId>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    Read(Read),
+    Fault(FaultCall),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    handle: HandleId,
+    start: u64,
+    position: u64,
+    /// The end inside the file.
+    end: u64,
+    /// The end as it was asked.
+    asked_end: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FaultCall {
+    handle: HandleId,
+    page: PageIndex,
+    write: bool,
+    mapping: Mapping,
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        let handle = HandleId(u32::MAX);
+        Self::Read(Read { handle, start: 0, position: 0, end: 0, asked_end: 0 })
+    }
+}
+
+impl Cursor {
+    /// A read of `len` bytes from `offset` of a file of `bytes`.
+    pub(super) fn read(handle: HandleId, offset: u64, len: u64, bytes: u64) -> Self {
+        let asked_end = offset.saturating_add(len);
+        // Offsets beyond the end read nothing, wherever they lie.
+        let end = asked_end.min(bytes).max(offset);
+        Self::new(Task::Read(Read { handle, start: offset, position: offset, end, asked_end }))
+    }
+
+    /// A fault.
+    pub(super) fn fault(handle: HandleId, page: PageIndex, write: bool, mapping: Mapping) -> Self {
+        Self::new(Task::Fault(FaultCall { handle, page, write, mapping }))
+    }
+
+    /// Whether the id is free.
+    pub(super) fn is_idle(&self) -> bool {
+        self.wait == Wait::Idle
+    }
+
+    /// Whether this is a call in flight through `handle`.
+    pub(super) fn uses(&self, handle: HandleId) -> bool {
+        !self.is_idle() && self.handle() == handle
+    }
+
+    fn new(task: Task) -> Self {
+        Self { wait: Wait::Running, task, ..Self::default() }
+    }
+
+    fn handle(&self) -> HandleId {
+        match self.task {
+            Task::Read(read) => read.handle,
+            Task::Fault(fault) => fault.handle,
+        }
+    }
+}
+
+impl Engine {
+    /// Moves a running call on until it ends or must wait.
+    pub(super) fn advance(&mut self, call: CallId) {
+        match self.calls[call.index()].task {
+            Task::Read(read) => self.advance_read(call, read),
+            Task::Fault(fault) => self.advance_fault(call, fault),
+        }
+    }
+
+    fn advance_read(&mut self, call: CallId, mut read: Read) {
+        if let Some(error) = self.take_error(call, read.handle) {
+            self.end_read_call(call, &read, Err(error));
+            return;
+        }
+        let opened = self.opened(read.handle);
+        let (file, sees_hits) = (opened.file, opened.sees_hits);
+        let mut run: Option<Copy> = None;
+        while read.position < read.end {
+            let page = read.position / PAGE_SIZE;
+            let near = run.map(|run| run.last_frame());
+            let hit = if self.calls[call.index()].asked {
+                self.present_or_alone(file, page)
+            } else {
+                let hit = self.cache.lookup_near(file, page, near);
+                self.meet(call, &read, page, hit, sees_hits)
+            };
+            let Some(frame) = self.ready_frame(call, hit) else {
+                self.calls[call.index()].task = Task::Read(read);
+                self.outputs.extend(run.map(Output::Copy));
+                self.wait(call, file, hit);
+                return;
+            };
+            let offset = read.position % PAGE_SIZE;
+            let len = (PAGE_SIZE - offset).min(read.end - read.position);
+            let buffer_offset = read.position - read.start;
+            match &mut run {
+                Some(run) if run.last_frame().0 + 1 == frame.0 => run.len += len,
+                other => {
+                    let offset = read.position;
+                    let next = Copy { call, file, offset, frame, buffer_offset, len };
+                    self.outputs.extend(other.replace(next).map(Output::Copy));
+                }
+            }
+            read.position += len;
+        }
+        self.outputs.extend(run.map(Output::Copy));
+        self.end_read_call(call, &read, Ok(()));
+    }
+
+    /// Shows a page of a read to the policy; returns the page as it is afterwards.
+    fn meet(
+        &mut self,
+        call: CallId,
+        read: &Read,
+        page: PageIndex,
+        hit: Option<Hit>,
+        sees_hits: bool,
+    ) -> Option<Hit> {
+        self.stats.accesses += 1;
+        let mut hit = hit;
+        let file = self.opened(read.handle).file;
+        let marked = |engine: &Self, hit: Option<Hit>| {
+            hit.is_some_and(|hit| engine.cache.is_marked(hit.frame))
+        };
+        match hit {
+            Some(found) if !found.reading => self.stats.hits += 1,
+            Some(_) | None => {}
+        }
+        let is_marked = marked(self, hit);
+        if hit.is_none() || (sees_hits && !is_marked) {
+            let found = if hit.is_none() { Found::Absent } else { Found::Present };
+            self.show(read, page, found);
+            hit = self.cache.lookup(file, page);
+            if hit.is_none() {
+                self.calls[call.index()].asked = true;
+                hit = self.present_or_alone(file, page);
+            }
+        }
+        if is_marked || (hit.is_some() && marked(self, hit)) {
+            self.show(read, page, Found::Marked);
+        }
+        self.calls[call.index()].asked = true;
+        hit
+    }
+
+    fn show(&mut self, read: &Read, page: PageIndex, found: Found) {
+        let access = Access {
+            page,
+            remaining: read.asked_end.div_ceil(PAGE_SIZE) - page,
+            first: page == read.start / PAGE_SIZE,
+            found,
+        };
+        self.with_space(read.handle, |readahead, space| readahead.on_read(&access, space));
+    }
+
+    fn advance_fault(&mut self, call: CallId, fault: FaultCall) {
+        let FaultCall { handle, page, write, mapping } = fault;
+        if let Some(error) = self.take_error(call, handle) {
+            self.end_call(call, Err(error));
+            return;
+        }
+        let file = self.opened(handle).file;
+        if page >= self.files[file.index()].bytes.div_ceil(PAGE_SIZE) {
+            self.end_call(call, Err(IoError::BeyondEnd));
+            return;
+        }
+        let mut hit = self.cache.lookup(file, page);
+        if !self.calls[call.index()].asked {
+            self.calls[call.index()].asked = true;
+            self.stats.accesses += 1;
+            self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
+            let found = match hit {
+                None => Found::Absent,
+                Some(hit) if self.cache.is_marked(hit.frame) => Found::Marked,
+                Some(_) => Found::Present,
+            };
+            let seen = Fault { page, write, mapping, found };
+            self.with_space(handle, |readahead, space| readahead.on_fault(&seen, space));
+            hit = self.cache.lookup(file, page);
+        }
+        let hit = hit.or_else(|| self.present_or_alone(file, page));
+        if self.ready_frame(call, hit).is_none() {
+            self.calls[call.index()].waited = true;
+            self.wait(call, file, hit);
+            return;
+        }
+        if self.calls[call.index()].waited {
+            self.stats.faults_major += 1;
+        } else {
+            self.stats.faults_minor += 1;
+        }
+        self.end_call(call, Ok(0));
+    }
+
+    /// The page, read alone if it is absent; nothing if there is no memory for it.
+    fn present_or_alone(&mut self, file: FileId, page: PageIndex) -> Option<Hit> {
+        if let Some(hit) = self.cache.lookup(file, page) {
+            return Some(hit);
+        }
+        if !self.read_alone(file, page) {
+            return None;
+        }
+        self.cache.lookup(file, page)
+    }
+
+    /// The frame of a page that is up to date; the cursor then leaves the page.
+    fn ready_frame(&mut self, call: CallId, hit: Option<Hit>) -> Option<FrameId> {
+        let hit = hit.filter(|hit| !hit.reading)?;
+        self.cache.touch(hit.frame);
+        self.calls[call.index()].asked = false;
+        Some(hit.frame)
+    }
+
+    /// Parks a call until its page is up to date, or until there is memory for it.
+    fn wait(&mut self, call: CallId, file: FileId, hit: Option<Hit>) {
+        let cursor = &mut self.calls[call.index()];
+        match hit {
+            Some(hit) => {
+                cursor.wait = Wait::Page(hit.frame);
+                cursor.next_waiter = self.cache.push_waiter(hit.frame, call);
+                self.block.unplug(self.files[file.index()].device);
+            }
+            None => {
+                cursor.wait = Wait::Memory;
+                self.memory_waiters.push_back(call);
+                // The pages that fill the memory may still be held back by a plug.
+                self.block.unplug_all();
+            }
+        }
+    }
+
+    fn take_error(&mut self, call: CallId, handle: HandleId) -> Option<IoError> {
+        let error = self.calls[call.index()].error.take()?;
+        self.opened_mut(handle).readahead.on_error();
+        Some(error)
+    }
+
+    /// Ends a read: what was transferred before an error counts as a short read, as in read(2).
+    fn end_read_call(&mut self, call: CallId, read: &Read, result: Result<(), IoError>) {
+        let transferred = read.position - read.start;
+        self.opened_mut(read.handle).readahead.on_read_end(read.position);
+        let result = match result {
+            Err(error) if transferred == 0 => Err(error),
+            Ok(()) | Err(_) => Ok(transferred),
+        };
+        self.end_call(call, result);
+    }
+
+    fn end_call(&mut self, call: CallId, result: Result<u64, IoError>) {
+        self.calls[call.index()] = Cursor::default();
+        self.stats.errors += u64::from(result.is_err());
+        // Requests of this call are at the device before the caller hears of its end.
+        self.push_ready();
+        self.outputs.push_back(Output::Reply(call, result));
+    }
+}
+
+impl Copy {
+    /// The frame of the last byte.
+    fn last_frame(&self) -> FrameId {
+        FrameId(self.frame.0 + self.pages() as u32 - 1)
+    }
+}

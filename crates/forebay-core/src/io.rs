@@ -1,0 +1,150 @@
+//! The whole vocabulary between the engine and a world.
+//!
+//! ```text
+//!   Call (what a task asked) -> Bio (a run of one file's pages) -> Request (what the device gets)
+//! ```
+
+use core::fmt;
+
+use crate::readahead::{Mapping, Pattern};
+use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, RequestId};
+
+/// What goes into the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A task asks for something; its id names no other call in flight.
+    Call(CallId, Op),
+    /// The task that was woken runs again.
+    Resume(CallId),
+    /// The device is done with a request.
+    Done(RequestId, Result<(), IoError>),
+    /// The time of [`poll_timeout`](crate::engine::Engine::poll_timeout) has come; early or late is
+    /// harmless.
+    Timeout,
+}
+
+/// What a task can ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `pread`: `len` bytes from byte `offset` on.
+    Read {
+        /// The open file.
+        handle: HandleId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// A page fault through a mapping.
+    Fault {
+        /// The open file that was mapped.
+        handle: HandleId,
+        /// The page of the file.
+        page: PageIndex,
+        /// Whether the access is a write.
+        write: bool,
+        /// The mapping.
+        mapping: Mapping,
+    },
+    /// `posix_fadvise` over `len` bytes from `offset` on; a `len` of zero reaches to the end.
+    Advise {
+        /// The open file.
+        handle: HandleId,
+        /// What is advised.
+        advice: Advice,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+}
+
+/// What `posix_fadvise` can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// How the file will be read, whatever the range.
+    Pattern(Pattern),
+    /// The range will be read soon.
+    WillNeed,
+    /// The range will not be read soon; its whole clean pages are dropped.
+    DontNeed,
+    /// The range will be read once: no effect on readahead.
+    NoReuse,
+}
+
+/// What comes out of the engine, to be carried out in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A device has to do something; answered by one [`Input::Done`].
+    Submit(Request),
+    /// Bytes go from page memory to the caller's buffer.
+    Copy(Copy),
+    /// A sleeping task may run; answered by one [`Input::Resume`] when it does.
+    Wake(CallId),
+    /// A call has ended: bytes transferred, or why none was.
+    Reply(CallId, Result<u64, IoError>),
+}
+
+/// A read of a run of one file's pages, as the device gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its name in the answer.
+    pub id: RequestId,
+    /// The device.
+    pub device: DeviceId,
+    /// The file whose pages are filled.
+    pub file: FileId,
+    /// The first page.
+    pub first: PageIndex,
+    /// The number of pages.
+    pub pages: u64,
+    /// The first sector on the device, in units of 512 bytes.
+    pub sector: u64,
+}
+
+/// A run of consecutive bytes in consecutive frames that one call receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The call that receives them.
+    pub call: CallId,
+    /// The file they belong to.
+    pub file: FileId,
+    /// The first byte's place in the file.
+    pub offset: u64,
+    /// The frame of the first byte; the following pages lie in the following frames.
+    pub frame: FrameId,
+    /// The first byte's place in the caller's buffer.
+    pub buffer_offset: u64,
+    /// The number of bytes.
+    pub len: u64,
+}
+
+impl Copy {
+    /// The pages that are copied from, whole or in part.
+    pub const fn pages(&self) -> u64 {
+        (self.offset % PAGE_SIZE + self.len).div_ceil(PAGE_SIZE)
+    }
+}
+
+/// Why a call failed: weather, not a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoError {
+    /// The device reported an error (`EIO`).
+    Device,
+    /// The file ended before the page did: it was cut short behind the engine's back.
+    Truncated,
+    /// A fault lies beyond the end of the file (`SIGBUS`).
+    BeyondEnd,
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "the device reported an error",
+            Self::Truncated => "the file ended early",
+            Self::BeyondEnd => "the page lies beyond the end of the file",
+        })
+    }
+}
+
+impl core::error::Error for IoError {}

@@ -1,0 +1,35 @@
+//! What the engine counted since it was made.
+
+/// Counters; each only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Pages that reads and faults met, in the order of the calls.
+    pub accesses: u64,
+    /// Met pages that were up to date at once.
+    pub hits: u64,
+    /// Pages brought into the cache.
+    pub pages_read: u64,
+    /// Pages brought in and accessed at least once.
+    pub pages_used: u64,
+    /// Pages read alone because no window brought them.
+    pub pages_alone: u64,
+    /// Pages evicted to make room.
+    pub pages_evicted: u64,
+    /// Requests given to devices.
+    pub requests: u64,
+    /// Pages of these requests.
+    pub request_pages: u64,
+    /// Faults that had to wait for a device.
+    pub faults_major: u64,
+    /// Faults that had not.
+    pub faults_minor: u64,
+    /// Calls that ended with an error.
+    pub errors: u64,
+}
+
+impl Stats {
+    /// Pages brought in that nobody has accessed so far.
+    pub const fn pages_wasted(&self) -> u64 {
+        self.pages_read - self.pages_used
+    }
+}

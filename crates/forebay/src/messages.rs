@@ -1,0 +1,103 @@
+//! How we speak: errors with a place, hints with a way out, progress that disappears.
+
+use std::fmt;
+use std::time::Duration;
+
+use forebay_core::readahead::{POLICIES, SpecError};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// An error and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Complaint {
+    what: String,
+    hint: Option<String>,
+}
+
+impl Complaint {
+    /// An error in words, lower case and without a full stop.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    /// With a way out.
+    #[must_use]
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// With the nearest of the names that could have been typed, or with all of them.
+    #[must_use]
+    pub(crate) fn nearest<'a>(self, given: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.collect();
+        match nearest(given, &known) {
+            Some(name) => self.hint(format!("did you mean '{name}'?")),
+            None => self.hint(format!("known are {}", known.join(", "))),
+        }
+    }
+}
+
+impl From<SpecError> for Complaint {
+    fn from(error: SpecError) -> Self {
+        let complaint = Self::new(error.to_string());
+        match &error {
+            SpecError::UnknownPolicy(given) => {
+                complaint.nearest(given, POLICIES.iter().map(|policy| policy.name))
+            }
+            SpecError::UnknownParameter { given, known, .. } if !known.is_empty() => {
+                complaint.nearest(given, known.iter().copied())
+            }
+            SpecError::UnknownParameter { .. } | SpecError::BadValue { .. } => {
+                complaint.hint("`forebay policies` lists the policies and what they take")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Complaint {}
+
+/// The known name that `given` was most likely meant to be.
+pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+    const LIKELY: f64 = 0.7;
+    let likeness = |name: &str| strsim::jaro_winkler(given, name);
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) >= LIKELY).then_some(*best)
+}
+
+/// A progress line on standard error, shown only on a terminal and only for what takes a while.
+pub(crate) fn progress(steps: u64, what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(4));
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
+    bar.set_style(style.expect("the template is well formed"));
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_a_likely_one_or_none() {
+        let known = ["linux-2.6.7", "request-size", "off"];
+        assert_eq!(nearest("request_size", &known), Some("request-size"));
+        assert_eq!(nearest("zebra", &known), None);
+    }
+
+    #[test]
+    fn a_mistyped_policy_brings_the_nearest_one() {
+        let error = forebay_core::readahead::Spec::parse("fixd").unwrap_err();
+        let said = Complaint::from(error).to_string();
+        assert_eq!(said, "no readahead policy is named 'fixd'\nhint: did you mean 'fixed'?");
+    }
+}

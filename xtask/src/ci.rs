@@ -1,0 +1,136 @@
+//! Every check that a change must pass, up to the first that fails.
+//!
+//! A stage is a cargo command that a developer can type; nothing happens here that cannot be
+//! repeated from the line that was printed.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::process::{cargo, command, exit_code, output_of};
+
+/// Runs the stages.
+pub(crate) fn run() -> Result<u8> {
+    let start = Instant::now();
+    let target = target_without_std()?;
+    if target.is_none() {
+        eprintln!(
+            "ci: purity: skipped: none of the targets {} is installed, so `no_std` and \
+             `forbid(unsafe_code)` on the host, which tidy looks for, are the proof",
+            TARGETS_WITHOUT_STD.join(", ")
+        );
+    }
+    for stage in stages(target) {
+        let code = stage.run()?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    eprintln!("ci: passed in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(0)
+}
+
+/// One check.
+#[derive(Debug)]
+struct Stage {
+    name: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+    /// Behind `cargo`, separated by blanks.
+    arguments: String,
+}
+
+impl Stage {
+    fn new(name: &'static str, arguments: impl Into<String>) -> Self {
+        Self { name, environment: &[], arguments: arguments.into() }
+    }
+
+    fn run(&self) -> Result<u8> {
+        let Self { name, environment, arguments } = self;
+        eprintln!("ci: {name}: {self}");
+        let start = Instant::now();
+        let mut command = cargo();
+        command.envs(environment.iter().copied()).args(arguments.split(' '));
+        let code = exit_code(&mut command)?;
+        let seconds = start.elapsed().as_secs_f64();
+        if code == 0 {
+            eprintln!("ci: {name}: passed in {seconds:.1} s");
+        } else {
+            eprintln!("ci: {name}: failed after {seconds:.1} s; to repeat it: {self}");
+        }
+        Ok(code)
+    }
+}
+
+impl fmt::Display for Stage {
+    /// The line that repeats the stage in a shell.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.environment {
+            write!(f, "{name}={value} ")?;
+        }
+        write!(f, "cargo {}", self.arguments)
+    }
+}
+
+/// The stages in their order: the quick ones first.
+fn stages(target: Option<&str>) -> Vec<Stage> {
+    let mut stages = vec![
+        Stage::new("fmt", "fmt --all --check"),
+        Stage::new("clippy", "clippy --workspace --all-targets -- -D warnings"),
+        Stage {
+            environment: &[("RUSTDOCFLAGS", "-Dwarnings")],
+            ..Stage::new("doc", "doc --workspace --no-deps")
+        },
+    ];
+    if let Some(target) = target {
+        let build = format!("build --package forebay-core --target {target}");
+        stages.push(Stage::new("purity", build));
+    }
+    stages.push(Stage::new("tidy", "xtask tidy"));
+    stages.push(Stage::new("test", "xtask test"));
+    stages
+}
+
+/// The first installed target on which the core cannot reach an operating system.
+fn target_without_std() -> Result<Option<&'static str>> {
+    for target in TARGETS_WITHOUT_STD {
+        let ask = ["--print", "target-libdir", "--target", target];
+        let directory = output_of(command("rustc").args(ask))?;
+        if directory.is_some_and(|directory| Path::new(&directory).is_dir()) {
+            return Ok(Some(target));
+        }
+    }
+    Ok(None)
+}
+
+/// The strictest first: the bare ones have no std at all; wasm's has one, but every call to an
+/// operating system in it fails.
+const TARGETS_WITHOUT_STD: &[&str] =
+    &["x86_64-unknown-none", "aarch64-unknown-none", "wasm32-unknown-unknown"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_prints_the_line_that_repeats_it() {
+        let lines: Vec<String> = stages(Some("bare")).iter().map(Stage::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "cargo fmt --all --check",
+                "cargo clippy --workspace --all-targets -- -D warnings",
+                "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
+                "cargo build --package forebay-core --target bare",
+                "cargo xtask tidy",
+                "cargo xtask test",
+            ]
+        );
+    }
+
+    #[test]
+    fn purity_is_no_stage_without_its_target() {
+        assert!(stages(None).iter().all(|stage| stage.name != "purity"));
+    }
+}
