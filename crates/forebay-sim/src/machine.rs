@@ -16,9 +16,10 @@
 //! [`draw`](Machine::draw) gives the machine at a point.
 
 use forebay_core::time::Duration;
-use forebay_core::units::SECTOR_SIZE;
+use forebay_core::units::{KIB, SECTOR_SIZE};
 
 use crate::device::{Device, Fast, FastParameters, Hdd, HddParameters};
+use crate::price::Prices;
 use crate::rng::MILLION;
 
 pub use error::{MachineError, Place};
@@ -73,27 +74,6 @@ pub enum DeviceKind {
     Hdd,
     /// Units side by side.
     Fast,
-}
-
-/// What the processor's work costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpu {
-    /// How many processors there are.
-    pub cores: u32,
-    /// Entering and leaving a system call.
-    pub syscall_ns: u64,
-    /// Finding a page in the cache.
-    pub page_lookup_ns: u64,
-    /// Making a page and adding it to the cache.
-    pub page_alloc_ns: u64,
-    /// Copying between the cache and a program.
-    pub copy_bytes_per_s: u64,
-    /// Going from one task to another.
-    pub context_switch_ns: u64,
-    /// Taking the interrupt that ends a request.
-    pub interrupt_ns: u64,
-    /// Handing a request to the device.
-    pub request_submit_ns: u64,
 }
 
 /// How the kernel is set up.
@@ -235,24 +215,25 @@ impl Machine {
     }
 
     /// What the processor's work costs.
-    pub fn cpu(&self) -> Cpu {
-        Cpu {
+    pub fn prices(&self) -> Prices {
+        let copy_rate = self.number("cpu.copy_rate");
+        Prices {
             cores: self.count("cpu.cores"),
-            syscall_ns: self.number("cpu.syscall"),
-            page_lookup_ns: self.number("cpu.page_lookup"),
-            page_alloc_ns: self.number("cpu.page_alloc"),
-            copy_bytes_per_s: self.number("cpu.copy_rate"),
-            context_switch_ns: self.number("cpu.context_switch"),
-            interrupt_ns: self.number("cpu.interrupt"),
-            request_submit_ns: self.number("cpu.request_submit"),
+            syscall: self.time("cpu.syscall"),
+            page_lookup: self.time("cpu.page_lookup"),
+            page_alloc: self.time("cpu.page_alloc"),
+            copy_picos_per_kib: (KIB * PICOS_PER_S + copy_rate / 2) / copy_rate,
+            context_switch: self.time("cpu.context_switch"),
+            interrupt: self.time("cpu.interrupt"),
+            request_submit: self.time("cpu.request_submit"),
         }
     }
 
     /// How the kernel is set up.
     pub fn kernel(&self) -> Kernel {
         let requests = self.count("kernel.plug_requests");
-        let delay = self.number("kernel.plug_delay");
-        let delay = (delay > 0).then_some(Duration(delay));
+        let delay = self.time("kernel.plug_delay");
+        let delay = (delay > Duration::ZERO).then_some(delay);
         Kernel {
             read_ahead_kib: self.number("kernel.read_ahead_kb"),
             max_sectors_kib: self.number("kernel.max_sectors_kb"),
@@ -321,6 +302,10 @@ impl Machine {
         self.find(key).expect("a machine has every number of its kind").value
     }
 
+    fn time(&self, key: &str) -> Duration {
+        Duration(self.number(key))
+    }
+
     fn count(&self, key: &str) -> u32 {
         u32::try_from(self.number(key)).expect("the limits of a count fit in 32 bits")
     }
@@ -369,6 +354,9 @@ impl Parameter {
         self.low < self.high
     }
 }
+
+/// Picoseconds of a second.
+const PICOS_PER_S: u64 = 1_000_000_000_000;
 
 /// The source of a number that was typed.
 const OVERRIDDEN: &str = "A: set by hand";

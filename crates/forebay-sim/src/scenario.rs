@@ -5,12 +5,11 @@ use forebay_core::drive::drive;
 use forebay_core::engine::{Config, Engine};
 use forebay_core::readahead::{Settings, Spec};
 use forebay_core::stats::Stats;
-use forebay_core::time::Duration;
+use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{FileId, HandleId, KIB, PAGE_SIZE};
 use forebay_core::workload::Workload;
 
-use crate::machine::{Cpu, Kernel, Machine, MachineError};
-use crate::price::Prices;
+use crate::machine::{Kernel, Machine, MachineError};
 use crate::world::{Observer, SimWorld};
 
 /// A machine that is set up and has not started.
@@ -69,32 +68,14 @@ impl Scenario {
         observer: &'a mut Observer<'a>,
     ) -> Outcome {
         let device = self.machine.device(self.seed);
-        let prices = Prices::of(&self.machine.cpu());
+        let prices = self.machine.prices();
         let mut world = SimWorld::new(&self.engine, prices, vec![device], tasks, observer);
         drive(&mut self.engine, &mut world);
         world.assert_all_exited();
         Outcome {
-            elapsed: world.last_exit().since(forebay_core::time::Instant::ZERO),
+            elapsed: world.last_exit().since(Instant::ZERO),
             device_busy: world.device_busy(),
             stats: self.engine.stats(),
-        }
-    }
-}
-
-impl Prices {
-    /// The costs of a machine's processor.
-    fn of(cpu: &Cpu) -> Self {
-        const PICOS_PER_S: u128 = 1_000_000_000_000;
-        let picos = PICOS_PER_S * u128::from(KIB) / u128::from(cpu.copy_bytes_per_s);
-        Self {
-            cores: cpu.cores,
-            syscall: Duration(cpu.syscall_ns),
-            page_lookup: Duration(cpu.page_lookup_ns),
-            page_alloc: Duration(cpu.page_alloc_ns),
-            copy_picos_per_kib: u64::try_from(picos).unwrap_or(u64::MAX),
-            context_switch: Duration(cpu.context_switch_ns),
-            interrupt: Duration(cpu.interrupt_ns),
-            request_submit: Duration(cpu.request_submit_ns),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What the machines that come with the program promise.
 
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::KIB;
 
 use super::*;
 use crate::device::DeviceAccess;
@@ -17,7 +16,7 @@ fn every_builtin_machine_reads_and_builds() {
     let names: Vec<&str> = Machine::names().collect();
     assert_eq!(names, ["desktop-2004", "hdd-2026", "nvme-2026", "vm-2026"]);
     for machine in machines() {
-        assert!(machine.cpu().cores > 0 && machine.page_cache_bytes() > 0);
+        assert!(machine.prices().cores > 0 && machine.page_cache_bytes() > 0);
         assert!(!machine.kernel().readahead.is_empty() && !machine.summary().is_empty());
         let mut device = machine.device(1);
         let completion = device.service(Instant::ZERO, &DeviceAccess::read(1 << 20, 8));
@@ -42,6 +41,10 @@ fn the_desktop_is_the_one_of_the_paper() {
     let plug = Plug { requests: 4, delay: Some(Duration::from_millis(3)) };
     assert_eq!(kernel.plug, Some(plug));
     assert!(!kernel.large_folios);
+    let prices = machine.prices();
+    assert_eq!((prices.cores, prices.syscall), (1, Duration(500)));
+    // A KiB at 1 GB/s.
+    assert_eq!(prices.copy_picos_per_kib, 1_024_000);
     assert_eq!(machine.device_kind(), DeviceKind::Hdd);
 }
 
