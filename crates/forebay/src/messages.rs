@@ -65,6 +65,11 @@ impl fmt::Display for Complaint {
 
 impl std::error::Error for Complaint {}
 
+/// An error and what lies below it on one line, hints at the end.
+pub(crate) fn of_chain(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
 /// The known name that `given` was most likely meant to be.
 pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     const LIKELY: f64 = 0.7;

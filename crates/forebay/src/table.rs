@@ -68,6 +68,17 @@ impl Table {
         Self { columns, title: title.into(), ..Self::default() }
     }
 
+    /// Takes columns out, by their keys.
+    pub(crate) fn drop_columns(&mut self, keys: &[&str]) {
+        let kept: Vec<bool> =
+            self.columns.iter().map(|column| !keys.contains(&column.key)).collect();
+        for row in &mut self.rows {
+            let mut kept = kept.iter();
+            row.retain(|_| kept.next().copied().unwrap_or(false));
+        }
+        self.columns.retain(|column| !keys.contains(&column.key));
+    }
+
     /// Prints the whole table; nothing is printed if it cannot be formed.
     pub(crate) fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
         let text = match format {
@@ -117,7 +128,9 @@ impl Table {
         let object = |row: &Vec<Cell>| {
             let pairs = self.columns.iter().zip(row);
             Value::Object(
-                pairs.map(|(column, cell)| (column.key.to_owned(), cell.json())).collect::<Map<_, _>>(),
+                pairs
+                    .map(|(column, cell)| (column.key.to_owned(), cell.json()))
+                    .collect::<Map<_, _>>(),
             )
         };
         Value::Array(self.rows.iter().map(object).collect())

@@ -1,0 +1,193 @@
+//! What was typed: one definition for parsing, help and errors.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::table::Format;
+
+/// See, simulate and steer the Linux I/O path
+///
+/// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance);
+/// 2 an error.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the papers' experiments in virtual time and print published beside measured
+    Reproduce(Reproduce),
+    /// Run a fio job file in virtual time on a modelled machine
+    Simulate(Simulate),
+    /// Run a fio job file on a real file or block device through the same engine (read only)
+    Run(RunOn),
+    /// Show step by step which pages a readahead policy brings in
+    Plan(Plan),
+    /// List the policies, slot by slot
+    Policies(Policies),
+    /// List the modelled machines, or one machine's numbers with their sources
+    Machines(Machines),
+}
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct Reproduce {
+    /// The paper, by its short name; all of them if none is given
+    pub(crate) paper: Option<String>,
+    /// How to print the table; `json` has one object a row
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Names the run: the same seed gives the same table
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many draws from the ranges of the machine's parameters; 1 uses their values as they are
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) draws: u32,
+    /// Overrides a machine parameter, in its base unit or with a unit: `device.rate_outer=60MB/s`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Another machine than the paper's: a name or a TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<String>,
+    /// Exit with 1 if a predicted figure is outside its tolerance
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print every row; otherwise text and Markdown leave out rows that are there for comparison
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// The fio job file; `-` reads standard input
+    pub(crate) job: PathBuf,
+    #[command(flatten)]
+    pub(crate) policies: PolicyChoice,
+    /// The machine: a name (see `forebay machines`) or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "vm-2026")]
+    pub(crate) machine: String,
+    /// Overrides a machine parameter: `device.delay=100us`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Names the run: the device's jitter and where files lie
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) job_options: JobOptions,
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// Which policies fill the slots.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyChoice {
+    /// The policy of a slot: `readahead=request-size:max=32` (see `forebay policies`)
+    #[arg(long, value_name = "SLOT=NAME")]
+    pub(crate) policy: Vec<String>,
+    /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`
+    #[arg(long, value_name = "SLOT=A,B,C")]
+    pub(crate) compare: Option<String>,
+}
+
+/// How a job file is read.
+#[derive(Debug, Args)]
+pub(crate) struct JobOptions {
+    /// Whose random numbers: fio up to 3.34, or from 3.35 on
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) fio_compat: FioCompat,
+}
+
+/// Versions of fio that draw different random numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FioCompat {
+    /// Up to fio 3.34
+    #[value(name = "3.34")]
+    Older,
+    /// From fio 3.35 on
+    #[default]
+    #[value(name = "3.35")]
+    Newer,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunOn {
+    /// The fio job file; `-` reads standard input
+    pub(crate) job: PathBuf,
+    /// The file or block device that is read; every file of the job is this one
+    #[arg(long, value_name = "PATH")]
+    pub(crate) on: PathBuf,
+    #[command(flatten)]
+    pub(crate) policies: PolicyChoice,
+    /// Page memory of the engine: `64M`
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub(crate) memory: String,
+    /// Who performs the requests
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) dispatch: DispatchMode,
+    /// Worker threads of the deferred dispatch
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) workers: u32,
+    /// Compare every byte with a direct read
+    #[arg(long)]
+    pub(crate) verify: bool,
+    #[command(flatten)]
+    pub(crate) job_options: JobOptions,
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// Who performs the requests of a real run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DispatchMode {
+    /// Worker threads
+    #[default]
+    Deferred,
+    /// The engine's own thread, on the spot
+    Inline,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// The policy: `readahead=linux-6.18`
+    #[arg(long, value_name = "SLOT=NAME", required = true)]
+    pub(crate) policy: String,
+    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`
+    #[arg(long, value_name = "N")]
+    pub(crate) ra_kb: Option<u64>,
+    /// The size of the file: `64M`
+    #[arg(long, value_name = "BYTES", default_value = "64M")]
+    pub(crate) file_size: String,
+    /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE` (touch
+    /// through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over the
+    /// file, by number), `n` (new descriptor), `d` (drop the file's pages)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+/// Arguments of `policies`.
+#[derive(Debug, Args)]
+pub(crate) struct Policies {
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// Arguments of `machines`.
+#[derive(Debug, Args)]
+pub(crate) struct Machines {
+    /// A machine whose numbers are to be listed: a name or a TOML file
+    pub(crate) name: Option<String>,
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}

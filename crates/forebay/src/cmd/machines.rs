@@ -1,0 +1,57 @@
+//! `forebay machines`: the models, and one model's numbers with their sources.
+
+use std::io;
+
+use anyhow::Result;
+use forebay_sim::machine::Machine;
+
+use crate::args::Machines;
+use crate::choice;
+use crate::table::Table;
+
+/// Prints the machines, or one machine.
+pub(crate) fn run(arguments: &Machines) -> Result<u8> {
+    let table = match &arguments.name {
+        Some(name) => numbers(&choice::machine(name, &[])?),
+        None => names()?,
+    };
+    table.print(arguments.format, &mut io::stdout().lock())?;
+    Ok(0)
+}
+
+fn names() -> Result<Table> {
+    let mut table = Table::new("", &[("name", "name"), ("summary", "what it is")]);
+    for name in Machine::names() {
+        table.rows.push(vec![name.into(), Machine::builtin(name)?.summary().into()]);
+    }
+    table.notes.push("`forebay machines NAME` lists a machine's numbers and their sources.".into());
+    Ok(table)
+}
+
+fn numbers(machine: &Machine) -> Table {
+    let columns = [
+        ("key", "key"),
+        ("value", "value"),
+        ("low", "low"),
+        ("high", "high"),
+        ("unit", "unit"),
+        ("source", "source"),
+    ];
+    let mut table = Table::new(machine.summary(), &columns);
+    for parameter in machine.parameters() {
+        table.rows.push(vec![
+            parameter.key.into(),
+            parameter.value.into(),
+            parameter.low.into(),
+            parameter.high.into(),
+            parameter.unit.into(),
+            parameter.source.clone().into(),
+        ]);
+    }
+    table.notes.push(
+        "Sources: D datasheet or kernel source, P printed in a paper, M measured, C computed from \
+         such numbers, A assumed."
+            .to_owned(),
+    );
+    table
+}

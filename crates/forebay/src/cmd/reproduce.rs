@@ -1,0 +1,186 @@
+//! `forebay reproduce`: the papers' figures beside ours.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Result, bail};
+use forebay_sim::machine::{Machine, MachineError};
+use forebay_sim::paper::{Cell, Measured, PAPERS, Paper};
+use forebay_sim::report::{Role, Row, Verdict};
+
+use crate::NO;
+use crate::args::Reproduce;
+use crate::choice;
+use crate::messages::{Complaint, progress};
+use crate::table::{Cell as Value, Format, Table};
+
+/// Runs the papers and prints one table each, or one array of all rows as JSON.
+pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
+    let papers = chosen(arguments.paper.as_deref())?;
+    let mut machines = Vec::new();
+    for paper in &papers {
+        let name = arguments.machine.as_deref().unwrap_or(paper.machine);
+        machines.push(choice::machine(name, &arguments.set)?);
+    }
+    let mut tables = Vec::new();
+    let mut missed = false;
+    for (paper, machine) in papers.iter().zip(&machines) {
+        let cells = paper.cells(machine, arguments.seed, arguments.draws);
+        let measured = measure(&cells)?;
+        let rows = paper.judge(&cells, &measured, arguments.seed);
+        missed |= rows.iter().any(is_miss);
+        tables.push(table(paper, machine, arguments, &rows));
+    }
+    print(arguments.format, tables)?;
+    Ok(if arguments.check && missed { NO } else { 0 })
+}
+
+fn chosen(name: Option<&str>) -> Result<Vec<&'static Paper>> {
+    let Some(name) = name else { return Ok(PAPERS.iter().collect()) };
+    match Paper::named(name) {
+        Some(paper) => Ok(vec![paper]),
+        None => bail!(
+            Complaint::new(format!("no paper is named '{name}'"))
+                .nearest(name, PAPERS.iter().map(|paper| paper.name))
+        ),
+    }
+}
+
+fn is_miss(row: &Row) -> bool {
+    row.role == Role::Predicted && row.verdict() == Verdict::Outside
+}
+
+/// Measures all cells on all processors; the result does not depend on how many there are.
+fn measure(cells: &[Cell]) -> Result<Vec<Measured>, MachineError> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(cells.len()).max(1);
+    let bar = progress(cells.len() as u64, "reproducing");
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<_>>> = cells.iter().map(|_| Mutex::new(None)).collect();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(place) = claim(&next, cells.len()) {
+                    let measured = cells[place].measure();
+                    *results[place].lock().expect("no thread panics with the lock") =
+                        Some(measured);
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let finished = results.into_iter().map(|result| {
+        let result = result.into_inner().expect("no thread panics with the lock");
+        result.expect("every cell was claimed")
+    });
+    finished.collect()
+}
+
+fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    (place < count).then_some(place)
+}
+
+const COLUMNS: [(&str, &str); 15] = [
+    ("paper", "paper"),
+    ("row", "row"),
+    ("metric", "metric"),
+    ("unit", "unit"),
+    ("policy", "policy"),
+    ("published", "published"),
+    ("role", "role"),
+    ("measured", "measured"),
+    ("low", "low"),
+    ("high", "high"),
+    ("tolerance_low", "from"),
+    ("tolerance_high", "to"),
+    ("verdict", "verdict"),
+    ("note", "note"),
+    ("seed", "seed"),
+];
+
+/// Columns that a reader of text does without: the title and the notes say the same once.
+const FOR_MACHINES: [&str; 2] = ["paper", "seed"];
+
+fn table(paper: &Paper, machine: &Machine, arguments: &Reproduce, rows: &[Row]) -> Table {
+    let for_people = matches!(arguments.format, Format::Text | Format::Markdown);
+    let mut table = Table::new(paper.citation, &COLUMNS);
+    let shown = rows.iter().filter(|row| arguments.all || !for_people || is_claim(row));
+    table.rows = shown.map(cells_of).collect();
+    if for_people {
+        table.drop_columns(&FOR_MACHINES);
+    }
+    let hidden = rows.len() - table.rows.len();
+    if hidden > 0 {
+        table.notes.push(format!("{hidden} rows for comparison are left out; --all shows them."));
+    }
+    let count = |verdict| rows.iter().filter(|row| row.verdict() == verdict).count();
+    table.notes.push(format!(
+        "{} figures within their tolerance, {} outside, {} not claimed; {} predicted ones outside.",
+        count(Verdict::Within),
+        count(Verdict::Outside),
+        count(Verdict::NotClaimed),
+        rows.iter().filter(|row| is_miss(row)).count(),
+    ));
+    table.notes.push(
+        "measured, low, high: median, least and greatest over the draws; from, to: the tolerance."
+            .to_owned(),
+    );
+    table.notes.push(paper.about.to_owned());
+    table.notes.push(format!(
+        "forebay {}, machine {}, seed {}, draws {}{}",
+        env!("CARGO_PKG_VERSION"),
+        machine.name(),
+        arguments.seed,
+        arguments.draws,
+        arguments.set.iter().map(|set| format!(", {set}")).collect::<String>(),
+    ));
+    table
+}
+
+/// Whether the row can agree or disagree with something.
+fn is_claim(row: &Row) -> bool {
+    row.verdict() != Verdict::NotClaimed
+}
+
+fn cells_of(row: &Row) -> Vec<Value> {
+    let decimals = if row.unit == "pages" { 0 } else { 2 };
+    let number = |number| Value::maybe(number, decimals);
+    vec![
+        row.paper.into(),
+        row.row.clone().into(),
+        row.metric.into(),
+        row.unit.into(),
+        row.policy.clone().into(),
+        number(row.published),
+        row.role.to_string().into(),
+        number(row.measured),
+        number(row.low),
+        number(row.high),
+        number(row.tolerance.0),
+        number(row.tolerance.1),
+        row.verdict().to_string().into(),
+        row.note.clone().into(),
+        row.seed.into(),
+    ]
+}
+
+fn print(format: Format, tables: Vec<Table>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match format {
+        Format::Text | Format::Markdown => {
+            for table in &tables {
+                table.print(format, &mut out)?;
+            }
+            Ok(())
+        }
+        // One array, one header: the rows name their papers.
+        Format::Csv | Format::Json => {
+            let mut all = Table::new("", &COLUMNS);
+            all.rows = tables.into_iter().flat_map(|table| table.rows).collect();
+            all.print(format, &mut out)
+        }
+    }
+}
