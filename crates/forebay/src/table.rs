@@ -11,7 +11,8 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, presets};
+use comfy_table::CellAlignment;
+use comfy_table::presets::ASCII_MARKDOWN;
 use serde_json::{Map, Number, Value};
 
 /// How a table is printed.
@@ -68,22 +69,11 @@ impl Table {
         Self { columns, title: title.into(), ..Self::default() }
     }
 
-    /// Takes columns out, by their keys.
-    pub(crate) fn drop_columns(&mut self, keys: &[&str]) {
-        let kept: Vec<bool> =
-            self.columns.iter().map(|column| !keys.contains(&column.key)).collect();
-        for row in &mut self.rows {
-            let mut kept = kept.iter();
-            row.retain(|_| kept.next().copied().unwrap_or(false));
-        }
-        self.columns.retain(|column| !keys.contains(&column.key));
-    }
-
     /// Prints the whole table; nothing is printed if it cannot be formed.
     pub(crate) fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
         let text = match format {
-            Format::Text => self.framed(presets::UTF8_HORIZONTAL_ONLY),
-            Format::Markdown => self.framed(presets::ASCII_MARKDOWN),
+            Format::Text => self.framed(UNDERLINED),
+            Format::Markdown => self.framed(ASCII_MARKDOWN),
             Format::Csv => self.csv()?,
             Format::Json => format!("{:#}\n", self.json()),
         };
@@ -189,6 +179,9 @@ impl From<u64> for Cell {
         Self::Count(count)
     }
 }
+
+/// A preset of comfy-table: a line below the header and nothing else.
+const UNDERLINED: &str = "     ──            ";
 
 /// Two decimals more than a reader is shown.
 fn rounded(number: f64, decimals: usize) -> f64 {

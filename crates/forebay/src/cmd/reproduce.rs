@@ -101,21 +101,28 @@ const COLUMNS: [(&str, &str); 15] = [
     ("seed", "seed"),
 ];
 
-/// Columns that a reader of text does without: the title and the notes say the same once.
-const FOR_MACHINES: [&str; 2] = ["paper", "seed"];
+/// The same for people: spreads and tolerances in one column each, notes below the table.
+const FOR_PEOPLE: [(&str, &str); 9] = [
+    ("row", "row"),
+    ("metric", "metric"),
+    ("policy", "policy"),
+    ("published", "published"),
+    ("measured", "measured"),
+    ("range", "range"),
+    ("tolerance", "tolerance"),
+    ("role", "role"),
+    ("verdict", "verdict"),
+];
 
 fn table(paper: &Paper, machine: &Machine, arguments: &Reproduce, rows: &[Row]) -> Table {
-    let for_people = matches!(arguments.format, Format::Text | Format::Markdown);
-    let mut table = Table::new(paper.citation, &COLUMNS);
-    let shown = rows.iter().filter(|row| arguments.all || !for_people || is_claim(row));
-    table.rows = shown.map(cells_of).collect();
-    if for_people {
-        table.drop_columns(&FOR_MACHINES);
-    }
-    let hidden = rows.len() - table.rows.len();
-    if hidden > 0 {
-        table.notes.push(format!("{hidden} rows for comparison are left out; --all shows them."));
-    }
+    let mut table = match arguments.format {
+        Format::Text | Format::Markdown => for_people(paper, arguments.all, rows),
+        Format::Csv | Format::Json => {
+            let mut table = Table::new(paper.citation, &COLUMNS);
+            table.rows = rows.iter().map(cells_of).collect();
+            table
+        }
+    };
     let count = |verdict| rows.iter().filter(|row| row.verdict() == verdict).count();
     table.notes.push(format!(
         "{} figures within their tolerance, {} outside, {} not claimed; {} predicted ones outside.",
@@ -124,10 +131,7 @@ fn table(paper: &Paper, machine: &Machine, arguments: &Reproduce, rows: &[Row]) 
         count(Verdict::NotClaimed),
         rows.iter().filter(|row| is_miss(row)).count(),
     ));
-    table.notes.push(
-        "measured, low, high: median, least and greatest over the draws; from, to: the tolerance."
-            .to_owned(),
-    );
+    table.notes.push("measured is the median over the draws, range their extremes.".to_owned());
     table.notes.push(paper.about.to_owned());
     table.notes.push(format!(
         "forebay {}, machine {}, seed {}, draws {}{}",
@@ -140,14 +144,57 @@ fn table(paper: &Paper, machine: &Machine, arguments: &Reproduce, rows: &[Row]) 
     table
 }
 
+fn for_people(paper: &Paper, all: bool, rows: &[Row]) -> Table {
+    let mut table = Table::new(paper.citation, &FOR_PEOPLE);
+    let mut notes: Vec<&str> = Vec::new();
+    for row in rows.iter().filter(|row| all || is_claim(row)) {
+        let decimals = decimals(row);
+        let shown =
+            |number: Option<f64>| number.map_or(String::new(), |n| format!("{n:.decimals$}"));
+        let span = |low, high| format!("{}..{}", shown(low), shown(high));
+        let mut verdict = row.verdict().to_string();
+        if !row.note.is_empty() {
+            let known = notes.iter().position(|note| *note == row.note);
+            let number = known.unwrap_or_else(|| {
+                notes.push(&row.note);
+                notes.len() - 1
+            });
+            verdict += &format!(" [{}]", number + 1);
+        }
+        let (from, to) = row.tolerance;
+        let tolerance = if is_claim(row) { span(from, to).into() } else { Value::Missing };
+        table.rows.push(vec![
+            row.row.clone().into(),
+            format!("{} ({})", row.metric, row.unit).into(),
+            row.policy.clone().into(),
+            Value::maybe(row.published, decimals),
+            Value::maybe(row.measured, decimals),
+            span(row.low, row.high).into(),
+            tolerance,
+            row.role.to_string().into(),
+            verdict.into(),
+        ]);
+    }
+    let numbered = notes.iter().enumerate();
+    table.notes.extend(numbered.map(|(number, note)| format!("[{}] {note}", number + 1)));
+    let hidden = rows.len() - table.rows.len();
+    if hidden > 0 {
+        table.notes.push(format!("{hidden} rows for comparison are left out; --all shows them."));
+    }
+    table
+}
+
+fn decimals(row: &Row) -> usize {
+    if row.unit == "pages" { 0 } else { 2 }
+}
+
 /// Whether the row can agree or disagree with something.
 fn is_claim(row: &Row) -> bool {
     row.verdict() != Verdict::NotClaimed
 }
 
 fn cells_of(row: &Row) -> Vec<Value> {
-    let decimals = if row.unit == "pages" { 0 } else { 2 };
-    let number = |number| Value::maybe(number, decimals);
+    let number = |number| Value::maybe(number, decimals(row));
     vec![
         row.paper.into(),
         row.row.clone().into(),
