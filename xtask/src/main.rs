@@ -8,8 +8,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod ci;
+mod fidelity;
 mod process;
+mod swarm;
 mod test;
 mod tidy;
 
@@ -26,6 +29,12 @@ enum Task {
     Ci,
     /// Install what the tests need where that is allowed, then run them all
     Test(test::Arguments),
+    /// Measure the path's throughput and the time that a reproduction takes
+    Bench,
+    /// Compare the running kernel's readahead with the policy that models it, page by page
+    Fidelity(fidelity::Options),
+    /// Run random scenarios against the engine, each twice
+    Swarm(swarm::Arguments),
     /// Check the style that rustc, clippy and rustfmt do not
     Tidy,
 }
@@ -44,6 +53,9 @@ fn run(task: &Task) -> Result<u8> {
     match task {
         Task::Ci => ci::run(),
         Task::Test(arguments) => test::run(arguments),
+        Task::Bench => bench::run(),
+        Task::Fidelity(options) => fidelity::run(options),
+        Task::Swarm(arguments) => swarm::run(arguments),
         Task::Tidy => tidy::run(),
     }
 }

@@ -270,6 +270,12 @@ impl PageCache {
         self.free() + u64::from(inactive)
     }
 
+    /// Pages of a file.
+    pub(crate) fn resident(&self, file: FileId) -> u64 {
+        let of_file = |frame: &&Frame| frame.flags & PRESENT != 0 && frame.file == file.0;
+        self.frames.iter().filter(of_file).count() as u64
+    }
+
     /// Frames that hold no page.
     fn free(&self) -> u64 {
         self.free.len() as u64 + (u64::from(self.frames_max) - self.frames.len() as u64)

@@ -165,6 +165,11 @@ impl Engine {
         self.cache.lookup(file, page).is_some()
     }
 
+    /// Pages of a file in the cache, up to date or not; walks all of memory.
+    pub fn resident_pages(&self, file: FileId) -> u64 {
+        self.cache.resident(file)
+    }
+
     /// The file of an open description.
     pub fn file_of(&self, handle: HandleId) -> FileId {
         self.opened(handle).file
@@ -236,7 +241,11 @@ impl Engine {
                 let cursor = &mut self.calls[call.index()];
                 assert_eq!(cursor.wait, Wait::Page(frame), "a waiter waits for this page");
                 waiter = cursor.next_waiter.take();
-                cursor.error = result.err();
+                // One bad page fails its whole request: a page that came with others is asked for
+                // once more, alone, before its readers hear of an error.
+                let retry = request.pages > 1 && !cursor.retried;
+                cursor.retried |= result.is_err();
+                cursor.error = result.err().filter(|_| !retry);
                 cursor.wait = Wait::Woken(result.is_ok().then_some(frame));
                 if result.is_ok() {
                     self.cache.pin(frame);

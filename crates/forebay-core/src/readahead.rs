@@ -178,6 +178,23 @@ pub enum Pattern {
     Random,
 }
 
+/// The pages that a policy asked for last, as far as it works with windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The first page.
+    pub start: PageIndex,
+    /// How many pages.
+    pub size: u64,
+    /// How many of them, at the end, were read in advance; a marker stands in front of them.
+    pub tail: u64,
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "win({},{},{})", self.start, self.size, self.tail)
+    }
+}
+
 /// The readahead state of one open file description and the rule that moves it.
 pub trait Readahead: fmt::Debug + Send {
     /// A read meets a page. If the page is still absent afterwards, the path reads it alone.
@@ -199,6 +216,11 @@ pub trait Readahead: fmt::Debug + Send {
 
     /// A page that this description waited for could not be read.
     fn on_error(&mut self) {}
+
+    /// The most recent window, for those who watch.
+    fn window(&self) -> Option<Window> {
+        None
+    }
 
     /// Whether [`on_read`](Self::on_read) wants to be called for present, unmarked pages too.
     fn sees_hits(&self) -> bool {

@@ -5,6 +5,7 @@ mod cpu;
 pub mod device;
 pub mod machine;
 pub mod paper;
+pub mod plan;
 pub mod price;
 pub mod report;
 pub mod rng;

@@ -17,6 +17,8 @@ pub(super) struct Cursor {
     task: Task,
     /// Whether the policy has seen the page at the cursor.
     asked: bool,
+    /// Whether the page at the cursor is being read once more after an error.
+    pub(super) retried: bool,
     /// Whether the call had to wait for the page at the cursor.
     waited: bool,
 }
@@ -251,7 +253,8 @@ impl Engine {
     fn ready_frame(&mut self, call: CallId, hit: Option<Hit>) -> Option<FrameId> {
         let hit = hit.filter(|hit| !hit.reading)?;
         self.cache.touch(hit.frame);
-        self.calls[call.index()].asked = false;
+        let cursor = &mut self.calls[call.index()];
+        (cursor.asked, cursor.retried) = (false, false);
         Some(hit.frame)
     }
 
@@ -282,7 +285,10 @@ impl Engine {
     /// Ends a read: what was transferred before an error counts as a short read, as in read(2).
     fn end_read_call(&mut self, call: CallId, read: &Read, result: Result<(), IoError>) {
         let transferred = read.position - read.start;
-        self.opened_mut(read.handle).readahead.on_read_end(read.position);
+        // A read that could give nothing leaves the file position of the last one.
+        if read.end > read.start {
+            self.opened_mut(read.handle).readahead.on_read_end(read.position);
+        }
         let result = match result {
             Err(error) if transferred == 0 => Err(error),
             Ok(()) | Err(_) => Ok(transferred),

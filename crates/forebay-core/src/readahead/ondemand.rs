@@ -18,12 +18,12 @@
 //! The marker lives on the folio and not in the state: it survives jumps and every descriptor of
 //! the file sees it. One kernel's file describes how it differs in a [`Version`].
 
-use core::fmt;
-
 use scan::{Cursor, next_miss, prev_miss};
 
 use super::spec::Values;
-use super::{Access, AddressSpace, Fault, Folio, Found, Parameter, Pattern, Readahead, range_read};
+use super::{
+    Access, AddressSpace, Fault, Folio, Found, Parameter, Pattern, Readahead, Window, range_read,
+};
 use crate::units::{PAGE_SIZE, PageIndex};
 
 mod fault;
@@ -98,21 +98,6 @@ pub(super) enum Remainder {
     Whole,
 }
 
-/// The most recent window.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Window {
-    start: PageIndex,
-    size: u64,
-    /// The length of its tail, in front of which stands the marker.
-    tail: u64,
-}
-
-impl fmt::Debug for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "win({},{},{})", self.start, self.size, self.tail)
-    }
-}
-
 /// The readahead state of one open file description.
 #[derive(Debug)]
 pub(super) struct Ondemand {
@@ -127,6 +112,7 @@ pub(super) struct Ondemand {
     /// The descriptor's own limit.
     ra_pages: u64,
     random: bool,
+    /// The most recent window.
     window: Window,
     /// The folio order that the last window was read with.
     order: u32,
@@ -295,6 +281,10 @@ impl Readahead for Ondemand {
 
     fn on_read_end(&mut self, position: u64) {
         self.prev_pos = position;
+    }
+
+    fn window(&self) -> Option<Window> {
+        Some(self.window)
     }
 }
 

@@ -13,8 +13,8 @@
 //!          [                   x                      M              )
 //! ```
 
-use super::super::{AddressSpace, Fault, Found, MapAdvice};
-use super::{FOLIO_ORDER_MAX, Ondemand, Window};
+use super::super::{AddressSpace, Fault, Found, MapAdvice, Window};
+use super::{FOLIO_ORDER_MAX, Ondemand};
 
 impl Ondemand {
     /// A fault, its retry after the read included.

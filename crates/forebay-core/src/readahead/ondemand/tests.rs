@@ -2,7 +2,7 @@
 //! window, if that changed, and what it added; reads that did neither have no line.
 
 use std::format;
-use std::string::String;
+use std::string::{String, ToString};
 use std::vec::Vec;
 
 use super::super::Pattern;
@@ -17,10 +17,7 @@ const BOTH: [&str; 2] = ["linux-6.12", "linux-6.18"];
 
 /// The window in the policy's state.
 fn window(bench: &Bench) -> String {
-    let state = bench.state();
-    let from = state.find("win(").unwrap();
-    let to = from + state[from..].find(')').unwrap();
-    state[from..=to].into()
+    bench.policy.window().unwrap().to_string()
 }
 
 /// What `act` changed, as one line.

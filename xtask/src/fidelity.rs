@@ -1,0 +1,257 @@
+//! Is the policy of this kernel the kernel's? Random scripts on both, page by page.
+//!
+//! ```text
+//!            seed -> script
+//!            /             \
+//!   ext4 on a loop device   the policy on a set of pages
+//!   mincore, tracepoints    the same sequence of steps
+//!            \             /
+//!    new pages, folios, windows of every step
+//! ```
+//!
+//! Other activity on the machine may take pages away; such a script is void. A difference counts
+//! if it is there again when the script is repeated.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use forebay_core::readahead::{Settings, Spec};
+use forebay_sim::plan::Step;
+
+use kernel::Performance;
+use scratch::{Mount, Scratch};
+use script::{FILES, Scenario};
+use trace::Tracer;
+
+mod kernel;
+mod model;
+mod scratch;
+mod script;
+mod seen;
+mod sys;
+mod trace;
+
+/// Compare the running kernel's readahead with its policy, page by page.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Random scripts, each of which runs on both kinds of mount.
+    #[arg(long, default_value_t = 100)]
+    scripts: u64,
+    /// The first script's seed; the others count up from it [default: the time].
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Keep the scratch file system until the next run.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs the comparison. The exit code is 1 if kernel and policy differ.
+pub(crate) fn run(options: &Options) -> Result<u8> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let release = release.trim();
+    let policy = match modelled(release) {
+        Ok(policy) => policy,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return Ok(0);
+        }
+    };
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let seed = options.seed.unwrap_or(since_epoch.as_secs());
+    println!("Linux {release}, {policy}, seed {seed}");
+
+    let scratch = Scratch::new(options.keep)?;
+    let tracer = Tracer::new(&scratch.tracing())?;
+    if tracer.is_none() {
+        println!("this kernel has no readahead tracepoints: pages only");
+    }
+    let mut machine = Machine { scratch, tracer, policy, folios: false };
+    println!("mount         scripts  steps  reads  faults  voided  differences");
+    let mut differences = 0;
+    for mount in Mount::ALL {
+        machine.mount(mount)?;
+        let mut tally = Tally::default();
+        for script in 0..options.scripts {
+            let scenario = Scenario::new(seed.wrapping_add(script));
+            let verdict = machine.judge(&scenario)?;
+            tally.count(&scenario, &verdict);
+            if let Verdict::Differs(report) = verdict {
+                println!("{} seed {}:\n{report}", mount.option(), scenario.seed);
+            }
+        }
+        println!("{}", tally.line(mount.option()));
+        differences += tally.differences;
+    }
+    println!("seed {seed}");
+    Ok(u8::from(differences > 0))
+}
+
+/// The policy of this kernel, or why nothing can be compared here.
+fn modelled(release: &str) -> Result<&'static str, String> {
+    let policies = [("6.12.", "linux-6.12"), ("6.18.", "linux-6.18")];
+    let Some((_, policy)) = policies.iter().find(|(prefix, _)| release.starts_with(prefix)) else {
+        return Err(format!("Linux {release} has no policy, only 6.12 and 6.18 have"));
+    };
+    if !sys::is_root() {
+        return Err("a loop device and tracepoints need root".into());
+    }
+    let missing = scratch::missing_programs();
+    if !missing.is_empty() {
+        return Err(format!("{} missing", missing.join(", ")));
+    }
+    Ok(policy)
+}
+
+/// The running kernel and what stands for it.
+#[derive(Debug)]
+struct Machine {
+    // Before the scratch directory, because the trace lies in it.
+    tracer: Option<Tracer>,
+    scratch: Scratch,
+    policy: &'static str,
+    /// Whether the mount caches in large folios.
+    folios: bool,
+}
+
+/// What became of a script.
+#[derive(Debug)]
+enum Verdict {
+    Same,
+    Void,
+    Differs(String),
+}
+
+impl Machine {
+    fn mount(&mut self, mount: Mount) -> Result<()> {
+        self.scratch.mount(mount)?;
+        // ext4 has large folios since 6.16, but not for journaled data.
+        self.folios = self.policy == "linux-6.18" && mount == Mount::Ordered;
+        if let Some(tracer) = &self.tracer {
+            tracer.watch(device_of(&self.scratch)?)?;
+        }
+        Ok(())
+    }
+
+    /// Performs the script until it is the same or differs twice in a row.
+    fn judge(&self, scenario: &Scenario) -> Result<Verdict> {
+        let mut differed = false;
+        let mut verdict = Verdict::Void;
+        for _ in 0..REPEATS {
+            verdict = self.compare(scenario)?;
+            match verdict {
+                Verdict::Same => break,
+                Verdict::Differs(_) if differed => break,
+                Verdict::Differs(_) => differed = true,
+                Verdict::Void => {}
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn compare(&self, scenario: &Scenario) -> Result<Verdict> {
+        let Scenario { file, ra_pages, io_pages, ref steps, .. } = *scenario;
+        self.scratch.set_limits(ra_pages, io_pages)?;
+        let path = self.scratch.file(file);
+        let real = kernel::perform(&path, steps, self.tracer.as_ref())?;
+        if real.voided {
+            return Ok(Verdict::Void);
+        }
+        let spec = Spec::parse(self.policy)?.with(Settings {
+            ra_pages: Some(ra_pages),
+            io_pages: Some(io_pages),
+            large_folios: Some(self.folios),
+        });
+        let Some(step) = first_difference(&spec, FILES[file], steps, &real) else {
+            return Ok(Verdict::Same);
+        };
+        Ok(Verdict::Differs(report(&spec, scenario, &real, step)))
+    }
+}
+
+/// The first step that differs.
+fn first_difference(
+    spec: &Spec,
+    file_bytes: u64,
+    script: &[Step],
+    real: &Performance,
+) -> Option<usize> {
+    let outcomes = model::run(spec, file_bytes, script);
+    let outcomes = outcomes.iter().zip(&real.outcomes).position(|(model, real)| model != real);
+    let details = real.details.as_ref().and_then(|real| {
+        let model = model::watch(spec, file_bytes, script);
+        model.iter().zip(real).position(|(model, real)| model != real)
+    });
+    outcomes.into_iter().chain(details).min()
+}
+
+/// The script up to the step that differs, and both sides of it.
+fn report(spec: &Spec, scenario: &Scenario, real: &Performance, step: usize) -> String {
+    let bytes = FILES[scenario.file];
+    let model = model::run(spec, bytes, &scenario.steps);
+    let inside = model::watch(spec, bytes, &scenario.steps);
+    let mut lines = vec![format!(
+        "  file of {bytes} bytes, ra {} pages, io {} pages",
+        scenario.ra_pages, scenario.io_pages
+    )];
+    for (index, done) in scenario.steps[..=step].iter().enumerate() {
+        lines.push(format!("  {}", real.outcomes[index].line(*done)));
+        if let Some(details) = &real.details {
+            lines.push(format!("      {}", details[index]));
+        }
+    }
+    lines.push(format!("  model: {}", model[step].line(scenario.steps[step])));
+    lines.push(format!("      {}", inside[step]));
+    lines.join("\n")
+}
+
+/// What the scripts on one mount came to.
+#[derive(Debug, Default)]
+struct Tally {
+    scripts: u64,
+    steps: u64,
+    reads: u64,
+    faults: u64,
+    voided: u64,
+    differences: u64,
+}
+
+impl Tally {
+    fn count(&mut self, scenario: &Scenario, verdict: &Verdict) {
+        self.scripts += 1;
+        match verdict {
+            Verdict::Same => {}
+            Verdict::Void => self.voided += 1,
+            Verdict::Differs(_) => self.differences += 1,
+        }
+        for step in &scenario.steps {
+            self.steps += 1;
+            match step {
+                Step::Read { .. } => self.reads += 1,
+                Step::Touch { .. } => self.faults += 1,
+                Step::Advise(_) | Step::Open | Step::Drop => {}
+            }
+        }
+    }
+
+    fn line(&self, mount: &str) -> String {
+        let Self { scripts, steps, reads, faults, voided, differences } = self;
+        format!(
+            "{mount}  {scripts:>7}  {steps:>5}  {reads:>5}  {faults:>6}  {voided:>6}  \
+             {differences:>11}"
+        )
+    }
+}
+
+/// The device of the mounted files.
+fn device_of(scratch: &Scratch) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+
+    let path = scratch.file(0);
+    let found = fs::metadata(&path).with_context(|| format!("cannot see {}", path.display()))?;
+    Ok(found.dev())
+}
+
+/// How often a script that is not the same is tried.
+const REPEATS: u32 = 3;

@@ -1,0 +1,86 @@
+//! Random scenarios against the engine, each named by its seed.
+//!
+//! The seed is a number or a commit's hash; without one it is the hash of the commit that is checked
+//! out, so that each commit is tested differently and still reproducibly.
+
+use std::panic;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use forebay_sim::swarm;
+
+use crate::process::{command, output_of};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The first seed: a number or a commit's hash
+    #[arg(long)]
+    pub(crate) seed: Option<String>,
+    /// How many scenarios, one seed after the other
+    #[arg(long, default_value_t = 200)]
+    pub(crate) runs: u64,
+}
+
+/// Runs the scenarios up to the first that fails.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    ensure!(arguments.runs > 0, "--runs takes a number from 1 on");
+    let typed = match &arguments.seed {
+        Some(seed) => seed.clone(),
+        None => head()?.unwrap_or_else(|| "1".to_owned()),
+    };
+    let first = seed(&typed).with_context(|| format!("'{typed}' is no number and no hash"))?;
+    println!("swarm: {} scenarios from seed {first} on", arguments.runs);
+    let started = Instant::now();
+    let (mut inputs, mut calls, mut errors, mut evicted) = (0, 0, 0, 0);
+    for number in 0..arguments.runs {
+        let seed = first.wrapping_add(number);
+        let Ok(one) = panic::catch_unwind(|| swarm::run(seed)) else {
+            println!("swarm: seed {seed} failed");
+            println!("repeat: cargo xtask swarm --seed {seed} --runs 1");
+            return Ok(1);
+        };
+        inputs += one.inputs;
+        calls += one.calls;
+        errors += one.errors;
+        evicted += one.evicted;
+    }
+    println!(
+        "swarm: seeds {first} to {} clean: {calls} calls, {errors} failed by their device, {inputs} \
+         inputs, {evicted} evictions, each scenario twice, {:.1} s",
+        first.wrapping_add(arguments.runs - 1),
+        started.elapsed().as_secs_f64(),
+    );
+    Ok(0)
+}
+
+/// The hash of the commit that is checked out, if there is one.
+fn head() -> Result<Option<String>> {
+    let hash = output_of(command("git").args(["rev-parse", "HEAD"]))?;
+    Ok(hash.filter(|hash| !hash.is_empty()))
+}
+
+/// A decimal number, or the first 15 digits of a hash.
+fn seed(typed: &str) -> Option<u64> {
+    const DIGITS: usize = 15;
+    let is_hash = typed.len() >= DIGITS && typed.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match typed.parse() {
+        Ok(number) => Some(number),
+        Err(_) if is_hash => u64::from_str_radix(&typed[..DIGITS], 16).ok(),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_number_or_a_hash() {
+        assert_eq!(seed("17"), Some(17));
+        assert_eq!(seed("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(seed("0123456789abcdef0123456789abcdef01234567"), Some(0x0012_3456_789a_bcde));
+        assert_eq!(seed("abc"), None);
+        assert_eq!(seed(""), None);
+    }
+}
