@@ -45,7 +45,8 @@ pub struct Outcome {
     pub bytes: u64,
     /// Calls that ended.
     pub calls: u64,
-    /// Calls that ended with an error, and calls whose bytes were not those of the file.
+    /// Calls that ended with an error; under verification, also calls whose bytes were not those of
+    /// the file. A read cut short by a failed page is none, as in read(2).
     pub errors: u64,
     /// What went wrong first, readahead that nobody waited for included. A byte that was delivered
     /// wrong outranks whatever a backend reported.
@@ -117,8 +118,8 @@ impl Opener<'_> {
     }
 }
 
-/// Runs the tasks that `tasks` makes to their end, and tells `observer` of every call that ended and
-/// of the bytes that it delivered. A task's number in the list is the number of its calls.
+/// Runs the tasks that `tasks` makes to their end, and tells `observer` of every call that ended
+/// and of the bytes that it delivered. A task's number in the list is the number of its calls.
 ///
 /// What goes wrong on the way reaches the task that asked, and [`Outcome::first_error`].
 ///

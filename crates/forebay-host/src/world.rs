@@ -10,8 +10,8 @@
 //!         Done, Timeout    tasks
 //! ```
 //!
-//! All tasks and the engine share one thread, as on a machine of one processor: a task that computes
-//! holds up the others, one that sleeps or waits does not.
+//! All tasks and the engine share one thread, as on a machine of one processor: a task that
+//! computes holds up the others, one that sleeps or waits does not.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -81,9 +81,9 @@ enum Ready {
 }
 
 impl<'a> HostWorld<'a> {
-    /// A world with page memory of `frames`, whose time begins at once. The engine that it is driven
-    /// with has as many frames, the files in their order, and call ids for all tasks. Workers are from
-    /// one to [`WORKERS_MAX`](crate::dispatch::WORKERS_MAX).
+    /// A world with page memory of `frames`, whose time begins at once. The engine that it is
+    /// driven with has as many frames, the files in their order, and call ids for all tasks.
+    /// Workers are from one to [`WORKERS_MAX`](crate::dispatch::WORKERS_MAX).
     ///
     /// # Errors
     /// A worker thread cannot be started.

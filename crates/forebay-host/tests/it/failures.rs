@@ -28,9 +28,8 @@ fn failing_reads_reach_their_callers_and_later_ones_pass() {
             }
             assert_eq!(outcome.errors, (16 - passing).min(3));
             let offset = passing * PAGE_SIZE;
-            let expected = format!(
-                "file 0 at byte {offset}: reading 4096 bytes failed: read {passing} fails on purpose"
-            );
+            let cause = format!("reading 4096 bytes failed: read {passing} fails on purpose");
+            let expected = format!("file 0 at byte {offset}: {cause}");
             assert_eq!(outcome.first_error.unwrap().to_string(), expected);
         }
     }
