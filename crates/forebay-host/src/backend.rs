@@ -1,0 +1,80 @@
+//! Where bytes come from: whatever has a length and can be read at a place.
+//!
+//! Wrappers add delay or failure to another backend and stack.
+//!
+//! ```text
+//!   Delay( FailAt( FailAfter( FileBackend ) ) )
+//! ```
+
+use std::io::{self, IoSliceMut};
+use std::sync::Arc;
+
+pub use file::FileBackend;
+pub use mem::MemBackend;
+pub use wrap::{Delay, FailAfter, FailAt};
+
+mod file;
+mod mem;
+mod wrap;
+
+/// Bytes that can be read from several threads at once.
+pub trait Backend: Send + Sync {
+    /// The bytes at the time of opening.
+    fn len(&self) -> u64;
+
+    /// Reads from `offset` on into `buffer`. Fewer bytes than asked are no error; none at all are
+    /// the end, unless the buffer is empty.
+    ///
+    /// # Errors
+    /// Whatever the device reports; [`io::ErrorKind::Interrupted`] is tried again by the reader.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Another way to the same bytes, opened afresh and without wrappers: what a verifier reads.
+    ///
+    /// # Errors
+    /// The bytes cannot be opened again.
+    fn reopen(&self) -> io::Result<Arc<dyn Backend>>;
+
+    /// Reads consecutive bytes into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let mut total = 0;
+        for buffer in buffers {
+            let read = match self.read_at(buffer, offset + total as u64) {
+                // What was read before an error counts; the error comes back at the next try.
+                Err(_) if total > 0 => break,
+                result => result?,
+            };
+            total += read;
+            if read < buffer.len() {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Whether there is nothing to read.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<B: Backend + ?Sized> Backend for Arc<B> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buffer, offset)
+    }
+
+    fn reopen(&self) -> io::Result<Arc<dyn Backend>> {
+        (**self).reopen()
+    }
+
+    fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        (**self).read_vectored_at(buffers, offset)
+    }
+}

@@ -1,0 +1,338 @@
+//! Requests on their way: to worker threads and back, or carried out on the spot.
+
+use std::any::Any;
+use std::array;
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use forebay_core::io::Request;
+use forebay_core::units::{FrameId, PAGE_SIZE};
+
+use crate::backend::Backend;
+use crate::failure::Cause;
+use crate::files::FileMap;
+use crate::frames::{PAGE, Page};
+
+/// The largest number of worker threads.
+pub const WORKERS_MAX: usize = 256;
+
+/// Who carries out requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// Worker threads, from one to [`WORKERS_MAX`], while tasks go on.
+    Deferred {
+        /// The number of threads.
+        workers: usize,
+    },
+    /// The engine's own thread, on the spot.
+    Inline,
+}
+
+/// A request with the pages that it fills.
+pub(crate) struct Job {
+    pub(crate) request: Request,
+    pub(crate) frames: Vec<FrameId>,
+    pub(crate) pages: Vec<Box<Page>>,
+}
+
+/// A job that was carried out.
+pub(crate) struct Finish {
+    pub(crate) job: Job,
+    pub(crate) result: Result<(), Cause>,
+    at: Instant,
+}
+
+/// Where jobs go to and come back from. There are no more jobs than frames, so the queues need no
+/// limit of their own.
+pub(crate) struct Dispatcher {
+    files: Arc<FileMap>,
+    workers: Option<Workers>,
+    arrived: VecDeque<Finish>,
+    busy: Busy,
+    /// Empty lists of finished jobs, used again by later ones.
+    spare: Vec<(Vec<FrameId>, Vec<Box<Page>>)>,
+}
+
+struct Workers {
+    /// Workers end when it is gone.
+    jobs: Option<Sender<Job>>,
+    finishes: Receiver<Finish>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The union of the times in which jobs are under way.
+#[derive(Default)]
+struct Busy {
+    jobs: usize,
+    since: Option<Instant>,
+    last: Option<Instant>,
+    total: Duration,
+}
+
+impl Dispatcher {
+    /// Starts the worker threads, if any.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn new(files: Arc<FileMap>, dispatch: Dispatch) -> io::Result<Self> {
+        let workers = match dispatch {
+            Dispatch::Inline => None,
+            Dispatch::Deferred { workers } => Some(Workers::start(&files, workers)?),
+        };
+        let (arrived, busy, spare) = (VecDeque::new(), Busy::default(), Vec::new());
+        Ok(Self { files, workers, arrived, busy, spare })
+    }
+
+    /// Empty lists for the next job.
+    pub(crate) fn lists(&mut self) -> (Vec<FrameId>, Vec<Box<Page>>) {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes emptied lists back.
+    pub(crate) fn recycle(&mut self, frames: Vec<FrameId>, pages: Vec<Box<Page>>) {
+        assert!(frames.is_empty() && pages.is_empty(), "pages return to their frames");
+        self.spare.push((frames, pages));
+    }
+
+    /// Sends a job off.
+    pub(crate) fn submit(&mut self, job: Job) {
+        // What has come back is counted first, so that a pause in between is no busy time.
+        self.collect();
+        self.busy.begin(Instant::now());
+        match &self.workers {
+            Some(workers) => workers.send(job),
+            None => {
+                let finish = job.carry_out(&self.files);
+                self.arrive(finish);
+            }
+        }
+    }
+
+    /// The next job that has come back, if one has.
+    pub(crate) fn poll(&mut self) -> Option<Finish> {
+        if self.arrived.is_empty() {
+            self.collect();
+        }
+        self.arrived.pop_front()
+    }
+
+    /// Waits until a job has come back or until `until`.
+    pub(crate) fn wait(&mut self, until: Option<Instant>) {
+        let Some(workers) = self.workers.as_ref().filter(|_| self.busy.jobs > 0) else {
+            let until = until.expect("whoever waits, waits for a request or for a moment");
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+            return;
+        };
+        let received = match until {
+            Some(until) => workers.finishes.recv_deadline(until),
+            None => workers.finishes.recv().map_err(Into::into),
+        };
+        match received {
+            Ok(finish) => self.arrive(finish),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("workers live as long as the world"),
+        }
+    }
+
+    /// Whether every job has come back and was polled.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.busy.jobs == 0 && self.arrived.is_empty()
+    }
+
+    /// For how long at least one job was under way.
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy.total
+    }
+
+    fn collect(&mut self) {
+        while let Some(finish) = self.workers.as_ref().and_then(Workers::try_receive) {
+            self.arrive(finish);
+        }
+    }
+
+    fn arrive(&mut self, finish: Finish) {
+        self.busy.end(finish.at);
+        self.arrived.push_back(finish);
+    }
+}
+
+impl Workers {
+    fn start(files: &Arc<FileMap>, count: usize) -> io::Result<Self> {
+        assert!((1..=WORKERS_MAX).contains(&count), "there is at least one worker");
+        let (jobs, job_receiver) = unbounded::<Job>();
+        let (finish_sender, finishes) = unbounded();
+        let mut workers = Self { jobs: Some(jobs), finishes, threads: Vec::new() };
+        for number in 0..count {
+            let files = Arc::clone(files);
+            let (jobs, finishes) = (job_receiver.clone(), finish_sender.clone());
+            let work = move || {
+                for job in jobs {
+                    if finishes.send(job.carry_out(&files)).is_err() {
+                        return;
+                    }
+                }
+            };
+            let thread = thread::Builder::new().name(format!("forebay-{number}")).spawn(work)?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    fn send(&self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("the queue is open until the end");
+        assert!(jobs.send(job).is_ok(), "workers live as long as the world");
+    }
+
+    fn try_receive(&self) -> Option<Finish> {
+        self.finishes.try_recv().ok()
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A backend's panic is caught per job, so a thread has nothing to say here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Busy {
+    fn begin(&mut self, now: Instant) {
+        self.jobs += 1;
+        self.since.get_or_insert(now);
+    }
+
+    fn end(&mut self, at: Instant) {
+        self.jobs -= 1;
+        let last = self.last.map_or(at, |last| last.max(at));
+        self.last = Some(last);
+        if self.jobs == 0 {
+            let since = self.since.take().expect("what ends has begun");
+            self.total += last.saturating_duration_since(since);
+        }
+    }
+}
+
+impl Job {
+    fn carry_out(mut self, files: &FileMap) -> Finish {
+        // A panic costs this request and is reported; the pages are filled afresh before any use.
+        let read = panic::catch_unwind(AssertUnwindSafe(|| self.fill(files)));
+        let result = read.unwrap_or_else(|payload| Err(panicked(&*payload)));
+        Finish { job: self, result, at: Instant::now() }
+    }
+
+    /// Reads the pages; behind the end of the file they hold zeroes.
+    fn fill(&mut self, files: &FileMap) -> Result<(), Cause> {
+        let place = files.place(self.request.file);
+        let start = self.request.first * PAGE_SIZE;
+        let len = (self.request.pages * PAGE_SIZE).min(place.len - start);
+        let source = Source { backend: files.backend(self.request.file), base: place.base + start };
+        let mut filled = 0;
+        while filled < len {
+            match source.read(&mut self.pages, filled, len) {
+                Ok(0) => return Err(Cause::Truncated { len, found: filled }),
+                Ok(read) => filled += read as u64,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Cause::Read { len, error }),
+            }
+        }
+        let tail = (len % PAGE_SIZE) as usize;
+        if let (Some(last), true) = (self.pages.last_mut(), tail > 0) {
+            last.0[tail..].fill(0);
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of one request.
+struct Source<'a> {
+    backend: &'a dyn Backend,
+    base: u64,
+}
+
+impl Source<'_> {
+    /// One scattered read into the bytes `[filled, len)` of the pages, or a part of them.
+    fn read(&self, pages: &mut [Box<Page>], filled: u64, len: u64) -> io::Result<usize> {
+        let mut slices: [IoSliceMut<'_>; SLICES] = array::from_fn(|_| IoSliceMut::new(&mut []));
+        let (mut at, mut count) = (filled, 0);
+        let first = (filled / PAGE_SIZE) as usize;
+        for (slice, page) in slices.iter_mut().zip(&mut pages[first..]) {
+            let start = (at % PAGE_SIZE) as usize;
+            let size = ((PAGE - start) as u64).min(len - at);
+            *slice = IoSliceMut::new(&mut page.0[start..start + size as usize]);
+            at += size;
+            count += 1;
+        }
+        let read = self.backend.read_vectored_at(&mut slices[..count], self.base + filled)?;
+        assert!(read as u64 <= at - filled, "a backend reads no more than it was asked for");
+        Ok(read)
+    }
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Cause {
+    let text = payload.downcast_ref::<&str>().copied();
+    let message = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    Cause::Panicked { message: message.unwrap_or("without words").to_owned() }
+}
+
+/// Pages that one system call fills: 256 KiB, beyond which its fixed cost does not matter, and a
+/// list of 1 KiB on the stack.
+const SLICES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use forebay_core::units::{DeviceId, FileId, RequestId};
+
+    use super::*;
+    use crate::backend::MemBackend;
+    use crate::files::Place;
+
+    #[test]
+    fn the_last_page_holds_zeroes_behind_the_file_and_not_what_lies_there() {
+        let mut files = FileMap::new();
+        let backend = files.add_backend(Arc::new(MemBackend::new(vec![7; 3 * PAGE])));
+        files.add_file(Place { backend, base: 512, len: PAGE_SIZE + 5 }).unwrap();
+        let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
+        let request = Request { id, device, file, first: 0, pages: 2, sector: 1 };
+        let pages = vec![Box::new(Page([9; PAGE])); 2];
+        let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
+        assert!(finish.result.is_ok());
+        assert_eq!(finish.job.pages[0].0, [7; PAGE]);
+        assert_eq!(finish.job.pages[1].0[..6], [7, 7, 7, 7, 7, 0]);
+        assert!(finish.job.pages[1].0[6..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_request_longer_than_one_system_call_is_filled_to_its_end() {
+        let bytes: Vec<u8> = (0..(2 * SLICES + 3) * PAGE).map(|at| (at / 1_000) as u8).collect();
+        let files = FileMap::one_each([Arc::new(MemBackend::new(bytes.clone())) as _]);
+        let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
+        let count = 2 * SLICES + 3;
+        let request = Request { id, device, file, first: 0, pages: count as u64, sector: 0 };
+        let pages = vec![Box::new(Page([0; PAGE])); count];
+        let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
+        let filled: Vec<u8> = finish.job.pages.iter().flat_map(|page| page.0).collect();
+        assert!(finish.result.is_ok() && filled == bytes);
+    }
+
+    #[test]
+    fn overlapping_jobs_count_once_and_pauses_do_not_count() {
+        let origin = Instant::now();
+        let at = |micros| origin + Duration::from_micros(micros);
+        let mut busy = Busy::default();
+        busy.begin(at(0));
+        busy.begin(at(10));
+        busy.end(at(30));
+        busy.end(at(20));
+        busy.begin(at(100));
+        busy.end(at(101));
+        assert_eq!(busy.total, Duration::from_micros(31));
+    }
+}

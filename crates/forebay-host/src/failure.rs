@@ -1,0 +1,82 @@
+//! What went wrong during a run, and where.
+
+use std::io;
+
+use forebay_core::io::IoError;
+use forebay_core::units::FileId;
+use thiserror::Error;
+
+/// Something that went wrong, with its place.
+#[derive(Debug, Error)]
+#[error("file {} at byte {offset}: {cause}", .file.0)]
+pub struct Failure {
+    /// The file.
+    pub file: FileId,
+    /// The place in the file.
+    pub offset: u64,
+    /// What it was.
+    pub cause: Cause,
+}
+
+/// What can go wrong.
+#[derive(Debug, Error)]
+pub enum Cause {
+    /// The backend reported an error.
+    #[error("reading {len} bytes failed: {error}")]
+    Read {
+        /// The bytes that were asked for.
+        len: u64,
+        /// What was reported.
+        error: io::Error,
+    },
+    /// The file ended before its length at opening.
+    #[error("the file was cut short: {found} of {len} bytes are left there")]
+    Truncated {
+        /// The bytes that were asked for.
+        len: u64,
+        /// The bytes that came.
+        found: u64,
+    },
+    /// The backend panicked.
+    #[error("the backend panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+    /// A call delivered less than the file holds although no request had failed.
+    #[error("a read delivered {found} of {len} bytes")]
+    Short {
+        /// The bytes that were to come.
+        len: u64,
+        /// The bytes that came.
+        found: u64,
+    },
+    /// A call delivered a byte that the file does not hold.
+    #[error("a read delivered {found:#04x} in place of {expected:#04x}")]
+    Mismatch {
+        /// The byte in the file.
+        expected: u8,
+        /// The byte that was delivered.
+        found: u8,
+    },
+    /// What a call delivered could not be verified.
+    #[error("nothing to compare with: {error}")]
+    Unverified {
+        /// Why the file could not be read a second time.
+        error: io::Error,
+    },
+}
+
+impl Cause {
+    /// What the engine is told of a request that failed.
+    pub(crate) fn io_error(&self) -> IoError {
+        match self {
+            Self::Truncated { .. } => IoError::Truncated,
+            Self::Read { .. }
+            | Self::Panicked { .. }
+            | Self::Short { .. }
+            | Self::Mismatch { .. }
+            | Self::Unverified { .. } => IoError::Device,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Page memory: the bytes behind the engine's frames.
+//!
+//! A frame's page is a box. While a request fills it, the box itself is with the request, so the
+//! device's bytes land where they stay: no copy between a worker and the frames, and no lock.
+//!
+//! ```text
+//!   frames   [#][#][ ][ ][#]      Submit: lend 2 and 3 ---> job (worker reads into the boxes)
+//!                   ^  ^                                      |
+//!                   +--+----------- Done: give back ----------+
+//! ```
+
+use forebay_core::units::{FrameId, PAGE_SIZE};
+
+/// Bytes of a page, as a size in memory.
+pub(crate) const PAGE: usize = PAGE_SIZE as usize;
+
+/// The bytes of one page, aligned as a device wants them.
+#[repr(C, align(4096))]
+#[derive(Clone)]
+pub(crate) struct Page(pub(crate) [u8; PAGE]);
+
+/// All page memory.
+pub(crate) struct Frames {
+    /// A frame has no page while it is lent, and before it was lent for the first time.
+    pages: Vec<Option<Box<Page>>>,
+}
+
+impl Frames {
+    /// Page memory of so many frames; each takes its memory when it is first filled.
+    pub(crate) fn new(frames: u32) -> Self {
+        Self { pages: std::iter::repeat_with(|| None).take(frames as usize).collect() }
+    }
+
+    /// Takes a frame's page out, to be filled.
+    pub(crate) fn lend(&mut self, frame: FrameId) -> Box<Page> {
+        self.pages[frame.index()].take().unwrap_or_else(|| Box::new(Page([0; PAGE])))
+    }
+
+    /// Puts a frame's page back.
+    pub(crate) fn give_back(&mut self, frame: FrameId, page: Box<Page>) {
+        let before = self.pages[frame.index()].replace(page);
+        assert!(before.is_none(), "a frame is lent to one request at a time");
+    }
+
+    /// Copies the bytes from `start` of the page in `frame` on, and on through the frames behind.
+    pub(crate) fn copy_out(&self, frame: FrameId, start: usize, out: &mut [u8]) {
+        let mut start = start;
+        let mut rest = out;
+        for slot in &self.pages[frame.index()..] {
+            if rest.is_empty() {
+                return;
+            }
+            let page = slot.as_ref().expect("a page is copied from when it is up to date");
+            let (now, later) = rest.split_at_mut(rest.len().min(PAGE - start));
+            now.copy_from_slice(&page.0[start..start + now.len()]);
+            (start, rest) = (0, later);
+        }
+        assert!(rest.is_empty(), "a copy ends inside page memory");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_goes_on_through_the_frames_behind() {
+        let mut frames = Frames::new(3);
+        for frame in 0..3 {
+            let mut page = frames.lend(FrameId(frame));
+            page.0.fill(frame as u8);
+            frames.give_back(FrameId(frame), page);
+        }
+        let mut out = vec![9; 2 + PAGE + 1];
+        frames.copy_out(FrameId(0), PAGE - 2, &mut out);
+        let expected = [vec![0; 2], vec![1; PAGE], vec![2; 1]].concat();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "up to date")]
+    fn a_lent_page_is_not_copied_from() {
+        let mut frames = Frames::new(1);
+        let _page = frames.lend(FrameId(0));
+        frames.copy_out(FrameId(0), 0, &mut [0; 1]);
+    }
+}

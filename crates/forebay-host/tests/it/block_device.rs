@@ -1,0 +1,60 @@
+//! A real block device, where one can be made.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use forebay_host::backend::{Backend, FileBackend};
+
+use crate::support::*;
+
+#[test]
+fn a_block_device_is_read_as_a_file() {
+    // Whole sectors, but not whole pages.
+    let bytes = contents(1, 37 * 4096 + 512);
+    let file = file_of(&bytes);
+    let device = match Loop::attach(file.path()) {
+        Ok(device) => device,
+        Err(reason) => {
+            eprintln!("skipped: no loop device: {reason}");
+            return;
+        }
+    };
+    for_every_setup(8, |setup| {
+        let backend = Arc::new(FileBackend::open(&device.0).unwrap());
+        let len = backend.len();
+        assert_eq!(len, bytes.len() as u64);
+        let ranges = [(0, len + 1), (len - 600, 1_000), (70_001, 5)];
+        let (outcome, answers) = read_ranges(setup, backend, &ranges);
+        for ((offset, asked), (_, delivered)) in ranges.into_iter().zip(answers) {
+            let end = (offset + asked).min(len);
+            assert!(delivered == bytes[offset as usize..end as usize]);
+        }
+        assert!(outcome.first_error.is_none());
+    });
+}
+
+/// A loop device over a file, detached at the end.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// Attaches a file, or says why that is not possible here.
+    fn attach(file: &Path) -> Result<Self, String> {
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show", "--read-only"]).arg(file);
+        let output = losetup.output().map_err(|error| format!("losetup: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        Ok(Self(String::from_utf8_lossy(&output.stdout).trim().into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").arg("--detach").arg(&self.0).status();
+        if !detached.is_ok_and(|status| status.success()) {
+            eprintln!("{} is still attached", self.0.display());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Real bytes through the engine: files, failures, edges, devices and tasks.
+
+mod block_device;
+mod edges;
+mod failures;
+mod support;
+mod tasks;
+mod truth;
