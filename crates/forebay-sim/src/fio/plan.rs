@@ -17,7 +17,7 @@ use super::error::{JobError, JobErrorKind, Note};
 use super::job::{Advice, Engine, FileSpec, Job};
 use super::parse::Section;
 use super::random::{Purpose, Random, Seeds};
-use super::settings::{Service, Settings};
+use super::settings::{Service, Settings, Share};
 use super::skew::Distribution;
 
 /// Everything a stream needs, resolved.
@@ -302,8 +302,15 @@ impl Part<'_> {
             let why = "merging requests into vectors is not reproduced";
             return Err(self.not_supported("iodepth", &settings.iodepth.to_string(), why));
         }
+        let unmarked = settings.repeat != 1 || settings.percentage_random != [100; 3];
+        let again = settings.loops != 1 || settings.io_size != Share::default();
+        let queued = settings.iodepth > 1 && settings.ioengine.queues();
+        if plan.use_map && unmarked && again && queued {
+            let why = "which requests the random map forgets would depend on completions";
+            return Err(self.not_supported("iodepth", &settings.iodepth.to_string(), why));
+        }
         let partly_open = settings.openfiles > 0 && settings.openfiles < settings.nrfiles;
-        if partly_open && settings.iodepth > 1 && settings.ioengine.queues() {
+        if partly_open && queued {
             let why = "which files are open would depend on completions";
             return Err(self.not_supported("openfiles", &settings.openfiles.to_string(), why));
         }

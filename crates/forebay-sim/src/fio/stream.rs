@@ -50,6 +50,9 @@ pub struct Stream {
     /// Requests until the next new offset of `rw=...:N`.
     until_new: u32,
     wide: bool,
+    /// The request leaves no mark in the random map. Once set, it stays until a request is made:
+    /// after a sequential try that found the file done, so does the try in the next file.
+    unmarked: bool,
 }
 
 /// The generators that a loop may start afresh.
@@ -114,6 +117,7 @@ impl Stream {
             open_files: 0,
             done_files: 0,
             until_new: 1,
+            unmarked: false,
             plan: plan.clone(),
         }
     }
@@ -203,19 +207,13 @@ impl Stream {
         let limit = if io_size > 0 { io_size } else { self.plan.size };
         let limit = limit.saturating_mul(u64::from(settings.loops.max(1)));
         // Engines that queue let fio count the bytes of the loop, the others do not.
-        let loop_limit = if settings.mode.writes() && settings.mode.is_random() && !self.has_map()
-        {
-            self.plan.size.max(io_size)
-        } else {
-            self.plan.size
-        };
+        let free_writes =
+            settings.mode.writes() && settings.mode.is_random() && !self.plan.use_map;
+        let loop_limit =
+            if free_writes { self.plan.size.max(io_size) } else { self.plan.size };
         self.bytes >= limit
             || self.count_reached()
             || (settings.ioengine.queues() && round_bytes >= loop_limit)
-    }
-
-    fn has_map(&self) -> bool {
-        self.plan.use_map
     }
 
     fn count_reached(&self) -> bool {
@@ -308,6 +306,7 @@ impl Stream {
     fn place(&mut self, index: usize, write: bool) -> Option<(u64, u64)> {
         let direction = usize::from(write);
         let wanted = self.wanted(direction);
+        self.unmarked |= wanted != Wanted::New;
         let file = &mut self.files[index];
         let (offset, drawn) = file.offset(&self.plan, direction, wanted, &mut self.random.offset)?;
         let by = if self.plan.settings.bs_is_seq_rand { usize::from(drawn) } else { direction };
@@ -317,8 +316,12 @@ impl Stream {
         if offset.checked_add(len)? > file.real_size() {
             return None;
         }
-        let marks = wanted == Wanted::New && drawn;
-        let len = if marks { file.mark(offset, len, self.plan.block[direction].0) } else { len };
+        let len = if self.unmarked {
+            len
+        } else {
+            file.mark(offset, len, self.plan.block[direction].0)
+        };
+        self.unmarked = false;
         Some((offset, len))
     }
 
