@@ -3,6 +3,7 @@
 pub mod checked;
 mod cpu;
 pub mod device;
+pub mod fio;
 pub mod machine;
 pub mod paper;
 pub mod plan;

@@ -1,0 +1,178 @@
+//! What a job means, as far as a driver must know it.
+
+use forebay_core::time::Duration;
+
+use super::plan::Plan;
+use super::skew::Distribution;
+use super::stream::Stream;
+use super::Compat;
+
+/// One job of a run: a clone of a section, with all defaults filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The section's name.
+    pub name: String,
+    /// The line of the section's header.
+    pub line: u32,
+    /// The number of the job over the whole run, counted from one.
+    pub job_number: u32,
+    /// The number of the clone inside its section; the first is zero. fio makes the others in
+    /// falling order.
+    pub clone_number: u32,
+    /// Directions and order of the requests.
+    pub mode: Mode,
+    /// The files, in the order that requests count them.
+    pub files: Vec<FileSpec>,
+    /// How requests are made.
+    pub ioengine: Engine,
+    /// How many requests the job may have in flight, as typed; see [`Job::depth`].
+    pub iodepth: u32,
+    /// What the job tells the kernel about each file at open, for [`FileSpec::region_offset`]
+    /// and [`FileSpec::region_len`].
+    pub advice: Advice,
+    /// The pause after every [`Job::thinktime_blocks`] requests.
+    pub thinktime: Duration,
+    /// Requests between two pauses.
+    pub thinktime_blocks: u64,
+    /// The job ends after this time, even if its stream goes on.
+    pub runtime: Option<Duration>,
+    /// The stream does not end; only the runtime ends the job.
+    pub time_based: bool,
+    /// Bytes after which one loop of the job is complete.
+    pub io_size: u64,
+    /// Requests after which the job ends; zero for no such end.
+    pub number_ios: u64,
+    /// How often the job is repeated.
+    pub loops: u32,
+    /// The pause before the job starts.
+    pub startdelay: Duration,
+    /// Whether a file's cached pages are dropped when it is opened.
+    pub invalidate: bool,
+    /// The job waits until all jobs before it have ended.
+    pub stonewall: bool,
+    /// How random offsets are spread.
+    pub distribution: Distribution,
+    pub(super) plan: Plan,
+}
+
+impl Job {
+    /// The requests of the job, in order, as the fio of `compat` makes them.
+    pub fn stream(&self, compat: Compat) -> Stream {
+        Stream::new(&self.plan, compat)
+    }
+
+    /// How many requests are really in flight at a time.
+    ///
+    /// Buffered requests of `libaio` block in the submitting call, and the synchronous engines
+    /// know one request at a time whatever `iodepth` says.
+    pub const fn depth(&self) -> u32 {
+        match self.ioengine {
+            Engine::IoUring => self.iodepth,
+            Engine::Sync
+            | Engine::Psync
+            | Engine::Vsync
+            | Engine::Pvsync
+            | Engine::Pvsync2
+            | Engine::Libaio
+            | Engine::Mmap => 1,
+        }
+    }
+}
+
+/// One file of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSpec {
+    /// The path, as fio writes it in its logs.
+    pub name: String,
+    /// The bytes it holds before the run starts.
+    pub size: u64,
+    /// Where the part that the job uses starts.
+    pub region_offset: u64,
+    /// How long that part is.
+    pub region_len: u64,
+}
+
+/// Directions and order of a job's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Sequential reads.
+    Read,
+    /// Sequential writes.
+    Write,
+    /// Random reads.
+    RandRead,
+    /// Random writes.
+    RandWrite,
+    /// Sequential reads and writes.
+    ReadWrite,
+    /// Random reads and writes.
+    RandReadWrite,
+}
+
+impl Mode {
+    /// Whether offsets are drawn.
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite | Self::RandReadWrite)
+    }
+
+    /// Whether there are reads.
+    pub const fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::RandWrite)
+    }
+
+    /// Whether there are writes.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::RandRead)
+    }
+}
+
+/// How requests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// `lseek` and `read` or `write`.
+    Sync,
+    /// `pread` or `pwrite`.
+    Psync,
+    /// `readv` or `writev`.
+    Vsync,
+    /// `preadv` or `pwritev`.
+    Pvsync,
+    /// `preadv2` or `pwritev2`.
+    Pvsync2,
+    /// Linux native asynchronous requests.
+    Libaio,
+    /// Linux `io_uring`.
+    IoUring,
+    /// Copies from and to a mapping.
+    Mmap,
+}
+
+impl Engine {
+    /// The engines by the names that fio gives them.
+    pub(super) const WORDS: &'static [(&'static str, Self)] = &[
+        ("sync", Self::Sync),
+        ("psync", Self::Psync),
+        ("vsync", Self::Vsync),
+        ("pvsync", Self::Pvsync),
+        ("pvsync2", Self::Pvsync2),
+        ("libaio", Self::Libaio),
+        ("io_uring", Self::IoUring),
+        ("mmap", Self::Mmap),
+    ];
+
+    /// Whether fio counts a request when it is queued rather than when it is complete.
+    pub(super) const fn queues(self) -> bool {
+        matches!(self, Self::Vsync | Self::Libaio | Self::IoUring)
+    }
+}
+
+/// What a job tells the kernel about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing.
+    Normal,
+    /// Expect random requests: no readahead.
+    Random,
+    /// Expect sequential requests: twice the readahead.
+    Sequential,
+}
