@@ -1,5 +1,7 @@
 //! What the engine counted since it was made.
 
+use core::ops::AddAssign;
+
 /// Counters; each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -31,5 +33,22 @@ impl Stats {
     /// Pages brought in that nobody has accessed so far.
     pub const fn pages_wasted(&self) -> u64 {
         self.pages_read - self.pages_used
+    }
+}
+
+impl AddAssign for Stats {
+    /// Counts of several engines together.
+    fn add_assign(&mut self, other: Self) {
+        self.accesses += other.accesses;
+        self.hits += other.hits;
+        self.pages_read += other.pages_read;
+        self.pages_used += other.pages_used;
+        self.pages_alone += other.pages_alone;
+        self.pages_evicted += other.pages_evicted;
+        self.requests += other.requests;
+        self.request_pages += other.request_pages;
+        self.faults_major += other.faults_major;
+        self.faults_minor += other.faults_minor;
+        self.errors += other.errors;
     }
 }

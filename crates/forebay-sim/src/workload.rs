@@ -5,8 +5,10 @@
 //!
 //! | file | program |
 //! | --- | --- |
+//! | [`job`] | a fio job, with its pauses and its end |
 //! | [`reads`] | any sequence of calls; sequential and interleaved readers |
 //! | [`sysbench`] | the random reads of sysbench 0.4 `fileio`, request by request |
 
+pub mod job;
 pub mod reads;
 pub mod sysbench;

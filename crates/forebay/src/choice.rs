@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use forebay_core::readahead::{POLICIES, Spec};
+use forebay_core::readahead::Spec;
 use forebay_sim::machine::Machine;
 
 use crate::args::PolicyChoice;
@@ -112,11 +112,6 @@ fn listed(typed: &str) -> Vec<String> {
         }
     }
     names
-}
-
-/// The names of all readahead policies.
-pub(crate) fn policy_names() -> impl Iterator<Item = &'static str> {
-    POLICIES.iter().map(|policy| policy.name)
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! One file per command.
 
 pub(crate) mod machines;
+pub(crate) mod plan;
 pub(crate) mod policies;
 pub(crate) mod reproduce;
+pub(crate) mod run;
+pub(crate) mod simulate;

@@ -11,6 +11,7 @@ use args::{Arguments, Command};
 mod args;
 mod choice;
 mod cmd;
+mod jobs;
 mod messages;
 mod table;
 
@@ -38,7 +39,9 @@ fn run(command: &Command) -> Result<u8> {
         Command::Reproduce(arguments) => cmd::reproduce::run(arguments),
         Command::Policies(arguments) => cmd::policies::run(arguments),
         Command::Machines(arguments) => cmd::machines::run(arguments),
-        Command::Plan(_) | Command::Simulate(_) | Command::Run(_) => Ok(0),
+        Command::Plan(arguments) => cmd::plan::run(arguments),
+        Command::Simulate(arguments) => cmd::simulate::run(arguments),
+        Command::Run(arguments) => cmd::run::run(arguments),
     }
 }
 

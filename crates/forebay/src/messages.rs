@@ -1,6 +1,7 @@
 //! How we speak: errors with a place, hints with a way out, progress that disappears.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use forebay_core::readahead::{POLICIES, SpecError};
@@ -86,6 +87,21 @@ pub(crate) fn progress(steps: u64, what: &'static str) -> ProgressBar {
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_secs(1));
     bar
+}
+
+/// A progress line for work whose end is not known.
+pub(crate) fn spinner() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
+    let style = ProgressStyle::with_template("{spinner} {pos} reads {elapsed}");
+    bar.set_style(style.expect("the template is well formed"));
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
+}
+
+/// Something worth knowing that changes nothing.
+pub(crate) fn note(text: &str) {
+    // Nobody may be listening, and nothing depends on it.
+    let _ = writeln!(io::stderr(), "note: {text}");
 }
 
 #[cfg(test)]

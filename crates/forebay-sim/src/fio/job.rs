@@ -2,10 +2,10 @@
 
 use forebay_core::time::Duration;
 
+use super::Compat;
 use super::plan::Plan;
 use super::skew::Distribution;
 use super::stream::Stream;
-use super::Compat;
 
 /// One job of a run: a clone of a section, with all defaults filled in.
 #[derive(Clone, Debug, PartialEq)]

@@ -93,13 +93,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     /// A run without jobs, read from `file`.
     pub(super) fn new(file: &'a str) -> Self {
-        Self {
-            file,
-            jobs: Vec::new(),
-            notes: Vec::new(),
-            sizes: BTreeMap::new(),
-            files_total: 0,
-        }
+        Self { file, jobs: Vec::new(), notes: Vec::new(), sizes: BTreeMap::new(), files_total: 0 }
     }
 
     /// Adds the clones of one section.
@@ -155,8 +149,7 @@ impl<'a> Run<'a> {
             }),
             thinktime: Duration::from_micros(settings.thinktime_us),
             thinktime_blocks: settings.thinktime_blocks,
-            runtime: (settings.runtime_us > 0)
-                .then(|| Duration::from_micros(settings.runtime_us)),
+            runtime: (settings.runtime_us > 0).then(|| Duration::from_micros(settings.runtime_us)),
             time_based: plan.time_based,
             io_size: if settings.io_size.bytes > 0 { settings.io_size.bytes } else { plan.size },
             number_ios: settings.number_ios,
@@ -188,8 +181,7 @@ impl<'a> Run<'a> {
         } else {
             0
         };
-        let mut sizes =
-            Random::new(part.seeds(plan.job_number).of(Purpose::FileSize), part.wide());
+        let mut sizes = Random::new(part.seeds(plan.job_number).of(Purpose::FileSize), part.wide());
         let mut total: u64 = 0;
         for name in names {
             let on_disk = self.sizes.get(&name).copied().unwrap_or(0);
@@ -278,10 +270,8 @@ impl Part<'_> {
         let settings = self.settings;
         let block_min = plan.block_min();
         if settings.size.bytes > 0 && settings.size.bytes < block_min {
-            let why = format!(
-                "size {} is less than the smallest block {block_min}",
-                settings.size.bytes
-            );
+            let why =
+                format!("size {} is less than the smallest block {block_min}", settings.size.bytes);
             return Err(self.refused("size", why));
         }
         if settings.size == Default::default() && settings.filesize.0 == 0 {

@@ -207,10 +207,8 @@ impl Stream {
         let limit = if io_size > 0 { io_size } else { self.plan.size };
         let limit = limit.saturating_mul(u64::from(settings.loops.max(1)));
         // Engines that queue let fio count the bytes of the loop, the others do not.
-        let free_writes =
-            settings.mode.writes() && settings.mode.is_random() && !self.plan.use_map;
-        let loop_limit =
-            if free_writes { self.plan.size.max(io_size) } else { self.plan.size };
+        let free_writes = settings.mode.writes() && settings.mode.is_random() && !self.plan.use_map;
+        let loop_limit = if free_writes { self.plan.size.max(io_size) } else { self.plan.size };
         self.bytes >= limit
             || self.count_reached()
             || (settings.ioengine.queues() && round_bytes >= loop_limit)
@@ -308,7 +306,8 @@ impl Stream {
         let wanted = self.wanted(direction);
         self.unmarked |= wanted != Wanted::New;
         let file = &mut self.files[index];
-        let (offset, drawn) = file.offset(&self.plan, direction, wanted, &mut self.random.offset)?;
+        let (offset, drawn) =
+            file.offset(&self.plan, direction, wanted, &mut self.random.offset)?;
         let by = if self.plan.settings.bs_is_seq_rand { usize::from(drawn) } else { direction };
         let room = file.room(offset);
         let len = self.plan.size_of(by, room, &mut self.random.size[by])?;
@@ -316,11 +315,8 @@ impl Stream {
         if offset.checked_add(len)? > file.real_size() {
             return None;
         }
-        let len = if self.unmarked {
-            len
-        } else {
-            file.mark(offset, len, self.plan.block[direction].0)
-        };
+        let len =
+            if self.unmarked { len } else { file.mark(offset, len, self.plan.block[direction].0) };
         self.unmarked = false;
         Some((offset, len))
     }

@@ -49,9 +49,8 @@ fn units_mean_what_they_mean_to_fio() {
         eprintln!("skipped: fio is not installed");
         return;
     };
-    for (number, bs) in ["4k", "4ki", "4kib", "4kb", "4K", "0x1000", "4096", "+4k", "4096b"]
-        .into_iter()
-        .enumerate()
+    for (number, bs) in
+        ["4k", "4ki", "4kib", "4kb", "4K", "0x1000", "4096", "+4k", "4096b"].into_iter().enumerate()
     {
         for base in ["1024", "1000"] {
             let text =

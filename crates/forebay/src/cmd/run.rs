@@ -1,0 +1,116 @@
+//! `forebay run`: a fio job through the same engine, on a real file.
+
+use std::io;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use forebay_core::readahead::Spec;
+use forebay_core::units::FileId;
+use forebay_host::backend::FileBackend;
+use forebay_host::dispatch::Dispatch;
+use forebay_host::failure::{Cause, Failure};
+use forebay_host::files::{FileMap, MapError};
+use forebay_host::run::{Setup, run as run_on};
+use forebay_sim::fio::Compat;
+use forebay_sim::workload::job::{Group, groups};
+
+use crate::args::{DispatchMode, RunOn};
+use crate::choice;
+use crate::jobs::{self, Tally};
+use crate::messages::{self, Complaint};
+
+/// What fills the slot if nothing was chosen: the rule of today's kernel.
+const READAHEAD: &str = "linux-6.18";
+
+/// Runs the job once with each policy and prints one table, or an error and no table.
+pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
+    let policies = choice::readahead(&arguments.policies, READAHEAD)?;
+    let memory = choice::bytes("--memory", &arguments.memory)?;
+    let parsed = jobs::read(&arguments.job)?;
+    let name = arguments.job.display().to_string();
+    let groups = groups(&parsed.jobs, &name)?;
+    let mut table = jobs::table(format!("{name} on {}", arguments.on.display()));
+    let mut verified = 0;
+    for policy in &policies {
+        let mut tally = Tally::new();
+        for group in &groups {
+            verified += perform(arguments, policy, memory, group, &mut tally)?;
+        }
+        tally.report(&policy.to_string(), &mut table);
+    }
+    let dispatch = match arguments.dispatch {
+        DispatchMode::Deferred => format!("{} worker threads", arguments.workers),
+        DispatchMode::Inline => "inline".to_owned(),
+    };
+    table.notes.push(format!(
+        "forebay {}, real time, {} of page memory, {dispatch}{}",
+        env!("CARGO_PKG_VERSION"),
+        arguments.memory,
+        if arguments.verify { format!(", {verified} bytes verified") } else { String::new() },
+    ));
+    table.notes.push(
+        "The kernel's own page cache lies below: drop it first to measure the device.".to_owned(),
+    );
+    table.print(arguments.format, &mut io::stdout().lock())?;
+    Ok(0)
+}
+
+/// Runs one group of jobs; returns the bytes that were verified.
+fn perform(
+    arguments: &RunOn,
+    policy: &Spec,
+    memory: u64,
+    group: &Group<'_>,
+    tally: &mut Tally,
+) -> Result<u64> {
+    let path = arguments.on.display();
+    let backend =
+        FileBackend::open(&arguments.on).with_context(|| format!("cannot read '{path}'"))?;
+    let files = FileMap::shared(Arc::new(backend), group.sizes().iter().copied());
+    let files = files.map_err(|error| too_small(&path.to_string(), &error))?;
+    let mut setup = Setup::new(policy.clone(), memory);
+    setup.verify = arguments.verify;
+    setup.dispatch = match arguments.dispatch {
+        DispatchMode::Deferred => Dispatch::Deferred { workers: arguments.workers as usize },
+        DispatchMode::Inline => Dispatch::Inline,
+    };
+    let compat: Compat = arguments.job_options.fio_compat.into();
+    tally.begin(group);
+    let outcome = run_on(
+        &setup,
+        files,
+        |opener| group.tasks(compat, |file| opener.open(FileId(file))),
+        |finished, _| tally.count(finished),
+    )?;
+    tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
+    match outcome.first_error {
+        Some(failure) if outcome.errors > 0 || is_ours(&failure) => {
+            Err(anyhow!("'{path}': {failure}"))
+        }
+        Some(failure) => {
+            messages::note(&format!("'{path}': {failure}; nobody waited for it"));
+            Ok(outcome.verified_bytes)
+        }
+        None => Ok(outcome.verified_bytes),
+    }
+}
+
+/// Whether the failure is a wrong answer to a call, not a page that nobody asked for.
+fn is_ours(failure: &Failure) -> bool {
+    match failure.cause {
+        Cause::Short { .. } | Cause::Mismatch { .. } | Cause::Unverified { .. } => true,
+        Cause::Read { .. } | Cause::Truncated { .. } | Cause::Panicked { .. } => false,
+    }
+}
+
+fn too_small(path: &str, error: &MapError) -> anyhow::Error {
+    match error {
+        MapError::BeyondEnd { base, len, bytes } => Complaint::new(format!(
+            "the job needs {} bytes of '{path}', which has {bytes}",
+            base + len
+        ))
+        .hint("make size= smaller; a job's files lie one behind the other")
+        .into(),
+        MapError::UnknownBackend(_) | MapError::Unaligned(_) => anyhow!("'{path}': {error}"),
+    }
+}
