@@ -60,12 +60,15 @@ impl JobFile {
         for section in parse::sections(text, name)? {
             let mut settings = defaults.clone();
             options::apply(&mut settings, &section.entries, &mut run.notes).map_err(
-                |(line, option, kind)| JobError { file: name.to_owned(), line, option, kind },
+                |(line, option, kind)| {
+                    let (file, kind) = (name.to_owned(), Box::new(kind));
+                    JobError { file, line, option, kind }
+                },
             )?;
             if section.is_global() {
                 defaults = settings;
             } else {
-                run.add(&section, &settings)?;
+                run.add(&section, settings)?;
             }
         }
         Ok(Self { jobs: run.jobs, notes: run.notes })

@@ -11,7 +11,7 @@ pub struct JobError {
     /// The option at fault; empty if the line is no option.
     pub option: String,
     /// What is wrong.
-    pub kind: JobErrorKind,
+    pub kind: Box<JobErrorKind>,
 }
 
 /// What is wrong with one line of a job file.

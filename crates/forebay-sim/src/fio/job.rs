@@ -1,11 +1,13 @@
 //! What a job means, as far as a driver must know it.
 
+use std::sync::Arc;
+
 use forebay_core::time::Duration;
 
+use super::Compat;
 use super::plan::Plan;
 use super::skew::Distribution;
 use super::stream::Stream;
-use super::Compat;
 
 /// One job of a run: a clone of a section, with all defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +54,7 @@ pub struct Job {
     pub stonewall: bool,
     /// How random offsets are spread.
     pub distribution: Distribution,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
 }
 
 impl Job {

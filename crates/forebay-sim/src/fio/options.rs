@@ -42,8 +42,7 @@ pub(super) fn apply(
     });
     for entry in ordered {
         let given = Given { entry: *entry, kb_base: settings.kb_base };
-        set(settings, &given, notes)
-            .map_err(|kind| (entry.line, entry.option.to_owned(), kind))?;
+        set(settings, &given, notes).map_err(|kind| (entry.line, entry.option.to_owned(), kind))?;
     }
     Ok(())
 }
@@ -161,10 +160,7 @@ const REQUESTS: &[Row] = &[
             Ok(())
         }),
     ),
-    (
-        &["randseed"],
-        Rule::Set(|to, given| given.bytes().map(|seed| to.randseed = Some(seed))),
-    ),
+    (&["randseed"], Rule::Set(|to, given| given.bytes().map(|seed| to.randseed = Some(seed)))),
     (&["randrepeat"], Rule::Set(|to, given| given.switch().map(|on| to.randrepeat = on))),
     (&["do_verify"], Rule::Set(|to, given| given.switch().map(|on| to.do_verify = on))),
 ];
@@ -236,9 +232,7 @@ const FILES: &[Row] = &[
     ),
     (
         &["offset_align"],
-        Rule::Set(|to, given| {
-            given.bytes_above_zero().map(|bytes| to.offset_align = Some(bytes))
-        }),
+        Rule::Set(|to, given| given.bytes_above_zero().map(|bytes| to.offset_align = Some(bytes))),
     ),
     (&["overwrite"], Rule::Set(|to, given| given.switch().map(|on| to.overwrite = on))),
     (
@@ -295,9 +289,7 @@ const TIMING: &[Row] = &[
     (&["thinktime"], Rule::Set(|to, given| given.micros(1).map(|time| to.thinktime_us = time))),
     (
         &["thinktime_blocks"],
-        Rule::Set(|to, given| {
-            given.count(1).map(|count| to.thinktime_blocks = u64::from(count))
-        }),
+        Rule::Set(|to, given| given.count(1).map(|count| to.thinktime_blocks = u64::from(count))),
     ),
     (&["invalidate"], Rule::Set(|to, given| given.switch().map(|on| to.invalidate = on))),
     (
@@ -481,7 +473,10 @@ const IGNORED: &[Row] = &[
         &["continue_on_error", "ignore_error", "error_dump", "unique_filename", "softrandommap"],
         Rule::Ignored("what it guards against does not happen"),
     ),
-    (&["rate_cycle", "ratecycle", "rate_ignore_thinktime"], Rule::Ignored("without a rate it does nothing")),
+    (
+        &["rate_cycle", "ratecycle", "rate_ignore_thinktime"],
+        Rule::Ignored("without a rate it does nothing"),
+    ),
     (&["flow_id", "flow_sleep", "flow_watermark"], Rule::Ignored("without flow= it does nothing")),
     (
         &["replay_redirect", "replay_scale", "replay_align", "replay_time_scale", "replay_skip"],
@@ -495,16 +490,22 @@ const REFUSED: &[Row] = &[
         &["merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"],
         Rule::Refused(NO_REPLAY),
     ),
-    (
-        &["rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"],
-        Rule::Refused(NO_RATE),
-    ),
+    (&["rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"], Rule::Refused(NO_RATE)),
     (
         &["max_latency", "latency_target", "latency_window", "latency_percentile", "latency_run"],
         Rule::Refused("a run does not end or slow down by its latencies"),
     ),
-    (&["steadystate", "ss", "steadystate_duration", "ss_dur", "steadystate_ramp_time", "ss_ramp"],
-        Rule::Refused("a run does not end by its rates")),
+    (
+        &[
+            "steadystate",
+            "ss",
+            "steadystate_duration",
+            "ss_dur",
+            "steadystate_ramp_time",
+            "ss_ramp",
+        ],
+        Rule::Refused("a run does not end by its rates"),
+    ),
     (&["sync_file_range"], Rule::Refused(NO_SYNC)),
     (
         &[
@@ -561,11 +562,49 @@ const REFUSED: &[Row] = &[
 
 /// Engines that fio has besides those reproduced.
 const OTHER_ENGINES: &[&str] = &[
-    "posixaio", "solarisaio", "windowsaio", "io_uring_cmd", "splice", "netsplice", "sg", "null",
-    "net", "syslet-rw", "cpuio", "rbd", "rdma", "fusion-aw-sync", "e4defrag", "falloc", "gfapi",
-    "gfapi_async", "libhdfs", "mtd", "pmemblk", "dev-dax", "filecreate", "filestat", "filedelete",
-    "libpmem", "libiscsi", "nbd", "http", "ime_psync", "ime_psyncv", "ime_aio", "exec", "xnvme",
-    "libblkio", "external", "guasi", "binject", "zbc", "dfs", "nfs", "ftruncate", "copyfs",
+    "posixaio",
+    "solarisaio",
+    "windowsaio",
+    "io_uring_cmd",
+    "splice",
+    "netsplice",
+    "sg",
+    "null",
+    "net",
+    "syslet-rw",
+    "cpuio",
+    "rbd",
+    "rdma",
+    "fusion-aw-sync",
+    "e4defrag",
+    "falloc",
+    "gfapi",
+    "gfapi_async",
+    "libhdfs",
+    "mtd",
+    "pmemblk",
+    "dev-dax",
+    "filecreate",
+    "filestat",
+    "filedelete",
+    "libpmem",
+    "libiscsi",
+    "nbd",
+    "http",
+    "ime_psync",
+    "ime_psyncv",
+    "ime_aio",
+    "exec",
+    "xnvme",
+    "libblkio",
+    "external",
+    "guasi",
+    "binject",
+    "zbc",
+    "dfs",
+    "nfs",
+    "ftruncate",
+    "copyfs",
 ];
 
 const REPORT: &str = "it shapes fio's report";

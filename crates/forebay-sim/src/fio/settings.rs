@@ -204,8 +204,7 @@ impl<'a> Given<'a> {
             let count = u32::try_from(value::bytes(text, self.kb_base)?).ok()?;
             (least..=COUNT_MAX).contains(&count).then_some(count)
         };
-        let expected =
-            if least == 0 { "a count such as 8" } else { "a count above zero" };
+        let expected = if least == 0 { "a count such as 8" } else { "a count above zero" };
         self.read(expected, parse)
     }
 
@@ -254,10 +253,7 @@ impl<'a> Given<'a> {
     }
 
     /// One of `choices` and nothing more.
-    pub(super) fn word<T: Copy>(
-        &self,
-        choices: &[(&'static str, T)],
-    ) -> Result<T, JobErrorKind> {
+    pub(super) fn word<T: Copy>(&self, choices: &[(&'static str, T)]) -> Result<T, JobErrorKind> {
         match self.choice(choices)? {
             (choice, None) => Ok(choice),
             (_, Some(_)) => Err(self.bad("one word without ':'")),
@@ -286,9 +282,8 @@ impl<'a> Given<'a> {
 impl Settings {
     /// Sets bytes or percent.
     pub(super) fn share(old: Share, given: &Given<'_>) -> Result<Share, JobErrorKind> {
-        let amount = given.read("a size such as 64m or 20%", |text| {
-            value::amount(text, given.kb_base)
-        })?;
+        let amount =
+            given.read("a size such as 64m or 20%", |text| value::amount(text, given.kb_base))?;
         Ok(match amount {
             Amount::Bytes(bytes) => Share { bytes, percent: old.percent },
             Amount::Percent(percent) => Share { bytes: 0, percent },
@@ -333,9 +328,8 @@ impl Settings {
 
     /// Sets the block ranges.
     pub(super) fn set_range(&mut self, given: &Given<'_>) -> Result<(), JobErrorKind> {
-        let parse = |text: &str| {
-            value::range(text, given.kb_base).filter(|(low, _)| *low > 0).map(Some)
-        };
+        let parse =
+            |text: &str| value::range(text, given.kb_base).filter(|(low, _)| *low > 0).map(Some);
         self.bs_range = given.read("a range such as 4k-64k", |text| {
             value::by_direction(text, self.bs_range, parse)
         })?;

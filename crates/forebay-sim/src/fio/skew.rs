@@ -147,10 +147,8 @@ fn hash(name: &[u8]) -> u32 {
     }
     let mut last = [0; 12];
     last[..rest.len()].copy_from_slice(rest);
-    let word =
-        |at: usize| u32::from_le_bytes([last[at], last[at + 1], last[at + 2], last[at + 3]]);
-    let mut words =
-        [a.wrapping_add(word(0)), b.wrapping_add(word(4)), c.wrapping_add(word(8))];
+    let word = |at: usize| u32::from_le_bytes([last[at], last[at + 1], last[at + 2], last[at + 3]]);
+    let mut words = [a.wrapping_add(word(0)), b.wrapping_add(word(4)), c.wrapping_add(word(8))];
     for (x, y, turn) in FINAL {
         words[x] = (words[x] ^ words[y]).wrapping_sub(words[y].rotate_left(turn));
     }

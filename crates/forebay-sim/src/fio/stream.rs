@@ -9,6 +9,8 @@
 //!             file is done. Behaviour after 3.35 is derived from its source, not measured.
 //! Not for:    time: the driver ends a job by its runtime and pauses by its think time
 
+use std::sync::Arc;
+
 use super::Compat;
 use super::offsets::{FileState, Wanted};
 use super::plan::{Plan, RANDSEED};
@@ -31,7 +33,7 @@ pub struct Io {
 /// The requests of one job; made by [`Job::stream`](super::Job::stream).
 #[derive(Clone, Debug)]
 pub struct Stream {
-    plan: Plan,
+    plan: Arc<Plan>,
     files: Vec<FileState>,
     seeds: Seeds,
     offset_seed: u64,
@@ -88,7 +90,7 @@ enum Found {
 
 impl Stream {
     /// The stream of `plan` from its start.
-    pub(super) fn new(plan: &Plan, compat: Compat) -> Self {
+    pub(super) fn new(plan: &Arc<Plan>, compat: Compat) -> Self {
         let seeds = Seeds::new(plan.settings.randseed.unwrap_or(RANDSEED), plan.job_number);
         let overridden = plan.repeatable_at_first && plan.settings.mode.is_random();
         let offset_seed = seeds.offset(overridden, compat);
@@ -118,7 +120,7 @@ impl Stream {
             done_files: 0,
             until_new: 1,
             unmarked: false,
-            plan: plan.clone(),
+            plan: Arc::clone(plan),
         }
     }
 
@@ -207,10 +209,8 @@ impl Stream {
         let limit = if io_size > 0 { io_size } else { self.plan.size };
         let limit = limit.saturating_mul(u64::from(settings.loops.max(1)));
         // Engines that queue let fio count the bytes of the loop, the others do not.
-        let free_writes =
-            settings.mode.writes() && settings.mode.is_random() && !self.plan.use_map;
-        let loop_limit =
-            if free_writes { self.plan.size.max(io_size) } else { self.plan.size };
+        let free_writes = settings.mode.writes() && settings.mode.is_random() && !self.plan.use_map;
+        let loop_limit = if free_writes { self.plan.size.max(io_size) } else { self.plan.size };
         self.bytes >= limit
             || self.count_reached()
             || (settings.ioengine.queues() && round_bytes >= loop_limit)
@@ -308,7 +308,8 @@ impl Stream {
         let wanted = self.wanted(direction);
         self.unmarked |= wanted != Wanted::New;
         let file = &mut self.files[index];
-        let (offset, drawn) = file.offset(&self.plan, direction, wanted, &mut self.random.offset)?;
+        let (offset, drawn) =
+            file.offset(&self.plan, direction, wanted, &mut self.random.offset)?;
         let by = if self.plan.settings.bs_is_seq_rand { usize::from(drawn) } else { direction };
         let room = file.room(offset);
         let len = self.plan.size_of(by, room, &mut self.random.size[by])?;
@@ -316,11 +317,8 @@ impl Stream {
         if offset.checked_add(len)? > file.real_size() {
             return None;
         }
-        let len = if self.unmarked {
-            len
-        } else {
-            file.mark(offset, len, self.plan.block[direction].0)
-        };
+        let len =
+            if self.unmarked { len } else { file.mark(offset, len, self.plan.block[direction].0) };
         self.unmarked = false;
         Some((offset, len))
     }

@@ -1,6 +1,7 @@
 //! Random job files for the comparison with fio.
 //!
 //! Each file has its own swarm of weights: an option is common in one file and absent in the next.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use std::fmt::Write as _;
 
