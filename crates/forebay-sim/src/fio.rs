@@ -71,6 +71,10 @@ impl JobFile {
                 run.add(&section, settings)?;
             }
         }
+        if run.jobs.is_empty() {
+            let (file, kind) = (name.to_owned(), Box::new(JobErrorKind::NoJob));
+            return Err(JobError { file, line: 1, option: String::new(), kind });
+        }
         Ok(Self { jobs: run.jobs, notes: run.notes })
     }
 }

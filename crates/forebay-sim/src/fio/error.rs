@@ -37,6 +37,9 @@ pub enum JobErrorKind {
         /// Bytes allowed.
         most: usize,
     },
+    /// The file holds no section that is a job.
+    #[error("the file defines no job")]
+    NoJob,
     /// No option of that name exists in fio.
     #[error("unknown option '{option}'{}", nearest_text(.nearest))]
     UnknownOption {

@@ -83,7 +83,8 @@ fn the_version_chooses_the_seeds() {
 #[test]
 fn sections_become_jobs_with_their_clones_in_the_order_of_fio() {
     let file = parse(
-        "[global]\nsize=64k\n[a]\nnumjobs=3\nnrfiles=2\n[global]\nbs=8k\ndirectory=/x\n[b]\nrw=write\nstonewall\n",
+        "[global]\nsize=64k\n[a]\nnumjobs=3\nnrfiles=2\n[global]\nbs=8k\ndirectory=/x\n[b]\n\
+         rw=write\nstonewall\n",
     );
     let names: Vec<(u32, u32, &str)> = file
         .jobs
@@ -204,6 +205,7 @@ fn errors_name_file_line_option_and_the_nearest_choice() {
              file in its place",
         ),
         ("bs=4k\n", "t.fio:1: option 'bs=4k' stands outside a section, expected '[name]' first"),
+        ("; nothing\n[global]\nbs=4k\n", "t.fio:1: the file defines no job"),
         ("[a\n", "t.fio:1: section header '[a' is not of the form '[name]'"),
         (
             "[a]\nbs= 4k\n",
@@ -279,8 +281,8 @@ fn a_job_of_every_block_of_a_large_file_stays_quick_to_start() {
 const SEEDLINGS: [&str; 4] = [
     "[global]\nthread\nsize=1m ; comment\nkb_base=1000\n[j0]\nrw=randrw:3\nbs=4k,8k\n\
      rwmixread=70\nnumjobs=3\nnumber_ios=60\nfilename_format=$jobname.$jobnum.$filenum\n",
-    "[a b]\nrw=read:-4k\nbssplit=4k/10:64k/50:32k/,8k/40:1k/\nfilename=d/x:y\\:z\nloops=2\nfilesize=1m\n\
-     offset=10%\noffset_increment=5%\noffset_align=4k\nio_size=50%\n",
+    "[a b]\nrw=read:-4k\nbssplit=4k/10:64k/50:32k/,8k/40:1k/\nloops=2\nfilesize=1m\n\
+     filename=d/x:y\\:z\noffset=10%\noffset_increment=5%\noffset_align=4k\nio_size=50%\n",
     "[z]\nrw=randwrite\nbsrange=1k-16k,512-4k\nrandom_distribution=zipf:1.2:0.5\nfilesize=\
      64k-512k\nnrfiles=5\nopenfiles=2\nfile_service_type=random:3\nrandseed=0x89\nsize=50%\n",
     "[t]\nrw=randread\nsize=300k\ntime_based\nruntime=2s\nstartdelay=1s-5s\nthinktime=3ms\n\

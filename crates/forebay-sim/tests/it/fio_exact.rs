@@ -22,7 +22,7 @@ fn streams_equal_the_logs_of_the_installed_fio() {
         eprintln!("skipped: fio is not installed");
         return;
     };
-    let count = number("FOREBAY_FIO_JOBS", 160);
+    let count = number("FOREBAY_FIO_JOBS", 150);
     let seed = number("FOREBAY_FIO_SEED", 2005);
     eprintln!("comparing {count} job files from seed {seed}");
     let mut tally = Tally::default();
@@ -271,7 +271,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 /// Runs of fio at a time: it waits more than it works.
-const RUNS_AT_ONCE: usize = 6;
+const RUNS_AT_ONCE: usize = 8;
 
 /// The numbers of the runs that check units start here.
 const UNIT_RUNS: u64 = 1 << 40;

@@ -87,6 +87,9 @@ impl Section<'_> {
         };
         self.mode(kind, random);
         self.blocks(random);
+        if self.rare() {
+            self.blocks(random);
+        }
         self.sizes();
         self.files();
         self.randomness(random);
@@ -94,9 +97,11 @@ impl Section<'_> {
         if self.rare() {
             let engine = self.dice.one(&["sync", "pvsync", "pvsync2", "libaio", "vsync", "mmap"]);
             option(&mut self.text, "ioengine", engine);
-            if engine == "libaio" && self.dice.chance(50) {
+            if engine != "vsync" && self.dice.chance(50) {
                 option(&mut self.text, "iodepth", self.dice.one(&["2", "8", "32"]));
             }
+        } else if self.rare() {
+            option(&mut self.text, "iodepth", "4");
         }
         if self.rare() {
             option(&mut self.text, "stonewall", "1");
@@ -200,7 +205,7 @@ impl Section<'_> {
 
     fn files(&mut self) {
         let shared = self.shared;
-        if !shared && self.rare() {
+        if self.rare() {
             let names = ["f", "f:g", "f:g:h", r"a\:b:c"];
             option(&mut self.text, "filename", self.dice.one(&names));
         }
