@@ -1,6 +1,7 @@
 //! Random job files for the comparison with fio.
 //!
 //! Each file has its own swarm of weights: an option is common in one file and absent in the next.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use std::fmt::Write as _;
 
@@ -86,6 +87,9 @@ impl Section<'_> {
         };
         self.mode(kind, random);
         self.blocks(random);
+        if self.rare() {
+            self.blocks(random);
+        }
         self.sizes();
         self.files();
         self.randomness(random);
@@ -93,9 +97,11 @@ impl Section<'_> {
         if self.rare() {
             let engine = self.dice.one(&["sync", "pvsync", "pvsync2", "libaio", "vsync", "mmap"]);
             option(&mut self.text, "ioengine", engine);
-            if engine == "libaio" && self.dice.chance(50) {
+            if engine != "vsync" && self.dice.chance(50) {
                 option(&mut self.text, "iodepth", self.dice.one(&["2", "8", "32"]));
             }
+        } else if self.rare() {
+            option(&mut self.text, "iodepth", "4");
         }
         if self.rare() {
             option(&mut self.text, "stonewall", "1");
@@ -199,7 +205,7 @@ impl Section<'_> {
 
     fn files(&mut self) {
         let shared = self.shared;
-        if !shared && self.rare() {
+        if self.rare() {
             let names = ["f", "f:g", "f:g:h", r"a\:b:c"];
             option(&mut self.text, "filename", self.dice.one(&names));
         }
