@@ -211,9 +211,10 @@ impl Run {
         fs::create_dir_all(directory.join("d")).unwrap();
         fs::create_dir_all(directory.join("e")).unwrap();
         fs::write(directory.join("job"), text).unwrap();
-        // A job that fio would never finish must fail the test, not stop it.
+        // A job that fio would never finish must fail the test, not stop it. Such a fio does not
+        // listen to the gentle signal.
         let child = Command::new("timeout")
-            .args(["20", "fio", "--output=/dev/null", "job"])
+            .args(["-s", "KILL", "20", "fio", "--output=/dev/null", "job"])
             .current_dir(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -87,9 +87,6 @@ impl Section<'_> {
         };
         self.mode(kind, random);
         self.blocks(random);
-        if self.rare() {
-            self.blocks(random);
-        }
         self.sizes();
         self.files();
         self.randomness(random);
@@ -134,6 +131,8 @@ impl Section<'_> {
         }
     }
 
+    /// One of the block options only: with `bssplit` and `bsrange` together fio can be left with no
+    /// size that fits, and draws forever.
     fn blocks(&mut self, random: bool) {
         let dice = &mut *self.dice;
         let text = &mut self.text;
