@@ -166,10 +166,14 @@ mod tests {
     #[test]
     fn a_recorded_trace_gives_the_events_of_one_file() {
         let trace = "\
-   cat - [x]-77 [001] .....  12.000001: page_cache_ra_order: dev=7:0 ino=c index=4 order=2 size=8 async_size=8 ra_pages=32
-        cat-77  [001] .....  12.000002: mm_filemap_add_to_page_cache: dev 7:0 ino c pfn=0x1f ofs=16384 order=2
-        cat-77  [001] .....  12.000003: mm_filemap_add_to_page_cache: dev 7:0 ino d pfn=0x2f ofs=0 order=0
-        cat-77  [001]  12.000004: mm_filemap_delete_from_page_cache: dev 7:0 ino c pfn=0x1f ofs=16384 order=2
+   cat - [x]-77 [001] .....  12.000001: page_cache_ra_order: \
+            dev=7:0 ino=c index=4 order=2 size=8 async_size=8 ra_pages=32
+        cat-77  [001] .....  12.000002: mm_filemap_add_to_page_cache: \
+            dev 7:0 ino c pfn=0x1f ofs=16384 order=2
+        cat-77  [001] .....  12.000003: mm_filemap_add_to_page_cache: \
+            dev 7:0 ino d pfn=0x2f ofs=0 order=0
+        cat-77  [001]  12.000004: mm_filemap_delete_from_page_cache: \
+            dev 7:0 ino c pfn=0x1f ofs=16384 order=2
 ";
         let expected = Events {
             added: vec![(4, 2)],
