@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
         println!("this kernel has no readahead tracepoints: pages only");
     }
     let mut machine = Machine { scratch, tracer, policy, folios: false };
-    println!("mount         scripts  steps  reads  faults  voided  differences");
+    println!("mount         scripts    steps    reads  touches  voided  differences");
     let mut differences = 0;
     for mount in Mount::ALL {
         machine.mount(mount)?;
@@ -107,7 +107,7 @@ fn modelled(release: &str) -> Result<&'static str, String> {
 /// The running kernel and what stands for it.
 #[derive(Debug)]
 struct Machine {
-    // Before the scratch directory, because the trace lies in it.
+    // Dropped before the scratch directory, because the trace lies in it.
     tracer: Option<Tracer>,
     scratch: Scratch,
     policy: &'static str,
@@ -134,20 +134,18 @@ impl Machine {
         Ok(())
     }
 
-    /// Performs the script until it is the same or differs twice in a row.
+    /// Performs the script until it is the same once or differs twice.
     fn judge(&self, scenario: &Scenario) -> Result<Verdict> {
         let mut differed = false;
-        let mut verdict = Verdict::Void;
-        for _ in 0..REPEATS {
-            verdict = self.compare(scenario)?;
-            match verdict {
-                Verdict::Same => break,
-                Verdict::Differs(_) if differed => break,
+        for _ in 0..ATTEMPTS {
+            match self.compare(scenario)? {
+                Verdict::Same => return Ok(Verdict::Same),
+                Verdict::Differs(report) if differed => return Ok(Verdict::Differs(report)),
                 Verdict::Differs(_) => differed = true,
                 Verdict::Void => {}
             }
         }
-        Ok(verdict)
+        Ok(Verdict::Void)
     }
 
     fn compare(&self, scenario: &Scenario) -> Result<Verdict> {
@@ -212,7 +210,7 @@ struct Tally {
     scripts: u64,
     steps: u64,
     reads: u64,
-    faults: u64,
+    touches: u64,
     voided: u64,
     differences: u64,
 }
@@ -229,16 +227,16 @@ impl Tally {
             self.steps += 1;
             match step {
                 Step::Read { .. } => self.reads += 1,
-                Step::Touch { .. } => self.faults += 1,
+                Step::Touch { .. } => self.touches += 1,
                 Step::Advise(_) | Step::Open | Step::Drop => {}
             }
         }
     }
 
     fn line(&self, mount: &str) -> String {
-        let Self { scripts, steps, reads, faults, voided, differences } = self;
+        let Self { scripts, steps, reads, touches, voided, differences } = self;
         format!(
-            "{mount}  {scripts:>7}  {steps:>5}  {reads:>5}  {faults:>6}  {voided:>6}  \
+            "{mount}  {scripts:>7}  {steps:>7}  {reads:>7}  {touches:>7}  {voided:>6}  \
              {differences:>11}"
         )
     }
@@ -253,5 +251,5 @@ fn device_of(scratch: &Scratch) -> Result<u64> {
     Ok(found.dev())
 }
 
-/// How often a script that is not the same is tried.
-const REPEATS: u32 = 3;
+/// How often a script is performed until it is void.
+const ATTEMPTS: u32 = 4;

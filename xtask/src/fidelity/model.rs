@@ -1,9 +1,9 @@
 //! A script performed by a policy on a page cache without time or limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::readahead::{
-    Access, AddressSpace, Fault, Folio, Found, Mapping, Pattern, Readahead, Spec,
+    Access, AddressSpace, Fault, Folio, Found, Mapping, Pattern, Readahead, Spec, Window,
 };
 use forebay_core::units::{PAGE_SIZE, PageIndex, pages_touched};
 use forebay_sim::plan::{Advice, Outcome, Step};
@@ -28,9 +28,11 @@ struct Model<'a> {
     pages: Pages,
     reading: Box<dyn Readahead>,
     mapping: Box<dyn Readahead>,
+    /// The pages that were touched and fault no more, not even if they carry a marker.
+    mapped: BTreeSet<PageIndex>,
     windows: Windows,
     /// The windows of the step so far.
-    step_windows: Vec<forebay_core::readahead::Window>,
+    step_windows: Vec<Window>,
 }
 
 impl<'a> Model<'a> {
@@ -41,6 +43,7 @@ impl<'a> Model<'a> {
             pages: Pages { file_pages: file_bytes.div_ceil(PAGE_SIZE), ..Pages::default() },
             reading: spec.build(),
             mapping: spec.build(),
+            mapped: BTreeSet::new(),
             windows: Windows::default(),
             step_windows: Vec::new(),
         }
@@ -56,6 +59,7 @@ impl<'a> Model<'a> {
             Step::Drop => {
                 self.pages.folios.clear();
                 self.mapping = self.spec.build();
+                self.mapped.clear();
             }
         }
         let added = std::mem::take(&mut self.pages.added);
@@ -90,6 +94,9 @@ impl<'a> Model<'a> {
     }
 
     fn touch(&mut self, step: Step, page: PageIndex) {
+        if !self.mapped.insert(page) {
+            return;
+        }
         let found = self.pages.found(page);
         let fault = Fault { page, write: false, mapping: Mapping::WHOLE, found };
         self.mapping.on_fault(&fault, &mut self.pages);
