@@ -129,7 +129,7 @@ impl Engine {
             let hit = hit.or_else(|| self.read_alone(file, page));
             let Some(frame) = self.ready_frame(hit) else {
                 self.calls[call.index()].task = Task::Read(read);
-                self.outputs.extend(run.map(Output::Copy));
+                self.push_copy(run);
                 self.wait(call, file, hit);
                 return;
             };
@@ -140,13 +140,20 @@ impl Engine {
                 other => {
                     let (offset, buffer_offset) = (read.position, read.position - read.start);
                     let next = Copy { call, file, offset, frame, buffer_offset, len };
-                    self.outputs.extend(other.replace(next).map(Output::Copy));
+                    let before = other.replace(next);
+                    self.push_copy(before);
                 }
             }
             read.position += len;
         }
-        self.outputs.extend(run.map(Output::Copy));
+        self.push_copy(run);
         self.end_read_call(call, &read, Ok(()));
+    }
+
+    fn push_copy(&mut self, run: Option<Copy>) {
+        if let Some(run) = run {
+            self.outputs.push_back(Output::Copy(run));
+        }
     }
 
     /// Shows a page of a read to the policy, as it was found and, if a marker came to light, once
