@@ -180,6 +180,11 @@ impl Engine {
         self.files[file.index()].bytes
     }
 
+    /// Pages brought into the cache so far.
+    pub fn pages_read(&self) -> u64 {
+        self.cache.counters.added
+    }
+
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
         let pages = self.cache.counters;
@@ -200,11 +205,11 @@ impl Engine {
             Op::Read { handle, offset, len } => {
                 let bytes = self.files[self.file_of(handle).index()].bytes;
                 self.calls[call.index()] = Cursor::read(handle, offset, len, bytes);
-                self.advance(call);
+                self.advance(call, false);
             }
             Op::Fault { handle, page, write, mapping } => {
                 self.calls[call.index()] = Cursor::fault(handle, page, write, mapping);
-                self.advance(call);
+                self.advance(call, false);
             }
             Op::Advise { handle, advice, offset, len } => {
                 self.advise(handle, advice, offset, len);
@@ -224,7 +229,7 @@ impl Engine {
                 panic!("a call resumes once after each wake")
             }
         }
-        self.advance(call);
+        self.advance(call, true);
     }
 
     fn end_request(&mut self, request: Request, result: Result<(), IoError>) {
@@ -243,8 +248,8 @@ impl Engine {
                 waiter = cursor.next_waiter.take();
                 // One bad page fails its whole request: a page that came with others is asked for
                 // once more, alone, before its readers hear of an error.
-                let retry = request.pages > 1 && !cursor.retried;
-                cursor.retried |= result.is_err();
+                let retry = request.pages > 1 && cursor.retried != Some(page);
+                cursor.retried = Some(page);
                 cursor.error = result.err().filter(|_| !retry);
                 cursor.wait = Wait::Woken(result.is_ok().then_some(frame));
                 if result.is_ok() {

@@ -60,13 +60,20 @@ impl JobFile {
         for section in parse::sections(text, name)? {
             let mut settings = defaults.clone();
             options::apply(&mut settings, &section.entries, &mut run.notes).map_err(
-                |(line, option, kind)| JobError { file: name.to_owned(), line, option, kind },
+                |(line, option, kind)| {
+                    let (file, kind) = (name.to_owned(), Box::new(kind));
+                    JobError { file, line, option, kind }
+                },
             )?;
             if section.is_global() {
                 defaults = settings;
             } else {
-                run.add(&section, &settings)?;
+                run.add(&section, settings)?;
             }
+        }
+        if run.jobs.is_empty() {
+            let (file, kind) = (name.to_owned(), Box::new(JobErrorKind::NoJob));
+            return Err(JobError { file, line: 1, option: String::new(), kind });
         }
         Ok(Self { jobs: run.jobs, notes: run.notes })
     }

@@ -109,7 +109,7 @@ impl<'a> SimWorld<'a> {
             sequence: 0,
             handling: None,
             cost: Duration::ZERO,
-            pages_read: engine.stats().pages_read,
+            pages_read: engine.pages_read(),
             observer,
             last_exit: engine.now(),
         }
@@ -258,7 +258,7 @@ impl World for SimWorld<'_> {
     }
 
     fn carry_out(&mut self, engine: &Engine, output: Output) {
-        let read = engine.stats().pages_read;
+        let read = engine.pages_read();
         self.cost += self.prices.page_alloc.times(read - self.pages_read);
         self.pages_read = read;
         match output {

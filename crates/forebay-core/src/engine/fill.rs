@@ -2,7 +2,7 @@
 
 use super::{Engine, File};
 use crate::block::{Bio, BlockQueues};
-use crate::cache::PageCache;
+use crate::cache::{Hit, PageCache};
 use crate::readahead::{AddressSpace, Folio, Readahead};
 use crate::time::Instant;
 use crate::units::{FileId, HandleId, PAGE_SECTORS, PAGE_SIZE, PageIndex};
@@ -38,15 +38,15 @@ impl Engine {
         space.submit();
     }
 
-    /// Reads one absent page for whoever needs it now; says whether there was memory.
-    pub(super) fn read_alone(&mut self, id: FileId, page: PageIndex) -> bool {
+    /// Reads one absent page for whoever needs it now; nothing if there is no memory for it.
+    pub(super) fn read_alone(&mut self, id: FileId, page: PageIndex) -> Option<Hit> {
         if !self.cache.add(id, Folio { first: page, order: 0, marked: false }) {
-            return false;
+            return None;
         }
         self.stats.pages_alone += 1;
         let file = self.files[id.index()];
         self.block.submit_bio(self.now, file.device, file.bio(id, page, 1));
-        true
+        self.cache.lookup(id, page)
     }
 }
 

@@ -15,12 +15,8 @@ pub(super) struct Cursor {
     /// Why the page that the call waited for did not come.
     pub(super) error: Option<IoError>,
     task: Task,
-    /// Whether the policy has seen the page at the cursor.
-    asked: bool,
-    /// Whether the page at the cursor is being read once more after an error.
-    pub(super) retried: bool,
-    /// Whether the call had to wait for the page at the cursor.
-    waited: bool,
+    /// The page that the call has waited for last; if it fails once more, that is an error.
+    pub(super) retried: Option<PageIndex>,
 }
 
 /// What a call waits for.
@@ -105,32 +101,33 @@ impl Cursor {
 }
 
 impl Engine {
-    /// Moves a running call on until it ends or must wait.
-    pub(super) fn advance(&mut self, call: CallId) {
+    /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that the
+    /// policy has seen.
+    pub(super) fn advance(&mut self, call: CallId, resumed: bool) {
         match self.calls[call.index()].task {
-            Task::Read(read) => self.advance_read(call, read),
-            Task::Fault(fault) => self.advance_fault(call, fault),
+            Task::Read(read) => self.advance_read(call, read, resumed),
+            Task::Fault(fault) => self.advance_fault(call, fault, resumed),
         }
     }
 
-    fn advance_read(&mut self, call: CallId, mut read: Read) {
+    fn advance_read(&mut self, call: CallId, mut read: Read, resumed: bool) {
         if let Some(error) = self.take_error(call, read.handle) {
             self.end_read_call(call, &read, Err(error));
             return;
         }
         let opened = self.opened(read.handle);
         let (file, sees_hits) = (opened.file, opened.sees_hits);
+        let mut seen = resumed;
         let mut run: Option<Copy> = None;
         while read.position < read.end {
             let page = read.position / PAGE_SIZE;
             let near = run.map(|run| run.last_frame());
-            let hit = if self.calls[call.index()].asked {
-                self.present_or_alone(file, page)
-            } else {
-                let hit = self.cache.lookup_near(file, page, near);
-                self.meet(call, &read, page, hit, sees_hits)
-            };
-            let Some(frame) = self.ready_frame(call, hit) else {
+            let mut hit = self.cache.lookup_near(file, page, near);
+            if !core::mem::replace(&mut seen, false) {
+                hit = self.meet(&read, file, page, hit, sees_hits);
+            }
+            let hit = hit.or_else(|| self.read_alone(file, page));
+            let Some(frame) = self.ready_frame(hit) else {
                 self.calls[call.index()].task = Task::Read(read);
                 self.outputs.extend(run.map(Output::Copy));
                 self.wait(call, file, hit);
@@ -138,11 +135,10 @@ impl Engine {
             };
             let offset = read.position % PAGE_SIZE;
             let len = (PAGE_SIZE - offset).min(read.end - read.position);
-            let buffer_offset = read.position - read.start;
             match &mut run {
                 Some(run) if run.last_frame().0 + 1 == frame.0 => run.len += len,
                 other => {
-                    let offset = read.position;
+                    let (offset, buffer_offset) = (read.position, read.position - read.start);
                     let next = Copy { call, file, offset, frame, buffer_offset, len };
                     self.outputs.extend(other.replace(next).map(Output::Copy));
                 }
@@ -153,40 +149,39 @@ impl Engine {
         self.end_read_call(call, &read, Ok(()));
     }
 
-    /// Shows a page of a read to the policy; returns the page as it is afterwards.
+    /// Shows a page of a read to the policy, as it was found and, if a marker came to light, once
+    /// more; returns the page as it is afterwards.
     fn meet(
         &mut self,
-        call: CallId,
         read: &Read,
+        file: FileId,
         page: PageIndex,
         hit: Option<Hit>,
         sees_hits: bool,
     ) -> Option<Hit> {
         self.stats.accesses += 1;
+        self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
         let mut hit = hit;
-        let file = self.opened(read.handle).file;
-        let marked = |engine: &Self, hit: Option<Hit>| {
-            hit.is_some_and(|hit| engine.cache.is_marked(hit.frame))
-        };
-        match hit {
-            Some(found) if !found.reading => self.stats.hits += 1,
-            Some(_) | None => {}
-        }
-        let is_marked = marked(self, hit);
-        if hit.is_none() || (sees_hits && !is_marked) {
-            let found = if hit.is_none() { Found::Absent } else { Found::Present };
-            self.show(read, page, found);
-            hit = self.cache.lookup(file, page);
-            if hit.is_none() {
-                self.calls[call.index()].asked = true;
-                hit = self.present_or_alone(file, page);
+        match self.found(hit) {
+            Found::Absent => {
+                self.show(read, page, Found::Absent);
+                hit = self.cache.lookup(file, page);
             }
+            Found::Present if sees_hits => self.show_held(read, page, hit, Found::Present),
+            Found::Present | Found::Marked => {}
         }
-        if is_marked || (hit.is_some() && marked(self, hit)) {
-            self.show(read, page, Found::Marked);
+        if self.found(hit) == Found::Marked {
+            self.show_held(read, page, hit, Found::Marked);
         }
-        self.calls[call.index()].asked = true;
         hit
+    }
+
+    /// As [`show`](Self::show), and the page stays while the policy makes room for others.
+    fn show_held(&mut self, read: &Read, page: PageIndex, hit: Option<Hit>, found: Found) {
+        let frame = hit.expect("a page that is shown as present is there").frame;
+        self.cache.pin(frame);
+        self.show(read, page, found);
+        self.cache.unpin(frame);
     }
 
     fn show(&mut self, read: &Read, page: PageIndex, found: Found) {
@@ -199,7 +194,7 @@ impl Engine {
         self.with_space(read.handle, |readahead, space| readahead.on_read(&access, space));
     }
 
-    fn advance_fault(&mut self, call: CallId, fault: FaultCall) {
+    fn advance_fault(&mut self, call: CallId, fault: FaultCall, resumed: bool) {
         let FaultCall { handle, page, write, mapping } = fault;
         if let Some(error) = self.take_error(call, handle) {
             self.end_call(call, Err(error));
@@ -211,26 +206,20 @@ impl Engine {
             return;
         }
         let mut hit = self.cache.lookup(file, page);
-        if !self.calls[call.index()].asked {
-            self.calls[call.index()].asked = true;
+        if !resumed {
             self.stats.accesses += 1;
             self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
-            let found = match hit {
-                None => Found::Absent,
-                Some(hit) if self.cache.is_marked(hit.frame) => Found::Marked,
-                Some(_) => Found::Present,
-            };
-            let seen = Fault { page, write, mapping, found };
-            self.with_space(handle, |readahead, space| readahead.on_fault(&seen, space));
+            let fault = Fault { page, write, mapping, found: self.found(hit) };
+            self.with_space(handle, |readahead, space| readahead.on_fault(&fault, space));
             hit = self.cache.lookup(file, page);
         }
-        let hit = hit.or_else(|| self.present_or_alone(file, page));
-        if self.ready_frame(call, hit).is_none() {
-            self.calls[call.index()].waited = true;
+        let hit = hit.or_else(|| self.read_alone(file, page));
+        if self.ready_frame(hit).is_none() {
             self.wait(call, file, hit);
             return;
         }
-        if self.calls[call.index()].waited {
+        // Whoever resumes has waited.
+        if resumed {
             self.stats.faults_major += 1;
         } else {
             self.stats.faults_minor += 1;
@@ -238,23 +227,18 @@ impl Engine {
         self.end_call(call, Ok(0));
     }
 
-    /// The page, read alone if it is absent; nothing if there is no memory for it.
-    fn present_or_alone(&mut self, file: FileId, page: PageIndex) -> Option<Hit> {
-        if let Some(hit) = self.cache.lookup(file, page) {
-            return Some(hit);
+    fn found(&self, hit: Option<Hit>) -> Found {
+        match hit {
+            None => Found::Absent,
+            Some(hit) if self.cache.is_marked(hit.frame) => Found::Marked,
+            Some(_) => Found::Present,
         }
-        if !self.read_alone(file, page) {
-            return None;
-        }
-        self.cache.lookup(file, page)
     }
 
-    /// The frame of a page that is up to date; the cursor then leaves the page.
-    fn ready_frame(&mut self, call: CallId, hit: Option<Hit>) -> Option<FrameId> {
+    /// The frame of a page that is up to date.
+    fn ready_frame(&mut self, hit: Option<Hit>) -> Option<FrameId> {
         let hit = hit.filter(|hit| !hit.reading)?;
         self.cache.touch(hit.frame);
-        let cursor = &mut self.calls[call.index()];
-        (cursor.asked, cursor.retried) = (false, false);
         Some(hit.frame)
     }
 
@@ -297,7 +281,7 @@ impl Engine {
     }
 
     fn end_call(&mut self, call: CallId, result: Result<u64, IoError>) {
-        self.calls[call.index()] = Cursor::default();
+        self.calls[call.index()].wait = Wait::Idle;
         self.stats.errors += u64::from(result.is_err());
         // Requests of this call are at the device before the caller hears of its end.
         self.push_ready();

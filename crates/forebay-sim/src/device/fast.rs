@@ -43,9 +43,18 @@ pub struct FastParameters {
 #[derive(Clone, Debug)]
 pub struct Fast {
     parameters: FastParameters,
-    free: Vec<Instant>,
+    units: Vec<Unit>,
+    /// Requests so far.
+    requests: u64,
     link_free: Instant,
     rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    free: Instant,
+    /// The last request whose delay it has paid, counted from one.
+    request: u64,
 }
 
 impl FastParameters {
@@ -68,19 +77,19 @@ impl Fast {
         let units = parameters.units.clamp(1, UNITS_MAX) as usize;
         Self {
             parameters,
-            free: vec![Instant::ZERO; units],
+            units: vec![Unit { free: Instant::ZERO, request: 0 }; units],
+            requests: 0,
             link_free: Instant::ZERO,
             rng: Rng::new(seed).fork("fast-jitter", 0),
         }
     }
 
-    /// Serves one stripe of `bytes` at the unit that is free first. `seen` are the units that have
-    /// already paid the delay for this request.
-    fn stripe(&mut self, now: Instant, bytes: u64, seen: &mut [bool]) -> (Instant, Instant) {
-        let free = self.free.iter().enumerate().min_by_key(|(index, free)| (**free, *index));
-        let unit = free.map(|(index, _)| index).expect("a device has at least one unit");
-        let start = now.max(self.free[unit]);
-        let delay = if std::mem::replace(&mut seen[unit], true) {
+    /// Serves one stripe of the latest request, `bytes` long, at the unit that is free first.
+    fn stripe(&mut self, now: Instant, bytes: u64) -> (Instant, Instant) {
+        let units = self.units.iter_mut();
+        let unit = units.min_by_key(|unit| unit.free).expect("a device has at least one unit");
+        let start = now.max(unit.free);
+        let delay = if std::mem::replace(&mut unit.request, self.requests) == self.requests {
             Duration::ZERO
         } else {
             let delay = Duration(self.parameters.delay_ns);
@@ -92,20 +101,20 @@ impl Fast {
         let link_done = ready.max(self.link_free) + on_link;
         self.link_free = link_done;
         let unit_done = ready + transfer_time(bytes, self.parameters.unit_bytes_per_s);
-        self.free[unit] = unit_done.max(link_done);
-        (start, self.free[unit])
+        unit.free = unit_done.max(link_done);
+        (start, unit.free)
     }
 }
 
 impl Device for Fast {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         let stripe_bytes = self.parameters.stripe_bytes.max(1);
-        let mut seen = vec![false; self.free.len()];
+        self.requests += 1;
         let mut left = access.bytes();
         let (mut start, mut done) = (None, now);
         loop {
             let bytes = left.min(stripe_bytes);
-            let (begun, ended) = self.stripe(now, bytes, &mut seen);
+            let (begun, ended) = self.stripe(now, bytes);
             start = start.or(Some(begun));
             done = done.max(ended);
             left -= bytes;

@@ -11,7 +11,7 @@ pub struct JobError {
     /// The option at fault; empty if the line is no option.
     pub option: String,
     /// What is wrong.
-    pub kind: JobErrorKind,
+    pub kind: Box<JobErrorKind>,
 }
 
 /// What is wrong with one line of a job file.
@@ -37,6 +37,9 @@ pub enum JobErrorKind {
         /// Bytes allowed.
         most: usize,
     },
+    /// The file holds no section that is a job.
+    #[error("the file defines no job")]
+    NoJob,
     /// No option of that name exists in fio.
     #[error("unknown option '{option}'{}", nearest_text(.nearest))]
     UnknownOption {

@@ -1,5 +1,7 @@
 //! What a job means, as far as a driver must know it.
 
+use std::sync::Arc;
+
 use forebay_core::time::Duration;
 
 use super::Compat;
@@ -52,7 +54,7 @@ pub struct Job {
     pub stonewall: bool,
     /// How random offsets are spread.
     pub distribution: Distribution,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
 }
 
 impl Job {

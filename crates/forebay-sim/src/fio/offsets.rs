@@ -10,7 +10,7 @@
 
 use super::Compat;
 use super::map::BlockMap;
-use super::plan::{Plan, PlanFile};
+use super::plan::{Plan, PlanFile, Region};
 use super::random::Random;
 use super::settings::Sequencer;
 use super::skew::{Skew, seed};
@@ -29,7 +29,7 @@ pub(super) enum Wanted {
 /// One file while requests are made from it.
 #[derive(Clone, Debug)]
 pub(super) struct FileState {
-    plan: PlanFile,
+    region: Region,
     offset: u64,
     last_end: [u64; 2],
     last_start: [Option<u64>; 2],
@@ -52,20 +52,20 @@ impl FileState {
     ) -> Self {
         let random = plan.settings.mode.is_random();
         let block = plan.block[0].0.min(plan.block[1].0);
-        let blocks = file.io_size.min(file.real_size).div_ceil(block);
+        let blocks = file.region.io_size.min(file.region.real_size).div_ceil(block);
         let seed = seed(&file.name, plan.job_number, offset_seed, plan.repeatable, compat);
         let twin = twin.and_then(|twin| twin.skew.as_ref());
         let skew =
             random.then(|| Skew::new(plan.settings.distribution, blocks, seed, twin)).flatten();
         Self {
-            offset: file.first_offset,
+            offset: file.region.first_offset,
             last_end: [0; 2],
             last_start: [None; 2],
             map: plan.use_map.then(|| BlockMap::new(plan.map_blocks(file))),
             skew,
             open: false,
             done: false,
-            plan: file.clone(),
+            region: file.region,
         }
     }
 
@@ -85,7 +85,7 @@ impl FileState {
     pub(super) fn close_for_next_loop(&mut self) {
         self.open = false;
         self.done = false;
-        self.offset = self.plan.later_offset;
+        self.offset = self.region.later_offset;
     }
 
     /// Notes a request that was made.
@@ -123,21 +123,21 @@ impl FileState {
             Wanted::Sequential => (self.sequential(plan, direction)?, false),
             Wanted::Again => (self.again(plan, direction, random)?, false),
         };
-        if inside >= self.plan.io_size {
+        if inside >= self.region.io_size {
             return None;
         }
         let offset = inside.checked_add(self.offset)?;
-        (offset < self.plan.real_size).then_some((offset, drawn))
+        (offset < self.region.real_size).then_some((offset, drawn))
     }
 
     /// Bytes from `offset` to the end of the region.
     pub(super) fn room(&self, offset: u64) -> u64 {
-        (self.plan.io_size + self.plan.later_offset).saturating_sub(offset)
+        (self.region.io_size + self.region.later_offset).saturating_sub(offset)
     }
 
     /// The size of the file.
     pub(super) fn real_size(&self) -> u64 {
-        self.plan.real_size
+        self.region.real_size
     }
 
     fn forget(&mut self) {
@@ -177,7 +177,7 @@ impl FileState {
             return Some(skew.next());
         }
         let (block, align) = (plan.block[direction].0, plan.align[direction]);
-        let bytes = self.plan.io_size.min(self.plan.real_size);
+        let bytes = self.region.io_size.min(self.region.real_size);
         let blocks = bytes.saturating_sub(block.saturating_sub(align)) / align;
         if blocks == 0 {
             return None;
@@ -190,7 +190,7 @@ impl FileState {
     }
 
     fn sequential(&mut self, plan: &Plan, direction: usize) -> Option<u64> {
-        let PlanFile { real_size, io_size, later_offset, .. } = self.plan;
+        let Region { real_size, io_size, later_offset, .. } = self.region;
         let skip = plan.settings.skip;
         let last = &mut self.last_end[direction];
         if *last >= io_size + later_offset && plan.time_based && plan.files.len() == 1 {
@@ -229,9 +229,7 @@ impl Plan {
             return Some(low);
         }
         let splits = &self.settings.splits[direction];
-        let drawable = |size: u64| self.rounded(size, low, high) <= room;
-        let mut shares = splits.iter().filter(|split| split.percent > 0).peekable();
-        if low > room || (shares.peek().is_some() && !shares.any(|part| drawable(part.bytes))) {
+        if low > room || (!splits.is_empty() && !self.some_share_fits(direction, room)) {
             return None;
         }
         loop {
@@ -245,6 +243,15 @@ impl Plan {
                 return Some(size);
             }
         }
+    }
+
+    /// Whether drawing by shares can end: a size fits, or the last one does once it is rounded,
+    /// which is what fio takes if none was drawn.
+    fn some_share_fits(&self, direction: usize, room: u64) -> bool {
+        let (low, high) = self.block[direction];
+        let shares = || self.settings.splits[direction].iter().filter(|part| part.percent > 0);
+        shares().any(|part| part.bytes <= room)
+            || shares().next_back().is_some_and(|part| self.rounded(part.bytes, low, high) <= room)
     }
 
     fn weighted(&self, direction: usize, room: u64, random: &mut Random) -> u64 {

@@ -47,7 +47,7 @@ pub(super) fn sections<'a>(text: &'a str, file: &str) -> Result<Vec<Section<'a>>
             file: file.to_owned(),
             line: number,
             option: option.to_owned(),
-            kind,
+            kind: Box::new(kind),
         };
         if raw.len() > LINE_BYTES_MAX {
             let kind = JobErrorKind::LongLine { found: raw.len(), most: LINE_BYTES_MAX };

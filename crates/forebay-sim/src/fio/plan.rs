@@ -10,6 +10,7 @@
 //! Not for:    block devices, whose size the text does not tell
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use forebay_core::time::Duration;
 
@@ -23,7 +24,7 @@ use super::skew::Distribution;
 /// Everything a stream needs, resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
-    pub(super) settings: Settings,
+    pub(super) settings: Arc<Settings>,
     pub(super) job_number: u32,
     pub(super) files: Vec<PlanFile>,
     /// The smallest and the largest block of each direction.
@@ -44,6 +45,13 @@ pub(super) struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlanFile {
     pub(super) name: String,
+    pub(super) region: Region,
+}
+
+/// The part of a file that a job uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    /// The size of the whole file.
     pub(super) real_size: u64,
     pub(super) io_size: u64,
     /// Where the region starts in the first loop.
@@ -65,7 +73,7 @@ impl Plan {
 
     /// Blocks of a file's random map.
     pub(super) fn map_blocks(&self, file: &PlanFile) -> u64 {
-        file.io_size.min(file.real_size) / self.block_min()
+        file.region.io_size.min(file.region.real_size) / self.block_min()
     }
 
     /// Whether any request depends on a generator.
@@ -100,8 +108,9 @@ impl<'a> Run<'a> {
     pub(super) fn add(
         &mut self,
         section: &Section<'_>,
-        settings: &Settings,
+        settings: Settings,
     ) -> Result<(), JobError> {
+        let settings = &Arc::new(settings);
         let part = Part { file: self.file, section, settings };
         let total = self.jobs.len() as u64 + u64::from(settings.numjobs);
         if total > JOBS_MAX {
@@ -158,7 +167,7 @@ impl<'a> Run<'a> {
             invalidate: settings.invalidate,
             stonewall: settings.stonewall && clone == 0,
             distribution: settings.distribution,
-            plan,
+            plan: Arc::new(plan),
         };
         self.jobs.push(job);
         Ok(())
@@ -174,6 +183,11 @@ impl<'a> Run<'a> {
     ) -> Result<(), JobError> {
         let settings = part.settings;
         let count = names.len() as u64;
+        let on_disk = |name: &String| self.sizes.get(name).copied().unwrap_or(0);
+        let unbounded = settings.size.bytes == 0 && settings.filesize.0 == 0;
+        if unbounded && names.iter().all(|name| on_disk(name) == 0) {
+            return Err(part.refused("size", String::from("it needs size= or filesize=")));
+        }
         let each = settings.size.bytes / count;
         let block_min = plan.block_min();
         let mut extra = if settings.filesize.0 == 0 {
@@ -205,8 +219,8 @@ impl<'a> Run<'a> {
                 self.sizes.insert(name.clone(), if filled { real_size } else { 0 });
             }
             let later_offset = part.start_offset(real_size, clone, block_min)?;
-            let first_offset = offset;
-            plan.files.push(PlanFile { name, real_size, io_size, first_offset, later_offset });
+            let region = Region { real_size, io_size, first_offset: offset, later_offset };
+            plan.files.push(PlanFile { name, region });
         }
         if plan.size == 0 || (total > 0 && plan.size > total) {
             plan.size = total;
@@ -219,9 +233,9 @@ impl From<&PlanFile> for FileSpec {
     fn from(file: &PlanFile) -> Self {
         Self {
             name: file.name.clone(),
-            size: file.real_size,
-            region_offset: file.first_offset,
-            region_len: file.io_size,
+            size: file.region.real_size,
+            region_offset: file.region.first_offset,
+            region_len: file.region.io_size,
         }
     }
 }
@@ -230,7 +244,7 @@ impl From<&PlanFile> for FileSpec {
 struct Part<'a> {
     file: &'a str,
     section: &'a Section<'a>,
-    settings: &'a Settings,
+    settings: &'a Arc<Settings>,
 }
 
 impl Part<'_> {
@@ -248,7 +262,7 @@ impl Part<'_> {
         let at_blocks = block.iter().zip(align).all(|((low, _), align)| *low == align);
         let seeded = settings.randseed.is_some();
         Plan {
-            settings: settings.clone(),
+            settings: Arc::clone(settings),
             job_number,
             files: Vec::new(),
             block,
@@ -274,10 +288,11 @@ impl Part<'_> {
                 format!("size {} is less than the smallest block {block_min}", settings.size.bytes);
             return Err(self.refused("size", why));
         }
-        if settings.size == Default::default() && settings.filesize.0 == 0 {
-            let known = |name: &String| self.settings.files.contains(name);
-            if !settings.files.iter().any(known) {
-                return Err(self.refused("size", String::from("it needs size= or filesize=")));
+        for (low, high) in plan.block {
+            let draws = if settings.bs_unaligned { high } else { high / low };
+            if low != high && draws > DRAWS_MAX {
+                let what = "the ratio of the largest block to the smallest";
+                return Err(self.too_many("bsrange", what, draws, DRAWS_MAX));
             }
         }
         let unrepeatable = !settings.randrepeat && settings.randseed.is_none();
@@ -320,7 +335,7 @@ impl Part<'_> {
         let reads = mode.reads().then_some(plan.block[0].0);
         let writes = mode.writes().then_some(plan.block[1].0);
         let least = reads.into_iter().chain(writes).min().expect("a job reads or writes");
-        let most = plan.files.iter().map(|file| file.io_size).max().unwrap_or(0);
+        let most = plan.files.iter().map(|file| file.region.io_size).max().unwrap_or(0);
         if most < least {
             let why = format!("no file holds a block of {least} bytes, the largest has {most}");
             return Err(self.refused("bs", why));
@@ -414,7 +429,7 @@ impl Part<'_> {
             let drawn = low + sizes.below(high - low);
             drawn - drawn % block_min
         };
-        end.min(low).checked_sub(offset).ok_or_else(|| beyond(end))?;
+        end.min(low).checked_sub(offset).ok_or_else(|| beyond(end.min(low)))?;
         Ok(end - offset)
     }
 
@@ -467,7 +482,12 @@ impl Part<'_> {
 
     fn error(&self, option: &str, kind: JobErrorKind) -> JobError {
         let line = self.settings.lines.get(option).copied().unwrap_or(self.section.line);
-        JobError { file: self.file.to_owned(), line, option: option.to_owned(), kind }
+        JobError {
+            file: self.file.to_owned(),
+            line,
+            option: option.to_owned(),
+            kind: Box::new(kind),
+        }
     }
 }
 
@@ -507,6 +527,10 @@ const FILES_MAX: usize = 1 << 20;
 
 /// Blocks of one random map; it costs a bit each, that is 512 MiB at most.
 const MAP_BLOCKS_MAX: u64 = u32::MAX as u64;
+
+/// At the end of a file the smallest block may be the only one that fits, and it takes about this
+/// many draws until it comes; fio draws as long.
+const DRAWS_MAX: u64 = 1 << 26;
 
 /// The largest file offset of the kernel.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;

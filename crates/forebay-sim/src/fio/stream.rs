@@ -9,6 +9,8 @@
 //!             file is done. Behaviour after 3.35 is derived from its source, not measured.
 //! Not for:    time: the driver ends a job by its runtime and pauses by its think time
 
+use std::sync::Arc;
+
 use super::Compat;
 use super::offsets::{FileState, Wanted};
 use super::plan::{Plan, RANDSEED};
@@ -31,7 +33,7 @@ pub struct Io {
 /// The requests of one job; made by [`Job::stream`](super::Job::stream).
 #[derive(Clone, Debug)]
 pub struct Stream {
-    plan: Plan,
+    plan: Arc<Plan>,
     files: Vec<FileState>,
     seeds: Seeds,
     offset_seed: u64,
@@ -88,7 +90,7 @@ enum Found {
 
 impl Stream {
     /// The stream of `plan` from its start.
-    pub(super) fn new(plan: &Plan, compat: Compat) -> Self {
+    pub(super) fn new(plan: &Arc<Plan>, compat: Compat) -> Self {
         let seeds = Seeds::new(plan.settings.randseed.unwrap_or(RANDSEED), plan.job_number);
         let overridden = plan.repeatable_at_first && plan.settings.mode.is_random();
         let offset_seed = seeds.offset(overridden, compat);
@@ -118,7 +120,7 @@ impl Stream {
             done_files: 0,
             until_new: 1,
             unmarked: false,
-            plan: plan.clone(),
+            plan: Arc::clone(plan),
         }
     }
 

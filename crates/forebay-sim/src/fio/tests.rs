@@ -1,1 +1,333 @@
+//! Golden vectors, error texts and mistreated job files.
 
+use forebay_core::time::Duration;
+
+use super::random::Random;
+use super::*;
+
+fn parse(text: &str) -> JobFile {
+    JobFile::parse(text, "t").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn job(options: &str) -> Job {
+    parse(&format!("[a]\n{}\n", options.replace(' ', "\n"))).jobs.remove(0)
+}
+
+fn requests(options: &str, compat: Compat) -> Vec<Io> {
+    job(options).stream(compat).collect()
+}
+
+fn error(text: &str) -> String {
+    JobFile::parse(text, "t.fio").unwrap_err().to_string()
+}
+
+#[test]
+fn random_reads_visit_every_block_once_in_the_order_of_vector_g2() {
+    let all = requests("rw=randread bs=4k size=4m", Compat::V3_34);
+    let offsets: Vec<u64> = all.iter().map(|io| io.offset).collect();
+    assert_eq!(offsets[..6], [249_856, 3_104_768, 3_534_848, 1_970_176, 1_683_456, 3_522_560]);
+    let mut sorted = offsets.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..1024).map(|block| block * 4096).collect::<Vec<_>>());
+    assert!(all.iter().all(|io| !io.write && io.len == 4096 && io.file == 0));
+}
+
+#[test]
+fn reads_and_writes_mix_as_in_vector_g3() {
+    let mix = |share: u32| -> Vec<bool> {
+        let options = format!("rw=randrw bs=4k size=4m rwmixread={share}");
+        requests(&options, Compat::V3_34).iter().map(|io| io.write).collect()
+    };
+    let text: String = mix(70)[..12].iter().map(|write| if *write { 'W' } else { 'R' }).collect();
+    assert_eq!(text, "RRRWRRWRRRWR");
+    for (share, reads) in [(70, 707), (50, 496), (30, 290)] {
+        assert_eq!(mix(share).iter().filter(|write| !**write).count(), reads, "{share}");
+    }
+}
+
+#[test]
+fn block_sizes_are_drawn_as_in_vector_g4() {
+    let kib = |options: &str| -> Vec<u64> {
+        requests(options, Compat::V3_34).iter().map(|io| io.len / 1024).collect()
+    };
+    let writes = kib("rw=write bsrange=4k-64k size=4m");
+    assert_eq!(writes[..12], [16, 4, 28, 36, 36, 20, 52, 12, 44, 60, 52, 24]);
+    assert_eq!(writes.len(), 118);
+    let reads = kib("rw=read bssplit=4k/10:64k/50:32k/40 size=4m");
+    assert_eq!(reads[..8], [32, 64, 64, 32, 64, 32, 64, 32]);
+    assert_eq!(reads.len(), 100);
+}
+
+#[test]
+fn newer_versions_start_offsets_from_the_table_as_in_vector_g5() {
+    let all = requests("rw=randread bs=4k size=4m", Compat::V3_35);
+    let offsets: Vec<u64> = all.iter().take(6).map(|io| io.offset).collect();
+    assert_eq!(offsets, [4_096_000, 3_629_056, 2_752_512, 2_162_688, 2_527_232, 4_100_096]);
+}
+
+#[test]
+fn the_version_chooses_the_seeds() {
+    for (version, compat) in [
+        ("fio-3.33", Compat::V3_34),
+        ("fio-3.34-12-gabc\n", Compat::V3_34),
+        ("fio-2.21", Compat::V3_34),
+        ("fio-3.35", Compat::V3_35),
+        ("3.42", Compat::V3_35),
+        ("fio-4.0", Compat::V3_35),
+        ("something else", Compat::V3_35),
+    ] {
+        assert_eq!(Compat::for_version(version), compat, "{version}");
+    }
+}
+
+#[test]
+fn sections_become_jobs_with_their_clones_in_the_order_of_fio() {
+    let file = parse(
+        "[global]\nsize=64k\n[a]\nnumjobs=3\nnrfiles=2\n[global]\nbs=8k\ndirectory=/x\n[b]\n\
+         rw=write\nstonewall\n",
+    );
+    let names: Vec<(u32, u32, &str)> = file
+        .jobs
+        .iter()
+        .map(|job| (job.job_number, job.clone_number, job.files[0].name.as_str()))
+        .collect();
+    assert_eq!(names, [(1, 0, "a.0.0"), (2, 2, "a.2.0"), (3, 1, "a.1.0"), (4, 0, "/x/b.0.0")]);
+    assert_eq!(file.jobs[0].files[1].size, 32 * 1024);
+    assert_eq!((file.jobs[0].stonewall, file.jobs[3].stonewall), (false, true));
+    assert_eq!(file.jobs[3].stream(Compat::V3_35).next().map(|io| io.len), Some(8192));
+}
+
+#[test]
+fn a_job_tells_the_driver_what_is_not_in_its_stream() {
+    let job = job("rw=randread size=1m ioengine=libaio iodepth=16 thinktime=5ms \
+                   thinktime_blocks=4 runtime=2m startdelay=3 invalidate=0 loops=2");
+    assert_eq!((job.iodepth, job.depth()), (16, 1));
+    assert_eq!(job.advice, Advice::Random);
+    assert_eq!((job.thinktime.as_nanos(), job.thinktime_blocks), (5_000_000, 4));
+    assert_eq!(job.runtime.map(Duration::as_nanos), Some(120_000_000_000));
+    assert_eq!(job.startdelay.as_nanos(), 3_000_000_000);
+    assert!(!job.invalidate && !job.time_based && job.loops == 2);
+}
+
+#[test]
+fn advice_follows_the_mode_unless_it_is_given() {
+    for (options, advice) in [
+        ("rw=read", Advice::Sequential),
+        ("rw=randwrite", Advice::Random),
+        ("rw=read fadvise_hint=0", Advice::Normal),
+        ("rw=read fadvise_hint=random", Advice::Random),
+        ("rw=randread fadvise_hint=sequential", Advice::Sequential),
+    ] {
+        assert_eq!(job(&format!("size=1m {options}")).advice, advice, "{options}");
+    }
+}
+
+#[test]
+fn a_time_based_stream_goes_on() {
+    let job = job("rw=randread size=64k time_based runtime=10");
+    let offsets: Vec<u64> = job.stream(Compat::V3_35).take(64).map(|io| io.offset).collect();
+    for loop_of_16 in offsets.chunks(16) {
+        let mut sorted = loop_of_16.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..16).map(|block| block * 4096).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_stream_is_the_same_each_time() {
+    let job = job("rw=randrw size=1m bsrange=1k-16k random_distribution=zipf:1.2");
+    let first: Vec<Io> = job.stream(Compat::V3_35).collect();
+    assert!(job.stream(Compat::V3_35).eq(first));
+}
+
+#[test]
+fn options_without_effect_are_noted() {
+    let file = parse("[a]\nsize=1m\ngroup_reporting\nnice=3\ntime_based\n");
+    let notes: Vec<String> = file.notes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        notes,
+        [
+            "line 3: option 'group_reporting' is ignored: it shapes fio's report",
+            "line 4: option 'nice' is ignored: processors and their sharing are not modelled",
+            "line 5: option 'time_based' is ignored: there is no runtime to fill",
+        ]
+    );
+}
+
+#[test]
+fn errors_name_file_line_option_and_the_nearest_choice() {
+    for (text, message) in [
+        ("[a]\nbrange=4k-8k\n", "t.fio:2: unknown option 'brange', the nearest is 'bsrange'"),
+        ("[a]\nxyzzy-plugh=1\n", "t.fio:2: unknown option 'xyzzy-plugh'"),
+        (
+            "[a]\nrw=randraed\n",
+            "t.fio:2: option 'rw=randraed': unknown value, the nearest is 'randread', expected one \
+             of read, write, randread, randwrite, rw, readwrite, randrw",
+        ),
+        (
+            "[a]\nrw=randtrim\n",
+            "t.fio:2: option 'rw=randtrim' is not supported: the simulator has no trim",
+        ),
+        (
+            "[a]\nioengine=null\n",
+            "t.fio:2: option 'ioengine=null' is not supported: only engines that read and write \
+             files are",
+        ),
+        (
+            "[a]\n\ndirect=1\n",
+            "t.fio:3: option 'direct=1' is not supported: requests go through the page cache",
+        ),
+        (
+            "[a]\nrandom_distribution=normal:20\n",
+            "t.fio:2: option 'random_distribution=normal:20' is not supported: only random, zipf \
+             and pareto are drawn",
+        ),
+        ("[a]\nbs=1.5k\n", "t.fio:2: option 'bs=1.5k': expected one to three sizes such as 4k,64k"),
+        ("[a]\nbs\n", "t.fio:2: option 'bs' needs a value"),
+        ("[a]\nnorandommap=yes\n", "t.fio:2: option 'norandommap=yes': expected 0 or 1"),
+        (
+            "[a]\nsize=(4*1024)\n",
+            "t.fio:2: option 'size=(4*1024)' is not supported: arithmetic in parentheses is not \
+             evaluated",
+        ),
+        (
+            "[a]\nsize=${SIZE}\n",
+            "t.fio:2: option 'size=${SIZE}' is not supported: environment variables are not \
+             replaced",
+        ),
+        (
+            "[a]\nsize=2z\n",
+            "t.fio:2: option 'size=2z' is not supported: sizes in zones need a zoned device",
+        ),
+        (
+            "include other.fio\n",
+            "t.fio:1: option 'include other.fio' is not supported: put the text of the included \
+             file in its place",
+        ),
+        ("bs=4k\n", "t.fio:1: option 'bs=4k' stands outside a section, expected '[name]' first"),
+        ("; nothing\n[global]\nbs=4k\n", "t.fio:1: the file defines no job"),
+        ("[a\n", "t.fio:1: section header '[a' is not of the form '[name]'"),
+        (
+            "[a]\nbs= 4k\n",
+            "t.fio:2: option 'bs= 4k': expected no blank after '=', since fio misreads numbers \
+             behind one",
+        ),
+    ] {
+        assert_eq!(error(text), message);
+    }
+}
+
+#[test]
+fn contradictions_are_refused_where_they_stand() {
+    for (text, message) in [
+        ("[a]\nrw=read\n", "t.fio:1: job 'a': it needs size= or filesize="),
+        (
+            "[a]\nbs=64k\nsize=4k\n",
+            "t.fio:3: job 'a': size 4096 is less than the smallest block 65536",
+        ),
+        (
+            "[a]\nbs=4k\nsize=6k\nnrfiles=2\n",
+            "t.fio:2: job 'a': no file holds a block of 4096 bytes, the largest has 3072",
+        ),
+        (
+            "[a]\nfilesize=4k\noffset=8k\n",
+            "t.fio:3: job 'a': offset 8192 lies beyond the file's end at 4096",
+        ),
+        (
+            "[a]\nsize=1m\nnumjobs=5000\n",
+            "t.fio:3: job 'a': the number of jobs is 5000, at most 4096 are supported",
+        ),
+        (
+            "[a]\nsize=1m\nnumjobs=2\nfilename_format=x\n",
+            "t.fio:4: job 'a': its clones need $jobnum in filename_format, or filename=",
+        ),
+        (
+            "[a]\nrw=randread\nsize=1m\nrandrepeat=0\n",
+            "t.fio:4: option 'randrepeat=0' is not supported: seeds from the system's entropy \
+             cannot be repeated, set randseed",
+        ),
+        (
+            "[a]\nrw=randread\nbs=1\nsize=5g\n",
+            "t.fio:4: job 'a': the number of blocks in the random map is 5368709120, at most \
+             4294967295 are supported",
+        ),
+        (
+            "[a]\nbsrange=1-1g\nsize=2g\n",
+            "t.fio:2: job 'a': the ratio of the largest block to the smallest is 1073741824, at \
+             most 67108864 are supported",
+        ),
+        (
+            "[a]\nsize=1m\nnrfiles=2000000\n",
+            "t.fio:3: job 'a': the number of files is 2000000, at most 1048576 are supported",
+        ),
+    ] {
+        assert_eq!(error(text), message);
+    }
+}
+
+#[test]
+fn sizes_that_fio_would_draw_forever_end_the_file() {
+    let all = requests("rw=read bssplit=2k/0:8k/100 size=10k", Compat::V3_35);
+    assert_eq!(all.iter().map(|io| io.len).collect::<Vec<_>>(), [8192]);
+}
+
+#[test]
+fn a_job_of_every_block_of_a_large_file_stays_quick_to_start() {
+    let mut stream = job("rw=randread bs=4k size=64g").stream(Compat::V3_35);
+    assert!(stream.by_ref().take(1000).all(|io| io.offset % 4096 == 0));
+}
+
+/// Texts that touch most of the parser, to be mistreated.
+const SEEDLINGS: [&str; 4] = [
+    "[global]\nthread\nsize=1m ; comment\nkb_base=1000\n[j0]\nrw=randrw:3\nbs=4k,8k\n\
+     rwmixread=70\nnumjobs=3\nnumber_ios=60\nfilename_format=$jobname.$jobnum.$filenum\n",
+    "[a b]\nrw=read:-4k\nbssplit=4k/10:64k/50:32k/,8k/40:1k/\nloops=2\nfilesize=1m\n\
+     filename=d/x:y\\:z\noffset=10%\noffset_increment=5%\noffset_align=4k\nio_size=50%\n",
+    "[z]\nrw=randwrite\nbsrange=1k-16k,512-4k\nrandom_distribution=zipf:1.2:0.5\nfilesize=\
+     64k-512k\nnrfiles=5\nopenfiles=2\nfile_service_type=random:3\nrandseed=0x89\nsize=50%\n",
+    "[t]\nrw=randread\nsize=300k\ntime_based\nruntime=2s\nstartdelay=1s-5s\nthinktime=3ms\n\
+     percentage_random=50,20\nrw_sequencer=identical\nblockalign=512\nbs_unaligned\n",
+];
+
+#[test]
+fn mistreated_text_gives_jobs_or_errors_but_never_a_panic() {
+    for text in SEEDLINGS {
+        parse(text);
+    }
+    let mut random = Random::narrow(2005);
+    let mut taken = 0;
+    for round in 0..6000 {
+        let mut text: Vec<u8> = SEEDLINGS[round % SEEDLINGS.len()].bytes().collect();
+        for _ in 0..=random.below(2) {
+            mistreat(&mut text, &mut random);
+        }
+        let text = String::from_utf8_lossy(&text);
+        let Ok(file) = JobFile::parse(&text, "t") else { continue };
+        taken += 1;
+        for job in file.jobs.iter().take(4) {
+            let small = job.files.iter().all(|file| file.size < 1 << 30) && job.files.len() < 100;
+            for io in job.stream(Compat::V3_35).take(if small { 50 } else { 0 }) {
+                let file = &job.files[io.file as usize];
+                assert!(io.len > 0 && io.offset + io.len <= file.size, "{io:?} {text}");
+            }
+        }
+    }
+    assert!(taken > 400, "{taken} of 6000 texts were taken");
+}
+
+fn mistreat(text: &mut Vec<u8>, random: &mut Random) {
+    let at = usize::try_from(random.below(text.len() as u64)).unwrap();
+    match random.below(6) {
+        0 => text[at] = random.below(128) as u8,
+        1 => text.insert(at, LETTERS[random.below(LETTERS.len() as u64) as usize]),
+        2 => drop(text.remove(at)),
+        3 => text.truncate(at.max(1)),
+        4 => {
+            let end = text.len().min(at + 12);
+            text.extend_from_within(at..end);
+        }
+        _ => text[at] = b'0' + random.below(10) as u8,
+    }
+}
+
+const LETTERS: &[u8] = b"0123456789%kmgz:,-/.=[]\n;#\\$(\xff ";

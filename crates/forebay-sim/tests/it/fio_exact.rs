@@ -4,6 +4,7 @@
 //! are compared with the streams. `FOREBAY_FIO_JOBS` sets how many job files are drawn and
 //! `FOREBAY_FIO_SEED` where the drawing starts.
 #![expect(clippy::disallowed_methods, reason = "the number of jobs is set from outside")]
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 #![expect(clippy::print_stderr, reason = "a skipped test and a seed must be seen")]
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ fn streams_equal_the_logs_of_the_installed_fio() {
         eprintln!("skipped: fio is not installed");
         return;
     };
-    let count = number("FOREBAY_FIO_JOBS", 160);
+    let count = number("FOREBAY_FIO_JOBS", 150);
     let seed = number("FOREBAY_FIO_SEED", 2005);
     eprintln!("comparing {count} job files from seed {seed}");
     let mut tally = Tally::default();
@@ -81,18 +82,20 @@ impl Tally {
             Ok(file) => file,
             Err(error) => {
                 let unclear = |why: &str| why.ends_with("would depend on completions");
-                if matches!(error.kind, JobErrorKind::NotSupported { why, .. } if unclear(why)) {
+                if matches!(*error.kind, JobErrorKind::NotSupported { why, .. } if unclear(why)) {
                     self.unclear += 1;
                     return;
                 }
                 assert!(
-                    matches!(error.kind, JobErrorKind::Refused { .. }),
+                    matches!(*error.kind, JobErrorKind::Refused { .. }),
                     "job file {number}: {error}\n{}",
                     drawn.text
                 );
                 self.refused += 1;
                 let requests: usize = chunks.iter().map(|chunk| chunk.lines.len()).sum();
-                if drawn.sections == 1 && requests > 0 {
+                // fio refuses a single clone, the parser its whole file.
+                let single = drawn.sections == 1 && !drawn.text.contains("numjobs");
+                if single && requests > 0 {
                     eprintln!("job file {number}: {error}, but fio made {requests} requests");
                     eprintln!("{}", drawn.text);
                     self.different.push(number);
@@ -208,9 +211,10 @@ impl Run {
         fs::create_dir_all(directory.join("d")).unwrap();
         fs::create_dir_all(directory.join("e")).unwrap();
         fs::write(directory.join("job"), text).unwrap();
-        // A job that fio would never finish must fail the test, not stop it.
+        // A job that fio would never finish must fail the test, not stop it. Such a fio does not
+        // listen to the gentle signal.
         let child = Command::new("timeout")
-            .args(["20", "fio", "--output=/dev/null", "job"])
+            .args(["-s", "KILL", "20", "fio", "--output=/dev/null", "job"])
             .current_dir(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -268,7 +272,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 /// Runs of fio at a time: it waits more than it works.
-const RUNS_AT_ONCE: usize = 6;
+const RUNS_AT_ONCE: usize = 8;
 
 /// The numbers of the runs that check units start here.
 const UNIT_RUNS: u64 = 1 << 40;

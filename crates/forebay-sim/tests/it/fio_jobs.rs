@@ -1,6 +1,7 @@
 //! Random job files for the comparison with fio.
 //!
 //! Each file has its own swarm of weights: an option is common in one file and absent in the next.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use std::fmt::Write as _;
 
@@ -93,9 +94,11 @@ impl Section<'_> {
         if self.rare() {
             let engine = self.dice.one(&["sync", "pvsync", "pvsync2", "libaio", "vsync", "mmap"]);
             option(&mut self.text, "ioengine", engine);
-            if engine == "libaio" && self.dice.chance(50) {
+            if engine != "vsync" && self.dice.chance(50) {
                 option(&mut self.text, "iodepth", self.dice.one(&["2", "8", "32"]));
             }
+        } else if self.rare() {
+            option(&mut self.text, "iodepth", "4");
         }
         if self.rare() {
             option(&mut self.text, "stonewall", "1");
@@ -128,6 +131,8 @@ impl Section<'_> {
         }
     }
 
+    /// One of the block options only: with `bssplit` and `bsrange` together fio can be left with no
+    /// size that fits, and draws forever.
     fn blocks(&mut self, random: bool) {
         let dice = &mut *self.dice;
         let text = &mut self.text;
@@ -199,7 +204,7 @@ impl Section<'_> {
 
     fn files(&mut self) {
         let shared = self.shared;
-        if !shared && self.rare() {
+        if self.rare() {
             let names = ["f", "f:g", "f:g:h", r"a\:b:c"];
             option(&mut self.text, "filename", self.dice.one(&names));
         }

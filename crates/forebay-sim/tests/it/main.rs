@@ -1,4 +1,5 @@
 //! Tests of the simulator as its users see it.
 
+mod allocations;
 mod fio_exact;
 mod fio_jobs;
