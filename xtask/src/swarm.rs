@@ -1,7 +1,7 @@
 //! Random scenarios against the engine, each named by its seed.
 //!
-//! The seed is a number or a commit's hash; without one it is the hash of the commit that is checked
-//! out, so that each commit is tested differently and still reproducibly.
+//! The seed is a number or a commit's hash; without one it is the hash of the commit that is
+//! checked out, so that each commit is tested differently and still reproducibly.
 
 use std::panic;
 use std::time::Instant;
@@ -46,8 +46,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         evicted += one.evicted;
     }
     println!(
-        "swarm: seeds {first} to {} clean: {calls} calls, {errors} failed by their device, {inputs} \
-         inputs, {evicted} evictions, each scenario twice, {:.1} s",
+        "swarm: seeds {first} to {} clean: {calls} calls, {errors} failed by their device, \
+         {inputs} inputs, {evicted} evictions, each scenario twice, {:.1} s",
         first.wrapping_add(arguments.runs - 1),
         started.elapsed().as_secs_f64(),
     );

@@ -1,7 +1,7 @@
 //! The whole path in virtual time: engine, world, device and workload.
 //!
-//! Throughput is pages that reads met, or events (inputs and outputs) that passed between engine and
-//! world, per second of real time on one core.
+//! Throughput is pages that reads met, or events (inputs and outputs) that passed between engine
+//! and world, per second of real time on one core.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use forebay_core::block::QueueConfig;

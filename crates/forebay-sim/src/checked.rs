@@ -1,8 +1,8 @@
 //! A world that believes nothing: it wraps another one and watches what passes.
 //!
 //! Page contents are symbols: what a frame holds is the name of the page that was read into it. So
-//! a copy from the wrong frame, from a page still being read, or of the wrong bytes is seen at once,
-//! without a byte being moved. The file is the model: byte `n` of file `f` is the symbol `(f, n)`.
+//! a copy from the wrong frame, from a page still being read, or of the wrong bytes is seen at
+//! once, without a byte being moved. The file is the model: byte `n` of file `f` is the symbol `(f, n)`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

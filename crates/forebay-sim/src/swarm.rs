@@ -173,7 +173,7 @@ const KINDS: usize = 6;
 
 impl RandomTask {
     fn new(files: Vec<(HandleId, u64)>, mut rng: Rng) -> Self {
-        // Some kinds are off and others dominate, so that corners are reached that a mixture misses.
+        // Some kinds are off and others dominate, so corners are reached that a mixture misses.
         let weights = std::array::from_fn(|_| [0, 1, 10][rng.below(3) as usize]);
         let left = 20 + rng.below(100);
         Self { files, rng, weights, left, position: 0 }

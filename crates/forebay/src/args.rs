@@ -167,9 +167,9 @@ pub(crate) struct Plan {
     /// The size of the file: `64M`
     #[arg(long, value_name = "BYTES", default_value = "64M")]
     pub(crate) file_size: String,
-    /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE` (touch
-    /// through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over the
-    /// file, by number), `n` (new descriptor), `d` (drop the file's pages)
+    /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE`
+    /// (touch through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over
+    /// the file, by number), `n` (new descriptor), `d` (drop the file's pages)
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 }

@@ -34,10 +34,10 @@ pub(super) fn perform(
     let mut kernel = Kernel::new(path)?;
     let mut performance =
         Performance { details: tracer.map(|_| Vec::new()), ..Performance::default() };
+    if let Some(tracer) = tracer {
+        tracer.take(kernel.inode)?;
+    }
     for &step in script {
-        if let Some(tracer) = tracer {
-            tracer.clear()?;
-        }
         let before = kernel.resident.clone();
         kernel.step(step).with_context(|| format!("cannot do '{step}'"))?;
         kernel.settle()?;
@@ -50,7 +50,7 @@ pub(super) fn perform(
         let lost = before.iter().zip(&kernel.resident).any(|(old, new)| *old && !new);
         performance.voided |= lost && !takes_away;
         if let (Some(tracer), Some(details)) = (tracer, &mut performance.details) {
-            let events = tracer.read(kernel.inode)?;
+            let events = tracer.take(kernel.inode)?;
             performance.voided |= events.deleted > 0 && !takes_away;
             details.push(kernel.details(step, events));
         }

@@ -1,182 +1,149 @@
-//! A script performed by a policy on a page cache without time or limits.
+//! A script performed by the engine, with a policy that is watched from outside.
+//!
+//! ```text
+//!   Player -> Engine -> Recorder -> the policy
+//!                          |           |
+//!                          |        Recorded -> the engine's pages
+//!                          '----> Log <---'
+//! ```
 
-use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use forebay_core::readahead::{
-    Access, AddressSpace, Fault, Folio, Found, Mapping, Pattern, Readahead, Spec,
+    Access, AddressSpace, Fault, Folio, Pattern, Readahead, Spec, Window,
 };
-use forebay_core::units::{PAGE_SIZE, PageIndex, pages_touched};
-use forebay_sim::plan::{Advice, Outcome, Step};
+use forebay_core::units::PageIndex;
+use forebay_sim::plan::{Outcome, Player, Step};
 
 use super::seen::{Details, Windows};
 
-/// What each step makes resident.
-pub(super) fn run(spec: &Spec, file_bytes: u64, script: &[Step]) -> Vec<Outcome> {
-    let mut model = Model::new(spec, file_bytes);
-    script.iter().map(|&step| model.perform(step).0).collect()
-}
-
-/// What each step does inside.
-pub(super) fn watch(spec: &Spec, file_bytes: u64, script: &[Step]) -> Vec<Details> {
-    let mut model = Model::new(spec, file_bytes);
-    script.iter().map(|&step| model.perform(step).1).collect()
-}
-
-struct Model<'a> {
-    spec: &'a Spec,
+/// What each step makes resident, and what it does inside.
+pub(super) fn perform(
+    spec: &Spec,
     file_bytes: u64,
-    pages: Pages,
-    reading: Box<dyn Readahead>,
-    mapping: Box<dyn Readahead>,
-    windows: Windows,
-    /// The windows of the step so far.
-    step_windows: Vec<forebay_core::readahead::Window>,
+    script: &[Step],
+) -> (Vec<Outcome>, Vec<Details>) {
+    let log = Arc::new(Mutex::new(Details::default()));
+    let open = || -> Box<dyn Readahead> {
+        Box::new(Recorder { policy: spec.build(), log: Arc::clone(&log) })
+    };
+    let mut player = Player::new(file_bytes, open);
+    let mut windows = Windows::default();
+    let steps = script.iter().map(|&step| {
+        windows.begin(step);
+        let outcome = player.step(step);
+        let mut details = std::mem::take(&mut *log.lock().expect("one thread has the log"));
+        details.windows.retain(|window| windows.is_news(step, *window));
+        (outcome, details)
+    });
+    steps.unzip()
 }
 
-impl<'a> Model<'a> {
-    fn new(spec: &'a Spec, file_bytes: u64) -> Self {
-        Self {
-            spec,
-            file_bytes,
-            pages: Pages { file_pages: file_bytes.div_ceil(PAGE_SIZE), ..Pages::default() },
-            reading: spec.build(),
-            mapping: spec.build(),
-            windows: Windows::default(),
-            step_windows: Vec::new(),
-        }
-    }
-
-    fn perform(&mut self, step: Step) -> (Outcome, Details) {
-        self.windows.begin(step);
-        match step {
-            Step::Read { offset, len } => self.read(step, offset, len),
-            Step::Touch { page } => self.touch(step, page),
-            Step::Advise(advice) => self.advise(advice),
-            Step::Open => self.reading = self.spec.build(),
-            Step::Drop => {
-                self.pages.folios.clear();
-                self.mapping = self.spec.build();
-            }
-        }
-        let added = std::mem::take(&mut self.pages.added);
-        let mut new: Vec<PageIndex> =
-            added.iter().flat_map(|&(first, order)| first..first + (1 << order)).collect();
-        new.sort_unstable();
-        let resident = self.pages.folios.values().map(|folio| folio.pages()).sum();
-        let windows = std::mem::take(&mut self.step_windows);
-        (Outcome::new(new, resident), Details { added, windows })
-    }
-
-    fn read(&mut self, step: Step, offset: u64, len: u64) {
-        let (start, count) = pages_touched(offset, len);
-        let end = start + count;
-        for page in start..end.min(self.pages.file_pages) {
-            let access =
-                |found| Access { page, remaining: end - page, first: page == start, found };
-            if self.pages.found(page) == Found::Absent {
-                self.reading.on_read(&access(Found::Absent), &mut self.pages);
-                self.note(step);
-                self.pages.read_alone(page);
-            }
-            if self.pages.found(page) == Found::Marked {
-                self.reading.on_read(&access(Found::Marked), &mut self.pages);
-                self.note(step);
-            }
-        }
-        // A read that copies nothing leaves the position of the last one.
-        if len > 0 && offset < self.file_bytes {
-            self.reading.on_read_end(self.file_bytes.min(offset + len));
-        }
-    }
-
-    fn touch(&mut self, step: Step, page: PageIndex) {
-        let found = self.pages.found(page);
-        let fault = Fault { page, write: false, mapping: Mapping::WHOLE, found };
-        self.mapping.on_fault(&fault, &mut self.pages);
-        self.note(step);
-        self.pages.read_alone(page);
-    }
-
-    fn advise(&mut self, advice: Advice) {
-        match advice {
-            Advice::Normal => self.reading.on_pattern(Pattern::Normal),
-            Advice::Random => self.reading.on_pattern(Pattern::Random),
-            Advice::Sequential => self.reading.on_pattern(Pattern::Sequential),
-            Advice::WillNeed => {
-                let all = self.pages.file_pages;
-                self.reading.on_will_need(0, all, &mut self.pages);
-            }
-            Advice::DontNeed => self.pages.folios.clear(),
-            Advice::NoReuse => {}
-        }
-    }
-
-    fn note(&mut self, step: Step) {
-        let policy = if matches!(step, Step::Touch { .. }) { &self.mapping } else { &self.reading };
-        if let Some(window) = policy.window()
-            && self.windows.is_news(step, window)
-        {
-            self.step_windows.push(window);
-        }
-    }
+/// A policy whose decisions are written down.
+#[derive(Debug)]
+struct Recorder {
+    policy: Box<dyn Readahead>,
+    log: Arc<Mutex<Details>>,
 }
 
-/// The file's pages.
-#[derive(Debug, Default)]
-struct Pages {
-    folios: BTreeMap<PageIndex, Folio>,
-    file_pages: u64,
-    /// What the step added so far.
+/// The engine's pages, with a note of each folio that is added.
+struct Recorded<'a> {
+    pages: &'a mut dyn AddressSpace,
     added: Vec<(PageIndex, u8)>,
 }
 
-impl Pages {
-    fn found(&self, page: PageIndex) -> Found {
-        match self.folio(page) {
-            None => Found::Absent,
-            Some(folio) if folio.marked => Found::Marked,
-            Some(_) => Found::Present,
+impl Recorder {
+    /// Lets the policy act and writes down what it added, and the page that the engine will read
+    /// alone because the policy left it absent.
+    fn record(
+        &mut self,
+        wanted: Option<PageIndex>,
+        pages: &mut dyn AddressSpace,
+        act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
+    ) {
+        let mut recorded = Recorded { pages, added: Vec::new() };
+        act(&mut *self.policy, &mut recorded);
+        if let Some(page) = wanted
+            && !recorded.contains(page)
+        {
+            recorded.added.push((page, 0));
         }
-    }
-
-    fn read_alone(&mut self, page: PageIndex) {
-        if !self.contains(page) {
-            self.add(page, 0, false);
-        }
+        let mut log = self.log.lock().expect("one thread has the log");
+        log.added.append(&mut recorded.added);
+        log.windows.extend(self.policy.window());
     }
 }
 
-impl AddressSpace for Pages {
+impl Readahead for Recorder {
+    fn on_read(&mut self, access: &Access, pages: &mut dyn AddressSpace) {
+        self.record(Some(access.page), pages, |policy, pages| policy.on_read(access, pages));
+    }
+
+    fn on_fault(&mut self, fault: &Fault, pages: &mut dyn AddressSpace) {
+        self.record(Some(fault.page), pages, |policy, pages| policy.on_fault(fault, pages));
+    }
+
+    fn on_will_need(&mut self, first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {
+        let mut recorded = Recorded { pages, added: Vec::new() };
+        self.policy.on_will_need(first, count, &mut recorded);
+        self.log.lock().expect("one thread has the log").added.append(&mut recorded.added);
+    }
+
+    fn on_pattern(&mut self, pattern: Pattern) {
+        self.policy.on_pattern(pattern);
+    }
+
+    fn on_read_end(&mut self, position: u64) {
+        self.policy.on_read_end(position);
+    }
+
+    fn on_error(&mut self) {
+        self.policy.on_error();
+    }
+
+    fn sees_hits(&self) -> bool {
+        self.policy.sees_hits()
+    }
+
+    fn window(&self) -> Option<Window> {
+        self.policy.window()
+    }
+}
+
+impl AddressSpace for Recorded<'_> {
     fn file_pages(&self) -> u64 {
-        self.file_pages
+        self.pages.file_pages()
     }
 
     fn folio(&self, page: PageIndex) -> Option<Folio> {
-        let (_, folio) = self.folios.range(..=page).next_back()?;
-        (page < folio.first + folio.pages()).then_some(*folio)
+        self.pages.folio(page)
     }
 
     fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool {
-        let folio = Folio { first, order, marked };
-        assert_eq!(first % folio.pages(), 0, "a folio is aligned to its size");
-        assert!(first + folio.pages() <= self.file_pages, "no page is past the end of the file");
-        self.folios.insert(first, folio);
-        self.added.push((first, order));
-        true
+        let added = self.pages.add(first, order, marked);
+        if added {
+            self.added.push((first, order));
+        }
+        added
     }
 
-    fn submit(&mut self) {}
+    fn submit(&mut self) {
+        self.pages.submit();
+    }
 
     fn clear_marker(&mut self, page: PageIndex) {
-        let first = self.folio(page).expect("only a present folio has a marker").first;
-        self.folios.get_mut(&first).expect("the folio was just found").marked = false;
+        self.pages.clear_marker(page);
     }
 
     fn congested(&self) -> bool {
-        false
+        self.pages.congested()
     }
 
     fn available_pages(&self) -> u64 {
-        u64::MAX
+        self.pages.available_pages()
+    }
+
+    fn contains(&self, page: PageIndex) -> bool {
+        self.pages.contains(page)
     }
 }

@@ -15,6 +15,7 @@
 
 use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -179,18 +180,34 @@ pub(super) fn text(path: &Path) -> Result<String> {
     Ok(text.into())
 }
 
-/// Makes the directory if it is missing and locks it, for one run at a time.
+/// Makes the directory if it is missing and locks it, waiting for the run that has it.
 fn lock(directory: &Path) -> Result<File> {
-    let made = fs::DirBuilder::new().mode(0o700).create(directory);
-    let found = fs::symlink_metadata(directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
-    let ours = found.is_dir() && found.uid() == 0;
-    ensure!(made.is_ok() || ours, "{} belongs to somebody else", directory.display());
-    let lock = File::create(directory.join("lock"))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => bail!("another run uses {}", directory.display()),
-        Err(TryLockError::Error(error)) => Err(error.into()),
+    let path = directory.join("lock");
+    loop {
+        let made = fs::DirBuilder::new().mode(0o700).create(directory);
+        let found = fs::symlink_metadata(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let ours = found.is_dir() && found.uid() == 0;
+        ensure!(made.is_ok() || ours, "{} belongs to somebody else", directory.display());
+        let lock = match File::create(&path) {
+            // The run that had it took the directory away in between.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            lock => lock?,
+        };
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                eprintln!("waiting for the run that uses {}", directory.display());
+                lock.lock()?;
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        // The run before may have removed the directory while this one waited.
+        let still_there = fs::metadata(&path)
+            .is_ok_and(|found| lock.metadata().is_ok_and(|locked| locked.ino() == found.ino()));
+        if still_there {
+            return Ok(lock);
+        }
     }
 }
 

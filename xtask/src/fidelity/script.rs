@@ -49,7 +49,11 @@ impl Scenario {
             7 + random.below(FILES.len() as u64 - 7)
         };
         let file = usize::try_from(file).expect("an index of a short list");
-        let ra_pages = if random.chance(40) { 32 } else { random.pick(&RA_PAGES) };
+        let ra_pages = match random.below(10) {
+            0..4 => 32,
+            4..6 => 64 << random.below(5),
+            _ => random.pick(&RA_PAGES),
+        };
         let io_pages = if random.chance(40) { 320 } else { random.pick(&IO_PAGES) };
         let writer = Writer {
             random,
@@ -80,7 +84,7 @@ struct Writer {
 
 impl Writer {
     fn write(mut self) -> Vec<Step> {
-        let phrases: [fn(&mut Self); 14] = [
+        let phrases: [fn(&mut Self); 15] = [
             Self::stream,
             Self::stream,
             Self::far_reads,
@@ -88,6 +92,7 @@ impl Writer {
             Self::stride,
             Self::backward,
             Self::interleaved,
+            Self::follow,
             Self::bytes,
             Self::end_of_file,
             Self::patches,
@@ -163,6 +168,30 @@ impl Writer {
                 self.read(*page, count);
                 *page += count;
             }
+        }
+    }
+
+    /// A stream whose folios grow, then another descriptor that finds their markers and their end:
+    /// the windows of such a stream end on multiples of large folios.
+    fn follow(&mut self) {
+        let mut page = if self.random.chance(50) { 0 } else { self.place() };
+        let count = self.ra_pages.max(8) / (1 + self.random.below(4));
+        for _ in 0..=self.random.below(16) {
+            self.read(page, count);
+            page += count;
+        }
+        self.steps.push(Step::Open);
+        let step = 32 << self.random.below(5);
+        let first = page.saturating_sub(4 * step) / step * step;
+        let offset = if self.random.chance(70) { 0 } else { self.random.below(step) };
+        let mut places: Vec<PageIndex> =
+            (0..=self.random.below(24)).map(|index| first + index * step + offset).collect();
+        // From below they meet the markers first, from above the end of the cached pages.
+        if self.random.chance(60) {
+            places.reverse();
+        }
+        for place in places {
+            self.read(place, 1);
         }
     }
 

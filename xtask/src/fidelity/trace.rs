@@ -3,8 +3,9 @@
 //! A tracefs instance of its own keeps the events apart from everybody else's. Only the file
 //! system's device is recorded, and one file of it is looked at.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -13,10 +14,12 @@ use forebay_core::units::{PAGE_SIZE, PageIndex};
 
 use super::scratch::{run, text};
 
-/// Recording events; ends when dropped.
+/// An instance that records events.
 #[derive(Debug)]
 pub(super) struct Tracer {
     instance: PathBuf,
+    /// What is read here is gone from the buffer.
+    pipe: File,
 }
 
 /// What was recorded, in its order.
@@ -39,7 +42,11 @@ impl Tracer {
         }
         let instance = place.join(INSTANCE);
         fs::create_dir(&instance).context("cannot make a tracefs instance")?;
-        let tracer = Self { instance };
+        let pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(instance.join("trace_pipe"))?;
+        let tracer = Self { instance, pipe };
         // The default clock differs between processors by more than two events do.
         tracer.write("trace_clock", "mono")?;
         tracer.write("buffer_size_kb", BUFFER_KIB)?;
@@ -55,20 +62,19 @@ impl Tracer {
             self.write(&format!("events/{event}/filter"), &format!("s_dev == {number}"))?;
             self.write(&format!("events/{event}/enable"), "1")?;
         }
-        self.clear()
+        Ok(())
     }
 
-    /// Forgets what was recorded.
-    pub(super) fn clear(&self) -> Result<()> {
-        // Opening the file for writing with truncation empties the buffer.
-        fs::write(self.instance.join("trace"), "").context("cannot empty the trace")
-    }
-
-    /// What was recorded of one file.
-    pub(super) fn read(&self, inode: u64) -> Result<Events> {
-        let trace = fs::read_to_string(self.instance.join("trace"))?;
-        let written = trace.lines().find_map(entries).context("the trace has no header")?;
-        ensure!(written.0 == written.1, "the trace buffer is too small: {written:?} entries");
+    /// What was recorded since the last call, of one file.
+    pub(super) fn take(&self, inode: u64) -> Result<Events> {
+        let mut trace = Vec::new();
+        match (&self.pipe).read_to_end(&mut trace) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error).context("cannot read the trace"),
+        }
+        let trace = String::from_utf8_lossy(&trace);
+        ensure!(!trace.contains(LOST), "the trace buffer is too small");
         parse(&trace, inode)
     }
 
@@ -94,7 +100,7 @@ pub(super) fn remove_instance(place: &Path) {
 fn parse(trace: &str, inode: u64) -> Result<Events> {
     let mut events = Events::default();
     let inode = format!("{inode:x}");
-    for line in trace.lines().filter(|line| !line.starts_with('#')) {
+    for line in trace.lines() {
         let Some((event, fields)) = split(line) else { continue };
         if field(fields, "ino") != Some(&inode) {
             continue;
@@ -137,18 +143,14 @@ fn field<'a>(fields: &'a str, name: &str) -> Option<&'a str> {
     words.next()
 }
 
-/// The two numbers of the header's `entries-in-buffer/entries-written: 12/12`.
-fn entries(line: &str) -> Option<(u64, u64)> {
-    let (_, rest) = line.split_once("entries-in-buffer/entries-written: ")?;
-    let (kept, written) = rest.split_whitespace().next()?.split_once('/')?;
-    Some((kept.parse().ok()?, written.parse().ok()?))
-}
-
 /// Where the instance lies in tracefs.
 const INSTANCE: &str = "instances/forebay-fidelity";
 
 /// For a whole file of single pages in one step.
 const BUFFER_KIB: &str = "16384";
+
+/// Stands in the trace where the buffer was full.
+const LOST: &str = " EVENTS]";
 
 /// The events that are recorded.
 const EVENTS: [&str; 3] = [
@@ -164,14 +166,14 @@ mod tests {
     #[test]
     fn a_recorded_trace_gives_the_events_of_one_file() {
         let trace = "\
-# tracer: nop
-#
-# entries-in-buffer/entries-written: 5/5   #P:2
-#
-   cat - [x]-77 [001] .....  12.000001: page_cache_ra_order: dev=7:0 ino=c index=4 order=2 size=8 async_size=8 ra_pages=32
-        cat-77  [001] .....  12.000002: mm_filemap_add_to_page_cache: dev 7:0 ino c pfn=0x1f ofs=16384 order=2
-        cat-77  [001] .....  12.000003: mm_filemap_add_to_page_cache: dev 7:0 ino d pfn=0x2f ofs=0 order=0
-        cat-77  [001]  12.000004: mm_filemap_delete_from_page_cache: dev 7:0 ino c pfn=0x1f ofs=16384 order=2
+   cat - [x]-77 [001] .....  12.000001: page_cache_ra_order: \
+            dev=7:0 ino=c index=4 order=2 size=8 async_size=8 ra_pages=32
+        cat-77  [001] .....  12.000002: mm_filemap_add_to_page_cache: \
+            dev 7:0 ino c pfn=0x1f ofs=16384 order=2
+        cat-77  [001] .....  12.000003: mm_filemap_add_to_page_cache: \
+            dev 7:0 ino d pfn=0x2f ofs=0 order=0
+        cat-77  [001]  12.000004: mm_filemap_delete_from_page_cache: \
+            dev 7:0 ino c pfn=0x1f ofs=16384 order=2
 ";
         let expected = Events {
             added: vec![(4, 2)],
@@ -179,6 +181,5 @@ mod tests {
             deleted: 1,
         };
         assert_eq!(parse(trace, 12).unwrap(), expected);
-        assert_eq!(trace.lines().find_map(entries), Some((5, 5)));
     }
 }

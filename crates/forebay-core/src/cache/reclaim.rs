@@ -5,9 +5,9 @@
 //! Behaviour:  a new page is inactive; its second access makes it active. When no frame is free,
 //!             active pages move to the inactive list until they are no longer the majority, and
 //!             idle pages leave from the back of the inactive list, 32 at a time.
-//! Differs:    no background reclaim and no refault distance; a busy page goes to the front instead
-//!             of being isolated. The reclaim is done by whoever needs the frame.
-//! Not for:    scans larger than memory mixed with a hot set that is touched only once between them.
+//! Differs:    no background reclaim and no refault distance; a busy page goes to the front and is
+//!             not isolated. The reclaim is done by whoever needs the frame.
+//! Not for:    scans larger than memory beside a hot set that is touched only once between them.
 
 use super::{ACTIVE, PageCache, REFERENCED};
 use crate::readahead::Folio;

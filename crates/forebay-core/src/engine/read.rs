@@ -101,8 +101,8 @@ impl Cursor {
 }
 
 impl Engine {
-    /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that the
-    /// policy has seen.
+    /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that
+    /// the policy has seen.
     pub(super) fn advance(&mut self, call: CallId, resumed: bool) {
         match self.calls[call.index()].task {
             Task::Read(read) => self.advance_read(call, read, resumed),

@@ -125,8 +125,8 @@ impl Spec {
     }
 
     /// Lets the device's limits stand where the user gave none; values beyond a parameter's range
-    /// become its nearest end. A policy's own `max` is meant for a device of 32 pages and grows with
-    /// the device's limit: one that doubles it keeps doubling it.
+    /// become its nearest end. A policy's own `max` is meant for a device of 32 pages and grows
+    /// with the device's limit: one that doubles it keeps doubling it.
     #[must_use]
     pub fn with(mut self, settings: Settings) -> Self {
         let limits = [
