@@ -2,7 +2,8 @@
 //!
 //! Page contents are symbols: what a frame holds is the name of the page that was read into it. So
 //! a copy from the wrong frame, from a page still being read, or of the wrong bytes is seen at
-//! once, without a byte being moved. The file is the model: byte `n` of file `f` is the symbol `(f, n)`.
+//! once, without a byte being moved. The file is the model: byte `n` of file `f` is the symbol
+//! `(f, n)`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn the_most_units_and_an_empty_request_are_served() {
         let mut device = Fast::new(plain(u32::MAX, 10), 0);
-        assert_eq!(device.free.len(), UNITS_MAX as usize);
+        assert_eq!(device.units.len(), UNITS_MAX as usize);
         assert_eq!(device.service(Instant(1), &DeviceAccess::read(0, 0)).done, Instant(11));
     }
 }
