@@ -12,11 +12,11 @@
 //!                                   └ error.rs: file and line    map.rs, skew.rs
 //! ```
 //!
-//! Source:     fio 3.33, by running it and by reading its public source; reference
-//!             `trace-formats.md`, sections 3 and 4
+//! Source:     fio 3.33, by running it and by reading its public source: `init.c`, `options.c`,
+//!             `parse.c`, `io_u.c`, `backend.c`, `filesetup.c`, `lib/rand.c`; 3.35 by reading alone
 //! Behaviour:  The stream of every job equals what the installed fio logs with `write_iolog`.
-//! Differs:    Options that are not reproduced are refused. `bssplit` is sorted by share, where
-//!             the reference says by size. All directions take the seed of place 10 to choose
+//! Differs:    Options that are not reproduced are refused. `bssplit` is sorted by share, as
+//!             fio sorts it, and not by size. All directions take the seed of place 10 to choose
 //!             between sequential and random. With `randseed` given, the first job of a section
 //!             still takes the fixed seed for its offsets up to 3.34; only its clones take the
 //!             table's.

@@ -1,7 +1,7 @@
 //! A fast device: k units side by side, each busy until it is done, behind one shared link.
 //!
 //! Source:     NVMeVirt's simple model (Kim et al., FAST 2023); its calibration for the Samsung
-//!             970 PRO; the virtual disk of the reference, section 3.5.
+//!             970 PRO; the virtual disk measured in docs/devices.md, fast device.
 //! Behaviour:  a request is cut into stripes; each stripe takes the unit that is free first, pays
 //!             the fixed delay once per unit and request, and the unit's time per byte; the bytes
 //!             then cross the link one after another. The request is done with its last stripe.

@@ -1,7 +1,7 @@
 //! A disk: one arm, one spindle, a zoned surface and a small buffer.
 //!
-//! Source:     Ruemmler and Wilkes, IEEE Computer 27(3), 1994, in the reduced form of the
-//!             reference, section 3.2 (Seagate Barracuda 7200.7, Hitachi Deskstar 7K500).
+//! Source:     Ruemmler and Wilkes, IEEE Computer 27(3), 1994, reduced to the formulas of
+//!             docs/devices.md, disk (Seagate Barracuda 7200.7, Hitachi Deskstar 7K500).
 //! Behaviour:  a read pays command, seek by distance, a uniform wait for the sector and its bytes
 //!             at the rate of the zone. The drive then reads on until its segment is full or the
 //!             arm must move; a read that continues pays the command and the interface, and waits

@@ -1,5 +1,6 @@
-//! The reference's vectors. A line is `page: window log`: what the read of that page left as the
-//! window, if that changed, and what it added; reads that did neither have no line.
+//! What Linux 6.12 and 6.18 do, as vectors. A line is `page: window log`: what the read of that
+//! page left as the window, if that changed, and what it added; reads that did neither have no
+//! line.
 
 use std::format;
 use std::string::{String, ToString};

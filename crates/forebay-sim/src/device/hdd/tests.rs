@@ -4,7 +4,7 @@ use super::*;
 
 const CAPACITY: u64 = 160_000_000;
 
-/// The reference drive without zones, so that one rate holds everywhere.
+/// The disk of docs/devices.md without zones, so that one rate holds everywhere.
 fn drive() -> HddParameters {
     HddParameters {
         capacity_sectors: CAPACITY,
