@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A frame is 32 bytes of bookkeeping, at most two buckets of the index and a place among the free
-//! ones, 44 bytes in all. Their address space is reserved once, for the bounded number of frames,
-//! and used as frames are. Pages that belong to a folio each have a frame and carry its order; they
+//! ones, 44 bytes in all. Their address space is reserved once, up to a limit beyond which it grows
+//! with the frames that are used, so that memory may be said to be larger than what holds it. Pages that belong to a folio each have a frame and carry its order; they
 //! are added and evicted together.
 
 use alloc::vec::Vec;
@@ -24,6 +24,9 @@ use lists::Lists;
 
 /// No frame, or no call, in a link.
 const NONE: u32 = u32::MAX;
+
+/// Frames that are reserved at once: 16 GiB of page memory in 128 MiB of address space.
+const RESERVED_MAX: u32 = 1 << 22;
 
 /// The bounded page memory and everything known about it.
 #[derive(Debug)]
@@ -93,7 +96,7 @@ impl PageCache {
     /// Page memory of `frames` pages.
     pub(crate) fn new(frames: u32) -> Self {
         Self {
-            frames: Vec::with_capacity(frames as usize),
+            frames: Vec::with_capacity(frames.min(RESERVED_MAX) as usize),
             frames_max: frames,
             index: Index::new(frames),
             lists: Lists::default(),

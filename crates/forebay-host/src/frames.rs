@@ -21,18 +21,24 @@ pub(crate) struct Page(pub(crate) [u8; PAGE]);
 
 /// All page memory.
 pub(crate) struct Frames {
-    /// A frame has no page while it is lent, and before it was lent for the first time.
+    /// The frames up to the last that was ever lent. A frame has no page while it is lent, and before
+    /// it was lent for the first time.
     pages: Vec<Option<Box<Page>>>,
+    count: u32,
 }
 
 impl Frames {
     /// Page memory of so many frames; each takes its memory when it is first filled.
     pub(crate) fn new(frames: u32) -> Self {
-        Self { pages: std::iter::repeat_with(|| None).take(frames as usize).collect() }
+        Self { pages: Vec::new(), count: frames }
     }
 
     /// Takes a frame's page out, to be filled.
     pub(crate) fn lend(&mut self, frame: FrameId) -> Box<Page> {
+        assert!(frame.0 < self.count, "only a frame of page memory is lent");
+        if frame.index() >= self.pages.len() {
+            self.pages.resize_with(frame.index() + 1, || None);
+        }
         self.pages[frame.index()].take().unwrap_or_else(|| Box::new(Page([0; PAGE])))
     }
 

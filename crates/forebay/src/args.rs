@@ -169,7 +169,8 @@ pub(crate) struct Plan {
     pub(crate) file_size: String,
     /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE`
     /// (touch through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over
-    /// the file, by number), `n` (new descriptor), `d` (drop the file's pages)
+    /// the file: 0 normal, 1 random, 2 sequential, 3 will need, 4 do not need, 5 no reuse), `n`
+    /// (new descriptor), `d` (drop the file's pages); empty lines and lines with `#` do nothing
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 }

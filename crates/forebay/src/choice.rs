@@ -1,11 +1,12 @@
 //! From what was typed to what it names: policies, machines, sizes.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::readahead::Spec;
-use forebay_sim::machine::Machine;
+use forebay_sim::machine::{Machine, MachineError};
 
 use crate::args::PolicyChoice;
 use crate::messages::Complaint;
@@ -13,15 +14,28 @@ use crate::messages::Complaint;
 /// The slots that policies can fill.
 pub(crate) const SLOTS: [&str; 1] = ["readahead"];
 
+/// The path that stands for standard input.
+pub(crate) const STANDARD_INPUT: &str = "-";
+
+/// The longest job, machine or script.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
 /// The policies that a command runs with: one, or several to be compared.
 pub(crate) fn readahead(choice: &PolicyChoice, default: &str) -> Result<Vec<Spec>> {
-    let mut names = vec![default.to_owned()];
-    for typed in &choice.policy {
-        names = vec![slot_value(typed)?.to_owned()];
+    let chosen = choice.policy.iter().map(|typed| slot_value(typed));
+    let compared = choice.compare.iter().map(|typed| slot_value(typed));
+    let filled: Vec<&str> = chosen.chain(compared).collect::<Result<_>>()?;
+    if filled.len() > 1 {
+        bail!(
+            Complaint::new(format!("slot '{}' is filled more than once", SLOTS[0]))
+                .hint("--compare readahead=A,B,C runs the job once with each policy")
+        );
     }
-    if let Some(typed) = &choice.compare {
-        names = listed(slot_value(typed)?);
-    }
+    let names = match filled[..] {
+        [] => return spec(default).map(|one| vec![one]).context("the machine's kernel.readahead"),
+        [list] if choice.compare.is_some() => listed(list),
+        [..] => filled.into_iter().map(str::to_owned).collect(),
+    };
     names.iter().map(|name| spec(name)).collect()
 }
 
@@ -33,9 +47,9 @@ pub(crate) fn slot_spec(typed: &str) -> Result<Spec> {
 /// A machine by name, or from a file if the name has a dot or a slash.
 pub(crate) fn machine(name: &str, overrides: &[String]) -> Result<Machine> {
     let mut machine = if name.contains(['/', '.']) && !Machine::names().any(|known| known == name) {
-        Machine::parse(&read(Path::new(name))?, name)?
+        Machine::parse(&read(Path::new(name))?, name).map_err(Complaint::from)?
     } else {
-        Machine::builtin(name)?
+        Machine::builtin(name).map_err(Complaint::from)?
     };
     for typed in overrides {
         let Some((key, value)) = typed.split_once('=') else {
@@ -44,17 +58,49 @@ pub(crate) fn machine(name: &str, overrides: &[String]) -> Result<Machine> {
                     .hint(format!("`forebay machines {name}` lists the keys"))
             );
         };
-        machine.set(key, value)?;
+        machine.set(key, value).map_err(|error| {
+            let lost = matches!(&error, MachineError::UnknownKey { nearest: None, .. });
+            let complaint = Complaint::from(error);
+            if lost {
+                complaint.hint(format!("`forebay machines {name}` lists the keys"))
+            } else {
+                complaint
+            }
+        })?;
     }
     Ok(machine)
 }
 
+/// What messages call a path.
+pub(crate) fn name(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) {
+        return "standard input".to_owned();
+    }
+    path.display().to_string()
+}
+
 /// A text file, or standard input for `-`.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    if path == Path::new("-") {
-        return std::io::read_to_string(std::io::stdin()).context("cannot read standard input");
+    let bytes = if path == Path::new(STANDARD_INPUT) {
+        beginning(io::stdin().lock())
+    } else {
+        File::open(path).and_then(beginning)
+    };
+    let bytes = bytes.with_context(|| format!("cannot read '{}'", name(path)))?;
+    if bytes.len() as u64 > TEXT_BYTES_MAX {
+        bail!("'{}' is longer than the {TEXT_BYTES_MAX} bytes that are read", name(path));
     }
-    fs::read_to_string(path).with_context(|| format!("cannot read '{}'", path.display()))
+    String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        anyhow!("'{}' is no text: byte {place} is not UTF-8", name(path))
+    })
+}
+
+/// What is read of a source that may have no end.
+fn beginning(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A number of bytes with an optional binary unit: `4096`, `64k`, `8M`, `2GiB`.

@@ -21,10 +21,11 @@ use crate::table::{Cell, Table};
 
 /// A job file that was read; what it ignores has been said on standard error.
 pub(crate) fn read(path: &Path) -> Result<JobFile> {
-    let name = path.display().to_string();
-    let parsed = JobFile::parse(&choice::read(path)?, &name)?;
+    let name = choice::name(path);
+    let mut parsed = JobFile::parse(&choice::read(path)?, &name).map_err(Complaint::from)?;
+    parsed.notes.sort_by_key(|note| note.line);
     for note in &parsed.notes {
-        messages::note(&note.to_string());
+        messages::note(&format!("{name}: {note}"));
     }
     if parsed.jobs.is_empty() {
         bail!(

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 
 use args::{Arguments, Command};
@@ -21,8 +21,11 @@ const NO: u8 = 1;
 const ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments.command) {
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => run(&arguments.command),
+        Err(instead) => print_instead(&instead),
+    };
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -43,6 +46,17 @@ fn run(command: &Command) -> Result<u8> {
         Command::Simulate(arguments) => cmd::simulate::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
     }
+}
+
+/// Prints what there is to print in place of a run: help, the version, or what was mistyped.
+fn print_instead(instead: &clap::Error) -> Result<u8> {
+    if instead.use_stderr() {
+        // Nobody may be listening; the exit code says it all the same.
+        let _ = instead.print();
+        return Ok(ERROR);
+    }
+    instead.print().context("cannot write the help")?;
+    Ok(0)
 }
 
 /// A reader that has seen enough is no error.

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use forebay_core::readahead::{POLICIES, SpecError};
+use forebay_sim::fio::{JobError, JobErrorKind};
+use forebay_sim::machine::{Machine, MachineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// An error and what to do about it.
@@ -50,6 +52,56 @@ impl From<SpecError> for Complaint {
             SpecError::UnknownParameter { .. } | SpecError::BadValue { .. } => {
                 complaint.hint("`forebay policies` lists the policies and what they take")
             }
+        }
+    }
+}
+
+impl From<MachineError> for Complaint {
+    /// The name that was meant is a way out, and no part of what is wrong.
+    fn from(mut error: MachineError) -> Self {
+        let meant = match &mut error {
+            MachineError::UnknownMachine { nearest, .. }
+            | MachineError::UnknownKey { nearest, .. }
+            | MachineError::BadValue { nearest, .. } => nearest.take(),
+            MachineError::Syntax { .. }
+            | MachineError::MissingKey { .. }
+            | MachineError::NoRoom { .. } => None,
+        };
+        let complaint = Self::new(error.to_string());
+        match (meant, error) {
+            (Some(meant), _) => complaint.hint(format!("did you mean '{meant}'?")),
+            (None, MachineError::UnknownMachine { .. }) => {
+                let known: Vec<&str> = Machine::names().collect();
+                let known = known.join(", ");
+                complaint
+                    .hint(format!("known are {known}, and files with a '/' or '.' in the name"))
+            }
+            (None, MachineError::NoRoom { .. }) => {
+                complaint.hint("--set device.capacity or layout.span makes room")
+            }
+            (None, _) => complaint,
+        }
+    }
+}
+
+impl From<JobError> for Complaint {
+    fn from(mut error: JobError) -> Self {
+        let meant = match &mut error.kind {
+            JobErrorKind::UnknownOption { nearest, .. }
+            | JobErrorKind::UnknownValue { nearest, .. } => nearest.take(),
+            JobErrorKind::OutsideSection { .. }
+            | JobErrorKind::BadSection { .. }
+            | JobErrorKind::LongLine { .. }
+            | JobErrorKind::NotSupported { .. }
+            | JobErrorKind::NoValue { .. }
+            | JobErrorKind::BadValue { .. }
+            | JobErrorKind::Refused { .. }
+            | JobErrorKind::TooMany { .. } => None,
+        };
+        let complaint = Self::new(error.to_string());
+        match meant {
+            Some(meant) => complaint.hint(format!("did you mean '{meant}'?")),
+            None => complaint,
         }
     }
 }

@@ -90,7 +90,7 @@ impl Table {
                     Cell::Text(_) => CellAlignment::Left,
                     Cell::Count(_) | Cell::Number(..) | Cell::Missing => CellAlignment::Right,
                 };
-                comfy_table::Cell::new(cell.shown()).set_alignment(alignment)
+                comfy_table::Cell::new(printable(&cell.shown(), preset)).set_alignment(alignment)
             }));
         }
         let mut text = String::new();
@@ -180,6 +180,12 @@ impl From<u64> for Cell {
     }
 }
 
+/// What stays in its cell: names come from files and may hold anything.
+fn printable(text: &str, preset: &str) -> String {
+    let text = text.replace(char::is_control, " ");
+    if preset == ASCII_MARKDOWN { text.replace('|', "\\|") } else { text }
+}
+
 /// A preset of comfy-table: a line below the header and nothing else.
 const UNDERLINED: &str = "     ──            ";
 
@@ -217,6 +223,12 @@ mod tests {
         let value: Value = serde_json::from_str(&printed(Format::Json)).unwrap();
         assert_eq!(value[0]["mb_per_s"], 0.333);
         assert_eq!(value[1]["mb_per_s"], Value::Null);
+    }
+
+    #[test]
+    fn a_name_stays_in_its_cell() {
+        assert_eq!(printable("a|b\n\u{1b}[31m", ASCII_MARKDOWN), "a\\|b  [31m");
+        assert_eq!(printable("a|b", UNDERLINED), "a|b");
     }
 
     #[test]

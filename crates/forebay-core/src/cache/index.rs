@@ -8,6 +8,9 @@ use alloc::vec::Vec;
 use super::{Frame, NONE};
 use crate::units::PageIndex;
 
+/// As many buckets as 256 GiB of page memory have frames; with more frames, chains become longer.
+const BUCKETS_MAX: u32 = 1 << 26;
+
 #[derive(Debug)]
 pub(super) struct Index {
     /// The first frame of each chain plus one, or zero; a power of two of them. Zeros come from the
@@ -18,7 +21,7 @@ pub(super) struct Index {
 impl Index {
     /// An index for at most `frames` pages.
     pub(super) fn new(frames: u32) -> Self {
-        Self { buckets: alloc::vec![0; (frames as usize).next_power_of_two()] }
+        Self { buckets: alloc::vec![0; frames.min(BUCKETS_MAX).next_power_of_two() as usize] }
     }
 
     /// Adds the page of a frame.

@@ -96,12 +96,15 @@ pub(super) struct Run<'a> {
     pub(super) notes: Vec<Note>,
     sizes: BTreeMap<String, u64>,
     files_total: usize,
+    /// Blocks in the random maps of the jobs that run side by side.
+    map_blocks: u64,
 }
 
 impl<'a> Run<'a> {
     /// A run without jobs, read from `file`.
     pub(super) fn new(file: &'a str) -> Self {
-        Self { file, jobs: Vec::new(), notes: Vec::new(), sizes: BTreeMap::new(), files_total: 0 }
+        let (jobs, notes, sizes) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { file, jobs, notes, sizes, files_total: 0, map_blocks: 0 }
     }
 
     /// Adds the clones of one section.
@@ -142,6 +145,16 @@ impl<'a> Run<'a> {
         part.check(&plan)?;
         self.lay_out(part, &mut plan, names, clone)?;
         part.check_sizes(&plan)?;
+        if settings.stonewall && clone == 0 {
+            self.map_blocks = 0;
+        }
+        if plan.use_map {
+            self.map_blocks += plan.files.iter().map(|file| plan.map_blocks(file)).sum::<u64>();
+        }
+        if self.map_blocks > MAP_BLOCKS_MAX {
+            let what = "the number of blocks in all random maps";
+            return Err(part.too_many("size", what, self.map_blocks, MAP_BLOCKS_MAX));
+        }
         let job = Job {
             name: part.section.name.to_owned(),
             line: part.section.line,
@@ -525,7 +538,7 @@ const JOBS_MAX: u64 = 4096;
 /// Files over all jobs; each costs a few hundred bytes.
 const FILES_MAX: usize = 1 << 20;
 
-/// Blocks of one random map; it costs a bit each, that is 512 MiB at most.
+/// Blocks of the random maps of jobs side by side; each costs a bit, that is 512 MiB at most.
 const MAP_BLOCKS_MAX: u64 = u32::MAX as u64;
 
 /// At the end of a file the smallest block may be the only one that fits, and it takes about this

@@ -204,7 +204,10 @@ impl<'a> Given<'a> {
             let count = u32::try_from(value::bytes(text, self.kb_base)?).ok()?;
             (least..=COUNT_MAX).contains(&count).then_some(count)
         };
-        let expected = if least == 0 { "a count such as 8" } else { "a count above zero" };
+        let expected = match least {
+            0 => "a count from 0 to 2147483647",
+            _ => "a count from 1 to 2147483647",
+        };
         self.read(expected, parse)
     }
 

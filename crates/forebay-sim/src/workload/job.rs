@@ -53,8 +53,20 @@ pub fn groups<'a>(jobs: &'a [Job], file: &str) -> Result<Vec<Group<'a>>, Unsuppo
             Some(_) | None => groups.push(vec![job]),
         }
     }
+    for group in &groups {
+        let depths = group.iter().map(|job| u64::from(job.depth()));
+        if depths.sum::<u64>() > TASKS_MAX {
+            let job = group.iter().max_by_key(|job| job.depth()).expect("a group has a job");
+            let why = "and those beside it keep more than 65536 requests in flight";
+            let (file, line, job) = (file.to_owned(), job.line, job.name.clone());
+            return Err(Unsupported { file, line, job, why });
+        }
+    }
     Ok(groups.into_iter().map(Group::new).collect())
 }
+
+/// Requests that the jobs of a group may have in flight: each is a task, and takes memory.
+const TASKS_MAX: u64 = 65_536;
 
 fn unsupported(job: &Job, first: bool) -> Option<&'static str> {
     if job.mode.writes() {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use forebay_core::readahead::Settings;
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_sim::plan::{Player, Step, parse_script};
@@ -18,18 +18,15 @@ pub(crate) fn run(arguments: &Plan) -> Result<u8> {
     let settings = Settings { ra_pages, ..Settings::default() };
     let spec = choice::slot_spec(&arguments.policy)?.with(settings);
     let file_bytes = choice::bytes("--file-size", &arguments.file_size)?;
-    let path = arguments.script.as_deref().unwrap_or(Path::new("-"));
-    let name =
-        if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
-    let script = parse_script(&choice::read(path)?).map_err(|error| anyhow!("{name}: {error}"))?;
-    let file_pages = file_bytes.div_ceil(PAGE_SIZE);
-    let beyond =
-        script.iter().find(|step| matches!(step, Step::Touch { page } if *page >= file_pages));
-    if let Some(step) = beyond {
-        bail!(
-            Complaint::new(format!("{name}: '{step}' lies beyond the file's {file_pages} pages"))
-                .hint("--file-size makes the file larger")
-        );
+    let path = arguments.script.as_deref().unwrap_or(Path::new(choice::STANDARD_INPUT));
+    let name = choice::name(path);
+    let text = choice::read(path)?;
+    let script = parse_script(&text).map_err(|error| anyhow!("{name}: {error}"))?;
+    for (index, step) in script.iter().enumerate() {
+        if let Some(complaint) = beyond_limits(step, file_bytes) {
+            let line = line_of(&text, index);
+            return Err(complaint).with_context(|| format!("{name}: line {line}"));
+        }
     }
     let mut player = Player::new(file_bytes, || spec.build());
     let mut out = io::stdout().lock();
@@ -38,6 +35,35 @@ pub(crate) fn run(arguments: &Plan) -> Result<u8> {
         writeln!(out, "{line}").context("cannot write the plan")?;
     }
     Ok(0)
+}
+
+/// The most that one step may read, because its pages are listed in memory.
+const STEP_BYTES_MAX: u64 = 1 << 32;
+
+/// What a well-formed step asks of this file and cannot have.
+fn beyond_limits(step: &Step, file_bytes: u64) -> Option<Complaint> {
+    match *step {
+        Step::Read { offset, len }
+            if len.min(file_bytes.saturating_sub(offset)) > STEP_BYTES_MAX =>
+        {
+            let what = format!("'{step}' reads more than {STEP_BYTES_MAX} bytes of the file");
+            Some(Complaint::new(what).hint("several shorter reads may follow each other"))
+        }
+        Step::Touch { page } if page >= file_bytes.div_ceil(PAGE_SIZE) => {
+            let pages = file_bytes.div_ceil(PAGE_SIZE);
+            let what = format!("'{step}' lies beyond the file's {pages} pages");
+            Some(Complaint::new(what).hint("--file-size makes the file larger"))
+        }
+        Step::Read { .. } | Step::Touch { .. } => None,
+        Step::Advise(_) | Step::Open | Step::Drop => None,
+    }
+}
+
+/// The line, counted from one, of the step with this place in a script that was read.
+fn line_of(script: &str, index: usize) -> usize {
+    let lines = script.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
+    let mut steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    steps.nth(index).map_or(1, |(line, _)| line)
 }
 
 /// Whole pages of a limit in KiB, rounded down as the kernel does.

@@ -1,11 +1,11 @@
 //! `forebay reproduce`: the papers' figures beside ours.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use forebay_sim::machine::{Machine, MachineError};
 use forebay_sim::paper::{Cell, Measured, PAPERS, Paper};
 use forebay_sim::report::{Role, Row, Verdict};
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let mut missed = false;
     for (paper, machine) in papers.iter().zip(&machines) {
         let cells = paper.cells(machine, arguments.seed, arguments.draws);
-        let measured = measure(&cells)?;
+        let measured = measure(&cells).map_err(Complaint::from)?;
         let rows = paper.judge(&cells, &measured, arguments.seed);
         missed |= rows.iter().any(is_miss);
         tables.push(table(paper, machine, arguments, &rows));
@@ -218,7 +218,10 @@ fn print(format: Format, tables: Vec<Table>) -> Result<()> {
     let mut out = io::stdout().lock();
     match format {
         Format::Text | Format::Markdown => {
-            for table in &tables {
+            for (place, table) in tables.iter().enumerate() {
+                if place > 0 {
+                    writeln!(out).context("cannot write the table")?;
+                }
                 table.print(format, &mut out)?;
             }
             Ok(())

@@ -10,7 +10,7 @@ use forebay_host::backend::FileBackend;
 use forebay_host::dispatch::Dispatch;
 use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
-use forebay_host::run::{Setup, run as run_on};
+use forebay_host::run::{RunError, Setup, run as run_on};
 use forebay_sim::fio::Compat;
 use forebay_sim::workload::job::{Group, groups};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     let policies = choice::readahead(&arguments.policies, READAHEAD)?;
     let memory = choice::bytes("--memory", &arguments.memory)?;
     let parsed = jobs::read(&arguments.job)?;
-    let name = arguments.job.display().to_string();
+    let name = choice::name(&arguments.job);
     let groups = groups(&parsed.jobs, &name)?;
     let mut table = jobs::table(format!("{name} on {}", arguments.on.display()));
     let mut verified = 0;
@@ -81,7 +81,12 @@ fn perform(
         files,
         |opener| group.tasks(compat, |file| opener.open(FileId(file))),
         |finished, _| tally.count(finished),
-    )?;
+    );
+    let outcome = outcome.map_err(|error| match error {
+        RunError::Memory(_) => anyhow!("--memory: {error}"),
+        RunError::Workers(_) | RunError::Threads(_) => anyhow!("--workers: {error}"),
+        RunError::Reopen(_) => anyhow!("--verify: {error}"),
+    })?;
     tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
     match outcome.first_error {
         Some(failure) if outcome.errors > 0 || is_ours(&failure) => {

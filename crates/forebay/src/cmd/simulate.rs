@@ -13,13 +13,15 @@ use forebay_sim::workload::job::{Group, groups};
 use crate::args::Simulate;
 use crate::choice;
 use crate::jobs::{self, Tally};
+use crate::messages::Complaint;
 
 /// Runs the job once with each policy and prints one table.
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let machine = choice::machine(&arguments.machine, &arguments.set)?;
-    let policies = choice::readahead(&arguments.policies, &machine.kernel().readahead)?;
+    let kernel = machine.kernel();
+    let policies = choice::readahead(&arguments.policies, &kernel.readahead)?;
     let parsed = jobs::read(&arguments.job)?;
-    let name = arguments.job.display().to_string();
+    let name = choice::name(&arguments.job);
     let groups = groups(&parsed.jobs, &name)?;
     let compat = arguments.job_options.fio_compat.into();
     let mut table = jobs::table(format!("{name} on {}", machine.name()));
@@ -48,7 +50,9 @@ fn simulate(
     let mut tally = Tally::new();
     for group in groups {
         tally.begin(group);
-        let mut scenario = Scenario::new(machine, policy, seed, group.task_count(), group.sizes())?;
+        let (tasks, sizes) = (group.task_count(), group.sizes());
+        let scenario = Scenario::new(machine, policy, seed, tasks, sizes);
+        let mut scenario = scenario.map_err(Complaint::from)?;
         let tasks = group.tasks(compat, |file| scenario.open(file));
         let mut count = |finished: &Finished| tally.count(finished);
         let outcome = scenario.run(tasks, &mut count);

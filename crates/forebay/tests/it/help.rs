@@ -1,0 +1,26 @@
+//! What the program says of itself.
+
+use crate::support::Scene;
+
+#[test]
+fn every_command_has_its_help() {
+    let mut scene = Scene::new();
+    scene.forebay("--version").forebay("--help").forebay("-h");
+    for command in ["reproduce", "simulate", "run", "plan", "policies", "machines"] {
+        scene.forebay(&format!("{command} --help"));
+    }
+    scene.matches("help.txt");
+}
+
+#[test]
+fn a_mistyped_command_is_an_error() {
+    // Without a command there is help, on standard error.
+    let mut scene = Scene::new();
+    scene
+        .forebay("")
+        .refused("simulat")
+        .refused("run")
+        .refused("plan")
+        .refused("policies --fromat");
+    scene.matches("mistyped.txt");
+}

@@ -1,0 +1,17 @@
+//! The command line as its users meet it: full transcripts, exit codes, limits.
+//!
+//! A transcript is compared with a file in `snapshots/`; `SNAPSHOTS=overwrite cargo test` writes
+//! the files anew, and the difference is to be reviewed.
+
+mod bad_jobs;
+mod bad_machines;
+mod bad_words;
+mod help;
+mod limits;
+mod lists;
+mod plan;
+mod reproduce;
+mod run;
+mod simulate;
+mod streams;
+mod support;

@@ -1,0 +1,97 @@
+//! `forebay reproduce`: the papers' tables, and what their verdicts do to the exit code.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::{Scene, matches, printed, stdout};
+
+const KEYS: [&str; 15] = [
+    "paper",
+    "row",
+    "metric",
+    "unit",
+    "policy",
+    "published",
+    "role",
+    "measured",
+    "low",
+    "high",
+    "tolerance_low",
+    "tolerance_high",
+    "verdict",
+    "note",
+    "seed",
+];
+
+/// Settings with which every predicted figure is inside its tolerance.
+const NO_MISS: &str = "--set memory.page_cache=256MiB --set device.rate_outer=80MB/s";
+
+/// Any move of any figure is a difference to review.
+#[test]
+fn every_figure_of_the_readahead_paper_is_where_it_was() {
+    let scene = Scene::new();
+    let line = "reproduce readahead --draws 1 --all --format csv";
+    let table = printed(scene.command(line));
+    matches(&table, "readahead.csv");
+    assert_eq!(table, printed(scene.command(line)), "the same command prints the same bytes");
+}
+
+#[test]
+fn a_paper_becomes_a_table_for_people() {
+    let mut scene = Scene::new();
+    scene.forebay("reproduce readahead --draws 2 --format text");
+    scene.forebay("reproduce --draws 1 --format markdown --set device.jitter=0 --seed 5");
+    scene.matches("reproduce.txt");
+}
+
+#[test]
+fn json_has_the_same_keys_in_every_row_and_null_for_what_is_not_known() {
+    let scene = Scene::new();
+    let json = printed(scene.command("reproduce readahead --draws 2 --format json"));
+    let rows: Vec<Value> = serde_json::from_str(&json).expect("an array");
+    let expected = BTreeSet::from(KEYS);
+    for row in &rows {
+        let row = row.as_object().expect("a row is an object");
+        assert_eq!(row.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+        for key in ["published", "measured", "low", "high", "tolerance_low", "tolerance_high"] {
+            assert!(row[key].is_number() || row[key].is_null(), "{key}: {}", row[key]);
+        }
+        for key in ["paper", "row", "metric", "unit", "policy", "role", "verdict", "note"] {
+            assert!(row[key].is_string(), "{key}: {}", row[key]);
+        }
+        assert_eq!(row["seed"], 1);
+    }
+    assert!(rows.iter().any(|row| row["published"].is_null()));
+    assert!(rows.iter().any(|row| row["published"].is_number()));
+}
+
+#[test]
+fn check_answers_with_the_exit_code() {
+    let scene = Scene::new();
+    for (settings, missed) in [("", true), (NO_MISS, false)] {
+        let line = format!("reproduce readahead --draws 1 --format json {settings}");
+        let table = printed(scene.command(&line));
+        let rows: Vec<Value> = serde_json::from_str(&table).expect("an array");
+        let misses = |row: &&Value| row["role"] == "predicted" && row["verdict"] == "outside";
+        assert_eq!(rows.iter().find(misses).is_some(), missed, "{line}");
+        let checked = scene.command(&format!("{line} --check")).output().expect("the program runs");
+        assert_eq!(checked.status.code(), Some(i32::from(missed)), "{line}");
+        assert_eq!(stdout(&checked), table, "a check prints the same table");
+    }
+}
+
+#[test]
+fn what_cannot_be_reproduced_is_refused() {
+    let mut scene = Scene::new();
+    scene
+        .refused("reproduce readahed")
+        .refused("reproduce zebra")
+        .refused("reproduce readahead --draws 0")
+        .refused("reproduce readahead --draws 10001")
+        .refused("reproduce readahead --machine desktop-2005")
+        .refused("reproduce readahead --set device.rate_outr=1MB/s")
+        .refused("reproduce readahead --set device.capacity=1MiB")
+        .refused("reproduce readahead --format yaml");
+    scene.matches("reproduce_refused.txt");
+}

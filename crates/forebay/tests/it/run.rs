@@ -1,0 +1,122 @@
+//! `forebay run`: the same jobs on real files. Times differ from run to run, so transcripts leave
+//! out every number with a point in it, and what its width does to the columns.
+
+use std::fs::{self, File};
+
+use crate::support::{Scene, assert_refused, printed, stderr};
+
+const STREAM: &str = "[stream]\nrw=read\nsize=64k\n";
+const RANDOM: &str = "[random]\nrw=randread\nsize=1M\nbs=8k\n";
+
+#[test]
+fn a_file_is_read_by_worker_threads_or_on_the_spot() {
+    let mut scene = scene();
+    scene
+        .forebay("run stream.fio --on file --dispatch inline")
+        .forebay("run stream.fio --on file --dispatch inline --verify --format markdown")
+        .forebay("run random.fio --on file --verify --workers 2")
+        .forebay("run random.fio --on file --dispatch inline --format csv")
+        .forebay("run random.fio --on file --dispatch inline --compare readahead=off,linux-6.18")
+        .forebay("run stream.fio --on file --dispatch inline --memory 4k --policy readahead=fixed");
+    scene.matches_after("run.txt", without_times);
+}
+
+#[test]
+fn odd_files_are_read_to_their_last_byte() {
+    let text = "[odd]\nrw=read\nsize=10001\nbs=1001\n[rest]\nrw=read\nsize=1\nbs=1\n";
+    let mut scene = scene().file("odd.fio", text).file("odd", contents(12_289));
+    scene.forebay("run odd.fio --on odd --verify --dispatch inline");
+    scene.matches_after("run_odd.txt", without_times);
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let mut scene = scene().file("empty", "").file("write.fio", "[w]\nrw=write\nsize=4k\n");
+    fs::create_dir(scene.path("folder")).expect("a folder can be made");
+    scene
+        .refused("run stream.fio --on missing")
+        .refused("run stream.fio --on folder")
+        .refused("run stream.fio --on empty")
+        .refused("run stream.fio --on /dev/null")
+        .refused("run random.fio --on small")
+        .refused("run write.fio --on file")
+        .refused("run stream.fio --on file --memory 4095")
+        .refused("run stream.fio --on file --memory 16T")
+        .refused("run stream.fio --on file --memory 64Q")
+        .refused("run stream.fio --on file --workers 0")
+        .refused("run stream.fio --on file --workers 257")
+        .refused("run stream.fio --on file --dispatch later")
+        .refused("run stream.fio");
+    scene.matches("run_refused.txt");
+}
+
+/// A file of sysfs says that it has a page and holds a few bytes: to its reader it is a file that
+/// was cut short after it was opened.
+#[test]
+fn a_file_that_is_cut_short_is_an_error_and_no_table() {
+    const SHORT: &str = "/sys/devices/system/cpu/online";
+    if fs::metadata(SHORT).is_ok_and(|file| file.len() == 4_096) {
+        let scene = scene().file("page.fio", "[page]\nrw=read\nsize=4k\n");
+        for dispatch in ["inline", "deferred"] {
+            let line = format!("run page.fio --on {SHORT} --dispatch {dispatch}");
+            let output = scene.command(&line).output().expect("the program runs");
+            assert_refused(&line, &output);
+            let expected = "at byte 0: the file was cut short: ";
+            assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        }
+    } else {
+        eprintln!("skipped: {SHORT} is not a page that ends early");
+    }
+}
+
+#[test]
+fn files_of_a_job_lie_one_behind_the_other() {
+    let text = "[a]\nrw=read\nsize=64k\nnrfiles=4\n";
+    let scene = scene().file("files.fio", text).file("exact", contents(4 * 16_384));
+    printed(scene.command("run files.fio --on exact --verify"));
+    File::options()
+        .write(true)
+        .open(scene.path("exact"))
+        .and_then(|file| file.set_len(65_535))
+        .expect("the file can be cut");
+    let output = scene.command("run files.fio --on exact").output().expect("the program runs");
+    assert_refused("a byte is missing", &output);
+}
+
+#[test]
+fn nothing_is_written() {
+    let scene = scene();
+    let before = fs::read(scene.path("file")).expect("the file is there");
+    printed(scene.command("run random.fio --on file --verify"));
+    assert_eq!(fs::read(scene.path("file")).expect("the file is there"), before);
+}
+
+fn scene() -> Scene {
+    Scene::new()
+        .file("stream.fio", STREAM)
+        .file("random.fio", RANDOM)
+        .file("file", contents(1 << 20))
+        .file("small", contents(1_000))
+}
+
+/// Bytes that differ from page to page.
+fn contents(len: u32) -> Vec<u8> {
+    (0..len).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Numbers with a point become `#`, columns are one blank apart.
+fn without_times(text: &str) -> String {
+    let number = |word: &str| word.contains('.') && word.parse::<f64>().is_ok();
+    let words = |line: &str, divider: &str| {
+        let words = line.split(divider).filter(|word| !word.is_empty() || divider == ",");
+        words.map(|word| if number(word) { "#" } else { word }).collect::<Vec<_>>().join(divider)
+    };
+    let is_rule =
+        |line: &str| line.chars().all(|c| "─-| ".contains(c)) && line.contains(['─', '-']);
+    let lines = text.lines().map(|line| match line {
+        line if is_rule(line) => "---".to_owned(),
+        line if line.contains(',') && !line.contains(' ') => words(line, ","),
+        line => words(line, " "),
+    });
+    lines.map(|line| line + "\n").collect()
+}

@@ -1,0 +1,112 @@
+//! Standard streams that are closed, full, broken or not a terminal.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+
+use crate::support::{Scene, printed, stderr};
+
+const LINES: [&str; 8] = [
+    "--help",
+    "simulate --help",
+    "policies",
+    "machines",
+    "machines vm-2026 --format json",
+    "simulate job",
+    "run job --on file",
+    "plan --policy readahead=off --script script",
+];
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let scene = scene();
+    for line in LINES.into_iter().chain(["reproduce readahead --draws 1 --check"]) {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
+        let output = scene.command(line).stdout(full).output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let (said, expected) = (stderr(&output), ": No space left on device (os error 28)\n");
+        assert!(said.starts_with("error: cannot write the ") && said.ends_with(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let scene = scene();
+    for line in LINES {
+        let mut child = scene.command(line).spawn().expect("the program runs");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the program ends");
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{line}");
+    }
+}
+
+#[test]
+fn a_long_plan_stops_with_its_reader() {
+    let scene = scene().file("long", "r 0 4096\n".repeat(50_000));
+    let line = "plan --policy readahead=off --script long";
+    let mut child = scene.command(line).spawn().expect("the program runs");
+    let mut first = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+    stdout.read_line(&mut first).expect("a line comes");
+    drop(stdout);
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(first, "r 0 4096 -> 0+1  | resident 1\n");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+}
+
+/// The shell closes what `std::process` cannot.
+#[test]
+fn closed_streams_are_empty_ones() {
+    let scene = scene();
+    for (redirection, code) in [
+        ("policies >&-", 0),
+        ("policies 2>&-", 0),
+        ("plan --policy readahead=off <&-", 0),
+        ("simulate - <&-", 2),
+        ("simulate missing 2>&-", 2),
+        ("simulate missing >&- 2>&- <&-", 2),
+    ] {
+        let mut shell = scene.command(redirection);
+        let program = shell.get_program().to_owned();
+        shell = std::process::Command::new("sh");
+        shell.arg("-c").arg(format!("\"$0\" {redirection}")).arg(program);
+        let output = shell.output().expect("the shell runs");
+        assert_eq!(output.status.code(), Some(code), "{redirection}");
+    }
+}
+
+#[test]
+fn progress_is_for_terminals() {
+    let scene = scene();
+    for line in ["reproduce readahead --draws 1", "simulate job", "run job --on file"] {
+        printed(scene.command(line));
+    }
+}
+
+#[test]
+fn what_is_ignored_is_said_beside_the_table() {
+    let mut scene =
+        Scene::new().file("job", "[a]\nrw=read\nsize=4k\ntime_based\ngroup_reporting\n");
+    scene.forebay("simulate job --format csv").matches("notes.txt");
+}
+
+#[test]
+fn surroundings_change_nothing() {
+    let scene = scene();
+    for line in ["--help", "policies", "simulate job", "reproduce readahead --draws 1"] {
+        let plain = printed(scene.command(line));
+        let mut elsewhere = scene.command(line);
+        elsewhere.env("COLUMNS", "200").env("LANG", "de_DE.UTF-8").env("LC_ALL", "tr_TR.UTF-8");
+        elsewhere.env("TERM", "xterm-256color").env("NO_COLOR", "1");
+        if line != "--help" {
+            elsewhere.env("COLUMNS", "20");
+        }
+        assert_eq!(printed(elsewhere), plain, "{line}");
+    }
+}
+
+fn scene() -> Scene {
+    Scene::new()
+        .file("job", "[a]\nrw=read\nsize=64k\n")
+        .file("file", [5; 65_536])
+        .file("script", "r 0 4096\nt 7\n")
+}

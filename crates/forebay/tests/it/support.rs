@@ -1,0 +1,154 @@
+//! A scratch folder to run the program in, and what it said as text.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use snapbox::data::DataFormat;
+use snapbox::{Assert, Data};
+use tempfile::TempDir;
+
+/// A folder with the files of a test; commands run in it and so name no path of this machine.
+pub(crate) struct Scene {
+    folder: TempDir,
+    transcript: String,
+}
+
+impl Scene {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a scratch folder can be made");
+        Self { folder, transcript: String::new() }
+    }
+
+    /// With a file.
+    pub(crate) fn file(self, name: &str, contents: impl AsRef<[u8]>) -> Self {
+        fs::write(self.path(name), contents).expect("a scratch file can be written");
+        self
+    }
+
+    /// Where a file of the folder is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A call of the program, its words divided by blanks, without this process's environment.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.args(line.split_whitespace());
+        self.detached(command)
+    }
+
+    /// A call with at most so many MiB of address space and a minute of processor time, so that
+    /// neither waste nor a loop without end can pass.
+    pub(crate) fn limited(&self, mebibytes: u64, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -v {} && ulimit -t 60 && exec \"$0\" \"$@\"", mebibytes << 10);
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_forebay")]).args(line.split_whitespace());
+        self.detached(command)
+    }
+
+    fn detached(&self, mut command: Command) -> Command {
+        command.current_dir(self.folder.path()).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program with nothing to read and writes down what it said.
+    pub(crate) fn forebay(&mut self, line: &str) -> &mut Self {
+        let output = self.command(line).output().expect("the program runs");
+        self.note(line, &output)
+    }
+
+    /// The same with a text to read.
+    pub(crate) fn forebay_reads(&mut self, text: &str, line: &str) -> &mut Self {
+        let output = fed(self.command(line), text);
+        let quoted = text.trim_end().replace('\n', "\\n");
+        self.note(&format!("{line} <<< '{quoted}'"), &output)
+    }
+
+    /// A call that must be refused: a message, no table, exit code 2.
+    pub(crate) fn refused(&mut self, line: &str) -> &mut Self {
+        let output = self.command(line).output().expect("the program runs");
+        assert_refused(line, &output);
+        self.note(line, &output)
+    }
+
+    /// The same with a text to read.
+    pub(crate) fn refused_reading(&mut self, text: &str, line: &str) -> &mut Self {
+        assert_refused(line, &fed(self.command(line), text));
+        self.forebay_reads(text, line)
+    }
+
+    /// Adds a call to the transcript: standard output as it is, standard error behind `! `, the
+    /// exit code behind `? ` unless it is 0.
+    pub(crate) fn note(&mut self, line: &str, output: &Output) -> &mut Self {
+        self.transcript += &format!("$ forebay {line}\n{}", stdout(output));
+        for line in stderr(output).lines() {
+            self.transcript += &format!("! {line}\n");
+        }
+        match output.status.code() {
+            Some(0) => {}
+            Some(code) => self.transcript += &format!("? {code}\n"),
+            None => self.transcript += &format!("? {}\n", output.status),
+        }
+        self.transcript.push('\n');
+        self
+    }
+
+    /// Compares the transcript with its file; `change` takes out what differs from run to run.
+    pub(crate) fn matches_after(&self, snapshot: &str, change: impl Fn(&str) -> String) {
+        let version = concat!("forebay ", env!("CARGO_PKG_VERSION"));
+        let transcript = self.transcript.replace(version, "forebay VERSION");
+        assert!(!transcript.contains("panicked"), "{transcript}");
+        matches(&change(&transcript), snapshot);
+    }
+
+    /// Compares the transcript with its file.
+    pub(crate) fn matches(&self, snapshot: &str) {
+        self.matches_after(snapshot, str::to_owned);
+    }
+}
+
+/// Compares a text with its file in `snapshots/`.
+pub(crate) fn matches(text: &str, snapshot: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(snapshot);
+    let expected = Data::read_from(&path, Some(DataFormat::Text)).raw();
+    Assert::new().action_env("SNAPSHOTS").eq(text.to_owned(), expected);
+}
+
+/// Runs a command that reads a text.
+pub(crate) fn fed(mut command: Command, text: &str) -> Output {
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("the program runs");
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    // A program that has seen enough may be gone.
+    let _ = stdin.write_all(text.as_bytes());
+    drop(stdin);
+    child.wait_with_output().expect("the program ends")
+}
+
+/// What was printed.
+pub(crate) fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("what is printed is text")
+}
+
+/// What was said.
+pub(crate) fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("what is said is text")
+}
+
+/// A message, no table, exit code 2.
+pub(crate) fn assert_refused(line: &str, output: &Output) {
+    let (out, said) = (stdout(output), stderr(output));
+    assert_eq!(output.status.code(), Some(2), "{line}\n{out}{said}");
+    assert_eq!(out, "", "{line}");
+    assert!(said.lines().any(|line| line.starts_with("error: ")), "{line}\n{said}");
+}
+
+/// Exit code 0 and nothing said; returns what was printed.
+pub(crate) fn printed(mut command: Command) -> String {
+    let output = command.output().expect("the program runs");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{command:?}");
+    stdout(&output).to_owned()
+}
