@@ -86,7 +86,7 @@ impl From<MachineError> for Complaint {
 
 impl From<JobError> for Complaint {
     fn from(mut error: JobError) -> Self {
-        let meant = match &mut error.kind {
+        let meant = match &mut *error.kind {
             JobErrorKind::UnknownOption { nearest, .. }
             | JobErrorKind::UnknownValue { nearest, .. } => nearest.take(),
             JobErrorKind::OutsideSection { .. }
