@@ -121,12 +121,12 @@ pub(crate) enum FioCompat {
 pub(crate) struct RunOn {
     /// The fio job file; `-` reads standard input
     pub(crate) job: PathBuf,
-    /// The file or block device that is read; every file of the job is this one
+    /// The file or block device that is read; the job's files lie one behind the other on it
     #[arg(long, value_name = "PATH")]
     pub(crate) on: PathBuf,
     #[command(flatten)]
     pub(crate) policies: PolicyChoice,
-    /// Page memory of the engine: `64M`
+    /// Page memory of the engine, in bytes or with a unit: k, M, G, T
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) memory: String,
     /// Who performs the requests
@@ -135,7 +135,7 @@ pub(crate) struct RunOn {
     /// Worker threads of the deferred dispatch
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) workers: u32,
-    /// Compare every byte with a direct read
+    /// Compare every byte with what a plain read of the file gives; the time for it counts
     #[arg(long)]
     pub(crate) verify: bool,
     #[command(flatten)]
@@ -161,11 +161,11 @@ pub(crate) struct Plan {
     /// The policy: `readahead=linux-6.18`
     #[arg(long, value_name = "SLOT=NAME", required = true)]
     pub(crate) policy: String,
-    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`
+    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`; without it the policy's own
     #[arg(long, value_name = "N")]
     pub(crate) ra_kb: Option<u64>,
-    /// The size of the file: `64M`
-    #[arg(long, value_name = "BYTES", default_value = "64M")]
+    /// The size of the file, in bytes or with a unit: k, M, G, T, each 1024 times the one before
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) file_size: String,
     /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE`
     /// (touch through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over

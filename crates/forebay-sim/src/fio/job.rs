@@ -79,6 +79,11 @@ impl Job {
             | Engine::Mmap => 1,
         }
     }
+
+    /// The bytes of the largest request.
+    pub fn block_max(&self) -> u64 {
+        self.plan.block_max()
+    }
 }
 
 /// One file of a job.

@@ -110,6 +110,12 @@ impl<'a> Group<'a> {
         self.jobs.iter().map(|job| job.depth()).sum()
     }
 
+    /// The bytes of all reads that may be in flight.
+    pub fn buffer_bytes(&self) -> u64 {
+        let bytes = |job: &&Job| job.block_max().saturating_mul(u64::from(job.depth()));
+        self.jobs.iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
     /// The job's section for each task, in the order of [`tasks`](Self::tasks).
     pub fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.jobs.iter().flat_map(|job| (0..job.depth()).map(|_| job.name.as_str()))

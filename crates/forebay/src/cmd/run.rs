@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::readahead::Spec;
-use forebay_core::units::FileId;
+use forebay_core::units::{FileId, PAGE_SIZE};
 use forebay_host::backend::FileBackend;
 use forebay_host::dispatch::Dispatch;
 use forebay_host::failure::{Cause, Failure};
@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
     let groups = groups(&parsed.jobs, &name)?;
+    for group in &groups {
+        check_buffers(&name, group)?;
+    }
     let mut table = jobs::table(format!("{name} on {}", arguments.on.display()));
     let mut verified = 0;
     for policy in &policies {
@@ -55,6 +58,21 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     Ok(0)
 }
 
+/// The most that reads in flight may ask for together: each is delivered to memory of its own.
+const BUFFER_BYTES_MAX: u64 = 1 << 32;
+
+fn check_buffers(name: &str, group: &Group<'_>) -> Result<()> {
+    let bytes = group.buffer_bytes();
+    if bytes <= BUFFER_BYTES_MAX {
+        return Ok(());
+    }
+    let what = format!("{name}: reads in flight ask for {bytes} bytes of memory together");
+    bail!(
+        Complaint::new(format!("{what}, at most {BUFFER_BYTES_MAX} are allowed"))
+            .hint("make bs=, iodepth= or numjobs= smaller")
+    );
+}
+
 /// Runs one group of jobs; returns the bytes that were verified.
 fn perform(
     arguments: &RunOn,
@@ -67,7 +85,7 @@ fn perform(
     let backend =
         FileBackend::open(&arguments.on).with_context(|| format!("cannot read '{path}'"))?;
     let files = FileMap::shared(Arc::new(backend), group.sizes().iter().copied());
-    let files = files.map_err(|error| too_small(&path.to_string(), &error))?;
+    let files = files.map_err(|error| too_small(&path.to_string(), group, &error))?;
     let mut setup = Setup::new(policy.clone(), memory);
     setup.verify = arguments.verify;
     setup.dispatch = match arguments.dispatch {
@@ -108,14 +126,13 @@ fn is_ours(failure: &Failure) -> bool {
     }
 }
 
-fn too_small(path: &str, error: &MapError) -> anyhow::Error {
-    match error {
-        MapError::BeyondEnd { base, len, bytes } => Complaint::new(format!(
-            "the job needs {} bytes of '{path}', which has {bytes}",
-            base + len
-        ))
+fn too_small(path: &str, group: &Group<'_>, error: &MapError) -> anyhow::Error {
+    let MapError::BeyondEnd { bytes, .. } = error else { return anyhow!("'{path}': {error}") };
+    // Files start with a page, as `FileMap::shared` puts them.
+    let end = group.sizes().iter().fold(0u64, |end, len| {
+        end.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX).saturating_add(*len)
+    });
+    Complaint::new(format!("the job needs {end} bytes of '{path}', which has {bytes}"))
         .hint("make size= smaller; a job's files lie one behind the other")
-        .into(),
-        MapError::UnknownBackend(_) | MapError::Unaligned(_) => anyhow!("'{path}': {error}"),
-    }
+        .into()
 }

@@ -1,6 +1,7 @@
 //! Numbers near the ends of their ranges take neither memory nor time without end.
 
 use std::fmt::Write as _;
+use std::fs::File;
 
 use crate::support::{Scene, assert_refused, fed, printed, stderr, stdout};
 
@@ -77,6 +78,17 @@ fn requests_in_flight_are_limited() {
     );
     printed(scene.limited(MEBIBYTES, "simulate most"));
     scene.refused("simulate many").matches("in_flight.txt");
+}
+
+/// A block of 3 GiB ended the program when memory did: each read in flight has its own buffer.
+#[test]
+fn buffers_of_a_real_run_are_limited_together() {
+    let mut scene = Scene::new().file("job", "[a]\nrw=read\nsize=8G\nbs=5G\n").file("file", "");
+    let deep = "[a]\nrw=read\nsize=1G\nbs=1M\nioengine=io_uring\niodepth=5000\n";
+    let file = File::options().write(true).open(scene.path("file")).expect("the file is there");
+    file.set_len(8 << 30).expect("a file may have a hole");
+    scene.refused("run job --on file").refused_reading(deep, "run - --on file");
+    scene.matches("buffers.txt");
 }
 
 /// With calls that took no time, a job that was to run for a second ran for ever.

@@ -31,7 +31,10 @@ fn odd_files_are_read_to_their_last_byte() {
 
 #[test]
 fn what_cannot_be_read_is_refused() {
-    let mut scene = scene().file("empty", "").file("write.fio", "[w]\nrw=write\nsize=4k\n");
+    let mut scene = scene()
+        .file("empty", "")
+        .file("many.fio", "[m]\nrw=read\nsize=8k\nnumjobs=3\n")
+        .file("write.fio", "[w]\nrw=write\nsize=4k\n");
     fs::create_dir(scene.path("folder")).expect("a folder can be made");
     scene
         .refused("run stream.fio --on missing")
@@ -39,6 +42,7 @@ fn what_cannot_be_read_is_refused() {
         .refused("run stream.fio --on empty")
         .refused("run stream.fio --on /dev/null")
         .refused("run random.fio --on small")
+        .refused("run many.fio --on small")
         .refused("run write.fio --on file")
         .refused("run stream.fio --on file --memory 4095")
         .refused("run stream.fio --on file --memory 16T")
