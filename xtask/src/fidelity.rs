@@ -3,8 +3,8 @@
 //! ```text
 //!            seed -> script
 //!            /             \
-//!   ext4 on a loop device   the policy on a set of pages
-//!   mincore, tracepoints    the same sequence of steps
+//!   ext4 on a loop device   the policy in the engine,
+//!   mincore, tracepoints    watched from outside
 //!            \             /
 //!    new pages, folios, windows of every step
 //! ```

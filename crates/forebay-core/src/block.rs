@@ -1,7 +1,7 @@
 //! The block queue: bios in, requests out.
 //!
-//! Source:     Linux 2.6.7 to 2.6.21, block/ll_rw_blk.c (plug, back merge, congestion); without a
-//!             plug, the direct submission of today's multi-queue devices.
+//! Source:     Linux 2.6.21, block/ll_rw_blk.c (plug, back merge, congestion), taken for 2.6.7 too;
+//!             without a plug, the direct submission of today's multi-queue devices.
 //! Behaviour:  a bio joins the last plugged request that it continues, up to the request limit, and
 //!             otherwise opens a new one. Plugged requests go to the device when as many as the
 //!             plug's threshold wait, when its delay has passed, or when somebody waits for a page.

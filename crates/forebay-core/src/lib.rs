@@ -1,7 +1,78 @@
 //! The I/O path as pure bookkeeping.
 //!
 //! The core moves page numbers and frame numbers. It never touches a byte, a clock, a thread or a
-//! device: what would cost time leaves it as an output that a world carries out.
+//! device: what would cost time leaves it as an output, and a [world](drive::World) carries the
+//! output out for real, or prices it in virtual time.
+//!
+//! ```text
+//!            Input: Call, Resume, Done, Timeout
+//!   world ------------------------------------> engine
+//!         <------------------------------------
+//!            Output: Submit, Copy, Wake, Reply
+//! ```
+//!
+//! # The driving contract
+//!
+//! * All outputs are [polled](engine::Engine::poll_output) before the next input, and carried out in
+//!   their order: a copy out of a frame comes before the request that fills it anew.
+//! * Time does not go back. A late or early timeout is harmless.
+//! * Each `Submit` gets one `Done`, each `Wake` one `Resume`, each `Call` one `Reply`.
+//! * A call's id names no other call in flight.
+//! * A page with a sleeper stays until the sleeper has resumed.
+//!
+//! The engine asserts its side and as much of the world's as it sees.
+//!
+//! # Example
+//!
+//! A world in which a device takes no time, and one read through it:
+//!
+//! ```
+//! use std::collections::VecDeque;
+//!
+//! use forebay_core::block::QueueConfig;
+//! use forebay_core::drive::{World, drive};
+//! use forebay_core::engine::{Config, Engine};
+//! use forebay_core::io::{Input, Op, Output};
+//! use forebay_core::readahead::Spec;
+//! use forebay_core::time::Instant;
+//! use forebay_core::units::CallId;
+//!
+//! struct AtOnce {
+//!     inputs: VecDeque<Input>,
+//!     received: u64,
+//! }
+//!
+//! impl World for AtOnce {
+//!     fn now(&mut self) -> Instant {
+//!         Instant::ZERO
+//!     }
+//!
+//!     fn carry_out(&mut self, _engine: &Engine, output: Output) {
+//!         match output {
+//!             Output::Submit(request) => self.inputs.push_back(Input::Done(request.id, Ok(()))),
+//!             Output::Copy(copy) => self.received += copy.len,
+//!             Output::Wake(call) => self.inputs.push_back(Input::Resume(call)),
+//!             Output::Reply(_, result) => assert_eq!(result, Ok(self.received)),
+//!         }
+//!     }
+//!
+//!     fn next(&mut self, _deadline: Option<Instant>) -> Option<Input> {
+//!         self.inputs.pop_front()
+//!     }
+//! }
+//!
+//! let mut engine = Engine::new(Config { frames: 1024, calls_max: 1 });
+//! let device = engine.add_device(QueueConfig { plug: None, ..QueueConfig::default() });
+//! let file = engine.add_file(device, 1 << 20, 0);
+//! let policy = Spec::parse("linux-6.18").unwrap();
+//! let handle = engine.open(file, policy.build());
+//!
+//! let read = Input::Call(CallId(0), Op::Read { handle, offset: 0, len: 4096 });
+//! let mut world = AtOnce { inputs: VecDeque::from([read]), received: 0 };
+//! drive(&mut engine, &mut world);
+//! assert_eq!(world.received, 4096);
+//! assert_eq!(engine.resident_pages(file), 4, "the first window has four pages");
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

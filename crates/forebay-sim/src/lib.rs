@@ -1,4 +1,5 @@
 //! Virtual time: modelled machines, devices and workloads around the one I/O path.
+#![forbid(unsafe_code)]
 
 pub mod checked;
 mod cpu;

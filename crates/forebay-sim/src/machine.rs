@@ -15,6 +15,7 @@
 //! sides, [`latin_hypercube`](crate::rng::latin_hypercube) picks points, and
 //! [`draw`](Machine::draw) gives the machine at a point.
 
+use forebay_core::block::Plug;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, SECTOR_SIZE};
 
@@ -89,15 +90,6 @@ pub struct Kernel {
     pub plug: Option<Plug>,
     /// The readahead policy, as a user types it.
     pub readahead: String,
-}
-
-/// When held requests go to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plug {
-    /// At this many.
-    pub requests: u32,
-    /// Or after this time, if there is a timer.
-    pub delay: Option<Duration>,
 }
 
 impl Machine {
@@ -233,7 +225,6 @@ impl Machine {
     pub fn kernel(&self) -> Kernel {
         let requests = self.count("kernel.plug_requests");
         let delay = self.time("kernel.plug_delay");
-        let delay = (delay > Duration::ZERO).then_some(delay);
         Kernel {
             read_ahead_kib: self.number("kernel.read_ahead_kb"),
             max_sectors_kib: self.number("kernel.max_sectors_kb"),

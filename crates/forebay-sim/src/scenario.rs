@@ -1,6 +1,6 @@
 //! One run: a machine, a readahead policy, files on its disk, and tasks.
 
-use forebay_core::block::{Plug, QueueConfig};
+use forebay_core::block::QueueConfig;
 use forebay_core::drive::drive;
 use forebay_core::engine::{Config, Engine};
 use forebay_core::readahead::{Settings, Spec};
@@ -90,10 +90,6 @@ pub fn settings(kernel: &Kernel) -> Settings {
 }
 
 fn queue(kernel: &Kernel) -> QueueConfig {
-    let plug = kernel.plug.map(|plug| Plug {
-        requests: plug.requests,
-        delay: plug.delay.unwrap_or(Duration::from_secs(1)),
-    });
     let request_pages_max = (kernel.max_sectors_kib * KIB / PAGE_SIZE).max(1);
-    QueueConfig { plug, request_pages_max, ..QueueConfig::default() }
+    QueueConfig { plug: kernel.plug, request_pages_max, ..QueueConfig::default() }
 }

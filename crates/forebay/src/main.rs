@@ -1,4 +1,5 @@
 //! The command line of Forebay.
+#![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;

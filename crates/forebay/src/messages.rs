@@ -92,6 +92,7 @@ impl From<JobError> for Complaint {
             JobErrorKind::OutsideSection { .. }
             | JobErrorKind::BadSection { .. }
             | JobErrorKind::LongLine { .. }
+            | JobErrorKind::NoJob
             | JobErrorKind::NotSupported { .. }
             | JobErrorKind::NoValue { .. }
             | JobErrorKind::BadValue { .. }

@@ -37,7 +37,7 @@ fn random_reads(parameters: HddParameters, sectors: u64, count: u64) -> Duration
 }
 
 #[test]
-fn seeks_take_what_the_reference_says() {
+fn seeks_take_what_the_curve_says() {
     let micros = |ppm: u64| drive().seek(CAPACITY / 1_000_000 * ppm).as_nanos() / 1_000;
     assert_eq!(micros(0), 0);
     // 1.0 + 13.0 sqrt(d) ms below a third, 8.5 + 13.5 (d - 1/3) ms above.
