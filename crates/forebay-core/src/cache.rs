@@ -7,8 +7,9 @@
 //!
 //! A frame is 32 bytes of bookkeeping, at most two buckets of the index and a place among the free
 //! ones, 44 bytes in all. Their address space is reserved once, up to a limit beyond which it grows
-//! with the frames that are used, so that memory may be said to be larger than what holds it. Pages that belong to a folio each have a frame and carry its order; they
-//! are added and evicted together.
+//! with the frames that are used, so that memory may be said to be larger than what holds it. Pages
+//! that belong to a folio each have a frame and carry its order; they are added and evicted
+//! together.
 
 use alloc::vec::Vec;
 

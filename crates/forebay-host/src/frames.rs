@@ -21,8 +21,8 @@ pub(crate) struct Page(pub(crate) [u8; PAGE]);
 
 /// All page memory.
 pub(crate) struct Frames {
-    /// The frames up to the last that was ever lent. A frame has no page while it is lent, and before
-    /// it was lent for the first time.
+    /// The frames up to the last that was ever lent. A frame has no page while it is lent, and
+    /// before it was lent for the first time.
     pages: Vec<Option<Box<Page>>>,
     count: u32,
 }

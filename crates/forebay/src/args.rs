@@ -161,16 +161,17 @@ pub(crate) struct Plan {
     /// The policy: `readahead=linux-6.18`
     #[arg(long, value_name = "SLOT=NAME", required = true)]
     pub(crate) policy: String,
-    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`; without it the policy's own
+    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`; without it the policy's
+    /// own
     #[arg(long, value_name = "N")]
     pub(crate) ra_kb: Option<u64>,
     /// The size of the file, in bytes or with a unit: k, M, G, T, each 1024 times the one before
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) file_size: String,
-    /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE` (touch
-    /// through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over the
-    /// file: 0 normal, 1 random, 2 sequential, 3 will need, 4 do not need, 5 no reuse), `n` (new
-    /// descriptor), `d` (drop the file's pages); empty lines and lines with `#` do nothing
+    /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE`
+    /// (touch through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over
+    /// the file: 0 normal, 1 random, 2 sequential, 3 will need, 4 do not need, 5 no reuse), `n`
+    /// (new descriptor), `d` (drop the file's pages); empty lines and lines with `#` do nothing
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 }
