@@ -161,7 +161,8 @@ pub(crate) struct Plan {
     /// The policy: `readahead=linux-6.18`
     #[arg(long, value_name = "SLOT=NAME", required = true)]
     pub(crate) policy: String,
-    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`; without it the policy's own
+    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`; without it the policy's
+    /// own
     #[arg(long, value_name = "N")]
     pub(crate) ra_kb: Option<u64>,
     /// The size of the file, in bytes or with a unit: k, M, G, T, each 1024 times the one before

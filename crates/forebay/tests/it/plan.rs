@@ -3,7 +3,8 @@
 use crate::support::Scene;
 
 const STREAM: &str = "# a stream, a hole, a new descriptor\nr 0 4096\nr 4096 4096\n\n\
-                      r 8192 65536\nr 409600 8192\nn\nr 413696 1\nt 200\nt 200\nf 1\nr 1048576 8192\n\
+                      r 8192 65536\nr 409600 8192\nn\nr 413696 1\nt 200\nt 200\nf 1\n\
+                      r 1048576 8192\n\
                       f 3\nd\nt 0\n";
 
 #[test]

@@ -5,6 +5,9 @@ use crate::support::{Scene, printed};
 const RANDOM: &str = "[global]\nsize=4M\n[random]\nrw=randread\nbs=16k\n";
 const TWO: &str = "[stream]\nrw=read\nsize=2M\nbs=64k\n[random]\nrw=randread\nsize=1M\nstonewall\n";
 
+/// The second piece with a `=` is a parameter of the policy before it.
+const COMPARED: &str = "off,request-size:max=32,previous=off,linux-6.18";
+
 #[test]
 fn a_job_becomes_a_table_in_every_format() {
     let mut scene = Scene::new().file("two.fio", TWO);
@@ -18,7 +21,7 @@ fn a_job_becomes_a_table_in_every_format() {
 fn policies_are_compared_and_machines_changed() {
     let mut scene = Scene::new().file("random.fio", RANDOM);
     scene
-        .forebay("simulate random.fio --compare readahead=off,request-size:max=32,previous=off,linux-6.18")
+        .forebay(&format!("simulate random.fio --compare readahead={COMPARED}"))
         .forebay("simulate random.fio --policy readahead=fixed:max=8 --machine desktop-2004")
         .forebay("simulate random.fio --set device.delay=1ms --set device.jitter=0 --seed 9")
         .forebay("simulate random.fio --fio-compat 3.34 --format csv")
