@@ -13,8 +13,8 @@
 //!
 //! # The driving contract
 //!
-//! * All outputs are [polled](engine::Engine::poll_output) before the next input, and carried out in
-//!   their order: a copy out of a frame comes before the request that fills it anew.
+//! * All outputs are [polled](engine::Engine::poll_output) before the next input, and carried out
+//!   in their order: a copy out of a frame comes before the request that fills it anew.
 //! * Time does not go back. A late or early timeout is harmless.
 //! * Each `Submit` gets one `Done`, each `Wake` one `Resume`, each `Call` one `Reply`.
 //! * A call's id names no other call in flight.

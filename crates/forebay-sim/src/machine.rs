@@ -190,6 +190,24 @@ impl Machine {
         self.parameters.iter()
     }
 
+    /// What it has that is no number: keys and values.
+    pub fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let placement = match self.placement {
+            Placement::Contiguous => keys::PLACEMENTS[0],
+            Placement::Scattered => keys::PLACEMENTS[1],
+        };
+        let device = match self.kind {
+            DeviceKind::Hdd => "hdd",
+            DeviceKind::Fast => "fast",
+        };
+        [
+            ("kernel.readahead", self.readahead.as_str()),
+            ("layout.placement", placement),
+            ("device.type", device),
+        ]
+        .into_iter()
+    }
+
     /// The keys whose value is known as a range only.
     pub fn uncertain(&self) -> Vec<&'static str> {
         let uncertain = self.parameters.iter().filter(|parameter| parameter.is_uncertain());

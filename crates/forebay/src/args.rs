@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::table::Format;
 
-/// See, simulate and steer the Linux I/O path
+/// Model, run and check the read path of Linux
 ///
 /// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance);
 /// 2 an error.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration as StdDuration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use forebay_core::io::Op;
 use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
@@ -26,12 +26,6 @@ pub(crate) fn read(path: &Path) -> Result<JobFile> {
     parsed.notes.sort_by_key(|note| note.line);
     for note in &parsed.notes {
         messages::note(&format!("{name}: {note}"));
-    }
-    if parsed.jobs.is_empty() {
-        bail!(
-            Complaint::new(format!("'{name}' has no job"))
-                .hint("a job is a section such as [reader] with options such as rw=randread")
-        );
     }
     Ok(parsed)
 }

@@ -86,24 +86,25 @@ impl From<MachineError> for Complaint {
 
 impl From<JobError> for Complaint {
     fn from(mut error: JobError) -> Self {
-        let meant = match &mut *error.kind {
+        let hint = match &mut *error.kind {
             JobErrorKind::UnknownOption { nearest, .. }
-            | JobErrorKind::UnknownValue { nearest, .. } => nearest.take(),
+            | JobErrorKind::UnknownValue { nearest, .. } => {
+                nearest.take().map(|meant| format!("did you mean '{meant}'?"))
+            }
+            JobErrorKind::NoJob => {
+                let hint = "a job is a section such as [reader] with options such as rw=randread";
+                Some(hint.to_owned())
+            }
             JobErrorKind::OutsideSection { .. }
             | JobErrorKind::BadSection { .. }
             | JobErrorKind::LongLine { .. }
-            | JobErrorKind::NoJob
             | JobErrorKind::NotSupported { .. }
             | JobErrorKind::NoValue { .. }
             | JobErrorKind::BadValue { .. }
             | JobErrorKind::Refused { .. }
             | JobErrorKind::TooMany { .. } => None,
         };
-        let complaint = Self::new(error.to_string());
-        match meant {
-            Some(meant) => complaint.hint(format!("did you mean '{meant}'?")),
-            None => complaint,
-        }
+        Self { what: error.to_string(), hint }
     }
 }
 

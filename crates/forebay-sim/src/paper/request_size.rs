@@ -288,13 +288,13 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
             0..128 => "",
             128 => "1000 requests without repeats would save 11 897",
             256 => {
-                "\"30 000 or more\" in the text; 30 209 without repeats, but what 2.6.7 reads beyond \
-                 a request is no waste where a later request of this sequence wants it, and the \
-                 kept window costs pages here: see the ablation previous=off"
+                "\"30 000 or more\" in the text; 30 209 without repeats, but what 2.6.7 reads \
+                 beyond a request is no waste where a later request of this sequence wants it, and \
+                 the kept window costs pages here: see the ablation previous=off"
             }
             _ => {
-                "\"30 000 or more\" in the text; 34 303 without repeats, but what 2.6.7 reads beyond \
-                 a request is no waste where a later request of this sequence wants it"
+                "\"30 000 or more\" in the text; 34 303 without repeats, but what 2.6.7 reads \
+                 beyond a request is no waste where a later request of this sequence wants it"
             }
         };
         rows.push(Claim { role, ..claim("pages saved", "pages", published, tolerance, note) }.row(

@@ -1,4 +1,5 @@
 //! The hot path allocates nothing: ten times the pages cost no further allocation.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use allocation_counter::measure;
 use forebay_core::io::Op;
@@ -41,8 +42,8 @@ fn more_reads_make_no_more_allocations() {
         for file_bytes in [8 * MIB, 256 * MIB] {
             // Half a dozen queues and free lists grow by doubling, the longer run a little further.
             let slack = 20;
-            let few = allocations(policy.name, file_bytes, 4_000);
-            let many = allocations(policy.name, file_bytes, 40_000);
+            let few = allocations(policy.name, file_bytes, 1_000);
+            let many = allocations(policy.name, file_bytes, 10_000);
             assert!(many <= few + slack, "{} of {file_bytes}: {few}, {many}", policy.name);
         }
     }

@@ -48,6 +48,8 @@ fn numbers(machine: &Machine) -> Table {
             parameter.source.clone().into(),
         ]);
     }
+    let texts = machine.texts().map(|(key, value)| format!("{key} = \"{value}\""));
+    table.notes.push(format!("Texts: {}.", texts.collect::<Vec<_>>().join(", ")));
     table.notes.push(
         "Sources: D datasheet or kernel source, P printed in a paper, M measured, C computed from \
          such numbers, A assumed."
