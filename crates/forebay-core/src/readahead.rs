@@ -248,6 +248,19 @@ fn range_read(first: PageIndex, count: u64, tail: u64, pages: &mut dyn AddressSp
     added
 }
 
+/// The size of the first window for a request of `requested` pages, which is not zero, under a limit
+/// of `max`: the rule of Linux since 2.6.11.
+fn first_window(requested: u64, max: u64) -> u64 {
+    let size = requested.next_power_of_two();
+    if size <= max / 32 {
+        4 * size
+    } else if size <= max / 4 {
+        2 * size
+    } else {
+        max
+    }
+}
+
 /// A forced read, as `POSIX_FADV_WILLNEED` does it before on-demand readahead: no window and no
 /// congestion test, at most half of the pages that memory could give, in chunks of 2 MiB.
 fn force(first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {

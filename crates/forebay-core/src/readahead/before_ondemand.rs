@@ -9,8 +9,17 @@
 //!             private copy and the last to finish wins.
 //! Not for:    kernels from 2.6.23 on, which fault and hint differently.
 
-use super::{AddressSpace, Fault, MapAdvice, Pattern, range_read};
+use super::{AddressSpace, Fault, MapAdvice, Parameter, Pattern, range_read};
 use crate::units::PageIndex;
+
+/// The limit as a parameter.
+pub(super) const MAX: Parameter = Parameter {
+    name: "max",
+    default: 32,
+    low: 0,
+    high: 65_536,
+    summary: "pages of the largest window; 0 disables",
+};
 
 /// How many more misses than hits a mapped file may have before its faults stop reading around.
 const LOTS_OF_MISSES: u64 = 100;

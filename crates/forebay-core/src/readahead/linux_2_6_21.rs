@@ -18,9 +18,9 @@
 
 use alloc::boxed::Box;
 
-use super::before_ondemand::{Around, Faults, Limit, Window};
+use super::before_ondemand::{Around, Faults, Limit, MAX, Window};
 use super::{
-    Access, AddressSpace, Fault, MapAdvice, Parameter, Pattern, Policy, Readahead, range_read,
+    Access, AddressSpace, Fault, MapAdvice, Pattern, Policy, Readahead, first_window, range_read,
 };
 use crate::units::PageIndex;
 
@@ -29,13 +29,7 @@ pub(super) const POLICY: Policy = Policy {
     name: "linux-2.6.21",
     summary: "the request itself, doubled for each sequential one",
     source: "Linux 2.6.21",
-    parameters: &[Parameter {
-        name: "max",
-        default: 32,
-        low: 0,
-        high: 65_536,
-        summary: "pages of the largest window; 0 disables",
-    }],
+    parameters: &[MAX],
     build: |values| Box::new(Linux2621::new(values.of("max"))),
 };
 
@@ -120,7 +114,7 @@ impl Linux2621 {
 
     /// The first sequential request. One as large as the limit gets the window behind it at once.
     fn begin(&mut self, page: PageIndex, size: u64, request: u64, pages: &mut dyn AddressSpace) {
-        self.current = Window { start: page, size: self.first_size(size) };
+        self.current = Window { start: page, size: first_window(size, self.limit.pages) };
         if self.get(self.current, Block::Yes, pages) && request >= self.limit.pages {
             self.read_further(Block::Yes, pages);
         }
@@ -187,19 +181,6 @@ impl Linux2621 {
         self.missed = true;
         self.cached = false;
         self.hits = 0;
-    }
-
-    /// The first window for a request of `size` pages, which is not zero.
-    fn first_size(&self, size: u64) -> u64 {
-        let max = self.limit.pages;
-        let size = size.next_power_of_two();
-        if size <= max / 32 {
-            4 * size
-        } else if size <= max / 4 {
-            2 * size
-        } else {
-            max
-        }
     }
 
     /// The window after the current one. The difference wraps as in the kernel: after a page is

@@ -18,9 +18,9 @@
 
 use alloc::boxed::Box;
 
-use super::before_ondemand::{Around, Faults, Window, issue};
+use super::before_ondemand::{Around, Faults, MAX, Window, issue};
 use super::serial::Serial;
-use super::{Access, AddressSpace, Fault, MapAdvice, Parameter, Pattern, Policy, Readahead};
+use super::{Access, AddressSpace, Fault, MapAdvice, Pattern, Policy, Readahead};
 use crate::units::PageIndex;
 
 /// The table's line.
@@ -28,13 +28,7 @@ pub(super) const POLICY: Policy = Policy {
     name: "linux-2.6.7",
     summary: "windows sized by the average run of consecutive pages",
     source: "Linux 2.6.7",
-    parameters: &[Parameter {
-        name: "max",
-        default: 32,
-        low: 0,
-        high: 65_536,
-        summary: "pages of the largest window; 0 disables",
-    }],
+    parameters: &[MAX],
     build: |values| Box::new(Linux267::new(values.of("max"))),
 };
 

@@ -22,7 +22,8 @@ use scan::{Cursor, next_miss, prev_miss};
 
 use super::spec::Values;
 use super::{
-    Access, AddressSpace, Fault, Folio, Found, Parameter, Pattern, Readahead, Window, range_read,
+    Access, AddressSpace, Fault, Folio, Found, Parameter, Pattern, Readahead, Window, first_window,
+    range_read,
 };
 use crate::units::{PAGE_SIZE, PageIndex};
 
@@ -150,7 +151,7 @@ impl Ondemand {
         let max = self.window_max(requested);
         let distance = index.wrapping_sub(self.prev_pos / PAGE_SIZE);
         self.window = if index == 0 || requested > max || distance <= 1 {
-            let size = initial(requested, max);
+            let size = first_window(requested, max);
             let tail = if size > requested { size - requested } else { size / 2 };
             Window { start: index, size, tail }
         } else {
@@ -285,18 +286,6 @@ impl Readahead for Ondemand {
 
     fn window(&self) -> Option<Window> {
         Some(self.window)
-    }
-}
-
-/// The size of a first window.
-fn initial(requested: u64, max: u64) -> u64 {
-    let size = requested.next_power_of_two();
-    if size <= max / 32 {
-        4 * size
-    } else if size <= max / 4 {
-        2 * size
-    } else {
-        max
     }
 }
 
