@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use crate::process::cargo;
+use crate::process::{cargo, say};
 
 /// Measures the path in virtual time, then how long the paper's table takes.
 pub(crate) fn run() -> Result<u8> {
@@ -16,6 +16,6 @@ pub(crate) fn run() -> Result<u8> {
     let reproduce = ["--", "reproduce", "readahead", "--format", "json"];
     let table = cargo().args(["run", "--quiet"]).args(forebay).args(reproduce).output()?;
     ensure!(table.status.success(), "reproduce failed");
-    println!("reproduce readahead, 32 draws: {:.2} s", started.elapsed().as_secs_f64());
+    say(&format!("reproduce readahead, 32 draws: {:.2} s", started.elapsed().as_secs_f64()))?;
     Ok(0)
 }

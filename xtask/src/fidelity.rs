@@ -14,17 +14,22 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use forebay_core::readahead::{Settings, Spec};
 use forebay_sim::plan::Step;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use kernel::Performance;
 use scratch::{Mount, Scratch};
 use script::{FILES, Scenario};
 use trace::Tracer;
+
+use crate::process::say;
 
 mod kernel;
 mod model;
@@ -55,38 +60,57 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     let policy = match modelled(release) {
         Ok(policy) => policy,
         Err(reason) => {
-            println!("skipped: {reason}");
+            say(&format!("skipped: {reason}"))?;
             return Ok(0);
         }
     };
+    let interrupted = interruption()?;
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let seed = options.seed.unwrap_or(since_epoch.as_secs());
-    println!("Linux {release}, {policy}, seed {seed}");
+    say(&format!("Linux {release}, {policy}, seed {seed}"))?;
 
     let scratch = Scratch::new(options.keep)?;
     let tracer = Tracer::new(&scratch.tracing())?;
     if tracer.is_none() {
-        println!("this kernel has no readahead tracepoints: pages only");
+        say("this kernel has no readahead tracepoints: pages only")?;
     }
     let mut machine = Machine { scratch, tracer, policy, folios: false };
-    println!("mount         scripts    steps    reads  touches  voided  differences");
-    let mut differences = 0;
+    say("mount         scripts    steps    reads  touches  voided  differences")?;
+    let (mut differences, mut compared) = (0, 0);
     for mount in Mount::ALL {
         machine.mount(mount)?;
         let mut tally = Tally::default();
         for script in 0..options.scripts {
+            ensure!(!interrupted.load(Ordering::Relaxed), "interrupted; everything is put back");
             let scenario = Scenario::new(seed.wrapping_add(script));
             let verdict = machine.judge(&scenario)?;
             tally.count(&scenario, &verdict);
             if let Verdict::Differs(report) = verdict {
-                println!("{} seed {}:\n{report}", mount.option(), scenario.seed);
+                say(&format!("{} seed {}:\n{report}", mount.option(), scenario.seed))?;
             }
         }
-        println!("{}", tally.line(mount.option()));
+        say(&tally.line(mount.option()))?;
         differences += tally.differences;
+        compared += tally.scripts - tally.voided;
     }
-    println!("seed {seed}");
+    say(&format!("seed {seed}"))?;
+    ensure!(compared > 0 || options.scripts == 0, "every script was void: nothing was compared");
     Ok(u8::from(differences > 0))
+}
+
+/// Becomes true when a signal asks for the end, so that guards still put everything back.
+fn interruption() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+/// Why nothing can be compared here, if so.
+pub(crate) fn skip() -> Result<Option<String>> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    Ok(modelled(release.trim()).err())
 }
 
 /// The policy of this kernel, or why nothing can be compared here.
@@ -223,7 +247,10 @@ impl Tally {
         self.scripts += 1;
         match verdict {
             Verdict::Same => {}
-            Verdict::Void => self.voided += 1,
+            Verdict::Void => {
+                self.voided += 1;
+                return;
+            }
             Verdict::Differs(_) => self.differences += 1,
         }
         for step in &scenario.steps {

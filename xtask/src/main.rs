@@ -3,6 +3,7 @@
 //! A command is one variant of [`Task`] and one file with a `run` that returns the exit code:
 //! 0 done, 1 the answer is no, 2 an error. `test` hands the code of `cargo test` through.
 
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -42,11 +43,18 @@ enum Task {
 fn main() -> ExitCode {
     match run(&Typed::parse().task) {
         Ok(code) => ExitCode::from(code),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)
         }
     }
+}
+
+/// A reader that has seen enough is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn run(task: &Task) -> Result<u8> {

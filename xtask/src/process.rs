@@ -1,10 +1,16 @@
 //! Commands run at the root of the workspace.
 
 use std::env;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
+
+/// Prints a line on standard output, which may be full or closed.
+pub(crate) fn say(line: &str) -> Result<()> {
+    writeln!(io::stdout(), "{line}").context("cannot write to standard output")
+}
 
 /// The root of the workspace.
 pub(crate) fn root() -> &'static Path {

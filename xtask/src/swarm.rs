@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use forebay_sim::swarm;
 
-use crate::process::{command, output_of};
+use crate::process::{command, output_of, say};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -30,14 +30,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         None => head()?.unwrap_or_else(|| "1".to_owned()),
     };
     let first = seed(&typed).with_context(|| format!("'{typed}' is no number and no hash"))?;
-    println!("swarm: {} scenarios from seed {first} on", arguments.runs);
+    say(&format!("swarm: {} scenarios from seed {first} on", arguments.runs))?;
     let started = Instant::now();
     let (mut inputs, mut calls, mut errors, mut evicted) = (0, 0, 0, 0);
     for number in 0..arguments.runs {
         let seed = first.wrapping_add(number);
         let Ok(one) = panic::catch_unwind(|| swarm::run(seed)) else {
-            println!("swarm: seed {seed} failed");
-            println!("repeat: cargo xtask swarm --seed {seed} --runs 1");
+            say(&format!("swarm: seed {seed} failed"))?;
+            say(&format!("repeat: cargo xtask swarm --seed {seed} --runs 1"))?;
             return Ok(1);
         };
         inputs += one.inputs;
@@ -45,12 +45,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         errors += one.errors;
         evicted += one.evicted;
     }
-    println!(
+    say(&format!(
         "swarm: seeds {first} to {} clean: {calls} calls, {errors} failed by their device, \
          {inputs} inputs, {evicted} evictions, each scenario twice, {:.1} s",
         first.wrapping_add(arguments.runs - 1),
         started.elapsed().as_secs_f64(),
-    );
+    ))?;
     Ok(0)
 }
 

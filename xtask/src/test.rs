@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::fidelity;
 use crate::process::{cargo, command, exit_code, find_program, output_of};
 
 /// What was typed.
@@ -26,6 +27,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     }
     for package in missing(|name| find_program(name).is_some()) {
         eprintln!("{}", package.skip());
+    }
+    if let Some(reason) = fidelity::skip()? {
+        eprintln!("test: skip: the running kernel against its policy: {reason}");
     }
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.cargo_test);

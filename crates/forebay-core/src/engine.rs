@@ -280,6 +280,12 @@ impl Engine {
                     readahead.on_will_need(first, count, space);
                 });
             }
+            Advice::NoReuse if offset < end => {
+                let (first, count) = pages_touched(offset, end - offset);
+                self.with_space(handle, |readahead, space| {
+                    readahead.on_no_reuse(first, count, space);
+                });
+            }
             Advice::DontNeed if offset < end => {
                 let first = offset.div_ceil(PAGE_SIZE);
                 let whole = if end == bytes { end.div_ceil(PAGE_SIZE) } else { end / PAGE_SIZE };

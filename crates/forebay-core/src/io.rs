@@ -68,7 +68,7 @@ pub enum Advice {
     WillNeed,
     /// The range will not be read soon; its whole clean pages are dropped.
     DontNeed,
-    /// The range will be read once: no effect on readahead.
+    /// The range will be read once.
     NoReuse,
 }
 

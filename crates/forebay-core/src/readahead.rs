@@ -208,6 +208,9 @@ pub trait Readahead: fmt::Debug + Send {
         force(first, count, pages);
     }
 
+    /// `count` pages from `first` will be used once (`POSIX_FADV_NOREUSE`).
+    fn on_no_reuse(&mut self, _first: PageIndex, _count: u64, _pages: &mut dyn AddressSpace) {}
+
     /// The application described how it will read.
     fn on_pattern(&mut self, _pattern: Pattern) {}
 

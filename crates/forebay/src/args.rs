@@ -161,9 +161,9 @@ pub(crate) struct Plan {
     /// The policy: `readahead=linux-6.18`
     #[arg(long, value_name = "SLOT=NAME", required = true)]
     pub(crate) policy: String,
-    /// The device's read-ahead limit in KiB, as in `queue/read_ahead_kb`; without it the policy's
-    /// own
-    #[arg(long, value_name = "N")]
+    /// The descriptor's read-ahead limit in KiB, that is the policy's `max` in other units; without
+    /// it the policy's own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     pub(crate) ra_kb: Option<u64>,
     /// The size of the file, in bytes or with a unit: k, M, G, T, each 1024 times the one before
     #[arg(long, value_name = "SIZE", default_value = "64M")]

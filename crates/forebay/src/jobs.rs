@@ -94,7 +94,8 @@ impl Tally {
             Ok(bytes) => share.bytes += bytes,
             Err(_) => share.errors += 1,
         }
-        const EVERY: u64 = 65_536;
+        // Often enough for a slow device, seldom enough for a simulated one.
+        const EVERY: u64 = 64;
         if share.latencies.count().is_multiple_of(EVERY) {
             self.progress.inc(EVERY);
         }

@@ -122,7 +122,10 @@ impl std::error::Error for Complaint {}
 
 /// An error and what lies below it on one line, hints at the end.
 pub(crate) fn of_chain(error: &anyhow::Error) -> String {
-    format!("{error:#}")
+    let text = format!("{error:#}");
+    // What was typed may hold what a terminal would obey.
+    let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    text.chars().map(harmless).collect()
 }
 
 /// The known name that `given` was most likely meant to be.

@@ -89,6 +89,12 @@ impl Readahead for Recorder {
         self.log.lock().expect("one thread has the log").added.append(&mut recorded.added);
     }
 
+    fn on_no_reuse(&mut self, first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {
+        let mut recorded = Recorded { pages, added: Vec::new() };
+        self.policy.on_no_reuse(first, count, &mut recorded);
+        self.log.lock().expect("one thread has the log").added.append(&mut recorded.added);
+    }
+
     fn on_pattern(&mut self, pattern: Pattern) {
         self.policy.on_pattern(pattern);
     }

@@ -215,11 +215,14 @@ fn lock(directory: &Path) -> Result<File> {
 fn clean(directory: &Path) -> Result<()> {
     super::trace::remove_instance(&directory.join("tracing"));
     unmount_below(directory)?;
+    let image = text(&directory.join("image"))?;
     let knobs = fs::read_to_string(directory.join("knobs")).unwrap_or_default();
     for (path, value) in knobs.lines().filter_map(|line| line.split_once(' ')) {
-        fs::write(path, value).with_context(|| format!("cannot set back {path}"))?;
+        // The device's number may be somebody else's by now.
+        if backs(Path::new(path), &image) {
+            fs::write(path, value).with_context(|| format!("cannot set back {path}"))?;
+        }
     }
-    let image = text(&directory.join("image"))?;
     let attached = run("losetup", &["--noheadings", "--output", "NAME", "--associated", &image])?;
     for device in attached.lines() {
         run("losetup", &["--detach", device.trim()])?;
@@ -228,12 +231,19 @@ fn clean(directory: &Path) -> Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             // Not with its content: a mount that is still there must not be emptied.
-            fs::remove_dir(path)?;
+            fs::remove_dir(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         } else if !path.ends_with("lock") {
-            fs::remove_file(path)?;
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
     Ok(())
+}
+
+/// Whether a knob of a block device's queue belongs to the loop device of our image.
+fn backs(knob: &Path, image: &str) -> bool {
+    let device = knob.parent().and_then(Path::parent);
+    let file = device.map(|device| fs::read_to_string(device.join("loop/backing_file")));
+    matches!(file, Some(Ok(file)) if file.trim_end() == image)
 }
 
 /// Unmounts what is mounted at `place` or below, last mounted first.

@@ -91,6 +91,11 @@ impl Readahead for Linux267 {
         self.faults.on_fault(fault, Around::Ahead, &self.state.limit, pages);
     }
 
+    fn on_no_reuse(&mut self, first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {
+        // This kernel takes it for POSIX_FADV_WILLNEED.
+        self.on_will_need(first, count, pages);
+    }
+
     fn on_pattern(&mut self, pattern: Pattern) {
         self.state.limit.advise(pattern);
     }

@@ -147,6 +147,27 @@ impl Spec {
         self
     }
 
+    /// Sets a parameter unless the user gave it or the policy has none of this name.
+    ///
+    /// # Errors
+    /// The value is out of the parameter's range.
+    pub fn or(mut self, name: &str, value: u64) -> Result<Self, SpecError> {
+        let place = self.policy.parameters.iter().position(|parameter| parameter.name == name);
+        if let Some(place) = place.filter(|place| !self.given[*place]) {
+            let parameter = &self.policy.parameters[place];
+            if !(parameter.low..=parameter.high).contains(&value) {
+                return Err(SpecError::BadValue {
+                    parameter: parameter.name,
+                    given: value.to_string(),
+                    low: parameter.low,
+                    high: parameter.high,
+                });
+            }
+            self.values[place] = value;
+        }
+        Ok(self)
+    }
+
     /// The state of a freshly opened file.
     pub fn build(&self) -> Box<dyn Readahead> {
         (self.policy.build)(&Values { parameters: self.policy.parameters, values: &self.values })
@@ -242,6 +263,14 @@ mod tests {
         let open = Spec::parse("fixed").unwrap().with(settings);
         let given = Spec::parse("fixed:max=8").unwrap().with(settings);
         assert_eq!((open.values[0], given.values[0]), (256, 8));
+    }
+
+    #[test]
+    fn a_limit_stands_unless_the_user_gave_one() {
+        let max = |text| Spec::parse(text).unwrap().or("max", 8).unwrap().values[0];
+        assert_eq!((max("fixed"), max("fixed:max=4")), (8, 4));
+        assert!(Spec::parse("fixed").unwrap().or("max", 0).is_err());
+        assert!(Spec::parse("off").unwrap().or("max", 0).is_ok());
     }
 
     #[test]

@@ -103,7 +103,9 @@ pub(super) fn expected(key: &Key) -> String {
         Dimension::Flag => "0 or 1".to_owned(),
         Dimension::Count => format!("a whole number from {least} to {most}"),
         Dimension::Time | Dimension::Rate | Dimension::Size | Dimension::Kib | Dimension::Share => {
-            format!("a number from {least} {base} to {most} {base}")
+            let units: Vec<&str> = key.dimension.units().iter().map(|(name, _)| *name).collect();
+            let units = units.join(", ");
+            format!("a number from {least} {base} to {most} {base}, in one of the units {units}")
         }
     }
 }

@@ -25,14 +25,14 @@ pub struct Player<'a> {
     mapped: BTreeSet<PageIndex>,
 }
 
-/// Files beyond this many pages (64 GiB) may lose pages while they are played.
-const PAGES_MAX: u64 = 1 << 24;
+/// Page memory: 64 GiB in pages. Larger files may lose pages while they are played, and kernels
+/// that limit a range by half of the available memory limit it by half of this.
+const FRAMES: u32 = 1 << 24;
 
 impl<'a> Player<'a> {
     /// A cold file; `open` makes the readahead state of each new descriptor.
     pub fn new(file_bytes: u64, mut open: impl FnMut() -> Box<dyn Readahead> + 'a) -> Self {
-        let frames = file_bytes.div_ceil(PAGE_SIZE).clamp(1, PAGES_MAX);
-        let mut engine = Engine::new(Config { frames: frames as u32, calls_max: 1 });
+        let mut engine = Engine::new(Config { frames: FRAMES, calls_max: 1 });
         let device = engine.add_device(QueueConfig { plug: None, ..QueueConfig::default() });
         let file = engine.add_file(device, file_bytes, 0);
         let (reading, mapping) = (engine.open(file, open()), engine.open(file, open()));

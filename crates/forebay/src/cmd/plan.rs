@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use forebay_core::readahead::Settings;
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_sim::plan::{Player, Step, parse_script};
 
@@ -14,9 +13,10 @@ use crate::messages::Complaint;
 
 /// Performs the script and prints a line for each step; nothing if the script has an error.
 pub(crate) fn run(arguments: &Plan) -> Result<u8> {
-    let ra_pages = arguments.ra_kb.map(pages).transpose()?;
-    let settings = Settings { ra_pages, ..Settings::default() };
-    let spec = choice::slot_spec(&arguments.policy)?.with(settings);
+    let mut spec = choice::slot_spec(&arguments.policy)?;
+    if let Some(kib) = arguments.ra_kb {
+        spec = spec.or("max", kib * KIB / PAGE_SIZE).map_err(Complaint::from).context("--ra-kb")?;
+    }
     let file_bytes = choice::bytes("--file-size", &arguments.file_size)?;
     let path = arguments.script.as_deref().unwrap_or(Path::new(choice::STANDARD_INPUT));
     let name = choice::name(path);
@@ -64,11 +64,4 @@ fn line_of(script: &str, index: usize) -> usize {
     let lines = script.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let mut steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     steps.nth(index).map_or(1, |(line, _)| line)
-}
-
-/// Whole pages of a limit in KiB, rounded down as the kernel does.
-fn pages(kib: u64) -> Result<u64> {
-    let bytes = kib.checked_mul(KIB).filter(|bytes| i64::try_from(*bytes).is_ok());
-    let bytes = bytes.with_context(|| format!("--ra-kb takes a number of KiB, not '{kib}'"))?;
-    Ok(bytes / PAGE_SIZE)
 }

@@ -31,7 +31,8 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     }
     table.notes.push(
         "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, \
-         folios) it sets itself unless it is given."
+         folios) it sets itself unless it is given. The limits shown are for a device of 128 KiB; \
+         under simulate they grow and shrink with the machine's kernel.read_ahead_kb."
             .to_owned(),
     );
     table.print(arguments.format, &mut io::stdout().lock())?;

@@ -19,6 +19,12 @@ use crate::table::{Cell as Value, Format, Table};
 /// Runs the papers and prints one table each, or one array of all rows as JSON.
 pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let papers = chosen(arguments.paper.as_deref())?;
+    if let Some(set) = arguments.set.iter().find(|set| set.starts_with("kernel.readahead=")) {
+        bail!(
+            Complaint::new(format!("--set {set}: a paper's experiments name their own policies"))
+                .hint("`forebay simulate --policy` runs a job with any policy")
+        );
+    }
     let mut machines = Vec::new();
     for paper in &papers {
         let name = arguments.machine.as_deref().unwrap_or(paper.machine);

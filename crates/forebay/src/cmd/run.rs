@@ -1,12 +1,13 @@
 //! `forebay run`: a fio job through the same engine, on a real file.
 
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::readahead::Spec;
 use forebay_core::units::{FileId, PAGE_SIZE};
-use forebay_host::backend::FileBackend;
+use forebay_host::backend::{Backend, FileBackend};
 use forebay_host::dispatch::Dispatch;
 use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
@@ -84,6 +85,7 @@ fn perform(
     let path = arguments.on.display();
     let backend =
         FileBackend::open(&arguments.on).with_context(|| format!("cannot read '{path}'"))?;
+    let opened_bytes = backend.len();
     let files = FileMap::shared(Arc::new(backend), group.sizes().iter().copied());
     let files = files.map_err(|error| too_small(&path.to_string(), group, &error))?;
     let mut setup = Setup::new(policy.clone(), memory);
@@ -106,16 +108,30 @@ fn perform(
         RunError::Reopen(_) => anyhow!("--verify: {error}"),
     })?;
     tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
+    let verified = outcome.verified_bytes;
     match outcome.first_error {
         Some(failure) if outcome.errors > 0 || is_ours(&failure) => {
-            Err(anyhow!("'{path}': {failure}"))
+            bail!("'{path}': {failure}");
         }
         Some(failure) => {
             messages::note(&format!("'{path}': {failure}; nobody waited for it"));
-            Ok(outcome.verified_bytes)
         }
-        None => Ok(outcome.verified_bytes),
+        None => {}
     }
+    still_there(&arguments.on, opened_bytes)?;
+    Ok(verified)
+}
+
+/// Whether the file is still what the run began with: pages that were read before it was cut or
+/// removed would hide that it was.
+fn still_there(path: &Path, opened: u64) -> Result<()> {
+    let found = fs::metadata(path)
+        .with_context(|| format!("'{}' vanished during the run", path.display()))?;
+    if found.is_file() && found.len() < opened {
+        let (path, left) = (path.display(), found.len());
+        bail!("'{path}' was cut short during the run: {left} of {opened} bytes are left");
+    }
+    Ok(())
 }
 
 /// Whether the failure is a wrong answer to a call, not a page that nobody asked for.
