@@ -27,9 +27,9 @@ pub struct QueueConfig {
     pub plug: Option<Plug>,
     /// The largest request in pages, at least one.
     pub request_pages_max: u64,
-    /// Requests at which the device counts as congested.
+    /// Requests at which the device counts as congested, at least as many as `congestion_off`.
     pub congestion_on: u32,
-    /// Requests below which it no longer does.
+    /// Requests below which it no longer does, at least one.
     pub congestion_off: u32,
 }
 
@@ -89,7 +89,10 @@ struct Queue {
 impl BlockQueues {
     /// Adds a device.
     pub(crate) fn add(&mut self, config: QueueConfig) -> DeviceId {
-        assert!(config.request_pages_max > 0, "a request has at least one page");
+        let QueueConfig { request_pages_max, congestion_on, congestion_off, .. } = config;
+        assert!(request_pages_max > 0, "a request has at least one page");
+        let congestion = 1..=congestion_on;
+        assert!(congestion.contains(&congestion_off), "congestion ends at a lower length");
         self.queues.push(Queue {
             config,
             plugged: VecDeque::new(),
@@ -287,5 +290,26 @@ mod tests {
         assert!(queues.congested(device), "two are not fewer than two");
         queues.end_request(RequestId(1));
         assert!(!queues.congested(device));
+    }
+
+    #[test]
+    fn parts_of_a_bio_lie_where_its_pages_lie() {
+        let mut queues = BlockQueues::default();
+        let device = queues.add(QueueConfig { plug: None, ..QueueConfig::default() });
+        queues.submit_bio(Instant(0), device, bio(0, 70));
+        let parts = core::iter::from_fn(|| queues.pop_ready());
+        assert_eq!(parts.map(|part| part.sector).collect::<Vec<_>>(), [0, 256, 512]);
+    }
+
+    #[test]
+    fn a_merge_stops_at_the_limit_and_at_another_file() {
+        let mut queues = BlockQueues::default();
+        let device = queues.add(QueueConfig::default());
+        queues.submit_bio(Instant(0), device, bio(0, 30));
+        queues.submit_bio(Instant(0), device, bio(30, 5));
+        queues.submit_bio(Instant(7), device, Bio { file: FileId(1), ..bio(35, 1) });
+        assert_eq!(queues.timeout(), Some(Instant(3_000_000)), "so long after the first");
+        queues.unplug_all();
+        assert_eq!(ready(&mut queues), [(0, 32), (32, 3), (35, 1)]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   absent --add--> reading --end_read(ok)--> up to date --evict--> absent
-//!                      '------end_read(error)---------------------> absent
+//!                      '------fail_read---------------------------> absent
 //! ```
 //!
 //! A frame is 32 bytes of bookkeeping, at most two buckets of the index and a place among the free
@@ -48,6 +48,8 @@ pub(crate) struct PageCache {
 pub(crate) struct Counters {
     /// Pages added to the cache.
     pub(crate) added: u64,
+    /// Added pages that became up to date.
+    pub(crate) read: u64,
     /// Added pages that were accessed at least once.
     pub(crate) used: u64,
     /// Pages evicted to make room.
@@ -134,15 +136,20 @@ impl PageCache {
 
     /// A page is up to date.
     pub(crate) fn end_read(&mut self, frame: FrameId) {
+        self.stop_reading(frame);
+        self.counters.read += 1;
+    }
+
+    fn stop_reading(&mut self, frame: FrameId) {
         let slot = &mut self.frames[frame.index()];
-        assert!(slot.flags & READING != 0, "only a page being read can become up to date");
+        assert!(slot.flags & READING != 0, "only what is being read can end its read");
         slot.flags &= !READING;
         self.reading -= 1;
     }
 
     /// A page could not be read: it is absent again. The rest of its folio become single pages.
     pub(crate) fn fail_read(&mut self, frame: FrameId) {
-        self.end_read(frame);
+        self.stop_reading(frame);
         assert!(self.frames[frame.index()].waiters == NONE, "waiters were told first");
         self.split(frame.0);
         self.remove(frame.0);
@@ -362,7 +369,7 @@ impl PageCache {
         assert_eq!(listed, resident, "each page is on one list");
     }
 
-    /// The frames of a page's waiters, for [`check`](crate::check).
+    /// The first call that waits for a page.
     pub(crate) fn first_waiter(&self, frame: FrameId) -> Option<CallId> {
         let first = self.frames[frame.index()].waiters;
         (first != NONE).then_some(CallId(first))
@@ -395,10 +402,9 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_costs_at_most_64_bytes() {
-        let per_frame = size_of::<Frame>() + 2 * size_of::<u32>() + size_of::<u32>();
-        assert!(per_frame <= 64, "{per_frame} bytes");
-        assert_eq!(size_of::<Frame>(), 32);
+    fn one_frame_costs_44_bytes() {
+        let (buckets, place_among_free) = (2 * size_of::<u32>(), size_of::<u32>());
+        assert_eq!(size_of::<Frame>() + buckets + place_among_free, 44);
     }
 
     #[test]
@@ -454,5 +460,75 @@ mod tests {
         cache.check();
         assert!(cache.lookup(FileId(0), 2).is_none());
         assert_eq!(cache.folio(FileId(0), 3), Some(single(3)));
+    }
+
+    #[test]
+    fn of_pages_used_once_the_oldest_leaves() {
+        let mut cache = PageCache::new(3);
+        (1..5).for_each(|page| read(&mut cache, page));
+        let there = |page| cache.lookup(FileId(0), page).is_some();
+        assert_eq!([1, 2, 3, 4].map(there), [false, true, true, true]);
+    }
+
+    #[test]
+    fn pages_being_read_are_not_available() {
+        let mut cache = PageCache::new(4);
+        read(&mut cache, 1);
+        assert!(cache.add(FileId(0), single(2)));
+        assert_eq!(cache.available(), 3);
+    }
+
+    #[test]
+    fn pages_that_were_aged_leave_or_return_after_two_accesses() {
+        let mut cache = PageCache::new(4);
+        for page in [1, 2, 3, 4] {
+            read(&mut cache, page);
+            let frame = cache.lookup(FileId(0), page).unwrap().frame;
+            (0..3).for_each(|_| cache.touch(frame));
+        }
+        read(&mut cache, 5);
+        let second = cache.lookup(FileId(0), 2).unwrap().frame;
+        assert_eq!(cache.frames[second.index()].flags & ACTIVE, 0, "aged");
+        cache.touch(second);
+        assert_eq!(cache.frames[second.index()].flags & ACTIVE, 0, "once is not twice");
+        let three = Folio { first: 8, order: 1, marked: false };
+        assert!(cache.add(FileId(0), three));
+    }
+
+    #[test]
+    fn a_reclaim_frees_a_cluster() {
+        let mut cache = PageCache::new(640);
+        for page in 0..641 {
+            assert!(cache.add(FileId(0), single(page)));
+            let frame = cache.lookup(FileId(0), page).unwrap().frame;
+            cache.end_read(frame);
+        }
+        assert_eq!(cache.counters.evicted, 11, "one, and a 64th of memory");
+    }
+
+    #[test]
+    fn active_pages_leave_when_all_inactive_ones_are_busy() {
+        let mut cache = PageCache::new(4);
+        read(&mut cache, 1);
+        read(&mut cache, 2);
+        for page in [1, 1, 2, 2] {
+            let frame = cache.lookup(FileId(0), page).unwrap().frame;
+            cache.touch(frame);
+        }
+        assert!(cache.add(FileId(0), single(3)));
+        assert!(cache.add(FileId(0), single(4)));
+        assert!(cache.add(FileId(0), single(5)), "pages 1 and 2 are idle");
+    }
+
+    #[test]
+    fn a_large_folio_finds_room_among_active_pages() {
+        let mut cache = PageCache::new(16);
+        for page in 100..116 {
+            read(&mut cache, page);
+            let frame = cache.lookup(FileId(0), page).unwrap().frame;
+            cache.touch(frame);
+            cache.touch(frame);
+        }
+        assert!(cache.add(FileId(0), Folio { first: 0, order: 4, marked: false }));
     }
 }

@@ -38,9 +38,12 @@ use read::{Cursor, Wait};
 pub struct Config {
     /// Page memory in pages, at least one.
     pub frames: u32,
-    /// Calls that may be in flight at once; their ids lie below this number.
+    /// Calls that may be in flight at once, at most [`CALLS_MAX`]; their ids lie below this number.
     pub calls_max: u32,
 }
+
+/// The most calls that may be in flight at once: a page counts those it stays for in 16 bits.
+pub const CALLS_MAX: u32 = u16::MAX as u32;
 
 /// The I/O path.
 #[derive(Debug)]
@@ -76,6 +79,7 @@ impl Engine {
     /// An engine with empty page memory and neither devices nor files.
     pub fn new(config: Config) -> Self {
         assert!(config.frames > 0, "page memory holds at least one page");
+        assert!(config.calls_max <= CALLS_MAX, "each call in flight can pin a page");
         let calls = core::iter::repeat_with(Cursor::default).take(config.calls_max as usize);
         Self {
             now: Instant::ZERO,
@@ -180,8 +184,8 @@ impl Engine {
         self.files[file.index()].bytes
     }
 
-    /// Pages brought into the cache so far.
-    pub fn pages_read(&self) -> u64 {
+    /// Pages added to the cache so far, whatever became of their reading.
+    pub fn pages_added(&self) -> u64 {
         self.cache.counters.added
     }
 
@@ -189,7 +193,7 @@ impl Engine {
     pub fn stats(&self) -> Stats {
         let pages = self.cache.counters;
         Stats {
-            pages_read: pages.added,
+            pages_read: pages.read,
             pages_used: pages.used,
             pages_evicted: pages.evicted,
             requests: self.block.submitted,
@@ -246,11 +250,10 @@ impl Engine {
                 let cursor = &mut self.calls[call.index()];
                 assert_eq!(cursor.wait, Wait::Page(frame), "a waiter waits for this page");
                 waiter = cursor.next_waiter.take();
-                // One bad page fails its whole request: a page that came with others is asked for
-                // once more, alone, before its readers hear of an error.
-                let retry = request.pages > 1 && cursor.retried != Some(page);
-                cursor.retried = Some(page);
-                cursor.error = result.err().filter(|_| !retry);
+                // One bad page fails its whole request: readers of a page that came with others ask
+                // for it again, and hear of an error only when it failed alone. A reader that
+                // resumes brings no others, so this ends when nobody else's window holds the page.
+                cursor.error = result.err().filter(|_| request.pages == 1);
                 cursor.wait = Wait::Woken(result.is_ok().then_some(frame));
                 if result.is_ok() {
                     self.cache.pin(frame);

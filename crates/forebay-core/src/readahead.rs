@@ -251,8 +251,8 @@ fn range_read(first: PageIndex, count: u64, tail: u64, pages: &mut dyn AddressSp
     added
 }
 
-/// The size of the first window for a request of `requested` pages, which is not zero, under a limit
-/// of `max`: the rule of Linux since 2.6.11.
+/// The size of the first window for a request of `requested` pages, which is not zero, under a
+/// limit of `max`: the rule of Linux since 2.6.11.
 fn first_window(requested: u64, max: u64) -> u64 {
     let size = requested.next_power_of_two();
     if size <= max / 32 {

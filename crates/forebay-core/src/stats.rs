@@ -9,7 +9,7 @@ pub struct Stats {
     pub accesses: u64,
     /// Met pages that were up to date at once.
     pub hits: u64,
-    /// Pages brought into the cache.
+    /// Pages brought into the cache, those that could not be read not counted.
     pub pages_read: u64,
     /// Pages brought in and accessed at least once.
     pub pages_used: u64,

@@ -19,17 +19,17 @@ impl Duration {
 
     /// `n` microseconds.
     pub const fn from_micros(n: u64) -> Self {
-        Self(n * 1_000)
+        Self(n.saturating_mul(1_000))
     }
 
     /// `n` milliseconds.
     pub const fn from_millis(n: u64) -> Self {
-        Self(n * 1_000_000)
+        Self(n.saturating_mul(1_000_000))
     }
 
     /// `n` seconds.
     pub const fn from_secs(n: u64) -> Self {
-        Self(n * 1_000_000_000)
+        Self(n.saturating_mul(1_000_000_000))
     }
 
     /// The length `n` times over.

@@ -22,7 +22,7 @@ pub struct Checked<W> {
     contents: BTreeMap<FrameId, Content>,
     requests: BTreeMap<RequestId, (Request, Vec<FrameId>)>,
     calls: BTreeMap<CallId, Asked>,
-    /// Pages that a device could not read at least once.
+    /// Pages that a device could not read at least once, when they were asked for alone.
     failed: BTreeSet<(FileId, u64)>,
     /// Calls whose next input is a resume.
     woken: Vec<CallId>,
@@ -91,7 +91,7 @@ impl<W: World> Checked<W> {
                 for (page, frame) in (request.first..).zip(frames) {
                     let content = Content { file: request.file, page, up_to_date: result.is_ok() };
                     self.contents.insert(frame, content);
-                    if result.is_err() {
+                    if result.is_err() && request.pages == 1 {
                         self.failed.insert((request.file, page));
                     }
                 }

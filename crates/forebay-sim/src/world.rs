@@ -15,7 +15,7 @@ use forebay_core::units::{CallId, PAGE_SECTORS, RequestId};
 use forebay_core::workload::{Finished, Step, Workload};
 
 use crate::cpu::{CoreId, Cpu};
-use crate::device::{Device, DeviceAccess, Outcome};
+use crate::device::{Completion, Device, DeviceAccess, Outcome};
 use crate::price::Prices;
 
 /// Called for each call that has ended.
@@ -33,8 +33,8 @@ pub struct SimWorld<'a> {
     /// The core whose input the engine handles, and the cost it has run up.
     handling: Option<(CoreId, CallId)>,
     cost: Duration,
-    /// Pages that the engine had read when costs were last charged.
-    pages_read: u64,
+    /// Pages that the engine had added when costs were last charged.
+    pages_added: u64,
     observer: &'a mut Observer<'a>,
     last_exit: Instant,
 }
@@ -109,7 +109,7 @@ impl<'a> SimWorld<'a> {
             sequence: 0,
             handling: None,
             cost: Duration::ZERO,
-            pages_read: engine.pages_read(),
+            pages_added: engine.pages_added(),
             observer,
             last_exit: engine.now(),
         }
@@ -210,7 +210,7 @@ impl<'a> SimWorld<'a> {
             let slot = &mut self.tasks[task.index()];
             match slot.workload.next(now) {
                 Step::Call(op) => {
-                    (slot.op, slot.issued) = (Some(op), now);
+                    (slot.op, slot.issued) = (Some(op), now + self.cost);
                     self.cost += self.prices.syscall;
                     self.handling = Some((core, task));
                     return Some(Input::Call(task, op));
@@ -258,9 +258,9 @@ impl World for SimWorld<'_> {
     }
 
     fn carry_out(&mut self, engine: &Engine, output: Output) {
-        let read = engine.pages_read();
-        self.cost += self.prices.page_alloc.times(read - self.pages_read);
-        self.pages_read = read;
+        let added = engine.pages_added();
+        self.cost += self.prices.page_alloc.times(added - self.pages_added);
+        self.pages_added = added;
         match output {
             Output::Submit(request) => {
                 self.cost += self.prices.request_submit;
@@ -286,7 +286,7 @@ impl World for SimWorld<'_> {
             let core = self.cpu.earliest();
             let core_at = core.map(|(_, run)| run.until);
             let event_at = self.events.peek().map(|Reverse(event)| event.at);
-            let soonest = [core_at, event_at, deadline].into_iter().flatten().min()?;
+            let soonest = earlier(earlier(core_at, event_at), deadline)?;
             if event_at == Some(soonest) {
                 if let Some(input) = self.happen() {
                     return Some(input);
@@ -310,7 +310,7 @@ impl Attached {
         Self { device, last_given: zero, busy_until: zero, busy: Duration::ZERO }
     }
 
-    fn service(&mut self, given: Instant, access: &DeviceAccess) -> crate::device::Completion {
+    fn service(&mut self, given: Instant, access: &DeviceAccess) -> Completion {
         // Two cores may run up costs side by side; the device gets their requests in order.
         self.last_given = self.last_given.max(given);
         let completion = self.device.service(self.last_given, access);
@@ -323,5 +323,13 @@ impl Attached {
 impl<'a> Task<'a> {
     fn new(workload: Box<dyn Workload + 'a>) -> Self {
         Self { workload, op: None, issued: Instant::ZERO, reply: None, state: State::Ready }
+    }
+}
+
+/// The earlier of two moments that there are.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

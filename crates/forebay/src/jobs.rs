@@ -56,10 +56,10 @@ struct Share {
     latencies: Latencies,
     bytes: u64,
     errors: u64,
-    /// From the start of its group to the end of its last read, summed over its groups.
+    /// From its first read to the end of its last, summed over its groups.
     elapsed: Duration,
-    /// When its last read of the present group ended.
-    last_done: Instant,
+    /// When its first read of the present group was issued, and when its last one ended.
+    span: Option<(Instant, Instant)>,
 }
 
 impl Tally {
@@ -89,7 +89,8 @@ impl Tally {
         let Op::Read { .. } = finished.op else { return };
         let share = &mut self.jobs[self.tasks[finished.task.index()]].1;
         share.latencies.record(finished.latency());
-        share.last_done = finished.done;
+        let first = share.span.map_or(finished.issued, |(first, _)| first);
+        share.span = Some((first, finished.done));
         match finished.result {
             Ok(bytes) => share.bytes += bytes,
             Err(_) => share.errors += 1,
@@ -107,12 +108,14 @@ impl Tally {
         self.busy += busy;
         self.stats += stats;
         for (_, share) in &mut self.jobs {
-            share.elapsed += std::mem::take(&mut share.last_done).since(Instant::ZERO);
+            if let Some((first, last)) = share.span.take() {
+                share.elapsed += last.since(first);
+            }
         }
     }
 
     /// Adds a line for each job, if there are several, and one for all.
-    pub(crate) fn report(mut self, policy: &str, table: &mut Table) {
+    pub(crate) fn report(self, policy: &str, table: &mut Table) {
         self.progress.finish_and_clear();
         let mut all = Share { elapsed: self.elapsed, ..Share::default() };
         for (_, share) in &self.jobs {
@@ -120,8 +123,7 @@ impl Tally {
             all.bytes += share.bytes;
             all.errors += share.errors;
         }
-        if let [(name, share)] = &mut self.jobs[..] {
-            *share = all;
+        if let [(name, share)] = &self.jobs[..] {
             table.rows.push(share.cells(policy, name, Some((&self.stats, self.busy))));
             return;
         }

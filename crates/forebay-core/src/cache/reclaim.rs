@@ -6,7 +6,9 @@
 //!             active pages move to the inactive list until they are no longer the majority, and
 //!             idle pages leave from the back of the inactive list, 32 at a time.
 //! Differs:    no background reclaim and no refault distance; a busy page goes to the front and is
-//!             not isolated. The reclaim is done by whoever needs the frame.
+//!             not isolated. The reclaim is done by whoever needs the frame. Accesses count per
+//!             page, so a cold page at the end takes its whole folio along; Linux counts per folio.
+//!             Every read of a part of a page is an access; Linux counts one per page and call.
 //! Not for:    scans larger than memory beside a hot set that is touched only once between them.
 
 use super::{ACTIVE, PageCache, REFERENCED};
@@ -20,8 +22,8 @@ impl PageCache {
     /// Makes sure that `pages` frames are free, if idle pages can make them so.
     pub(super) fn reserve(&mut self, pages: u64) -> bool {
         let free = self.free();
-        if free >= pages {
-            return true;
+        if free >= pages || pages > u64::from(self.frames_max) {
+            return free >= pages;
         }
         // Memory so small that a cluster is a large part of it frees only what it needs.
         let cluster = CLUSTER.min(u64::from(self.frames_max) / 64);
@@ -57,12 +59,12 @@ impl PageCache {
 
     fn shrink(&mut self, wanted: u64) {
         let mut freed = 0;
-        // A second round finds what was active, or went to the front, in the first.
-        for _ in 0..2 {
+        // A second round finds what was active in the first, even if all that is inactive is busy.
+        for second in [false, true] {
             if freed >= wanted {
                 return;
             }
-            self.age_active();
+            self.age_active(if second { wanted - freed } else { 0 });
             let mut unseen = self.lists.inactive.len;
             while freed < wanted && unseen > 0 {
                 let frame = self.lists.inactive.back;
@@ -81,9 +83,11 @@ impl PageCache {
         }
     }
 
-    /// Moves the oldest active pages to the inactive list while they are the majority.
-    fn age_active(&mut self) {
-        while self.lists.active.len > self.lists.inactive.len {
+    /// Moves the oldest active pages to the inactive list: `least` of them, and more while they are
+    /// the majority.
+    fn age_active(&mut self, mut least: u64) {
+        while self.lists.active.len > if least > 0 { 0 } else { self.lists.inactive.len } {
+            least = least.saturating_sub(1);
             let frame = self.lists.active.back;
             self.lists.active.remove(&mut self.frames, frame);
             self.frames[frame as usize].flags &= !(ACTIVE | REFERENCED);

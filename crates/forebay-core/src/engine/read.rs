@@ -15,8 +15,6 @@ pub(super) struct Cursor {
     /// Why the page that the call waited for did not come.
     pub(super) error: Option<IoError>,
     task: Task,
-    /// The page that the call has waited for last; if it fails once more, that is an error.
-    pub(super) retried: Option<PageIndex>,
 }
 
 /// What a call waits for.
@@ -174,8 +172,9 @@ impl Engine {
                 self.show(read, page, Found::Absent);
                 hit = self.cache.lookup(file, page);
             }
-            Found::Present if sees_hits => self.show_held(read, page, hit, Found::Present),
-            Found::Present | Found::Marked => {}
+            Found::Present if !sees_hits => return hit,
+            Found::Present => self.show_held(read, page, hit, Found::Present),
+            Found::Marked => {}
         }
         if self.found(hit) == Found::Marked {
             self.show_held(read, page, hit, Found::Marked);
@@ -217,7 +216,10 @@ impl Engine {
             self.stats.accesses += 1;
             self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
             let fault = Fault { page, write, mapping, found: self.found(hit) };
+            let held = hit.map(|hit| hit.frame);
+            held.into_iter().for_each(|frame| self.cache.pin(frame));
             self.with_space(handle, |readahead, space| readahead.on_fault(&fault, space));
+            held.into_iter().for_each(|frame| self.cache.unpin(frame));
             hit = self.cache.lookup(file, page);
         }
         let hit = hit.or_else(|| self.read_alone(file, page));
@@ -290,7 +292,7 @@ impl Engine {
     fn end_call(&mut self, call: CallId, result: Result<u64, IoError>) {
         self.calls[call.index()].wait = Wait::Idle;
         self.stats.errors += u64::from(result.is_err());
-        // Requests of this call are at the device before the caller hears of its end.
+        // What this call has let go is on its way before the caller hears of its end.
         self.push_ready();
         self.outputs.push_back(Output::Reply(call, result));
     }

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::io::Copy;
-use crate::readahead::{MapAdvice, Mapping, Spec};
+use crate::readahead::{Access, AddressSpace, Fault, Found, MapAdvice, Mapping, Spec};
 use crate::units::RequestId;
 
 /// An engine and all that came out of it and has not been looked at.
@@ -198,4 +198,198 @@ fn a_request_cannot_be_done_twice() {
     hands.read(0, handle, 0, 1);
     hands.finish(Ok(()));
     hands.input(Input::Done(RequestId(0), Ok(())));
+}
+
+#[test]
+fn a_page_stays_until_its_sleeper_has_resumed() {
+    let (mut hands, handle) = Hands::new(1, "off");
+    hands.read(0, handle, 10, 1);
+    hands.finish(Ok(()));
+    hands.read(1, handle, 20, 1);
+    assert!(hands.engine.is_resident(FileId(0), 10));
+    assert_eq!(hands.submits, []);
+}
+
+/// A file behind a plug of 4 requests, as file 1, beside the plain one.
+fn plugged(frames: u32) -> (Hands, HandleId, HandleId) {
+    let (mut hands, plain) = Hands::new(frames, "off");
+    let device = hands.engine.add_device(QueueConfig::default());
+    let file = hands.engine.add_file(device, 1000 * PAGE_SIZE, 0);
+    let plugged = hands.engine.open(file, Spec::parse("off").unwrap().build());
+    (hands, plain, plugged)
+}
+
+#[test]
+fn whoever_waits_for_a_page_pulls_the_plug() {
+    let (mut hands, _, plugged) = plugged(8);
+    hands.read(0, plugged, 10, 1);
+    assert_eq!(hands.submits.len(), 1);
+}
+
+#[test]
+fn whoever_waits_for_memory_pulls_every_plug() {
+    let (mut hands, plain, plugged) = plugged(2);
+    // At most half of the available pages are read ahead: one of two frames waits in the plug.
+    let (advice, len) = (Advice::WillNeed, 8 * PAGE_SIZE);
+    hands.input(Input::Call(CallId(1), Op::Advise { handle: plugged, advice, offset: 0, len }));
+    assert_eq!((hands.engine.resident_pages(FileId(1)), hands.submits.len()), (1, 0));
+    hands.read(0, plain, 1, 1);
+    hands.read(2, plain, 5, 1);
+    assert!(hands.submits.iter().any(|one| one.file == FileId(1)));
+}
+
+#[test]
+fn the_first_to_wait_for_memory_is_woken_first() {
+    let (mut hands, handle) = Hands::new(1, "off");
+    (0..4).for_each(|call| hands.read(call, handle, u64::from(call) * 10, 1));
+    hands.finish(Ok(()));
+    assert_eq!(hands.wakes, [0, 1, 2, 3].map(CallId));
+}
+
+#[test]
+fn advice_to_the_end_drops_the_partial_last_page() {
+    let (mut hands, handle) = Hands::new(64, "off");
+    hands.read(0, handle, 1000, 1);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    let (advice, offset, len) = (Advice::DontNeed, 0, 0);
+    hands.input(Input::Call(CallId(0), Op::Advise { handle, advice, offset, len }));
+    assert_eq!(hands.engine.resident_pages(FileId(0)), 0);
+}
+
+/// A policy that adds as much as it can when it sees a present page, and notes what it hears.
+#[derive(Debug, Default)]
+struct Probe {
+    sees_hits: bool,
+    heard: alloc::sync::Arc<core::sync::atomic::AtomicU64>,
+}
+
+impl Readahead for Probe {
+    fn on_read(&mut self, access: &Access, pages: &mut dyn AddressSpace) {
+        if access.found == crate::readahead::Found::Present {
+            for page in 100..104 {
+                pages.add(page, 0, false);
+            }
+        }
+    }
+
+    fn on_fault(&mut self, _: &Fault, _: &mut dyn AddressSpace) {}
+
+    fn on_pattern(&mut self, _: crate::readahead::Pattern) {
+        self.sees_hits = true;
+    }
+
+    fn on_read_end(&mut self, position: u64) {
+        self.heard.store(position, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn on_error(&mut self) {
+        self.heard.store(77, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn sees_hits(&self) -> bool {
+        self.sees_hits
+    }
+}
+
+#[test]
+fn a_policy_hears_where_a_read_ended_and_of_errors() {
+    let (mut hands, _) = Hands::new(8, "off");
+    let probe = Probe::default();
+    let heard = alloc::sync::Arc::clone(&probe.heard);
+    let heard = || heard.load(core::sync::atomic::Ordering::Relaxed);
+    let handle = hands.engine.open(FileId(0), Box::new(probe));
+    hands.read(0, handle, 3, 1);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(heard(), 4 * PAGE_SIZE);
+    let mapping = Mapping::WHOLE;
+    hands.input(Input::Call(CallId(0), Op::Fault { handle, page: 9, write: false, mapping }));
+    hands.finish(Err(IoError::Device));
+    hands.resume_all();
+    assert_eq!(heard(), 77);
+}
+
+#[test]
+fn a_shown_page_stays_and_advice_may_make_a_policy_see_hits() {
+    let (mut hands, _) = Hands::new(4, "off");
+    let handle = hands.engine.open(FileId(0), Box::new(Probe::default()));
+    hands.read(0, handle, 3, 1);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    let advice = Advice::Pattern(crate::readahead::Pattern::Normal);
+    hands.input(Input::Call(CallId(0), Op::Advise { handle, advice, offset: 0, len: 0 }));
+    hands.read(0, handle, 3, 1);
+    assert!(hands.engine.is_resident(FileId(0), 3), "it is kept while the policy makes room");
+    assert!(hands.engine.is_resident(FileId(0), 102), "the policy saw the hit");
+}
+
+#[test]
+fn requests_of_a_call_come_before_its_reply() {
+    let (mut hands, _) = Hands::new(4, "off");
+    let handle =
+        hands.engine.open(FileId(0), Box::new(Probe { sees_hits: true, ..Probe::default() }));
+    hands.read(0, handle, 3, 1);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    let op = Op::Read { handle, offset: 3 * PAGE_SIZE, len: PAGE_SIZE };
+    hands.engine.handle(Instant::ZERO, Input::Call(CallId(0), op));
+    let outputs: Vec<Output> = core::iter::from_fn(|| hands.engine.poll_output()).collect();
+    assert!(matches!(outputs[..], [Output::Copy(_), Output::Submit(_), Output::Reply(..)]));
+}
+
+#[test]
+fn a_good_page_swept_into_anothers_window_is_no_error() {
+    let (mut hands, handle) = Hands::new(64, "fixed:max=4");
+    hands.read(0, handle, 10, 1);
+    hands.finish(Err(IoError::Device));
+    // Before call 0 resumes, call 1 reads page 8; its window holds pages 8 to 11, of which 8 is bad.
+    hands.read(1, handle, 8, 1);
+    hands.resume_all();
+    hands.finish(Err(IoError::Device));
+    hands.resume_all();
+    while let Some(request) = hands.submits.first() {
+        let bad = (request.first..request.first + request.pages).contains(&8);
+        hands.finish(if bad { Err(IoError::Device) } else { Ok(()) });
+        hands.resume_all();
+    }
+    assert!(hands.replies.contains(&(CallId(0), Ok(PAGE_SIZE))), "{:?}", hands.replies);
+}
+
+#[derive(Debug)]
+struct Greedy;
+impl Readahead for Greedy {
+    fn on_read(&mut self, _: &Access, _: &mut dyn AddressSpace) {}
+    fn on_fault(&mut self, fault: &Fault, pages: &mut dyn AddressSpace) {
+        if fault.found != Found::Absent {
+            for page in 100..104 {
+                pages.add(page, 0, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_keeps_its_page_while_the_policy_makes_room() {
+    let (mut hands, _) = Hands::new(4, "off");
+    let handle = hands.engine.open(FileId(0), Box::new(Greedy));
+    let fault = Input::Call(
+        CallId(0),
+        Op::Fault { handle, page: 7, write: false, mapping: Mapping::WHOLE },
+    );
+    hands.input(fault);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    hands.input(fault);
+    assert_eq!(hands.engine.stats().hits, 1);
+    assert_eq!(hands.replies.len(), 2, "a hit is a minor fault");
+}
+
+#[test]
+fn a_page_that_could_not_be_read_is_no_waste() {
+    let (mut hands, handle) = Hands::new(64, "off");
+    hands.read(0, handle, 5, 1);
+    hands.finish(Err(IoError::Device));
+    hands.resume_all();
+    assert_eq!(hands.engine.stats().pages_wasted(), 0);
 }

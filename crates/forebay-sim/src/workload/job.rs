@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use forebay_core::engine::CALLS_MAX;
 use forebay_core::io::{Advice, Op};
 use forebay_core::readahead::Pattern;
-use forebay_core::time::Instant;
+use forebay_core::time::{Duration, Instant};
 use forebay_core::units::HandleId;
 use forebay_core::workload::{Step, Workload};
 use thiserror::Error;
@@ -57,7 +58,7 @@ pub fn groups<'a>(jobs: &'a [Job], file: &str) -> Result<Vec<Group<'a>>, Unsuppo
         let depths = group.iter().map(|job| u64::from(job.depth()));
         if depths.sum::<u64>() > TASKS_MAX {
             let job = group.iter().max_by_key(|job| job.depth()).expect("a group has a job");
-            let why = "and those beside it keep more than 65536 requests in flight";
+            let why = "and those beside it keep more than 65535 requests in flight";
             let (file, line, job) = (file.to_owned(), job.line, job.name.clone());
             return Err(Unsupported { file, line, job, why });
         }
@@ -66,7 +67,7 @@ pub fn groups<'a>(jobs: &'a [Job], file: &str) -> Result<Vec<Group<'a>>, Unsuppo
 }
 
 /// Requests that the jobs of a group may have in flight: each is a task, and takes memory.
-const TASKS_MAX: u64 = 65_536;
+const TASKS_MAX: u64 = CALLS_MAX as u64;
 
 fn unsupported(job: &Job, first: bool) -> Option<&'static str> {
     if job.mode.writes() {
@@ -161,9 +162,9 @@ struct Shared {
 /// When a job starts, pauses and ends.
 #[derive(Clone, Copy)]
 struct Timing {
-    delay: forebay_core::time::Duration,
-    runtime: Option<forebay_core::time::Duration>,
-    pause: forebay_core::time::Duration,
+    delay: Duration,
+    runtime: Option<Duration>,
+    pause: Duration,
     pause_every: u64,
 }
 
@@ -278,8 +279,7 @@ mod tests {
                     invalidate=0\nfadvise_hint=0\n";
         let sleeps = steps(text, 12).into_iter().filter(|step| matches!(step, Step::Sleep(_)));
         let until: Vec<Step> = sleeps.collect();
-        let at =
-            |millis| Step::Sleep(Instant::ZERO + forebay_core::time::Duration::from_millis(millis));
+        let at = |millis| Step::Sleep(Instant::ZERO + Duration::from_millis(millis));
         assert_eq!(until, [at(400), at(800), at(1200)]);
         assert_eq!(steps(text, 12)[9], Step::Exit);
     }
