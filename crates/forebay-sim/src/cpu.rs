@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A task keeps its core from call to call until it blocks, or until its slice is over and another
-//! task waits; a task that computes keeps it to the end of that step. Every dispatch costs one context switch, also back to the task that was there last:
-//! the idle task ran in between.
+//! task waits; a task that computes keeps it to the end of that step. Every dispatch costs one
+//! context switch, also back to the task that was there last: the idle task ran in between.
 
 use std::collections::VecDeque;
 

@@ -343,7 +343,7 @@ fn a_good_page_swept_into_anothers_window_is_no_error() {
     let (mut hands, handle) = Hands::new(64, "fixed:max=4");
     hands.read(0, handle, 10, 1);
     hands.finish(Err(IoError::Device));
-    // Before call 0 resumes, call 1 reads page 8; its window holds pages 8 to 11, of which 8 is bad.
+    // Before call 0 resumes, call 1 reads page 8; its window holds pages 8 to 11, and 8 is bad.
     hands.read(1, handle, 8, 1);
     hands.resume_all();
     hands.finish(Err(IoError::Device));

@@ -72,7 +72,7 @@ fn random_maps_are_limited_together() {
 /// Each request that may be in flight is a task: four thousand jobs could ask for 10^12 of them.
 #[test]
 fn requests_in_flight_are_limited() {
-    let most = "[a]\nrw=randread\nsize=64k\nioengine=io_uring\niodepth=1024\nnumjobs=64\n";
+    let most = "[a]\nrw=randread\nsize=64k\nioengine=io_uring\niodepth=1023\nnumjobs=64\n";
     let mut scene = Scene::new().file("most", most).file(
         "many",
         "[a]\nrw=read\nsize=64k\nioengine=io_uring\niodepth=2147483647\nnumjobs=4096\n",
