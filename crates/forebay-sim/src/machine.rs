@@ -329,7 +329,7 @@ impl Machine {
             place: Place::Override,
             key: name.to_owned(),
             found: format!("`{text}`").into(),
-            expected: file::expected(key),
+            expected: file::expected_typed(key),
             nearest: None,
         })?;
         let mut changed = self.clone();

@@ -103,9 +103,18 @@ pub(super) fn expected(key: &Key) -> String {
         Dimension::Flag => "0 or 1".to_owned(),
         Dimension::Count => format!("a whole number from {least} to {most}"),
         Dimension::Time | Dimension::Rate | Dimension::Size | Dimension::Kib | Dimension::Share => {
-            let units: Vec<&str> = key.dimension.units().iter().map(|(name, _)| *name).collect();
-            let units = units.join(", ");
-            format!("a number from {least} {base} to {most} {base}, in one of the units {units}")
+            format!("a number from {least} {base} to {most} {base}")
+        }
+    }
+}
+
+/// What a typed number of `key` may be, its units included.
+pub(super) fn expected_typed(key: &Key) -> String {
+    let units: Vec<&str> = key.dimension.units().iter().map(|(name, _)| *name).collect();
+    match key.dimension {
+        Dimension::Flag | Dimension::Count => expected(key),
+        Dimension::Time | Dimension::Rate | Dimension::Size | Dimension::Kib | Dimension::Share => {
+            format!("{}, in one of the units {}", expected(key), units.join(", "))
         }
     }
 }

@@ -126,7 +126,7 @@ fn a_bad_override_is_refused_and_changes_nothing() {
     assert_eq!(
         said("device.rate_outer", "52 ms"),
         "--set: `device.rate_outer` is `52 ms`, expected a number from 1000 bytes/s to \
-         1000000000000000 bytes/s"
+         1000000000000000 bytes/s, in one of the units bytes/s, MB/s, GB/s, MiB/s, GiB/s"
     );
     assert_eq!(
         said("device.seek_min", "9ms"),
