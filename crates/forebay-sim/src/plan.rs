@@ -125,11 +125,15 @@ pub struct Run {
 /// # Errors
 /// Names the first line that is no step.
 pub fn parse_script(text: &str) -> Result<Vec<Step>, ScriptError> {
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
-    let steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    steps
+    step_lines(text)
         .map(|(line, text)| Step::parse(text).map_err(|error| ScriptError { line, error }))
         .collect()
+}
+
+/// The lines of a script that are steps, with their numbers counted from one.
+pub fn step_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 impl Step {

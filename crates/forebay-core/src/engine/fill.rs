@@ -51,6 +51,11 @@ impl Engine {
 }
 
 impl File {
+    /// Its pages, a partial last one included.
+    pub(super) fn pages(&self) -> u64 {
+        self.bytes.div_ceil(PAGE_SIZE)
+    }
+
     fn bio(&self, file: FileId, first: PageIndex, pages: u64) -> Bio {
         Bio { file, first, pages, sector: self.sector + first * PAGE_SECTORS }
     }
@@ -58,7 +63,7 @@ impl File {
 
 impl AddressSpace for FileSpace<'_> {
     fn file_pages(&self) -> u64 {
-        self.file.bytes.div_ceil(PAGE_SIZE)
+        self.file.pages()
     }
 
     fn folio(&self, page: PageIndex) -> Option<Folio> {

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::cache::Hit;
 use crate::io::{Copy, IoError, Output};
-use crate::readahead::{Access, Fault, Found, Mapping};
+use crate::readahead::{Access, AddressSpace, Fault, Found, Mapping, Readahead};
 use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
 
 /// A call in flight.
@@ -161,43 +161,55 @@ impl Engine {
         read: &Read,
         file: FileId,
         page: PageIndex,
-        hit: Option<Hit>,
+        found: Option<Hit>,
         sees_hits: bool,
     ) -> Option<Hit> {
-        self.stats.accesses += 1;
-        self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
-        let mut hit = hit;
+        self.count_access(found);
+        let mut hit = found;
         match self.found(hit) {
-            Found::Absent => {
-                self.show(read, page, Found::Absent);
+            Found::Present if !sees_hits => return hit,
+            Found::Absent | Found::Present => {
+                self.show(read, page, hit);
                 hit = self.cache.lookup(file, page);
             }
-            Found::Present if !sees_hits => return hit,
-            Found::Present => self.show_held(read, page, hit, Found::Present),
             Found::Marked => {}
         }
         if self.found(hit) == Found::Marked {
-            self.show_held(read, page, hit, Found::Marked);
+            self.show(read, page, hit);
         }
         hit
     }
 
-    /// As [`show`](Self::show), and the page stays while the policy makes room for others.
-    fn show_held(&mut self, read: &Read, page: PageIndex, hit: Option<Hit>, found: Found) {
-        let frame = hit.expect("a page that is shown as present is there").frame;
-        self.cache.pin(frame);
-        self.show(read, page, found);
-        self.cache.unpin(frame);
-    }
-
-    fn show(&mut self, read: &Read, page: PageIndex, found: Found) {
+    fn show(&mut self, read: &Read, page: PageIndex, hit: Option<Hit>) {
         let access = Access {
             page,
             remaining: read.asked_end.div_ceil(PAGE_SIZE) - page,
             first: page == read.start / PAGE_SIZE,
-            found,
+            found: self.found(hit),
         };
-        self.with_space(read.handle, |readahead, space| readahead.on_read(&access, space));
+        self.lend_space(read.handle, hit, |readahead, space| readahead.on_read(&access, space));
+    }
+
+    /// As [`with_space`](Self::with_space), and a page that is there stays while the policy makes
+    /// room for others.
+    fn lend_space(
+        &mut self,
+        handle: HandleId,
+        hit: Option<Hit>,
+        act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
+    ) {
+        if let Some(hit) = hit {
+            self.cache.pin(hit.frame);
+        }
+        self.with_space(handle, act);
+        if let Some(hit) = hit {
+            self.cache.unpin(hit.frame);
+        }
+    }
+
+    fn count_access(&mut self, hit: Option<Hit>) {
+        self.stats.accesses += 1;
+        self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
     }
 
     fn advance_fault(&mut self, call: CallId, fault: FaultCall, resumed: bool) {
@@ -207,19 +219,15 @@ impl Engine {
             return;
         }
         let file = self.opened(handle).file;
-        if page >= self.files[file.index()].bytes.div_ceil(PAGE_SIZE) {
+        if page >= self.files[file.index()].pages() {
             self.end_call(call, Err(IoError::BeyondEnd));
             return;
         }
         let mut hit = self.cache.lookup(file, page);
         if !resumed {
-            self.stats.accesses += 1;
-            self.stats.hits += u64::from(hit.is_some_and(|hit| !hit.reading));
+            self.count_access(hit);
             let fault = Fault { page, write, mapping, found: self.found(hit) };
-            let held = hit.map(|hit| hit.frame);
-            held.into_iter().for_each(|frame| self.cache.pin(frame));
-            self.with_space(handle, |readahead, space| readahead.on_fault(&fault, space));
-            held.into_iter().for_each(|frame| self.cache.unpin(frame));
+            self.lend_space(handle, hit, |readahead, space| readahead.on_fault(&fault, space));
             hit = self.cache.lookup(file, page);
         }
         let hit = hit.or_else(|| self.read_alone(file, page));

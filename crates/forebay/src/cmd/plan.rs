@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use forebay_core::units::{KIB, PAGE_SIZE};
-use forebay_sim::plan::{Player, Step, parse_script};
+use forebay_sim::plan::{Player, Step, parse_script, step_lines};
 
 use crate::args::Plan;
 use crate::choice;
@@ -22,9 +22,8 @@ pub(crate) fn run(arguments: &Plan) -> Result<u8> {
     let name = choice::name(path);
     let text = choice::read(path)?;
     let script = parse_script(&text).map_err(|error| anyhow!("{name}: {error}"))?;
-    for (index, step) in script.iter().enumerate() {
+    for ((line, _), step) in step_lines(&text).zip(&script) {
         if let Some(complaint) = beyond_limits(step, file_bytes) {
-            let line = line_of(&text, index);
             return Err(complaint).with_context(|| format!("{name}: line {line}"));
         }
     }
@@ -57,11 +56,4 @@ fn beyond_limits(step: &Step, file_bytes: u64) -> Option<Complaint> {
         Step::Read { .. } | Step::Touch { .. } => None,
         Step::Advise(_) | Step::Open | Step::Drop => None,
     }
-}
-
-/// The line, counted from one, of the step with this place in a script that was read.
-fn line_of(script: &str, index: usize) -> usize {
-    let lines = script.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
-    let mut steps = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    steps.nth(index).map_or(1, |(line, _)| line)
 }
