@@ -83,11 +83,16 @@ extern crate std;
 
 pub mod block;
 mod cache;
+pub mod control;
 pub mod drive;
 pub mod engine;
+pub mod flush;
 pub mod io;
+pub mod policy;
 pub mod readahead;
 pub mod stats;
+pub mod throttle;
 pub mod time;
 pub mod units;
 pub mod workload;
+pub mod writeback;

@@ -18,9 +18,10 @@
 
 use core::fmt;
 
+use crate::policy::{self, Slot};
 use crate::units::PageIndex;
 
-pub use spec::{Parameter, Policy, Settings, Spec, SpecError};
+pub use crate::policy::{Parameter, SpecError};
 
 mod before_ondemand;
 #[cfg(test)]
@@ -34,7 +35,6 @@ mod off;
 mod ondemand;
 mod request_size;
 mod serial;
-mod spec;
 #[cfg(test)]
 mod testing;
 
@@ -49,6 +49,54 @@ pub static POLICIES: &[Policy] = &[
     linux_6_12::POLICY,
     linux_6_18::POLICY,
 ];
+
+/// One line of the table of policies.
+pub type Policy = policy::Policy<dyn Readahead>;
+
+/// A readahead policy and the values of its parameters.
+pub type Spec = policy::Spec<dyn Readahead>;
+
+impl Slot for dyn Readahead {
+    const NAME: &'static str = "readahead";
+
+    fn policies() -> &'static [Policy] {
+        POLICIES
+    }
+}
+
+/// The usual read-ahead limit of a device, 128 KiB in pages.
+const RA_PAGES_DEFAULT: u64 = 32;
+
+/// Limits that the device and file system set for every policy that knows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The device's read-ahead limit in pages (`max`), if it differs from the policy's own.
+    pub ra_pages: Option<u64>,
+    /// The largest request of the device in pages (`io`).
+    pub io_pages: Option<u64>,
+    /// Whether the file system caches in large folios (`folios`).
+    pub large_folios: Option<bool>,
+}
+
+impl Spec {
+    /// Lets the device's limits stand where the user gave none; values beyond a parameter's range
+    /// become its nearest end. A policy's own `max` is meant for a device of 32 pages and grows
+    /// with the device's limit: one that doubles it keeps doubling it.
+    #[must_use]
+    pub fn with(mut self, settings: Settings) -> Self {
+        if let Some(limit) = settings.ra_pages {
+            let scaled = |own: &Parameter| limit.saturating_mul(own.default) / RA_PAGES_DEFAULT;
+            self = self.unless_given("max", scaled);
+        }
+        if let Some(pages) = settings.io_pages {
+            self = self.unless_given("io", |_| pages);
+        }
+        match settings.large_folios {
+            Some(large) => self.unless_given("folios", |_| u64::from(large)),
+            None => self,
+        }
+    }
+}
 
 /// What a policy may see and do of one file's pages.
 pub trait AddressSpace {

@@ -37,8 +37,21 @@ pub struct DeviceAccess {
     pub sector: u64,
     /// The number of sectors.
     pub sectors: u64,
-    /// Whether data go to the device.
-    pub write: bool,
+    /// What to do with them.
+    pub command: Command,
+}
+
+/// What a device is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Data come from the device.
+    Read,
+    /// Data go to the device; it may keep them in a cache that loses them with the power.
+    Write,
+    /// Data go to the device and are safe when it is done (force unit access).
+    DurableWrite,
+    /// All writes that are done become safe; the access has no sectors.
+    Flush,
 }
 
 /// When a request starts and ends, and how.
@@ -64,12 +77,12 @@ pub enum Outcome {
 impl DeviceAccess {
     /// A read of `sectors` from `sector`.
     pub const fn read(sector: u64, sectors: u64) -> Self {
-        Self { sector, sectors, write: false }
+        Self { sector, sectors, command: Command::Read }
     }
 
     /// A write of `sectors` from `sector`.
     pub const fn write(sector: u64, sectors: u64) -> Self {
-        Self { sector, sectors, write: true }
+        Self { sector, sectors, command: Command::Write }
     }
 
     /// The first sector behind the access.

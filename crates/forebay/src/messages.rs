@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use forebay_core::readahead::{POLICIES, SpecError};
+use forebay_core::policy::SpecError;
 use forebay_sim::fio::{JobError, JobErrorKind};
 use forebay_sim::machine::{Machine, MachineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -43,13 +43,15 @@ impl From<SpecError> for Complaint {
     fn from(error: SpecError) -> Self {
         let complaint = Self::new(error.to_string());
         match &error {
-            SpecError::UnknownPolicy(given) => {
-                complaint.nearest(given, POLICIES.iter().map(|policy| policy.name))
+            SpecError::UnknownPolicy { given, known, .. } => {
+                complaint.nearest(given, known.iter().copied())
             }
             SpecError::UnknownParameter { given, known, .. } if !known.is_empty() => {
                 complaint.nearest(given, known.iter().copied())
             }
-            SpecError::UnknownParameter { .. } | SpecError::BadValue { .. } => {
+            SpecError::UnknownParameter { .. }
+            | SpecError::BadValue { .. }
+            | SpecError::Contradiction { .. } => {
                 complaint.hint("`forebay policies` lists the policies and what they take")
             }
         }

@@ -8,7 +8,12 @@
 use super::{File, Finding};
 
 /// Files with a table of policies; the policies lie in the folder of the same name.
-const FRONT_DOORS: &[&str] = &["crates/forebay-core/src/readahead.rs"];
+const FRONT_DOORS: &[&str] = &[
+    "crates/forebay-core/src/control.rs",
+    "crates/forebay-core/src/flush.rs",
+    "crates/forebay-core/src/readahead.rs",
+    "crates/forebay-core/src/throttle.rs",
+];
 
 /// The words that start the lines of a policy's provenance.
 const PROVENANCE: &[&str] = &["Source:", "Behaviour:", "Differs:", "Not for:"];
@@ -96,7 +101,7 @@ mod tests {
 
     fn found(table: &str, name: &str, text: &str) -> Vec<String> {
         let front = format!("pub static POLICIES: &[Policy] = &[{table}];\n");
-        let path = format!("crates/forebay-core/src/readahead/{name}.rs");
+        let path = format!("{}/{name}.rs", DOOR.trim_end_matches(".rs"));
         let files =
             [File { path: DOOR.to_owned(), text: front }, File { path, text: text.to_owned() }];
         check(&files)

@@ -20,11 +20,11 @@
 
 use scan::{Cursor, next_miss, prev_miss};
 
-use super::spec::Values;
 use super::{
     Access, AddressSpace, Fault, Folio, Found, Parameter, Pattern, Readahead, Window, first_window,
     range_read,
 };
+use crate::policy::Values;
 use crate::units::{PAGE_SIZE, PageIndex};
 
 mod fault;

@@ -28,8 +28,8 @@ use core::mem;
 
 use super::before_ondemand::{Around, Faults, Window, issue};
 use super::serial::Serial;
-use super::spec::Values;
 use super::{Access, AddressSpace, Fault, MapAdvice, Parameter, Pattern, Policy, Readahead};
+use crate::policy::Values;
 use crate::units::PageIndex;
 
 /// The table's line of the recommended reading.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::SECTOR_SIZE;
 
-use super::{Completion, Device, DeviceAccess, Outcome, bytes_in, transfer_time};
+use super::{Command, Completion, Device, DeviceAccess, Outcome, bytes_in, transfer_time};
 use crate::rng::{MILLION, Rng};
 
 /// What a disk is made of.
@@ -212,6 +212,24 @@ impl Hdd {
         Completion { start, done, outcome: Outcome::Success }
     }
 
+    /// A write that is done when it is on the surface; what the cache holds of it is worthless.
+    fn write_through(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
+        let written = self.write(now, access);
+        let done = self.flush(written.done).done;
+        Completion { done, ..written }
+    }
+
+    /// Puts all cached writes on the surface.
+    fn flush(&mut self, now: Instant) -> Completion {
+        let start = now.max(self.command_free);
+        let mut done = start;
+        while self.cache.bytes > 0 {
+            done = done.max(self.destage_one());
+        }
+        self.command_free = done;
+        Completion { start, done, outcome: Outcome::Success }
+    }
+
     /// Puts cached writes on the surface in the time before `now` that no read has wanted.
     fn destage_until(&mut self, now: Instant) {
         while self.arm_free < now {
@@ -257,7 +275,12 @@ impl Hdd {
 impl Device for Hdd {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         self.destage_until(now);
-        if access.write { self.write(now, access) } else { self.read(now, access) }
+        match access.command {
+            Command::Read => self.read(now, access),
+            Command::Write => self.write(now, access),
+            Command::DurableWrite => self.write_through(now, access),
+            Command::Flush => self.flush(now),
+        }
     }
 }
 

@@ -233,7 +233,10 @@ fn the_same_seed_gives_the_same_log() {
         let mut log = Vec::new();
         for _ in 0..2_000 {
             let sector = places.below(CAPACITY / 8) * 8;
-            let access = DeviceAccess { sector, sectors: 64, write: places.chance(300_000) };
+            let access = match places.chance(300_000) {
+                true => DeviceAccess::write(sector, 64),
+                false => DeviceAccess::read(sector, 64),
+            };
             let completion = disk.service(now, &access);
             now = completion.done + Duration(places.below(5_000_000));
             log.push(completion);

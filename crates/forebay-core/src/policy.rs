@@ -1,18 +1,36 @@
 //! A policy by name and parameters, as a user types it: `request-size:max=32,previous=off`.
+//!
+//! The path has several slots; each is filled by one policy of the slot's table.
+//!
+//! ```text
+//!   slot         table                          a policy decides
+//!   readahead    readahead::POLICIES            which pages to fetch
+//!   flush        flush::POLICIES                when and how much to write
+//!   controller   control::POLICIES              how the flush rule's knobs follow the load
+//!   throttle     throttle::POLICIES             how long a writer waits
+//! ```
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{POLICIES, Readahead};
+/// What a policy of a slot is, and the table that names them all.
+pub trait Slot: 'static {
+    /// What a user types before the `=`.
+    const NAME: &'static str;
 
-/// The usual read-ahead limit of a device, 128 KiB in pages.
-const RA_PAGES_DEFAULT: u64 = 32;
+    /// Every policy of the slot.
+    fn policies() -> &'static [Policy<Self>];
+
+    /// Why values that are each in range cannot stand side by side.
+    fn contradiction(_policy: &'static str, _values: &Values<'_>) -> Option<&'static str> {
+        None
+    }
+}
 
 /// One line of the table of policies.
-#[derive(Debug)]
-pub struct Policy {
+pub struct Policy<T: ?Sized> {
     /// What a user types.
     pub name: &'static str,
     /// One sentence.
@@ -21,8 +39,8 @@ pub struct Policy {
     pub source: &'static str,
     /// What can be set.
     pub parameters: &'static [Parameter],
-    /// Makes the state of a freshly opened file.
-    pub(super) build: fn(&Values<'_>) -> Box<dyn Readahead>,
+    /// Makes the policy's state from the values of its parameters.
+    pub(crate) build: fn(&Values<'_>) -> Box<T>,
 }
 
 /// A number that a policy takes.
@@ -40,21 +58,9 @@ pub struct Parameter {
     pub summary: &'static str,
 }
 
-/// Limits that the device and file system set for every policy that knows them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The device's read-ahead limit in pages (`max`), if it differs from the policy's own.
-    pub ra_pages: Option<u64>,
-    /// The largest request of the device in pages (`io`).
-    pub io_pages: Option<u64>,
-    /// Whether the file system caches in large folios (`folios`).
-    pub large_folios: Option<bool>,
-}
-
 /// A policy and the values of its parameters.
-#[derive(Clone, Debug)]
-pub struct Spec {
-    policy: &'static Policy,
+pub struct Spec<T: Slot + ?Sized> {
+    policy: &'static Policy<T>,
     values: Vec<u64>,
     given: Vec<bool>,
 }
@@ -62,8 +68,15 @@ pub struct Spec {
 /// What is wrong with a typed policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
-    /// No policy has this name.
-    UnknownPolicy(String),
+    /// No policy of the slot has this name.
+    UnknownPolicy {
+        /// The slot.
+        slot: &'static str,
+        /// What was typed.
+        given: String,
+        /// What could have been typed.
+        known: Vec<&'static str>,
+    },
     /// The policy has no such parameter; it has these.
     UnknownParameter {
         /// The policy.
@@ -84,67 +97,58 @@ pub enum SpecError {
         /// The greatest value.
         high: u64,
     },
+    /// Values that are each in range cannot stand side by side.
+    Contradiction {
+        /// The policy.
+        policy: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
 }
 
 /// The values that a policy is built from.
-pub(super) struct Values<'a> {
+#[derive(Debug)]
+pub struct Values<'a> {
     parameters: &'static [Parameter],
     values: &'a [u64],
 }
 
 impl Values<'_> {
     /// The value of the parameter `name`, which the policy has declared.
-    pub(super) fn of(&self, name: &str) -> u64 {
+    pub(crate) fn of(&self, name: &str) -> u64 {
         let found = self.parameters.iter().position(|parameter| parameter.name == name);
         self.values[found.expect("a policy reads only parameters that it declares")]
     }
 
     /// The value of a parameter from 0 to 1.
-    pub(super) fn on(&self, name: &str) -> bool {
+    pub(crate) fn on(&self, name: &str) -> bool {
         self.of(name) == 1
     }
 }
 
-impl Spec {
+impl<T: Slot + ?Sized> Spec<T> {
     /// Reads `NAME` or `NAME:KEY=VALUE,KEY=VALUE`.
     ///
     /// # Errors
     /// Names the part that is not a policy, not a parameter or not a value in range.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-        let policy = POLICIES
-            .iter()
-            .find(|policy| policy.name == name)
-            .ok_or_else(|| SpecError::UnknownPolicy(name.to_string()))?;
+        let policy = T::policies().iter().find(|policy| policy.name == name).ok_or_else(|| {
+            SpecError::UnknownPolicy {
+                slot: T::NAME,
+                given: name.to_string(),
+                known: T::policies().iter().map(|policy| policy.name).collect(),
+            }
+        })?;
         let values = policy.parameters.iter().map(|parameter| parameter.default).collect();
         let mut spec = Self { policy, values, given: alloc::vec![false; policy.parameters.len()] };
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             spec.set(setting)?;
         }
-        Ok(spec)
-    }
-
-    /// Lets the device's limits stand where the user gave none; values beyond a parameter's range
-    /// become its nearest end. A policy's own `max` is meant for a device of 32 pages and grows
-    /// with the device's limit: one that doubles it keeps doubling it.
-    #[must_use]
-    pub fn with(mut self, settings: Settings) -> Self {
-        let limits = [
-            ("max", settings.ra_pages),
-            ("io", settings.io_pages),
-            ("folios", settings.large_folios.map(u64::from)),
-        ];
-        for (index, parameter) in self.policy.parameters.iter().enumerate() {
-            let limit = limits.iter().find(|(name, _)| *name == parameter.name);
-            if let (Some((_, Some(value))), false) = (limit, self.given[index]) {
-                let value = match parameter.name {
-                    "max" => value.saturating_mul(parameter.default) / RA_PAGES_DEFAULT,
-                    _ => *value,
-                };
-                self.values[index] = value.clamp(parameter.low, parameter.high);
-            }
+        match T::contradiction(policy.name, &spec.values()) {
+            Some(why) => Err(SpecError::Contradiction { policy: policy.name, why }),
+            None => Ok(spec),
         }
-        self
     }
 
     /// Sets a parameter unless the user gave it or the policy has none of this name.
@@ -168,14 +172,34 @@ impl Spec {
         Ok(self)
     }
 
-    /// The state of a freshly opened file.
-    pub fn build(&self) -> Box<dyn Readahead> {
-        (self.policy.build)(&Values { parameters: self.policy.parameters, values: &self.values })
+    /// Lets a value stand where the user gave none; one beyond the parameter's range becomes its
+    /// nearest end. `value` sees the parameter; a policy without it stays as it is.
+    #[must_use]
+    pub(crate) fn unless_given(
+        mut self,
+        name: &str,
+        value: impl FnOnce(&Parameter) -> u64,
+    ) -> Self {
+        let place = self.policy.parameters.iter().position(|parameter| parameter.name == name);
+        if let Some(place) = place.filter(|place| !self.given[*place]) {
+            let parameter = &self.policy.parameters[place];
+            self.values[place] = value(parameter).clamp(parameter.low, parameter.high);
+        }
+        self
+    }
+
+    /// A fresh state of the policy.
+    pub fn build(&self) -> Box<T> {
+        (self.policy.build)(&self.values())
     }
 
     /// The line of the table.
-    pub fn policy(&self) -> &'static Policy {
+    pub fn policy(&self) -> &'static Policy<T> {
         self.policy
+    }
+
+    fn values(&self) -> Values<'_> {
+        Values { parameters: self.policy.parameters, values: &self.values }
     }
 
     fn set(&mut self, setting: &str) -> Result<(), SpecError> {
@@ -211,7 +235,26 @@ impl Spec {
     }
 }
 
-impl fmt::Display for Spec {
+impl<T: Slot + ?Sized> Clone for Spec<T> {
+    fn clone(&self) -> Self {
+        let (values, given) = (self.values.clone(), self.given.clone());
+        Self { policy: self.policy, values, given }
+    }
+}
+
+impl<T: Slot + ?Sized> fmt::Debug for Spec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={self}", T::NAME)
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Policy<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<T: Slot + ?Sized> fmt::Display for Spec<T> {
     /// The name and the values that were given, in the form that [`Spec::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.policy.name)?;
@@ -229,7 +272,9 @@ impl fmt::Display for Spec {
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownPolicy(name) => write!(f, "no readahead policy is named '{name}'"),
+            Self::UnknownPolicy { slot, given, .. } => {
+                write!(f, "no {slot} policy is named '{given}'")
+            }
             Self::UnknownParameter { policy, given, known } if known.is_empty() => {
                 write!(f, "the policy '{policy}' takes no parameters, not '{given}'")
             }
@@ -237,6 +282,7 @@ impl fmt::Display for SpecError {
                 write!(f, "the policy '{policy}' has no parameter '{given}', but ")?;
                 f.write_str(&known.join(", "))
             }
+            Self::Contradiction { policy, why } => write!(f, "the policy '{policy}': {why}"),
             Self::BadValue { parameter, given, low, high } => {
                 write!(f, "'{parameter}' takes a number from {low} to {high}, not '{given}'")
             }
@@ -249,6 +295,7 @@ impl core::error::Error for SpecError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readahead::{Settings, Spec};
 
     #[test]
     fn a_spec_prints_as_it_was_typed() {

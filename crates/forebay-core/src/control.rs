@@ -1,0 +1,80 @@
+//! Controllers: how the knobs of writeback follow the load.
+//!
+//! A policy is one file below this one and one line in [`POLICIES`]. It sees one [`Sample`] per
+//! device a second, whoever took it: the engine counts its own requests, a daemon reads the running
+//! kernel's counters.
+
+use core::fmt::Debug;
+
+use crate::policy::{self, Slot};
+use crate::time::Duration;
+use crate::writeback::Knobs;
+
+mod fixed;
+
+/// Every controller: the one table that names them.
+pub static POLICIES: &[Policy] = &[fixed::POLICY];
+
+/// One line of the table of controllers.
+pub type Policy = policy::Policy<dyn Controller>;
+
+/// A controller and the values of its parameters.
+pub type Spec = policy::Spec<dyn Controller>;
+
+impl Slot for dyn Controller {
+    const NAME: &'static str = "controller";
+
+    fn policies() -> &'static [Policy] {
+        POLICIES
+    }
+}
+
+/// From one sample to the next.
+pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one device did since the sample before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The length of the sample.
+    pub elapsed: Duration,
+    /// How long at least one request was at the device.
+    pub busy: Duration,
+    /// Completed reads.
+    pub reads: Traffic,
+    /// Completed writes, flushes not counted.
+    pub writes: Traffic,
+    /// Pages a second that the device takes when it only writes, once this has been measured.
+    pub drain: Option<u64>,
+    /// Pages of all devices that are dirty or on their way, at the end of the sample.
+    pub dirty: u64,
+    /// Pages that could be dirty.
+    pub total: u64,
+}
+
+/// Requests of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Requests.
+    pub requests: u64,
+    /// Their sectors.
+    pub sectors: u64,
+    /// The sum of their times at the device.
+    pub time: Duration,
+}
+
+/// What turns the knobs.
+pub trait Controller: Debug + Send {
+    /// The knobs to begin with, from those of the flush rule.
+    fn begin(&mut self, own: Knobs) -> Knobs {
+        own
+    }
+
+    /// Whether [`observe`](Self::observe) wants to be called at all.
+    fn observes(&self) -> bool {
+        true
+    }
+
+    /// A second has passed: one sample per device, and the knobs as they are; returns the knobs as
+    /// they shall be.
+    fn observe(&mut self, samples: &[Sample], knobs: Knobs) -> Knobs;
+}

@@ -1,0 +1,97 @@
+//! What steers writeback: its knobs, the levels they are compared with, and the device's drain.
+//!
+//! ```text
+//!   pages   0 ........ background ................. limit ........ all of memory
+//!   dirty     only age     |   the flush rule writes  |  writers wait
+//!             writes       |   (throttles pace here)  |
+//! ```
+
+use crate::time::Duration;
+
+pub use drain::Drain;
+
+mod drain;
+
+/// What a controller may turn while writeback runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// Above this level the flush rule writes whatever the age.
+    pub background: Amount,
+    /// Above this level writers wait.
+    pub limit: Amount,
+    /// Pages written in one go, of a pass or of a file; none leaves it to the flush rule.
+    pub batch: Option<u64>,
+    /// Pages at a device at once; none leaves it to the device's queue.
+    pub in_flight: Option<u64>,
+    /// From one look for old pages to the next; zero never looks.
+    pub interval: Duration,
+    /// The age at which a dirty page is old.
+    pub expire: Duration,
+}
+
+/// A number of pages, or a share of the pages that could be dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Pages.
+    Pages(u64),
+    /// Parts per million of all of page memory.
+    Share(u32),
+}
+
+impl Amount {
+    /// A share in percent.
+    pub const fn percent(percent: u32) -> Self {
+        Self::Share(percent * 10_000)
+    }
+
+    /// The number of pages out of `total`, rounded down.
+    pub const fn pages(self, total: u64) -> u64 {
+        match self {
+            Self::Pages(pages) => pages,
+            Self::Share(ppm) => (total as u128 * ppm as u128 / 1_000_000) as u64,
+        }
+    }
+
+    /// Whether `pages` out of `total` are more, without rounding.
+    pub const fn is_exceeded(self, pages: u64, total: u64) -> bool {
+        match self {
+            Self::Pages(limit) => pages > limit,
+            Self::Share(ppm) => pages as u128 * 1_000_000 > total as u128 * ppm as u128,
+        }
+    }
+}
+
+/// How many pages are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Pages that differ from the device and are not on their way to it.
+    pub dirty: u64,
+    /// Pages on their way to the device.
+    pub writeback: u64,
+    /// Pages that became dirty so far.
+    pub dirtied: u64,
+    /// Pages whose way to the device ended so far.
+    pub written: u64,
+}
+
+impl Levels {
+    /// Dirty pages, those on their way included.
+    pub const fn unsafe_pages(&self) -> u64 {
+        self.dirty + self.writeback
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_compared_without_rounding() {
+        let odd = Amount::Share(225_000);
+        assert_eq!(odd.pages(1_001), 225);
+        assert!(!odd.is_exceeded(225, 1_001));
+        assert!(odd.is_exceeded(226, 1_001));
+        assert!(Amount::percent(0).is_exceeded(1, 5) && !Amount::percent(100).is_exceeded(5, 5));
+        assert!(Amount::Pages(7).is_exceeded(8, 1));
+    }
+}
