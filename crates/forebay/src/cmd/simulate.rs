@@ -7,7 +7,7 @@ use forebay_core::readahead::Spec;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
-use forebay_sim::scenario::Scenario;
+use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::job::{Group, groups};
 
 use crate::args::Simulate;
@@ -51,11 +51,15 @@ fn simulate(
     for group in groups {
         tally.begin(group);
         let (tasks, sizes) = (group.task_count(), group.sizes());
-        let scenario = Scenario::new(machine, policy, seed, tasks, sizes);
+        let kernel = PolicySet::of(&machine.kernel());
+        let kernel = kernel.map_err(|(key, error)| Complaint::new(format!("{key}: {error}")))?;
+        let policies = PolicySet { readahead: policy.clone(), ..kernel };
+        let sizes: Vec<NewFile> = sizes.iter().copied().map(NewFile::fixed).collect();
+        let scenario = Scenario::new(machine, &policies, seed, tasks, &sizes);
         let mut scenario = scenario.map_err(Complaint::from)?;
         let tasks = group.tasks(compat, |file| scenario.open(file));
         let mut count = |finished: &Finished| tally.count(finished);
-        let outcome = scenario.run(tasks, &mut count);
+        let (outcome, _) = scenario.run(tasks, &mut count);
         tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
     }
     Ok(tally)
