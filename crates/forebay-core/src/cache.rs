@@ -1,18 +1,18 @@
 //! The page cache: which page is in which frame, and in what state.
 //!
 //! ```text
-//!   absent --add--> reading --end_read(ok)--> up to date --evict--> absent
-//!      |               '------fail_read---------|--^-----------------> absent
-//!      |                                        |  |
-//!      '--add_written--> up to date     dirtied |  | end_writeback
-//!                                               v  |
-//!                                    dirty --> on its way
+//!   absent --add--> reading --end_read--> up to date --evict--> absent
+//!      |               '--fail_read--> absent  | ^
+//!      |                            mark_dirty | | end_writeback
+//!      |                                       v |
+//!      '--add_written--> up to date          dirty --start_writeback--> on its way
 //! ```
 //!
 //! A frame is 32 bytes of bookkeeping, at most two buckets of the index, a place among the free
-//! ones and a moment for the dirty, 52 bytes in all. Their address space is reserved once, up to a limit beyond which it grows
-//! with the frames that are used, so memory may be said to be larger than what holds it. Pages that
-//! belong to a folio each have a frame and carry its order; they are added and evicted together.
+//! ones and a moment for the dirty, 52 bytes in all. Their address space is reserved once, up to a
+//! limit beyond which it grows with the frames that are used, so memory may be said to be larger
+//! than what holds it. Pages that belong to a folio each have a frame and carry its order; they are
+//! added and evicted together.
 
 use alloc::vec::Vec;
 

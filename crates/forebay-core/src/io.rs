@@ -36,8 +36,8 @@ pub enum Op {
         /// Number of bytes.
         len: u64,
     },
-    /// `pwrite`: `len` bytes to byte `offset` on, which is at most the file's end. The file grows up
-    /// to its room; what goes beyond is not written.
+    /// `pwrite`: `len` bytes from byte `offset` on, which is at most the file's end. The file grows
+    /// up to its room; what goes beyond is not written.
     Write {
         /// The open file.
         handle: HandleId,
