@@ -52,7 +52,9 @@
 //!         match output {
 //!             Output::Submit(request) => self.inputs.push_back(Input::Done(request.id, Ok(()))),
 //!             Output::Copy(copy) => self.received += copy.len,
-//!             Output::Wake(call) | Output::Pause(call, _) => self.inputs.push_back(Input::Resume(call)),
+//!             Output::Wake(call) | Output::Pause(call, _) => {
+//!                 self.inputs.push_back(Input::Resume(call));
+//!             }
 //!             Output::Reply(_, result) => assert_eq!(result, Ok(self.received)),
 //!         }
 //!     }

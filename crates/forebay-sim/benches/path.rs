@@ -5,10 +5,13 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use forebay_core::block::QueueConfig;
+use forebay_core::control;
 use forebay_core::drive::{World, drive};
-use forebay_core::engine::{Config, Engine};
+use forebay_core::engine::{Config, Engine, Policies};
+use forebay_core::flush;
 use forebay_core::io::{Input, Op, Output};
 use forebay_core::readahead::Spec;
+use forebay_core::throttle;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
@@ -41,6 +44,42 @@ impl Workload for Reads {
         let offset = self.rng.below(self.file_pages / self.pages) * len;
         Step::Call(Op::Read { handle: self.handle, offset, len })
     }
+}
+
+/// Writes of one page at random places of a file.
+struct Writes {
+    handle: HandleId,
+    file_pages: u64,
+    left: u64,
+    rng: Rng,
+}
+
+impl Workload for Writes {
+    fn next(&mut self, _now: Instant) -> Step {
+        if self.left == 0 {
+            return Step::Exit;
+        }
+        self.left -= 1;
+        let offset = self.rng.below(self.file_pages) * PAGE_SIZE;
+        Step::Call(Op::Write { handle: self.handle, offset, len: PAGE_SIZE, durable: false })
+    }
+}
+
+/// Pages of the file that is overwritten: four times page memory.
+const WRITTEN_PAGES: u64 = 4 * FRAMES;
+
+/// An engine with a file to be overwritten and today's writeback.
+fn overwritten(throttle: &str) -> (Engine, HandleId) {
+    let mut engine = Engine::new(Config { frames: FRAMES as u32, calls_max: 1 });
+    let queue = QueueConfig { plug: None, ..QueueConfig::default() };
+    let device = engine.add_device(queue);
+    let file = engine.add_file(device, WRITTEN_PAGES * PAGE_SIZE, 0);
+    let flush = flush::Spec::parse("linux-6").expect("the rule exists");
+    let fixed = control::Spec::parse("fixed").expect("the controller exists");
+    let throttle = throttle::Spec::parse(throttle).expect("the throttle exists");
+    engine.set_policies(Policies::build(&flush, &fixed, &throttle));
+    let handle = engine.open(file, Spec::parse("off").expect("the policy exists").build());
+    (engine, handle)
 }
 
 /// A case: how large reads are, and how large the file is compared with memory.
@@ -155,6 +194,21 @@ fn path(criterion: &mut Criterion) {
             bencher.iter_batched_ref(
                 || case.warm(),
                 |(engine, handle)| play(engine, case.reads(*handle)),
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    for throttle in ["off"] {
+        let mut group = criterion.benchmark_group("pages");
+        group.throughput(Throughput::Elements(PAGES));
+        group.bench_function(format!("overwritten/4-KiB-writes/linux-6/{throttle}"), |bencher| {
+            bencher.iter_batched_ref(
+                || overwritten(throttle),
+                |(engine, handle)| {
+                    let (handle, rng) = (*handle, Rng::new(7));
+                    let writes = Writes { handle, file_pages: WRITTEN_PAGES, left: PAGES, rng };
+                    play(engine, Box::new(writes))
+                },
                 BatchSize::LargeInput,
             );
         });
