@@ -105,8 +105,6 @@ const WRITEBACK: u8 = 1 << 7;
 pub(crate) struct Hit {
     pub(crate) frame: FrameId,
     pub(crate) reading: bool,
-    pub(crate) dirty: bool,
-    pub(crate) writeback: bool,
 }
 
 impl PageCache {
@@ -320,13 +318,7 @@ impl PageCache {
     }
 
     fn hit(&self, frame: u32) -> Hit {
-        let flags = self.frames[frame as usize].flags;
-        Hit {
-            frame: FrameId(frame),
-            reading: flags & READING != 0,
-            dirty: flags & DIRTY != 0,
-            writeback: flags & WRITEBACK != 0,
-        }
+        Hit { frame: FrameId(frame), reading: self.frames[frame as usize].flags & READING != 0 }
     }
 
     /// Puts an absent page into a free frame, on the inactive list.

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::pages::PageSet;
-use super::{DIRTY, Hit, NONE, PageCache, WRITEBACK};
+use super::{DIRTY, NONE, PageCache, WRITEBACK};
 use crate::time::Instant;
 use crate::units::{FileId, FrameId, PageIndex};
 
@@ -140,15 +140,25 @@ impl PageCache {
     }
 
     /// The first dirty page of a file from `from` on, and whether it is on its way too.
-    pub(crate) fn next_dirty(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, Hit)> {
-        let page = self.dirty.files.get(file.index())?.dirty.next(from)?;
-        Some((page, self.lookup(file, page).expect("a dirty page is in the cache")))
+    pub(crate) fn next_dirty(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, bool)> {
+        let of_file = self.dirty.files.get(file.index())?;
+        let page = of_file.dirty.next(from)?;
+        Some((page, of_file.is_again(page)))
+    }
+
+    /// How many pages of a file from `from` on, up to `most`, can be sent together.
+    pub(crate) fn dirty_run(&self, file: FileId, from: PageIndex, most: u64) -> u64 {
+        let of_file = &self.dirty.files[file.index()];
+        let mut run = 0;
+        while run < most && of_file.dirty.contains(from + run) && !of_file.is_again(from + run) {
+            run += 1;
+        }
+        run
     }
 
     /// The first page of a file from `from` on that is on its way.
-    pub(crate) fn next_writeback(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, Hit)> {
-        let page = self.dirty.files.get(file.index())?.writeback.next(from)?;
-        Some((page, self.lookup(file, page).expect("a page on its way is in the cache")))
+    pub(crate) fn next_writeback(&self, file: FileId, from: PageIndex) -> Option<PageIndex> {
+        self.dirty.files.get(file.index())?.writeback.next(from)
     }
 
     /// Dirty pages of a file that are not on their way, and since when it has had dirty pages.
@@ -256,6 +266,11 @@ impl PageCache {
 }
 
 impl OfFile {
+    /// Whether a dirty page is on its way too.
+    fn is_again(&self, page: PageIndex) -> bool {
+        self.again > 0 && self.writeback.contains(page)
+    }
+
     fn forget_if_clean(&mut self) {
         if self.dirty.len() == 0 {
             self.since = None;

@@ -13,7 +13,7 @@ use super::Engine;
 use super::call::{Cursor, Task, Wait};
 use super::writeback::Who;
 use crate::io::{IoError, RequestKind};
-use crate::units::{CallId, FileId, HandleId, PageIndex};
+use crate::units::{CallId, FileId, HandleId, PageIndex, RequestId};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncCall {
@@ -103,20 +103,20 @@ impl Engine {
     /// Sends the dirty pages from where the call stands.
     fn send_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
         let device = self.files[file.index()].device;
-        while let Some((page, hit)) = self.cache.next_dirty(file, sync.at) {
+        while let Some((page, moves)) = self.cache.next_dirty(file, sync.at) {
             if page >= sync.end {
                 break;
             }
             let waited = core::mem::take(&mut sync.waited) && page == sync.at;
             sync.at = page;
-            if hit.writeback {
+            if moves {
                 // What has been sent since the call waited holds all that was there when it began.
                 if waited {
                     sync.at += 1;
                     continue;
                 }
                 sync.waited = true;
-                self.wait_for_page(call, file, hit.frame);
+                self.wait_for_arrival(call, file, page);
                 return Parked::Yes;
             }
             if !self.block.takes_write(device) {
@@ -137,10 +137,10 @@ impl Engine {
 
     /// Waits for the pages that are on their way, one after another.
     fn await_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
-        match self.cache.next_writeback(file, sync.at).filter(|(page, _)| *page < sync.end) {
-            Some((page, hit)) => {
+        match self.cache.next_writeback(file, sync.at).filter(|page| *page < sync.end) {
+            Some(page) => {
                 sync.at = page + 1;
-                self.wait_for_page(call, file, hit.frame);
+                self.wait_for_arrival(call, file, page);
                 Parked::Yes
             }
             None => {
@@ -180,7 +180,13 @@ impl Engine {
         Parked::Yes
     }
 
-    fn await_request(&mut self, call: CallId, request: crate::units::RequestId) {
+    fn wait_for_arrival(&mut self, call: CallId, file: FileId, page: PageIndex) {
+        let hit = self.cache.lookup(file, page);
+        let frame = hit.expect("a page stays while it is on its way").frame;
+        self.wait_for_page(call, file, frame);
+    }
+
+    fn await_request(&mut self, call: CallId, request: RequestId) {
         self.calls[call.index()].wait = Wait::Request;
         self.writeback.request_waiters.push((request, call));
     }

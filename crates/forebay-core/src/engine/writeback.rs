@@ -452,17 +452,13 @@ impl Sender<'_> {
         most: u64,
         kind: RequestKind,
     ) -> u64 {
-        let mut pages = 0;
+        let pages = self.cache.dirty_run(file, first, most);
         let mut near = None;
-        while pages < most {
-            let hit = self.cache.lookup_near(file, first + pages, near);
-            let Some(hit) = hit.filter(|hit| hit.dirty && !hit.writeback) else { break };
-            self.cache.start_writeback(hit.frame);
-            near = Some(hit.frame);
-            pages += 1;
-        }
-        if pages == 0 {
-            return 0;
+        for page in first..first + pages {
+            let hit = self.cache.lookup_near(file, page, near);
+            let frame = hit.expect("a dirty page is in the cache").frame;
+            self.cache.start_writeback(frame);
+            near = Some(frame);
         }
         let place = &self.files[file.index()];
         let own = &mut self.state.devices[place.device.index()];
@@ -576,9 +572,7 @@ impl DirtyPages for Sender<'_> {
             }
             // What was dirtied again on its way waits for its arrival.
             let mut found = self.cache.next_dirty(file, next);
-            while let Some((page, hit)) = found
-                && hit.writeback
-            {
+            while let Some((page, true)) = found {
                 found = self.cache.next_dirty(file, page + 1);
             }
             let Some((page, _)) = found else { break Sent::Nothing };
