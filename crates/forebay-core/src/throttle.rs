@@ -20,6 +20,8 @@ use crate::writeback::Levels;
 
 #[cfg(test)]
 mod comparison;
+#[cfg(test)]
+mod conformance;
 mod deadline;
 mod linux_3_18;
 mod off;

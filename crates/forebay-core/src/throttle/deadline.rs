@@ -3,7 +3,8 @@
 //! Source:     Forebay.
 //! Behaviour:  a writer's pages cost what they cost under `paced`, but it sleeps at most 10 ms for
 //!             every 16 pages. Once it owes more than a second, it sleeps 100 ms more for each 16
-//!             pages. Where there is no room below the limit it sleeps whatever it owes.
+//!             pages. Where the room below the limit is nearly used up it sleeps whatever it owes,
+//!             but no more than what 16 pages cost there.
 //! Differs:    a throttle sees pages, not calls: a bound holds for every 16 pages that a task makes
 //!             dirty, which is a write of 64 KiB. No more than two seconds are kept on account.
 //! Not for:    more writers than the device serves within the bound, whose level rises to the
@@ -12,7 +13,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::pacing::{Band, Pacing};
+use super::pacing::Pacing;
 use super::{DirtyView, Policy, Throttle, paced};
 use crate::policy::Parameter;
 use crate::time::{Duration, Instant};
@@ -73,19 +74,22 @@ struct Deadline {
 impl Throttle for Deadline {
     fn on_dirtied(&mut self, task: CallId, view: &DirtyView) -> Option<Duration> {
         let band = self.pacing.enter(task, view)?;
-        if view.again {
-            return self.pacing.without_room(task, view, &band);
-        }
-        if !view.newly {
+        if !view.again && !view.newly {
             return None;
         }
         let rate = paced::proportional(view, &band, self.gain);
-        self.pacing.charge(task, view, &band, rate);
-        self.pacing.forgive(task, view.now, DEBT_MAX);
-        let due = self.is_due(task);
+        if !view.again {
+            self.pacing.charge(task, view, &band, rate);
+        }
+        let debt_max = match band.is_short() {
+            true => self.pacing.cost(task, view, &band, rate).times(self.write),
+            false => DEBT_MAX,
+        };
+        self.pacing.forgive(task, view.now, debt_max);
+        let due = (!view.again && self.is_due(task)) || (view.again && band.is_short());
         self.pacing.without_room(task, view, &band).or_else(|| {
             let debt = self.pacing.pause(task, view.now).filter(|_| due)?;
-            Some(self.bounded(debt, task, view.now, &band))
+            Some(if band.is_short() { debt } else { self.bounded(debt, task, view.now) })
         })
     }
 }
@@ -101,7 +105,7 @@ impl Deadline {
         *pages == 0
     }
 
-    fn bounded(&self, debt: Duration, task: CallId, now: Instant, _band: &Band) -> Duration {
+    fn bounded(&self, debt: Duration, task: CallId, now: Instant) -> Duration {
         let pause = debt.min(self.cap);
         match self.pacing.debt(task, now) > DEBT_LONG {
             true => pause + PAUSE_LONG,

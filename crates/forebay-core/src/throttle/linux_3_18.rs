@@ -66,6 +66,13 @@ pub(super) const POLICY: Policy = Policy {
             high: 1,
             summary: "a changed limit is a written knob and counts at once; off: it is followed",
         },
+        Parameter {
+            name: "initial",
+            default: INITIAL,
+            low: 1,
+            high: 1 << 24,
+            summary: "pages a second that a device is believed to write at first",
+        },
     ],
     build: |values| Box::new(Linux318::new(values)),
 };
@@ -96,7 +103,7 @@ pub(super) struct Linux318 {
     devices: Vec<Bdi>,
     shares: Shares,
     limit: SmoothedLimit,
-    /// What a new device is believed to write.
+    /// Pages a second that a new device is believed to write.
     initial: u64,
 }
 
@@ -182,7 +189,7 @@ impl Linux318 {
             devices: Vec::new(),
             shares: Shares::new(),
             limit: SmoothedLimit { pages: 0, updated: 0, thresh: None },
-            initial: INITIAL,
+            initial: values.of("initial"),
         }
     }
 

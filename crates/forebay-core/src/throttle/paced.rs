@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_rate_is_the_drain_at_the_setpoint_and_bends_around_it() {
         assert_eq!(rate(24_576), Some(10_000));
-        assert_eq!(rate(16_385), Some(11_666));
+        assert_eq!(rate(18_433), Some(11_249));
         assert_eq!(rate(LIMIT), Some(8_333));
         assert_eq!(rate(10 * LIMIT), Some(2_500));
     }

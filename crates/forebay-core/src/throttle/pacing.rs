@@ -1,11 +1,11 @@
 //! What pacing throttles share: who is held, what a page costs, and the room below the limit.
 //!
 //! ```text
-//!   pages 0 ....... background ............ setpoint ........ ceiling .. limit
-//!            nobody     |  a page costs its writer the     |  held     | nobody
-//!            is held    |  time that its share of the      |  writers  | goes on
-//!                       |  device needs for it             |  sleep    |
-//!                                      <-- room ---------> <-reserve->
+//!   pages 0 ..... background .... free ....... setpoint ........ ceiling .. limit
+//!            nobody is held        | a page costs its writer the  | held    | nobody
+//!                                  | time that its share of the   | writers | goes on
+//!                                  | device needs for it          | sleep   |
+//!                                              <---- room ------->< reserve >
 //! ```
 //!
 //! A writer has a clock: the moment up to which it has paid. A page moves it on; a clock behind the
@@ -17,7 +17,11 @@
 //! All writers together are never faster than the room in 200 ms. Without a measured drain this is
 //! the only rule: the level rises ever more slowly, and comes to rest where the writers are as fast
 //! as the device, whatever its speed. With a measured drain it catches the level if the drain has
-//! fallen and the measurement has not.
+//! fallen and the measurement has not; a device that needs less than 200 ms for its pages at the
+//! setpoint may fill the room as fast as it can empty it twice.
+//!
+//! The free level lies a quarter of the way from background to setpoint. A flusher that stops at
+//! the background would leave a fast device idle while writers sleep, if they were held from there.
 
 use alloc::vec::Vec;
 
@@ -86,7 +90,8 @@ impl Band {
     /// The levels, unless nobody is held at them.
     pub(super) fn of(view: &DirtyView, seen: u64) -> Option<Self> {
         let dirty = view.all.unsafe_pages();
-        if dirty <= view.background {
+        let setpoint = view.limit.midpoint(view.background.min(view.limit));
+        if dirty <= view.background + setpoint.saturating_sub(view.background) / 4 {
             return None;
         }
         let limit = view.limit.min(LEVEL_MAX);
@@ -94,7 +99,7 @@ impl Band {
         let ahead = seen.min(limit / 64);
         Some(Self {
             dirty: dirty.min(LEVEL_MAX),
-            setpoint: limit.midpoint(view.background.min(limit)),
+            setpoint: setpoint.min(LEVEL_MAX),
             ceiling: limit - limit / 32,
             limit: limit - ahead,
         })
@@ -108,9 +113,20 @@ impl Band {
         (i128::from(distance) * 1_000_000 / i128::from(setpoint)) as i64
     }
 
-    /// The fastest that all writers together may be, in pages a second.
-    fn rate_max(&self) -> u64 {
-        self.ceiling.saturating_sub(self.dirty).max(1) * ROOM_PER_SECOND
+    /// Whether the room is nearly used up.
+    pub(super) fn is_short(&self) -> bool {
+        self.dirty >= self.ceiling - self.ceiling / 32
+    }
+
+    /// The fastest that all writers together may be, in pages a second, to a device that drains as
+    /// many as `drain`.
+    /// A task that was not held lately finds room in the reserve too.
+    fn rate_max(&self, drain: u64, held: bool) -> u64 {
+        let least = if held { 1 } else { (self.limit - self.ceiling).max(1) };
+        let room = self.ceiling.saturating_sub(self.dirty).max(least);
+        let above = self.ceiling.saturating_sub(self.setpoint).max(1);
+        let known = u128::from(2 * drain.min(LEVEL_MAX)) * u128::from(room) / u128::from(above);
+        u64::try_from(known).unwrap_or(u64::MAX).max(room * ROOM_PER_SECOND)
     }
 }
 
@@ -146,26 +162,34 @@ impl Pacing {
         band: &Band,
         rate: Option<u64>,
     ) {
-        let cost = self.cost(view, band, rate);
+        let cost = self.cost(task, view, band, rate);
         let credit = self.credit;
         let writer = &mut self.writers[task.index()];
         writer.clock = writer.clock.max(Instant(view.now.0.saturating_sub(credit.0))) + cost;
         if writer.clock > view.now {
-            let epoch = view.now.0 / EPOCH.as_nanos() + 2;
-            self.devices[view.device.index()].hold(epoch, &mut writer.epoch);
+            self.devices[view.device.index()].hold(epoch(view.now), &mut writer.epoch);
         }
     }
 
-    /// What one page costs.
-    pub(super) fn cost(&mut self, view: &DirtyView, band: &Band, rate: Option<u64>) -> Duration {
+    /// What one page costs the task.
+    pub(super) fn cost(
+        &mut self,
+        task: CallId,
+        view: &DirtyView,
+        band: &Band,
+        rate: Option<u64>,
+    ) -> Duration {
+        let lately = self.was_held(task, view.now);
         let device = view.device.index();
         if self.devices.len() <= device {
             self.devices.resize(device + 1, Held::default());
         }
         let held = &mut self.devices[device];
-        held.advance(view.now.0 / EPOCH.as_nanos() + 2);
-        let rate = rate.map_or(u64::MAX, |rate| rate.max(1)).min(band.rate_max());
-        Duration(held.both.max(1) * 1_000_000_000 / rate)
+        held.advance(epoch(view.now));
+        let rate = rate
+            .map_or(u64::MAX, |rate| rate.max(1))
+            .min(band.rate_max(view.drain.unwrap_or(0), lately));
+        Duration(held.both.max(1).saturating_mul(1_000_000_000) / rate)
     }
 
     /// What the task owes.
@@ -180,6 +204,10 @@ impl Pacing {
         writer.clock = writer.clock.min(now + debt);
     }
 
+    fn was_held(&self, task: CallId, now: Instant) -> bool {
+        self.writers[task.index()].epoch + 1 >= epoch(now)
+    }
+
     /// The pause of a task for which there is no room: anybody's at the limit, that of a writer
     /// that was held lately already at the ceiling.
     pub(super) fn without_room(
@@ -188,9 +216,7 @@ impl Pacing {
         view: &DirtyView,
         band: &Band,
     ) -> Option<Duration> {
-        let epoch = view.now.0 / EPOCH.as_nanos() + 2;
-        let held = self.writers[task.index()].epoch + 1 >= epoch;
-        let end = if held { band.ceiling } else { band.limit };
+        let end = if self.was_held(task, view.now) { band.ceiling } else { band.limit };
         (band.dirty >= end).then_some(PAUSE_FULL)
     }
 
@@ -210,7 +236,7 @@ impl Pacing {
         rate: Option<u64>,
     ) -> Option<Duration> {
         if view.again {
-            let cost = self.cost(view, band, rate);
+            let cost = self.cost(task, view, band, rate);
             self.forgive(task, view.now, cost);
         } else if view.newly {
             self.charge(task, view, band, rate);
@@ -219,6 +245,11 @@ impl Pacing {
         }
         self.without_room(task, view, band).or_else(|| self.pause(task, view.now))
     }
+}
+
+/// The epoch of a moment, counted from two.
+fn epoch(now: Instant) -> u64 {
+    now.0 / EPOCH.as_nanos() + 2
 }
 
 impl Held {
@@ -240,5 +271,114 @@ impl Held {
             self.both += 1;
         }
         *last = epoch;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{LIMIT, view};
+    use super::*;
+
+    fn pacing(credit: u64) -> Pacing {
+        Pacing::new(Duration::from_millis(credit))
+    }
+
+    fn charge(pacing: &mut Pacing, task: u32, view: &DirtyView) -> Band {
+        let band = pacing.enter(CallId(task), view).expect("the level is above the free one");
+        pacing.charge(CallId(task), view, &band, Some(1_000));
+        band
+    }
+
+    #[test]
+    fn the_free_level_is_a_quarter_of_the_way_to_the_setpoint() {
+        assert!(Band::of(&view(0, 18_432), 0).is_none());
+        assert!(Band::of(&view(0, 18_433), 0).is_some());
+    }
+
+    #[test]
+    fn a_page_costs_the_time_of_a_share() {
+        let mut pacing = pacing(0);
+        let view = view(0, 20_000);
+        charge(&mut pacing, 0, &view);
+        assert_eq!(pacing.debt(CallId(0), view.now), Duration::from_millis(1));
+        assert_eq!(pacing.pause(CallId(0), view.now), None, "too short, and kept");
+        charge(&mut pacing, 0, &view);
+        assert_eq!(pacing.pause(CallId(0), view.now), Some(Duration::from_millis(2)));
+        charge(&mut pacing, 1, &view);
+        charge(&mut pacing, 1, &view);
+        let two = Duration::from_millis(1 + 2);
+        assert_eq!(pacing.debt(CallId(1), view.now), two, "it counts from its second page on");
+    }
+
+    #[test]
+    fn a_writer_below_its_share_counts_for_nobody() {
+        let mut pacing = pacing(50);
+        for step in 0..100 {
+            // A page every 20 ms at 1000 pages a second.
+            charge(&mut pacing, 1, &view(1_000 + 20 * step, 20_000));
+        }
+        assert_eq!(pacing.devices[0].both, 0);
+        for _ in 0..60 {
+            charge(&mut pacing, 0, &view(3_000, 20_000));
+        }
+        assert_eq!(pacing.devices[0].both, 1, "its credit is used up");
+    }
+
+    #[test]
+    fn a_writer_that_stops_is_forgotten_within_a_second() {
+        let mut pacing = pacing(0);
+        for task in 0..3 {
+            charge(&mut pacing, task, &view(100, 20_000));
+        }
+        charge(&mut pacing, 0, &view(600, 20_000));
+        assert_eq!(pacing.devices[0].both, 3);
+        charge(&mut pacing, 0, &view(1_100, 20_000));
+        assert_eq!(pacing.devices[0].both, 1);
+        charge(&mut pacing, 1, &view(9_000, 20_000));
+        assert_eq!(pacing.devices[0].both, 1);
+    }
+
+    #[test]
+    fn below_the_free_level_debts_are_forgotten() {
+        let mut pacing = pacing(0);
+        for _ in 0..9 {
+            charge(&mut pacing, 0, &view(0, 20_000));
+        }
+        assert!(pacing.enter(CallId(0), &view(1, 18_000)).is_none());
+        assert_eq!(pacing.debt(CallId(0), view(1, 0).now), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_reserve_is_for_writers_that_were_not_held() {
+        let mut pacing = pacing(50);
+        let ceiling = LIMIT - LIMIT / 32;
+        let near = view(0, ceiling);
+        let mut band = charge(&mut pacing, 0, &near);
+        for _ in 0..60 {
+            band = charge(&mut pacing, 0, &near);
+        }
+        let light = view(100, LIMIT - 3);
+        charge(&mut pacing, 1, &light);
+        assert_eq!(pacing.without_room(CallId(0), &near, &band), Some(PAUSE_FULL));
+        assert_eq!(pacing.without_room(CallId(1), &near, &band), None);
+        let band = pacing.enter(CallId(1), &light).unwrap();
+        assert_eq!(pacing.without_room(CallId(1), &light, &band), None);
+        let full = view(100, LIMIT - 2);
+        let band = pacing.enter(CallId(1), &full).unwrap();
+        let pause = pacing.without_room(CallId(1), &full, &band);
+        assert_eq!(pause, Some(PAUSE_FULL), "each of two writers may be one page ahead");
+    }
+
+    #[test]
+    fn without_a_measured_drain_the_rate_is_the_room_in_200_ms() {
+        let band = Band::of(&view(0, 21_744), 0).unwrap();
+        assert_eq!(band.rate_max(0, true), 50_000);
+        assert_eq!(Band::of(&view(0, LIMIT), 0).unwrap().rate_max(0, true), 5);
+        let middle = Band::of(&view(0, 24_576), 0).unwrap();
+        assert_eq!(
+            middle.rate_max(100_000, true),
+            200_000,
+            "a fast device is not held at its setpoint"
+        );
     }
 }
