@@ -1,9 +1,9 @@
 //! All throttles on one small machine: how long writers and writes take, and how high the level is.
 //!
-//! The figures beside the names are those of an independent model of the same machine, with its own
-//! flusher, without the processors' guard and with a check after each write of 64 KiB. Times of the
-//! whole run agree within 5 %, and the moment when everything is written within 1 %. Pauses hang on
-//! who wakes first: where ours leave the model's by more than a fifth, the row says so.
+//! The figures beside the names are those of an independent model of the same machine, whose
+//! flusher is not known to the last detail and which has no guard across the tasks of a processor.
+//! Times of the whole run agree within 5 %, and the moment when everything is written within 1 %.
+//! Where pauses leave the model's by more than a fifth, the row says so.
 
 use std::vec::Vec;
 
@@ -63,8 +63,9 @@ fn without_throttle_everything_is_dirty_at_once() {
     row("off", Case::cold(8, Stop::Background), &model, 1, &pauses);
 }
 
-/// The model's longest pauses are 518 and 605 ms, its light writer's 290 and 357 ms: it stands at a
-/// check whenever the level is high, here only after each 32nd page.
+/// The model's longest pauses are 518 and 605 ms, its light writer's 290 and 357 ms. They deviate:
+/// the loop ends for whoever happens to look first, and with 1 to 64 pages between two checks,
+/// which neither paper nor model give, ours lie between 760 and 7700 ms.
 #[test]
 fn the_papers_loop_holds_one_writer_while_others_go_on() {
     let case = Case::cold(8, Stop::Background);
@@ -77,7 +78,8 @@ fn the_papers_loop_holds_one_writer_while_others_go_on() {
 }
 
 /// The model has longest pauses of 348, 200, 12 and 200 ms, and 96 ms for the light writer. Ours
-/// are longer by one or two pauses at a rate of zero: the guard sends whoever writes next into a check.
+/// deviate by one or two pauses at a rate of zero, for a reason that is not known; it is not the
+/// guard, without which they are as long.
 #[test]
 fn the_kernel_reaches_the_limit_before_it_knows_the_device() {
     let case = Case::cold(8, Stop::Background);
@@ -96,13 +98,23 @@ fn the_kernel_reaches_the_limit_before_it_knows_the_device() {
     row(known, halved(case), &model, 5, &pauses);
 }
 
-/// The model found a peak of 162 MB, and 1400, 4028 and 2000 ms: it has no guard across the tasks
-/// of a processor, which would find 64 of them earlier.
+/// The model found a peak of 162 MB, and 1400, 4028 and 2000 ms, without the guard. Without it, ours
+/// has a peak of 174 MB, and 1216, 1372 and 2400 ms; the peak of this row is our own.
 #[test]
 fn the_kernel_holds_64_writers_for_seconds() {
     let model = Model { done: 10_150, drained: 13_120, peak: 133 };
     let pauses = Pauses { p99: 600..=1_400, max: 1_200..=4_100, light: 500..=2_000 };
     row("linux-3.18", Case::cold(64, Stop::Background), &model, 5, &pauses);
+}
+
+#[test]
+fn the_kernel_keeps_its_level_with_any_clock_and_any_processors() {
+    for spec in ["hz=100", "hz=1000", "cpus=64", "strict=1", "knob=0"] {
+        let case = Case::cold(8, Stop::Background);
+        let seen = Bench::run(&std::format!("linux-3.18:{spec}"), case);
+        near(spec, "done", seen.done, 10_160_000, 7);
+        near(spec, "peak", seen.peak_pages, LIMIT, 7);
+    }
 }
 
 /// The model has longest pauses of 13, 13, 3, 26 and 102 ms. Its peak lies lower, at 95 MB, because
@@ -194,5 +206,16 @@ fn a_device_that_becomes_ten_times_slower_does_not_fill_the_room() {
         let seen = Bench::run(spec, case);
         assert!(seen.peak_pages <= LIMIT, "{spec} {seen:?}");
         assert!(seen.max_settled <= 200_000 && seen.light_max == 0, "{spec} {seen:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_a_few_pages_is_kept_and_the_writers_go_on() {
+    for spec in ["paced", "pi", "deadline"] {
+        for limit in [80, 256, 1_024] {
+            let case = Case { limit, pages: 8_192, ..Case::cold(8, Stop::Background) };
+            let seen = Bench::run(spec, case);
+            assert!(seen.peak_pages <= limit, "{spec} {limit} {seen:?}");
+        }
     }
 }

@@ -5,11 +5,13 @@
 //!             made some tens of pages dirty sleeps for as long as they take at its rate: the
 //!             device's rate limit, which follows bandwidth by number of writers, times a ratio
 //!             that falls to zero at the limit. What it thought meanwhile counts as slept.
-//! Differs:    the flusher is not seen, so the bandwidth is learnt at the writers' checks alone,
-//!             below the middle too. Tasks are dealt to the processors in turn and stay there;
-//!             what an ended task has not paid for is forgotten. Every task is an ordinary one. A
-//!             device with a limit of its own holds nobody below the common background level,
-//!             where no flusher might run.
+//! Differs:    the flusher's own updates of the bandwidth are not seen: it is learnt at the
+//!             writers' checks alone, while pages are under writeback below the middle too. The
+//!             limit moves when a knob is written, and then counts at once, as it does after a
+//!             write to dirty_ratio. Tasks are dealt to the processors in turn and stay there; what
+//!             an ended task has not paid for is forgotten. Every task is an ordinary one. A device
+//!             with a limit of its own holds nobody below the common background level, where no
+//!             flusher might run.
 //! Not for:    many writers to one device, whose pauses come close to 200 ms; the first seconds of
 //!             a device that is far from 100 MB/s.
 
@@ -258,7 +260,9 @@ impl Linux318 {
             task.paused_when = now.jiffies;
             task.nr_dirtied_pause = poll_interval(dirty, thresh);
             self.devices[now.device].dirty_exceeded = false;
-            self.learn(&now, view, None);
+            if view.own.writeback > 0 {
+                self.learn(&now, view, None);
+            }
             return None;
         }
         let exceeded =

@@ -13,7 +13,7 @@
 
 use alloc::boxed::Box;
 
-use super::pacing::{Band, Pacing};
+use super::pacing::{Band, Pacing, RATE_MAX};
 use super::{DirtyView, Policy, Throttle};
 use crate::policy::Parameter;
 use crate::time::Duration;
@@ -64,10 +64,10 @@ impl Throttle for Paced {
 
 /// The drain, a quarter more at most and three quarters less, by the distance from the setpoint.
 pub(super) fn proportional(view: &DirtyView, band: &Band, gain: u64) -> Option<u64> {
-    let drain = u128::from(view.drain?);
+    let drain = view.drain?.min(RATE_MAX);
     let bend = band.error_ppm() * gain as i64 / 1_000;
-    let ppm = (1_000_000 + bend).clamp(250_000, 1_250_000) as u128;
-    u64::try_from(drain * ppm / 1_000_000).ok()
+    let ppm = (1_000_000 + bend).clamp(250_000, 1_250_000) as u64;
+    Some(drain * ppm / 1_000_000)
 }
 
 #[cfg(test)]

@@ -29,9 +29,10 @@ use super::DirtyView;
 use crate::time::{Duration, Instant};
 use crate::units::CallId;
 
-/// More pages than any machine has; levels and rates are cut off here, so that products stay in
-/// range.
-const LEVEL_MAX: u64 = 1 << 40;
+/// A PiB in pages, and 64 GiB/s in pages a second: levels and rates are cut off here, so that their
+/// products stay in 64 bits.
+const LEVEL_MAX: u64 = 1 << 38;
+pub(super) const RATE_MAX: u64 = 1 << 24;
 
 /// In this part of a second the writers may at most fill the room.
 const ROOM_PER_SECOND: u64 = 5;
@@ -96,11 +97,12 @@ impl Band {
         }
         let limit = view.limit.min(LEVEL_MAX);
         // Each writer may go on with one page before it is asked again.
-        let ahead = seen.min(limit / 64);
+        let ahead = seen.min(limit / 8);
+        let reserve = (limit / 32).max(2 * ahead);
         Some(Self {
             dirty: dirty.min(LEVEL_MAX),
             setpoint: setpoint.min(LEVEL_MAX),
-            ceiling: limit - limit / 32,
+            ceiling: limit - reserve,
             limit: limit - ahead,
         })
     }
@@ -108,9 +110,8 @@ impl Band {
     /// How far the level is below the setpoint, in millionths of it: negative above.
     pub(super) fn error_ppm(&self) -> i64 {
         let setpoint = self.setpoint.max(1) as i64;
-        // Levels are below 2^40, and so is this product below 2^63 where it counts.
         let distance = (setpoint - self.dirty as i64).clamp(-2 * setpoint, setpoint);
-        (i128::from(distance) * 1_000_000 / i128::from(setpoint)) as i64
+        distance * 1_000_000 / setpoint
     }
 
     /// Whether the room is nearly used up.
@@ -125,8 +126,8 @@ impl Band {
         let least = if held { 1 } else { (self.limit - self.ceiling).max(1) };
         let room = self.ceiling.saturating_sub(self.dirty).max(least);
         let above = self.ceiling.saturating_sub(self.setpoint).max(1);
-        let known = u128::from(2 * drain.min(LEVEL_MAX)) * u128::from(room) / u128::from(above);
-        u64::try_from(known).unwrap_or(u64::MAX).max(room * ROOM_PER_SECOND)
+        let known = 2 * drain.min(RATE_MAX) * room / above;
+        known.max(room * ROOM_PER_SECOND)
     }
 }
 

@@ -12,7 +12,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::pacing::{Band, Pacing};
+use super::pacing::{Band, Pacing, RATE_MAX};
 use super::{DirtyView, Policy, Throttle, paced};
 use crate::policy::Parameter;
 use crate::time::{Duration, Instant};
@@ -65,10 +65,10 @@ impl Throttle for Pi {
             self.devices.resize(device + 1, control);
         }
         let rate = view.drain.map(|drain| {
+            let drain = drain.min(RATE_MAX);
             let control = &mut self.devices[device];
             control.look(view.now, drain, &band, self.gain);
-            let rate = u128::from(drain) * control.rate as u128 / 1_000_000;
-            u64::try_from(rate).unwrap_or(u64::MAX)
+            drain * control.rate as u64 / 1_000_000
         });
         self.pacing.settle(task, view, &band, rate)
     }
@@ -88,7 +88,7 @@ impl Control {
         if !saturated {
             // A quarter of the drain by the setpoint is critical damping at a gain of one.
             let time = elapsed.min(PERIOD_MAX).as_nanos();
-            let product = i128::from(error) * i128::from(time) * i128::from(drain.min(1 << 40));
+            let product = i128::from(error) * i128::from(time) * i128::from(drain);
             let step = product / (4 * 1_000_000_000 * i128::from(band.setpoint.max(1)));
             let bound = i128::from(SUM_PPM);
             self.sum = (i128::from(self.sum) + step).clamp(-bound, bound) as i64;

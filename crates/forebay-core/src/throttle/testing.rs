@@ -72,12 +72,22 @@ pub(super) struct Case {
     /// Whether the drain has been measured before.
     pub(super) warm: bool,
     pub(super) stop: Stop,
+    /// In pages; the background level is half of it.
+    pub(super) limit: u64,
 }
 
 impl Case {
     /// 512 MiB to a device of 10000 pages a second that nobody has measured.
     pub(super) fn cold(writers: u32, stop: Stop) -> Self {
-        Self { writers, pages: 131_072, drain: 10_000, change: None, warm: false, stop }
+        Self {
+            writers,
+            pages: 131_072,
+            drain: 10_000,
+            change: None,
+            warm: false,
+            stop,
+            limit: LIMIT,
+        }
     }
 }
 
@@ -206,8 +216,8 @@ impl Bench {
             newly: !again,
             again,
             all: self.levels,
-            background: BACKGROUND,
-            limit: LIMIT,
+            background: self.case.limit / 2,
+            limit: self.case.limit,
             device: DeviceId(0),
             own: self.levels,
             drain: self.drain.pages_per_second(),
@@ -249,7 +259,7 @@ impl Bench {
             return;
         }
         let dirty = self.levels.dirty;
-        let above = dirty > BACKGROUND;
+        let above = dirty > self.case.limit / 2;
         let clean = self.case.stop == Stop::Clean || self.running == 0;
         self.flushing = dirty > 0 && (above || self.running == 0 || (clean && self.flushing));
         if !self.flushing {
