@@ -98,8 +98,8 @@ fn the_kernel_reaches_the_limit_before_it_knows_the_device() {
     row(known, halved(case), &model, 5, &pauses);
 }
 
-/// The model found a peak of 162 MB, and 1400, 4028 and 2000 ms, without the guard. Without it, ours
-/// has a peak of 174 MB, and 1216, 1372 and 2400 ms; the peak of this row is our own.
+/// The model has no guard; it found a peak of 162 MB, and 1400, 4028 and 2000 ms. Without the guard
+/// ours has a peak of 174 MB, and 1216, 1372 and 2400 ms; the peak of this row is our own.
 #[test]
 fn the_kernel_holds_64_writers_for_seconds() {
     let model = Model { done: 10_150, drained: 13_120, peak: 133 };

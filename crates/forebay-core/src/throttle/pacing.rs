@@ -12,7 +12,7 @@
 //! present keeps a little credit. A writer whose clock is ahead of the present is *held*: it writes
 //! more than its share. Shares are equal parts of the rate among the writers that were held lately,
 //! so one that writes less than a share counts for nobody and never waits; the reserve is there
-//! for it.
+//! for it. A writer to several devices counts at the one where it is first held in half a second.
 //!
 //! All writers together are never faster than the room in 200 ms. Without a measured drain this is
 //! the only rule: the level rises ever more slowly, and comes to rest where the writers are as fast
