@@ -18,10 +18,30 @@ use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId};
 use crate::writeback::Levels;
 
+#[cfg(test)]
+mod comparison;
+#[cfg(test)]
+mod conformance;
+mod deadline;
+mod linux_3_18;
 mod off;
+mod paced;
+mod pacing;
+mod paper_3_18;
+mod pi;
+mod share;
+#[cfg(test)]
+mod testing;
 
 /// Every throttle: the one table that names them.
-pub static POLICIES: &[Policy] = &[off::POLICY];
+pub static POLICIES: &[Policy] = &[
+    off::POLICY,
+    paper_3_18::POLICY,
+    linux_3_18::POLICY,
+    paced::POLICY,
+    pi::POLICY,
+    deadline::POLICY,
+];
 
 /// One line of the table of throttles.
 pub type Policy = policy::Policy<dyn Throttle>;
