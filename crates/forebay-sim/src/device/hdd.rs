@@ -222,10 +222,11 @@ impl Hdd {
     /// Puts all cached writes on the surface.
     fn flush(&mut self, now: Instant) -> Completion {
         let start = now.max(self.command_free);
-        let mut done = start;
         while self.cache.bytes > 0 {
-            done = done.max(self.destage_one());
+            self.destage_one();
         }
+        // A write that idle time began has left the cache and may still be under the head.
+        let done = start.max(self.arm_free);
         self.command_free = done;
         Completion { start, done, outcome: Outcome::Success }
     }
