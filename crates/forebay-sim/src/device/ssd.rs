@@ -1,8 +1,8 @@
 //! A flash drive: dies side by side, a buffer of one bit a cell, and garbage collection.
 //!
 //! Source:     Samsung 840 EVO: rates, buffer and its folding by AnandTech 7173, commands a second
-//!             by the vendor; amplification of greedy collection by Desnoyers, "Analytic modeling
-//!             of SSD write performance", SYSTOR 2012.
+//!             by the vendor; amplification by Desnoyers, "Analytic modeling of SSD write
+//!             performance", SYSTOR 2012, collection of the oldest block.
 //! Behaviour:  a write is done when it is in the drive's memory, and is programmed by the dies that
 //!             are free first: into the buffer while it has room, then at the slower rate of the
 //!             flash. Small writes to random places cost more by `efficiency`, and by the
@@ -127,11 +127,12 @@ impl SsdParameters {
     }
 }
 
-/// Bytes programmed for each byte written at random, under greedy collection of a region of which
-/// `utilisation` is live; from 0 to 0.98, above which the formula leaves what drives do.
+/// Bytes programmed for each byte written at random into a region of which `utilisation` is live;
+/// from 0 to 0.98, above which the formula leaves what drives do.
 ///
 /// A block that is collected still has the share v of its pages live, where (v - 1) / ln v equals
-/// the utilisation. Bisection takes the same steps on every machine.
+/// the utilisation: exact for collecting the oldest block, close for greedy collection of blocks
+/// with many pages. Bisection takes the same steps on every machine.
 pub fn amplification(utilisation: f64) -> f64 {
     let wanted = utilisation.clamp(0.0, UTILISATION_MAX);
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
