@@ -5,10 +5,10 @@
 //!             pass has ended. A pass writes up to ndirty pages, oldest first, whatever their age;
 //!             the next one follows at once until a pass finds nothing or enough has been written.
 //!             Every interval kupdate writes old metadata, then all old pages.
-//! Differs:    a buffer is a page. The list of locked buffers holds nothing to write, because a page
-//!             that is redirtied on its way becomes dirty when its write ends. kupdate's timer does
-//!             not slip by the length of its passes, but one that falls into an open pass is lost,
-//!             and it starts by itself when the interval is no longer 0. Loop devices get no second
+//! Differs:    a buffer is a page. The list of locked buffers holds nothing to write: a page that
+//!             is redirtied on its way becomes dirty when its write ends. kupdate's timer does not
+//!             slip by the length of its passes, but one that falls into an open pass is lost, and
+//!             it starts by itself when the interval is no longer 0. Loop devices get no second
 //!             chance to block. nrefill, nref_dirt and the dummies have no effect in the kernel
 //!             either.
 //! Not for:    kernels before 2.2.19, which made every writer wait above nfract, and those from 2.4

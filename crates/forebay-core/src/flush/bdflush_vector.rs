@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Linux 2.2.19 (kernel/sysctl.c, fs/buffer.c) reports no error for a number out of its range: the
-//! field keeps its value. Worse, it walks two columns, of least and of greatest values, and a number
-//! that is too small does not move the second one on: every later field is compared with the
+//! field keeps its value. Worse, it walks two columns, of least and of greatest values, and a
+//! number that is too small does not move the second one on: every later field is compared with the
 //! greatest value of the field before it. [`Vector::as_kernel`] does the same, so that an old line
 //! of a tuning guide does what it did; [`Vector::strict`] says what is wrong with it instead.
 

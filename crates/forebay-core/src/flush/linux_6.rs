@@ -2,11 +2,11 @@
 //!
 //! Source:     Linux 6.12, fs/fs-writeback.c and mm/page-writeback.c; fs/jbd2/journal.c for the
 //!             metadata.
-//! Behaviour:  above the background level, and while memory is short, the dirty files of each device
-//!             are written in turn, a chunk of each at a time, in rising order of pages from where
-//!             the last chunk ended. Every interval, files that have been dirty for longer than the
-//!             age are written too, as many pages as they had dirty then. Metadata goes every commit
-//!             interval.
+//! Behaviour:  above the background level, and while memory is short, the dirty files of each
+//!             device are written in turn, a chunk of each at a time, in rising order of pages from
+//!             where the last chunk ended. Every interval, files that have been dirty for longer
+//!             than the age are written too, as many pages as they had dirty then. Metadata goes
+//!             every commit interval.
 //! Differs:    one background level for all devices, without a share for each. A changed interval
 //!             counts from the next look on and starts no flush of everything. The time slice of a
 //!             chunk is left out. The journal's blocks are those of the files' metadata.
