@@ -156,7 +156,8 @@ pub trait Flush: Debug + Send {
     /// The knobs that the rule was set up with.
     fn knobs(&self) -> Knobs;
 
-    /// A page of `file` was clean and is dirty.
+    /// A page of `file` was clean and is dirty. A rule whose timeout begins with this page asks for
+    /// a run, however little is dirty.
     fn on_dirtied(&mut self, file: FileId, pages: &dyn DirtyPages) -> Demand;
 
     /// Something has changed: writes what is to be written now.

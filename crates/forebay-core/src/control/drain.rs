@@ -1,7 +1,7 @@
 //! Limits as seconds of measured drain.
 //!
-//! Source:     Forebay, for the daemon as for the simulator. The bounds of the levels are those of
-//!             "safe" settings that were tried on a running Linux 6.18.
+//! Source:     Forebay, for the daemon as for the simulator; a fifth of memory is the
+//!             dirty_ratio of Linux.
 //! Behaviour:  limit, background level and pages in flight are what the devices write in a given
 //!             time, by the measured drain, within bounds. Until a drain is known a modest one is
 //!             taken. Levels follow what differs by more than a tenth; a limit falls no faster than
@@ -10,8 +10,8 @@
 //! Not for:    devices of very different speed beside each other: the limit is one for all, and the
 //!             pages in flight are those of the slowest, which the others may find few.
 //!
-//! What a share of memory means depends on the machine: a fifth of 64 GiB is 13 s of a disk that
-//! writes 1 GB/s and 20 minutes of one that writes 10 MB/s. What users notice is time: how long a
+//! What a share of memory means depends on the machine: a fifth of 64 GiB is 14 s of a disk that
+//! writes 1 GB/s and 23 minutes of one that writes 10 MB/s. What users notice is time: how long a
 //! sync takes, how much work a crash can cost, how long a read stands behind writes. Seconds of
 //! drain are such a time, so the same number of milliseconds means the same on every machine, and
 //! follows the device when it becomes slower.

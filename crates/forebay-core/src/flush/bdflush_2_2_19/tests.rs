@@ -52,8 +52,8 @@ fn a_page_asks_for_what_the_balance_says() {
 
 #[test]
 fn passes_of_ndirty_pages_follow_each_other_while_much_is_dirty() {
-    // Above 0 % of memory the state never falls below the asynchronous level before all is gone.
-    let mut bench = filled("bdflush-2.2.19:nfract=1,ndirty=500", 1_300);
+    // The state stays at 0 until nothing is dirty.
+    let mut bench = filled("bdflush-2.2.19:nfract=2,ndirty=500", 1_300);
     bench.pages.knobs.background = Amount::Pages(0);
     bench.pages.short = true;
     bench.run();
@@ -103,6 +103,26 @@ fn a_blocked_writer_waits_for_one_pass_not_for_the_limit() {
     assert_eq!(bench.dirty(0, 9_999), Demand::RunAndWait);
     assert_eq!(bench.pages.passes, [100]);
     assert!(bench.pages.all().dirty > 1_000, "still above the limit");
+}
+
+#[test]
+fn blocked_writers_take_back_a_page_each_of_what_a_pass_cleans() {
+    let writers = 10;
+    let mut bench = filled("bdflush-2.2.19:nfract=1,ndirty=100", 1_500);
+    bench.pages.devices[0].slots = 100;
+    bench.dirty(0, 9_999);
+    for round in 1..=5 {
+        for writer in 0..writers {
+            let demand = bench.dirty(1, 100 * round + writer);
+            assert_eq!(demand, Demand::RunAndWait, "round {round}");
+        }
+        let before = bench.pages.all().dirty;
+        bench.complete(0, 100);
+        assert_eq!(bench.pages.all().dirty, before - 100);
+        assert_eq!(bench.pages.all().dirty, 1_401 - round * 90);
+        assert_eq!(bench.pages.passes.len() as u64, 1 + round, "one pass for all of them");
+    }
+    assert_eq!(bench.dirty(1, 0), Demand::Run, "at memory speed again: 952 are dirty");
 }
 
 #[test]
