@@ -164,8 +164,9 @@ fn everything_is_written_whatever_the_knobs_were_in_between() {
 #[test]
 fn short_memory_sends_pages_at_once_and_goes_on_as_they_come_back() {
     for spec in specs() {
-        for slots in [1, 5, usize::MAX] {
+        for (slots, batch) in [(1, None), (5, Some(0)), (usize::MAX, Some(7))] {
             let mut bench = Bench::new(&spec);
+            bench.pages.knobs.batch = batch;
             bench.pages.devices[0].slots = slots;
             bench.pages.knobs.background = Amount::percent(90);
             bench.pages.knobs.limit = Amount::percent(100);

@@ -231,6 +231,21 @@ fn both_daemons_wait_for_a_full_device_and_take_turns() {
 }
 
 #[test]
+fn the_end_of_a_pass_of_kupdate_wakes_no_writer_of_bdflush() {
+    let mut bench = Bench::new("bdflush-2.2.19");
+    bench.pages.devices[0].slots = 1;
+    bench.dirty_range(0, 0..3);
+    bench.pages.short = true;
+    bench.run();
+    bench.advance_to(jiffies(500));
+    assert_eq!(bench.rule.timeout(), Some(jiffies(1_000)), "kupdate was there, nothing was old");
+    assert_eq!(bench.pages.passes, [0; 0]);
+    bench.pages.short = false;
+    bench.complete_all();
+    assert_eq!(bench.pages.passes, [3]);
+}
+
+#[test]
 fn a_field_out_of_its_range_is_rejected_by_name() {
     let message = Spec::parse("bdflush-2.2.19:nfract=200").unwrap_err().to_string();
     assert_eq!(message, "'nfract' takes a number from 0 to 100, not '200'");

@@ -83,6 +83,18 @@ fn a_full_device_interrupts_a_chunk_without_taking_the_turns_of_others() {
 }
 
 #[test]
+fn an_interrupted_chunk_is_finished_even_below_the_background_level() {
+    let mut bench = Bench::new("linux-6");
+    bench.pages.knobs.batch = Some(20);
+    bench.pages.knobs.background = Amount::Pages(10);
+    bench.pages.devices[0].slots = 5;
+    bench.dirty_range(0, 0..11);
+    assert_eq!(bench.pages.all().dirty, 6);
+    bench.complete_all();
+    assert_eq!(bench.take_log(), [(0, 0, 11)]);
+}
+
+#[test]
 fn a_full_device_does_not_stop_the_others() {
     let mut bench = Bench::with_devices("linux-6", 3);
     bench.pages.knobs.background = Amount::Pages(0);
@@ -201,6 +213,20 @@ fn metadata_is_committed_by_its_own_clock() {
     assert_eq!(written("linux-6:interval=0"), [(seconds(10), None)]);
     assert_eq!(written("linux-6:commit=8"), [(seconds(16), None)]);
     assert_eq!(written("linux-6:commit=0"), []);
+}
+
+#[test]
+fn metadata_of_a_file_whose_pages_are_written_waits_for_its_age() {
+    let mut bench = Bench::new("linux-6");
+    bench.pages.knobs.background = Amount::Pages(0);
+    bench.dirty(0, 0);
+    bench.complete_all();
+    assert_eq!(bench.rule.timeout(), Some(seconds(5)));
+    bench.advance_to(seconds(9));
+    assert_eq!(bench.pages.log.len(), 1, "the page");
+    bench.advance_to(seconds(10));
+    assert_eq!(bench.pages.log[1].page, None);
+    assert_eq!(bench.rule.timeout(), None);
 }
 
 #[test]
