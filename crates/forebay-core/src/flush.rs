@@ -113,7 +113,8 @@ pub struct DirtyFile {
     pub device: DeviceId,
     /// Dirty pages that are not on their way.
     pub dirty: u64,
-    /// Since when it has had dirty pages, without a break.
+    /// Since when it has had dirty pages, without a break; those that were redirtied on their way
+    /// count, and become dirty without further notice when their write ends.
     pub since: Option<Instant>,
 }
 

@@ -283,7 +283,9 @@ impl Linux6 {
                 self.lines[line].looking = false;
                 return false;
             }
-            if pages.file(file).dirty == 0 {
+            let dirty = pages.file(file);
+            // What was redirtied on its way becomes dirty later, and nobody says so again.
+            if dirty.dirty == 0 && dirty.since.is_none() {
                 let known = &mut self.files[file.index()];
                 known.queued = false;
                 known.chunk = 0;

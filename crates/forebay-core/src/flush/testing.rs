@@ -30,6 +30,8 @@ pub(super) struct Write {
 struct File {
     /// Dirty pages and their place in the order of age.
     dirty: BTreeMap<PageIndex, u64>,
+    /// Pages that became dirty on their way, and when they become old.
+    again: BTreeMap<PageIndex, Instant>,
     since: Option<Instant>,
     /// When its metadata changed first.
     changed: Option<Instant>,
@@ -94,20 +96,44 @@ impl Model {
 
     /// Makes a page dirty; whether it was clean.
     fn dirty(&mut self, file: FileId, page: PageIndex) -> bool {
-        let now = self.now;
+        let (now, device) = (self.now, self.device_of(file));
         let entry = self.files.entry(file).or_default();
         entry.changed.get_or_insert(now);
-        if entry.dirty.contains_key(&page) {
+        if entry.dirty.contains_key(&page) || entry.again.contains_key(&page) {
             return false;
         }
         entry.since.get_or_insert(now);
+        let due = now + self.knobs.expire;
+        let lane = &mut self.devices[device];
+        lane.levels.dirtied += 1;
+        if lane.in_flight.iter().any(|way| way.file == file && way.page == Some(page)) {
+            entry.again.insert(page, due);
+        } else {
+            self.join(file, page, due);
+        }
+        true
+    }
+
+    /// Puts a page at the end of the dirty ones.
+    fn join(&mut self, file: FileId, page: PageIndex, due: Instant) {
+        let entry = self.files.get_mut(&file).expect("a dirty file has been changed");
         entry.dirty.insert(page, self.turn);
-        self.order.insert(self.turn, (file, page, now + self.knobs.expire));
+        self.order.insert(self.turn, (file, page, due));
         self.turn += 1;
         let device = self.device_of(file);
         self.devices[device].levels.dirty += 1;
-        self.devices[device].levels.dirtied += 1;
-        true
+    }
+
+    /// Ends a write.
+    fn end(&mut self, write: Write) {
+        let Some(page) = write.page else { return };
+        let device = self.device_of(write.file);
+        self.devices[device].levels.writeback -= 1;
+        self.devices[device].levels.written += 1;
+        let entry = self.files.get_mut(&write.file).expect("a written file has been changed");
+        if let Some(due) = entry.again.remove(&page) {
+            self.join(write.file, page, due);
+        }
     }
 
     fn send(&mut self, file: FileId, page: Option<PageIndex>) -> Sent {
@@ -124,7 +150,7 @@ impl Model {
             device.levels.writeback += 1;
             let turn = entry.dirty.remove(&page).expect("a written page is dirty");
             self.order.remove(&turn);
-            if entry.dirty.is_empty() {
+            if entry.dirty.is_empty() && entry.again.is_empty() {
                 entry.since = None;
             }
         } else {
@@ -307,11 +333,9 @@ impl Bench {
     pub(super) fn complete(&mut self, device: usize, most: usize) -> usize {
         let lane = &mut self.pages.devices[device];
         let most = most.min(lane.in_flight.len());
-        for write in lane.in_flight.drain(..most) {
-            if write.page.is_some() {
-                lane.levels.writeback -= 1;
-                lane.levels.written += 1;
-            }
+        let ended: Vec<_> = lane.in_flight.drain(..most).collect();
+        for write in ended {
+            self.pages.end(write);
         }
         if most > 0 {
             self.run();

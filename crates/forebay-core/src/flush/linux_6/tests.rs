@@ -95,6 +95,19 @@ fn an_interrupted_chunk_is_finished_even_below_the_background_level() {
 }
 
 #[test]
+fn a_page_that_is_redirtied_on_its_way_keeps_its_file_in_the_line() {
+    let mut bench = Bench::new("linux-6");
+    bench.pages.knobs.background = Amount::Pages(0);
+    bench.dirty(0, 0);
+    bench.dirty(0, 0);
+    bench.pages.short = true;
+    bench.run();
+    assert_eq!(bench.pages.all().dirty, 0, "it becomes dirty when its write ends");
+    bench.complete_all();
+    assert_eq!(bench.take_log(), [(0, 0, 1), (0, 0, 1)]);
+}
+
+#[test]
 fn a_full_device_does_not_stop_the_others() {
     let mut bench = Bench::with_devices("linux-6", 3);
     bench.pages.knobs.background = Amount::Pages(0);
@@ -186,6 +199,7 @@ fn a_look_wraps_around_a_file_of_which_a_chunk_was_written() {
     bench.pages.knobs.background = Amount::Pages(9);
     bench.dirty_range(0, 0..10);
     assert_eq!(bench.take_log(), [(0, 0, 5)]);
+    bench.complete_all();
     bench.touch(0, 2);
     bench.advance_to(seconds(30));
     assert_eq!(bench.take_log(), [(0, 5, 5), (0, 2, 1)]);
