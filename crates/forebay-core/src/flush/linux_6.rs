@@ -74,13 +74,13 @@ pub(super) fn contradiction(values: &Values<'_>) -> Option<&'static str> {
     let (limit, background) = (values.of("limit"), values.of("background"));
     let (limit_mib, background_mib) = (values.of("limit_mib"), values.of("background_mib"));
     let reversed = match (limit_mib, background_mib) {
-        (0, 0) => background >= limit && background > 0,
+        (0, 0) => background > limit,
         (0, _) | (_, 0) => false,
-        (_, _) => background_mib >= limit_mib,
+        (_, _) => background_mib > limit_mib,
     };
     reversed.then_some(
-        "the background level must lie below the limit; the kernel would use half the limit and \
-         say nothing",
+        "the background level lies above the limit; the kernel would use half the limit and say \
+         nothing",
     )
 }
 

@@ -252,14 +252,14 @@ fn levels_can_be_given_in_mib() {
 }
 
 #[test]
-fn a_background_level_that_is_not_below_the_limit_is_rejected() {
+fn a_background_level_above_the_limit_is_rejected() {
     let message = |text| Spec::parse(text).unwrap_err().to_string();
-    let expected = "the policy 'linux-6': the background level must lie below the limit; the \
-                    kernel would use half the limit and say nothing";
+    let expected = "the policy 'linux-6': the background level lies above the limit; the kernel \
+                    would use half the limit and say nothing";
     assert_eq!(message("linux-6:background=50"), expected);
-    assert_eq!(message("linux-6:limit=10"), expected);
-    assert_eq!(message("linux-6:limit_mib=8,background_mib=8"), expected);
-    assert!(Spec::parse("linux-6:limit=0,background=0").is_ok());
+    assert_eq!(message("linux-6:limit=9"), expected);
+    assert_eq!(message("linux-6:limit_mib=8,background_mib=9"), expected);
+    assert!(Spec::parse("linux-6:limit=10").is_ok(), "half the limit, as in the kernel");
     assert!(Spec::parse("linux-6:limit_mib=8,background=90").is_ok(), "depends on the memory");
 }
 
