@@ -6,14 +6,26 @@
 
 use core::fmt::Debug;
 
-use crate::policy::{self, Slot};
+use crate::policy::{self, Slot, Values};
 use crate::time::Duration;
 use crate::writeback::Knobs;
 
+#[cfg(test)]
+mod conformance;
+mod drain;
 mod fixed;
+mod load_adaptive;
+mod pages;
 
 /// Every controller: the one table that names them.
-pub static POLICIES: &[Policy] = &[fixed::POLICY];
+pub static POLICIES: &[Policy] = &[
+    fixed::POLICY,
+    fixed::REDHAT,
+    fixed::SOL,
+    load_adaptive::DYN,
+    load_adaptive::BOUNDED,
+    drain::POLICY,
+];
 
 /// One line of the table of controllers.
 pub type Policy = policy::Policy<dyn Controller>;
@@ -26,6 +38,14 @@ impl Slot for dyn Controller {
 
     fn policies() -> &'static [Policy] {
         POLICIES
+    }
+
+    fn contradiction(policy: &'static str, values: &Values<'_>) -> Option<&'static str> {
+        match policy {
+            "dyn" | "dyn-bounded" => load_adaptive::contradiction(values),
+            "drain" => drain::contradiction(values),
+            _ => None,
+        }
     }
 }
 

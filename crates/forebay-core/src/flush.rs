@@ -15,15 +15,22 @@
 
 use core::fmt::Debug;
 
-use crate::policy::{self, Slot};
+use crate::policy::{self, Slot, Values};
 use crate::time::Instant;
 use crate::units::{DeviceId, FileId, PageIndex};
 use crate::writeback::{Amount, Knobs, Levels};
 
+mod bdflush_2_2_19;
+pub mod bdflush_vector;
+#[cfg(test)]
+mod conformance;
+mod inodes;
 mod linux_6;
+#[cfg(test)]
+mod testing;
 
 /// Every flush rule: the one table that names them.
-pub static POLICIES: &[Policy] = &[linux_6::POLICY];
+pub static POLICIES: &[Policy] = &[bdflush_2_2_19::POLICY, linux_6::POLICY];
 
 /// One line of the table of flush rules.
 pub type Policy = policy::Policy<dyn Flush>;
@@ -36,6 +43,13 @@ impl Slot for dyn Flush {
 
     fn policies() -> &'static [Policy] {
         POLICIES
+    }
+
+    fn contradiction(policy: &'static str, values: &Values<'_>) -> Option<&'static str> {
+        match policy {
+            "linux-6" => linux_6::contradiction(values),
+            _ => None,
+        }
     }
 }
 
@@ -99,7 +113,8 @@ pub struct DirtyFile {
     pub device: DeviceId,
     /// Dirty pages that are not on their way.
     pub dirty: u64,
-    /// Since when it has had dirty pages, without a break.
+    /// Since when it has had dirty pages, without a break; those that were redirtied on their way
+    /// count, and become dirty without further notice when their write ends.
     pub since: Option<Instant>,
 }
 
@@ -142,7 +157,8 @@ pub trait Flush: Debug + Send {
     /// The knobs that the rule was set up with.
     fn knobs(&self) -> Knobs;
 
-    /// A page of `file` was clean and is dirty.
+    /// A page of `file` was clean and is dirty. A rule whose timeout begins with this page asks for
+    /// a run, however little is dirty.
     fn on_dirtied(&mut self, file: FileId, pages: &dyn DirtyPages) -> Demand;
 
     /// Something has changed: writes what is to be written now.

@@ -36,7 +36,7 @@ mod ondemand;
 mod request_size;
 mod serial;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 /// Every readahead policy: the one table that names them.
 pub static POLICIES: &[Policy] = &[

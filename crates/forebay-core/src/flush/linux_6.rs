@@ -1,22 +1,35 @@
 //! Writeback of Linux 6: background above a level, old files now and then, file by file.
 //!
-//! Source:     Linux 6.12, fs/fs-writeback.c and mm/page-writeback.c.
-//! Behaviour:  above the background level, and whenever memory is short, dirty files are written in
-//!             turn, a chunk of each at a time, in rising order of pages from where the last chunk
-//!             ended. Every interval, files that have been dirty for longer than the age are
-//!             written too.
-//! Differs:    one flusher for all devices.
+//! Source:     Linux 6.12, fs/fs-writeback.c and mm/page-writeback.c; fs/jbd2/journal.c for the
+//!             metadata.
+//! Behaviour:  above the background level, and while memory is short, the dirty files of each
+//!             device are written in turn, a chunk of each at a time, in rising order of pages from
+//!             where the last chunk ended. Every interval, files that have been dirty for longer
+//!             than the age are written too, as many pages as they had dirty then. Metadata goes
+//!             every commit interval.
+//! Differs:    one background level for all devices, without a share for each. A changed interval
+//!             counts from the next look on and starts no flush of everything. The time slice of a
+//!             chunk is left out. The journal's blocks are those of the files' metadata.
 //! Not for:    comparisons of control groups, which are not modelled.
+//!
+//! ```text
+//!   device 0   file 3 | file 1 | file 7        chunk --> to the end of its line
+//!   device 1   file 2 | file 4                 one chunk of each device that is not full, in turn
+//! ```
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::inodes::Inodes;
 use super::{Demand, DirtyPages, Flush, Policy, Sent};
-use crate::policy::Parameter;
+use crate::policy::{Parameter, Values};
 use crate::time::{Duration, Instant};
-use crate::units::{FileId, PageIndex};
+use crate::units::{DeviceId, FileId, MIB, PAGE_SIZE, PageIndex};
 use crate::writeback::{Amount, Knobs};
+
+#[cfg(test)]
+mod tests;
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
@@ -24,43 +37,107 @@ pub(super) const POLICY: Policy = Policy {
     summary: "Linux 6: background above a level, old files now and then",
     source: "Linux 6.12",
     parameters: &[
-        percent("limit", 20, "dirty_ratio, in percent of page memory"),
-        percent("background", 10, "dirty_background_ratio, in percent of page memory"),
-        centiseconds("interval", 500, "dirty_writeback_centisecs; 0 never looks for old pages"),
-        centiseconds("expire", 3_000, "dirty_expire_centisecs"),
+        number("limit", 20, 100, "dirty_ratio, in percent of page memory"),
+        number("background", 10, 100, "dirty_background_ratio, in percent of page memory"),
+        number("limit_mib", 0, MIB_MAX, "dirty_bytes in MiB; 0 takes the percentage"),
+        number(
+            "background_mib",
+            0,
+            MIB_MAX,
+            "dirty_background_bytes in MiB; 0 takes the percentage",
+        ),
+        number("interval", 500, DAY, "dirty_writeback_centisecs; 0 never looks for old pages"),
+        number("expire", 3_000, DAY, "dirty_expire_centisecs"),
+        number("commit", 5, 86_400, "seconds between writes of metadata; 0 never writes it"),
     ],
-    build: |values| {
-        let amount = |name| Amount::percent(values.of(name) as u32);
-        let time = |name| Duration::from_millis(10 * values.of(name));
-        let knobs = Knobs {
-            background: amount("background"),
-            limit: amount("limit"),
-            batch: None,
-            in_flight: None,
-            interval: time("interval"),
-            expire: time("expire"),
-        };
-        Box::new(Linux6 { knobs, files: VecDeque::new(), at: Vec::new(), look: None })
-    },
+    build: |values| Box::new(Linux6::new(values)),
 };
 
-const fn percent(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, default, low: 0, high: 100, summary }
+const fn number(name: &'static str, default: u64, high: u64, summary: &'static str) -> Parameter {
+    Parameter { name, default, low: 0, high, summary }
 }
 
-const fn centiseconds(name: &'static str, default: u64, summary: &'static str) -> Parameter {
-    Parameter { name, default, low: 0, high: 8_640_000, summary }
+/// 16 TiB, beyond any page memory.
+const MIB_MAX: u64 = 1 << 24;
+
+/// A day in hundredths of a second.
+const DAY: u64 = 8_640_000;
+
+/// The granule of a chunk, 4 MiB.
+const CHUNK_PAGES: u64 = 1_024;
+
+/// What a device is taken to drain until it has been measured: 100 MB/s, as the kernel does.
+const DRAIN_UNKNOWN: u64 = 25_600;
+
+/// Why the values cannot stand side by side; forms in percent and in MiB are compared at run time.
+pub(super) fn contradiction(values: &Values<'_>) -> Option<&'static str> {
+    let (limit, background) = (values.of("limit"), values.of("background"));
+    let (limit_mib, background_mib) = (values.of("limit_mib"), values.of("background_mib"));
+    let reversed = match (limit_mib, background_mib) {
+        (0, 0) => background > limit,
+        (0, _) | (_, 0) => false,
+        (_, _) => background_mib > limit_mib,
+    };
+    reversed.then_some(
+        "the background level lies above the limit; the kernel would use half the limit and say \
+         nothing",
+    )
 }
 
 #[derive(Debug)]
 struct Linux6 {
     knobs: Knobs,
-    /// Files that have become dirty, the next to be written first.
-    files: VecDeque<FileId>,
-    /// Where the next chunk of each file begins.
-    at: Vec<PageIndex>,
+    commit: Duration,
+    inodes: Inodes,
+    /// By device number.
+    lines: Vec<Line>,
+    /// By file number.
+    files: Vec<File>,
+    /// The device whose turn it is.
+    turn: usize,
+    /// The number of the last look for old files.
+    looks: u64,
     /// The next look for old files.
     look: Option<Instant>,
+    /// The next write of metadata.
+    commit_at: Option<Instant>,
+    /// A write of metadata waits for the device.
+    committing: bool,
+    /// The timers have been set since a page became dirty; otherwise the next page asks for a run.
+    awake: bool,
+    threshold: Threshold,
+}
+
+/// The files of one device that have become dirty, the next to be written first.
+#[derive(Debug, Default)]
+struct Line {
+    files: VecDeque<FileId>,
+    /// The device took no more; a write that is done will run the rule.
+    full: bool,
+    /// The last look is not over for some file.
+    looking: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct File {
+    device: usize,
+    /// Whether it stands in its device's line.
+    queued: bool,
+    /// Where the next chunk begins.
+    at: PageIndex,
+    /// Pages left of a chunk that a full device interrupted.
+    chunk: u64,
+    /// The last look that saw it, and the pages that it has left to write for it.
+    look: u64,
+    quota: u64,
+}
+
+/// What became of one file's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Wrote,
+    Unwanted,
+    Full,
 }
 
 impl Flush for Linux6 {
@@ -69,61 +146,266 @@ impl Flush for Linux6 {
     }
 
     fn on_dirtied(&mut self, file: FileId, pages: &dyn DirtyPages) -> Demand {
-        if pages.file(file).dirty == 1 && !self.files.contains(&file) {
-            self.files.push_back(file);
-            if self.at.len() <= file.index() {
-                self.at.resize(file.index() + 1, 0);
-            }
+        if self.files.get(file.index()).is_none_or(|known| !known.queued) {
+            self.enqueue(file, pages);
         }
-        let interval = pages.knobs().interval;
-        if interval > Duration::ZERO {
-            self.look.get_or_insert(pages.now() + interval);
+        if !self.awake {
+            self.awake = true;
+            return Demand::Run;
         }
-        match pages.is_exceeded(pages.knobs().background) {
+        // A full device runs the rule when a write is done.
+        let full = self.lines[self.files[file.index()].device].full;
+        match !full && self.threshold.is_exceeded(pages) {
             true => Demand::Run,
             false => Demand::Nothing,
         }
     }
 
     fn run(&mut self, pages: &mut dyn DirtyPages) {
-        let now = pages.now();
-        let mut old_too = false;
-        if self.look.is_some_and(|at| at <= now) {
-            old_too = true;
-            let interval = pages.knobs().interval;
-            self.look =
-                (interval > Duration::ZERO && !self.files.is_empty()).then_some(now + interval);
+        self.look_for_old(pages);
+        let committed = self.commit(pages);
+        for line in &mut self.lines {
+            line.full = false;
         }
-        let mut left = self.files.len();
-        while left > 0 {
-            let Some(&file) = self.files.front() else { return };
-            let dirty = pages.file(file);
-            if dirty.dirty == 0 {
-                self.files.pop_front();
-                left -= 1;
-                continue;
-            }
-            let old = dirty.since.is_some_and(|since| since + pages.knobs().expire <= now);
-            let wanted = pages.is_exceeded(pages.knobs().background)
-                || pages.memory_is_short()
-                || (old_too && old);
-            if !wanted {
-                self.files.rotate_left(1);
-                left -= 1;
-                continue;
-            }
-            let written = pages.write_file(file, self.at[file.index()], 1_024);
-            self.at[file.index()] = written.next;
-            match written.end {
-                Sent::Full => return,
-                Sent::Page => self.files.rotate_left(1),
-                Sent::Nothing => self.at[file.index()] = 0,
-            }
+        let wrote = self.write_in_turn(pages);
+        if wrote || committed {
+            pages.end_pass();
         }
-        pages.end_pass();
+        self.wind(pages);
     }
 
     fn timeout(&self) -> Option<Instant> {
-        self.look
+        match (self.look, self.commit_at) {
+            (Some(look), Some(commit)) => Some(look.min(commit)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+impl Linux6 {
+    fn new(values: &Values<'_>) -> Self {
+        let amount = |mib, percent| match values.of(mib) {
+            0 => Amount::percent(values.of(percent) as u32),
+            given => Amount::Pages(given * (MIB / PAGE_SIZE)),
+        };
+        let centiseconds = |name| Duration::from_millis(10 * values.of(name));
+        let commit = Duration::from_secs(values.of("commit"));
+        Self {
+            knobs: Knobs {
+                background: amount("background_mib", "background"),
+                limit: amount("limit_mib", "limit"),
+                batch: None,
+                in_flight: None,
+                interval: centiseconds("interval"),
+                expire: centiseconds("expire"),
+            },
+            commit,
+            inodes: Inodes::new(commit),
+            lines: Vec::new(),
+            files: Vec::new(),
+            turn: 0,
+            looks: 0,
+            look: None,
+            commit_at: None,
+            committing: false,
+            awake: false,
+            threshold: Threshold::default(),
+        }
+    }
+
+    fn enqueue(&mut self, file: FileId, pages: &dyn DirtyPages) {
+        let device = pages.file(file).device.index();
+        if self.files.len() <= file.index() {
+            self.files.resize(file.index() + 1, File::default());
+        }
+        if self.lines.len() <= device {
+            self.lines.resize_with(device + 1, Line::default);
+        }
+        let known = &mut self.files[file.index()];
+        known.device = device;
+        known.queued = true;
+        self.lines[device].files.push_back(file);
+    }
+
+    /// Starts a look if its time has come. One that is not over goes on with the new one.
+    fn look_for_old(&mut self, pages: &dyn DirtyPages) {
+        if self.look.is_some_and(|at| at <= pages.now()) {
+            self.look = None;
+            self.looks += 1;
+            for line in &mut self.lines {
+                line.looking = true;
+            }
+        }
+    }
+
+    /// Writes metadata if its time has come. Returns whether the device took it all.
+    fn commit(&mut self, pages: &mut dyn DirtyPages) -> bool {
+        if self.commit_at.is_some_and(|at| at <= pages.now()) {
+            self.commit_at = None;
+            self.committing = true;
+        }
+        let done = self.committing && self.inodes.write(pages);
+        self.committing &= !done;
+        done
+    }
+
+    /// One chunk of each device in turn until none is left that wants to and can write. Returns
+    /// whether anything was written.
+    fn write_in_turn(&mut self, pages: &mut dyn DirtyPages) -> bool {
+        let devices = self.lines.len();
+        let (mut wrote, mut idle) = (false, 0);
+        while idle < devices {
+            self.turn %= devices;
+            let line = self.turn;
+            self.turn += 1;
+            let before = pages.all().dirty;
+            if !self.lines[line].full && self.write_line(line, pages) {
+                idle = 0;
+            } else {
+                idle += 1;
+            }
+            wrote |= pages.all().dirty < before;
+        }
+        wrote
+    }
+
+    /// One chunk of the first file of a device that wants it. Returns whether the device may go on.
+    fn write_line(&mut self, line: usize, pages: &mut dyn DirtyPages) -> bool {
+        let mut unwanted = 0;
+        while let Some(&file) = self.lines[line].files.front() {
+            let all = self.threshold.is_exceeded(pages) || pages.memory_is_short();
+            let resumes = self.files[file.index()].chunk > 0;
+            if !all && !resumes && !self.lines[line].looking {
+                return false;
+            }
+            if unwanted == self.lines[line].files.len() {
+                // A whole round without a wish: the look is over.
+                self.lines[line].looking = false;
+                return false;
+            }
+            let dirty = pages.file(file);
+            // What was redirtied on its way becomes dirty later, and nobody says so again.
+            if dirty.dirty == 0 && dirty.since.is_none() {
+                let known = &mut self.files[file.index()];
+                known.queued = false;
+                known.chunk = 0;
+                known.quota = 0;
+                self.lines[line].files.pop_front();
+                continue;
+            }
+            match self.write_chunk(file, all, pages) {
+                Turn::Full => {
+                    self.lines[line].full = true;
+                    return false;
+                }
+                Turn::Wrote => {
+                    self.lines[line].files.rotate_left(1);
+                    return true;
+                }
+                Turn::Unwanted => {
+                    self.lines[line].files.rotate_left(1);
+                    unwanted += 1;
+                }
+            }
+        }
+        self.lines[line].looking = false;
+        false
+    }
+
+    /// The turn of a file that has dirty pages: a chunk if `all` files are wanted or the look wants
+    /// this one. The chunk goes on at the file's beginning when it comes to its end.
+    fn write_chunk(&mut self, file: FileId, all: bool, pages: &mut dyn DirtyPages) -> Turn {
+        let dirty = pages.file(file);
+        let known = &mut self.files[file.index()];
+        if self.lines[known.device].looking && known.look != self.looks {
+            known.look = self.looks;
+            let old = dirty.since.is_some_and(|at| at + pages.knobs().expire <= pages.now());
+            known.quota = if old { dirty.dirty } else { 0 };
+        }
+        if known.chunk == 0 {
+            known.chunk = match all {
+                true => chunk_pages(dirty.device, pages),
+                false => known.quota.min(chunk_pages(dirty.device, pages)),
+            };
+        }
+        let mut wrote = false;
+        while known.chunk > 0 {
+            let from = known.at;
+            let written = pages.write_file(file, from, known.chunk);
+            wrote |= written.pages > 0;
+            known.chunk = known.chunk.saturating_sub(written.pages);
+            known.quota = known.quota.saturating_sub(written.pages);
+            known.at = written.next;
+            match written.end {
+                Sent::Full => return Turn::Full,
+                Sent::Page => {}
+                Sent::Nothing => {
+                    known.at = 0;
+                    // The end of the file ends the chunk, unless it began there.
+                    if from == 0 || (all && written.pages > 0) {
+                        known.chunk = 0;
+                    }
+                }
+            }
+        }
+        match wrote {
+            true => Turn::Wrote,
+            false => Turn::Unwanted,
+        }
+    }
+
+    /// Sets the timers that are not running, as long as there is something to look for.
+    fn wind(&mut self, pages: &dyn DirtyPages) {
+        let (now, interval) = (pages.now(), pages.knobs().interval);
+        let changed = self.inodes.look(pages);
+        let next = |wanted: bool, period: Duration, present: Option<Instant>| {
+            let wanted = wanted && period > Duration::ZERO;
+            wanted.then(|| present.unwrap_or(now + period))
+        };
+        let dirty = pages.all().unsafe_pages() > 0;
+        self.awake = dirty;
+        self.look = next(dirty, interval, self.look);
+        self.commit_at = next(changed && !self.committing, self.commit, self.commit_at);
+    }
+}
+
+/// How much of a file is written before the next one's turn: half a second of the device, but no
+/// more than an eighth of the limit, in whole granules of at least one.
+fn chunk_pages(device: DeviceId, pages: &dyn DirtyPages) -> u64 {
+    if let Some(batch) = pages.knobs().batch {
+        return batch.max(1);
+    }
+    let drain = pages.drain(device).unwrap_or(DRAIN_UNKNOWN);
+    let limit = pages.knobs().limit.pages(pages.total());
+    let most = (drain / 2).min(limit / 8).saturating_add(CHUNK_PAGES);
+    most / CHUNK_PAGES * CHUNK_PAGES
+}
+
+/// The background level in pages, kept until the knobs change: it is compared at every page.
+#[derive(Debug)]
+struct Threshold {
+    background: Amount,
+    limit: Amount,
+    total: u64,
+    pages: u64,
+}
+
+impl Default for Threshold {
+    fn default() -> Self {
+        let none = Amount::Pages(0);
+        Self { background: none, limit: none, total: 0, pages: 0 }
+    }
+}
+
+impl Threshold {
+    /// Whether more pages are dirty. A level that is not below the limit counts as half of it.
+    fn is_exceeded(&mut self, pages: &dyn DirtyPages) -> bool {
+        let (knobs, total) = (pages.knobs(), pages.total());
+        if (self.background, self.limit, self.total) != (knobs.background, knobs.limit, total) {
+            let (background, limit) = (knobs.background.pages(total), knobs.limit.pages(total));
+            self.pages = if background >= limit { limit / 2 } else { background };
+            (self.background, self.limit, self.total) = (knobs.background, knobs.limit, total);
+        }
+        pages.all().dirty > self.pages
     }
 }
