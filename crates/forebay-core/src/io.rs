@@ -57,6 +57,27 @@ pub enum Op {
         /// Number of bytes.
         len: u64,
     },
+    /// `pwrite`: `len` bytes from byte `offset` on.
+    Write {
+        /// The open file.
+        handle: HandleId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+        /// Whether the call waits until the bytes are durable.
+        durable: bool,
+    },
+    /// `fsync`.
+    Sync {
+        /// The open file.
+        handle: HandleId,
+    },
+    /// `ftruncate` to no bytes.
+    Truncate {
+        /// The open file.
+        handle: HandleId,
+    },
 }
 
 /// What `posix_fadvise` can say.

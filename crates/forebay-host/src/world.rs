@@ -296,7 +296,11 @@ fn clipped(op: Op) -> Op {
         Op::Read { handle, offset, len } => {
             Op::Read { handle, offset, len: len.min(READ_BYTES_MAX) }
         }
-        Op::Fault { .. } | Op::Advise { .. } => op,
+        Op::Fault { .. }
+        | Op::Advise { .. }
+        | Op::Write { .. }
+        | Op::Sync { .. }
+        | Op::Truncate { .. } => op,
     }
 }
 
