@@ -93,7 +93,7 @@ impl<'a> Group<'a> {
                     sizes.push(0);
                     sizes.len() as u32 - 1
                 });
-                sizes[place as usize] = sizes[place as usize].max(file.size);
+                sizes[place as usize] = sizes[place as usize].max(file.room);
                 place
             });
             files.push(placed.collect());
