@@ -8,7 +8,7 @@ use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
 use forebay_sim::scenario::Scenario;
-use forebay_sim::workload::job::{Group, groups};
+use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::Simulate;
 use crate::choice;
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let policies = choice::readahead(&arguments.policies, &kernel.readahead)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
-    let groups = groups(&parsed.jobs, &name)?;
+    let groups = groups(&parsed.jobs, &name, Access::Write)?;
     let compat = arguments.job_options.fio_compat.into();
     let mut table = jobs::table(format!("{name} on {}", machine.name()));
     for policy in &policies {
