@@ -5,7 +5,9 @@
 //! Behaviour:  a bio joins the last plugged request that it continues, up to the request limit, and
 //!             otherwise opens a new one. Plugged requests go to the device when as many as the
 //!             plug's threshold wait, when its delay has passed, or when somebody waits for a page.
-//! Differs:    one direction and no elevator: requests reach the device in the order of arrival.
+//!             Writes have a number of places at the device; who writes looks for one first.
+//! Differs:    no elevator: requests reach the device in the order of arrival. Places are counted
+//!             per device; Linux 2.2 and 2.4 share them among all devices.
 //! Not for:    comparisons of elevators.
 //!
 //! ```text
@@ -16,9 +18,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::io::Request;
+use crate::control::Traffic;
+use crate::io::{Request, RequestKind};
 use crate::time::{Duration, Instant};
-use crate::units::{DeviceId, FileId, PageIndex, RequestId};
+use crate::units::{DeviceId, FileId, PAGE_SECTORS, PageIndex, RequestId};
 
 /// What a device's queue is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct QueueConfig {
     pub congestion_on: u32,
     /// Requests below which it no longer does, at least one.
     pub congestion_off: u32,
+    /// Writes that may be at the device at once, at least one.
+    pub write_requests_max: u32,
 }
 
 /// When a plugged queue lets its requests go.
@@ -44,20 +49,22 @@ pub struct Plug {
 
 impl Default for QueueConfig {
     /// Linux 2.6: a plug of 4 requests or 3 ms, 128 KiB a request, congested from 113 of 128
-    /// requests until fewer than 103.
+    /// read requests until fewer than 103, 128 writes.
     fn default() -> Self {
         Self {
             plug: Some(Plug { requests: 4, delay: Duration::from_millis(3) }),
             request_pages_max: 32,
             congestion_on: 113,
             congestion_off: 103,
+            write_requests_max: 128,
         }
     }
 }
 
-/// A contiguous run of one file's pages that wants to be read.
+/// A contiguous run of one file's pages that wants to be read or written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bio {
+    pub(crate) kind: RequestKind,
     pub(crate) file: FileId,
     pub(crate) first: PageIndex,
     pub(crate) pages: u64,
@@ -68,8 +75,8 @@ pub(crate) struct Bio {
 #[derive(Debug, Default)]
 pub(crate) struct BlockQueues {
     queues: Vec<Queue>,
-    /// Requests by id; a free slot holds nothing.
-    table: Vec<Option<Request>>,
+    /// Requests by id and since when they are at the device; a free slot holds nothing.
+    table: Vec<Option<(Request, Instant)>>,
     free: Vec<u32>,
     /// Requests that have been let go, in order.
     ready: VecDeque<Request>,
@@ -77,13 +84,31 @@ pub(crate) struct BlockQueues {
     pub(crate) submitted_pages: u64,
 }
 
+/// What a device has done so far, as `/proc/diskstats` counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeviceCounters {
+    pub(crate) reads: Traffic,
+    pub(crate) writes: Traffic,
+    /// How long at least one request was at the device.
+    pub(crate) busy: Duration,
+}
+
 #[derive(Debug)]
 struct Queue {
     config: QueueConfig,
     plugged: VecDeque<Request>,
     unplug_at: Option<Instant>,
-    in_flight: u32,
+    /// Reads, plugged ones included.
+    reads: u32,
+    /// Writes, plugged ones included.
+    writes: u32,
+    /// Pages of these writes.
+    write_pages: u64,
     congested: bool,
+    /// Requests at the device, and since when there has been one.
+    given: u32,
+    busy_since: Instant,
+    counters: DeviceCounters,
 }
 
 impl BlockQueues {
@@ -93,43 +118,57 @@ impl BlockQueues {
         assert!(request_pages_max > 0, "a request has at least one page");
         let congestion = 1..=congestion_on;
         assert!(congestion.contains(&congestion_off), "congestion ends at a lower length");
+        assert!(config.write_requests_max > 0, "a device takes writes");
         self.queues.push(Queue {
             config,
             plugged: VecDeque::new(),
             unplug_at: None,
-            in_flight: 0,
+            reads: 0,
+            writes: 0,
+            write_pages: 0,
             congested: false,
+            given: 0,
+            busy_since: Instant::ZERO,
+            counters: DeviceCounters::default(),
         });
         DeviceId(self.queues.len() as u32 - 1)
     }
 
-    /// Takes a bio in, split at the request limit.
-    pub(crate) fn submit_bio(&mut self, now: Instant, device: DeviceId, bio: Bio) {
+    /// Takes a bio in, split at the request limit; returns how many requests it opened.
+    pub(crate) fn submit_bio(&mut self, now: Instant, device: DeviceId, bio: Bio) -> u32 {
         let limit = self.queues[device.index()].config.request_pages_max;
         let mut rest = self.merge(device, bio, limit);
+        let mut opened = 0;
         while rest.pages > 0 {
             let part = Bio { pages: rest.pages.min(limit), ..rest };
             self.insert(now, device, part);
             rest = rest.behind(part.pages);
+            opened += 1;
         }
+        opened
+    }
+
+    /// Hands a request over that joins no other: metadata of a file, or a flush.
+    pub(crate) fn submit_alone(&mut self, now: Instant, device: DeviceId, bio: Bio) -> RequestId {
+        let id = self.new_id();
+        let Bio { file, first, pages, sector, kind } = bio;
+        self.queues[device.index()].count(&bio);
+        self.give(now, Request { id, device, file, first, pages, sector, kind });
+        id
     }
 
     /// Lets the plugged requests of a device go.
-    pub(crate) fn unplug(&mut self, device: DeviceId) {
-        let queue = &mut self.queues[device.index()];
-        queue.unplug_at = None;
-        while let Some(request) = queue.plugged.pop_front() {
-            self.submitted += 1;
-            self.submitted_pages += request.pages;
-            self.table[request.id.index()] = Some(request);
-            self.ready.push_back(request);
+    pub(crate) fn unplug(&mut self, now: Instant, device: DeviceId) {
+        self.queues[device.index()].unplug_at = None;
+        while let Some(request) = self.queues[device.index()].plugged.pop_front() {
+            self.give(now, request);
         }
     }
 
     /// Lets the plugged requests of all devices go.
-    pub(crate) fn unplug_all(&mut self) {
+    pub(crate) fn unplug_all(&mut self, now: Instant) {
         for device in 0..self.queues.len() as u32 {
-            self.unplug(DeviceId(device));
+            self.unplug(now, DeviceId(device));
         }
     }
 
@@ -137,22 +176,18 @@ impl BlockQueues {
     pub(crate) fn unplug_due(&mut self, now: Instant) {
         for device in 0..self.queues.len() {
             if self.queues[device].unplug_at.is_some_and(|at| at <= now) {
-                self.unplug(DeviceId(device as u32));
+                self.unplug(now, DeviceId(device as u32));
             }
         }
     }
 
     /// A request is done; returns what it was.
-    pub(crate) fn end_request(&mut self, id: RequestId) -> Request {
+    pub(crate) fn end_request(&mut self, now: Instant, id: RequestId) -> Request {
         let slot =
             self.table.get_mut(id.index()).expect("a request is done after it was submitted");
-        let request = slot.take().expect("a request is done once");
+        let (request, since) = slot.take().expect("a request is done once");
         self.free.push(id.0);
-        let queue = &mut self.queues[request.device.index()];
-        queue.in_flight -= 1;
-        if queue.in_flight < queue.config.congestion_off {
-            queue.congested = false;
-        }
+        self.queues[request.device.index()].end(now, &request, now.since(since));
         request
     }
 
@@ -166,44 +201,156 @@ impl BlockQueues {
         self.queues.iter().filter_map(|queue| queue.unplug_at).min()
     }
 
+    /// Whether a device has a place for a write.
+    pub(crate) fn takes_write(&self, device: DeviceId) -> bool {
+        let queue = &self.queues[device.index()];
+        queue.writes < queue.config.write_requests_max
+    }
+
+    /// Pages of the writes at a device, plugged ones included.
+    pub(crate) fn write_pages(&self, device: DeviceId) -> u64 {
+        self.queues[device.index()].write_pages
+    }
+
+    /// The largest request of a device in pages.
+    pub(crate) fn request_pages_max(&self, device: DeviceId) -> u64 {
+        self.queues[device.index()].config.request_pages_max
+    }
+
+    /// What a device has done up to now.
+    pub(crate) fn counters(&self, now: Instant, device: DeviceId) -> DeviceCounters {
+        let queue = &self.queues[device.index()];
+        let mut counters = queue.counters;
+        if queue.given > 0 {
+            counters.busy += now.since(queue.busy_since);
+        }
+        counters
+    }
+
     /// Whether a device refuses readahead for now.
     pub(crate) fn congested(&self, device: DeviceId) -> bool {
         self.queues[device.index()].congested
     }
 
-    /// Pages in plugged requests and at devices.
-    pub(crate) fn pages(&self) -> u64 {
+    /// Pages in plugged requests and at devices, of those that `counts` says.
+    pub(crate) fn pages(&self, counts: impl Fn(RequestKind) -> bool) -> u64 {
         let plugged = self.queues.iter().flat_map(|queue| &queue.plugged);
-        plugged.chain(self.table.iter().flatten()).map(|request| request.pages).sum()
+        let given = self.table.iter().flatten().map(|(request, _)| request);
+        plugged.chain(given).filter(|one| counts(one.kind)).map(|one| one.pages).sum()
+    }
+
+    /// How many devices there are.
+    pub(crate) fn devices(&self) -> u32 {
+        self.queues.len() as u32
+    }
+
+    /// Whether no device has a request.
+    pub(crate) fn devices_are_idle(&self) -> bool {
+        self.queues.iter().all(|queue| queue.given == 0)
+    }
+
+    /// Whether no request is plugged or at a device.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.devices_are_idle() && self.queues.iter().all(|queue| queue.plugged.is_empty())
     }
 
     /// Lengthens the last plugged request by as much of a bio as continues it and fits; returns the
     /// rest.
     fn merge(&mut self, device: DeviceId, bio: Bio, limit: u64) -> Bio {
         let Some(last) = self.queues[device.index()].plugged.back_mut() else { return bio };
-        if last.file != bio.file || last.first + last.pages != bio.first || last.pages >= limit {
+        let continues = last.file == bio.file && last.first + last.pages == bio.first;
+        if !continues || last.kind != bio.kind || last.pages >= limit {
             return bio;
         }
         let merged = bio.pages.min(limit - last.pages);
         last.pages += merged;
+        if bio.kind.is_data_write() {
+            self.queues[device.index()].write_pages += merged;
+        }
         bio.behind(merged)
     }
 
     fn insert(&mut self, now: Instant, device: DeviceId, bio: Bio) {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.table.push(None);
-            self.table.len() as u32 - 1
-        });
-        let Bio { file, first, pages, sector } = bio;
+        let id = self.new_id();
+        let Bio { file, first, pages, sector, kind } = bio;
         let queue = &mut self.queues[device.index()];
-        queue.plugged.push_back(Request { id: RequestId(id), device, file, first, pages, sector });
-        queue.in_flight += 1;
-        queue.congested |= queue.in_flight >= queue.config.congestion_on;
+        queue.plugged.push_back(Request { id, device, file, first, pages, sector, kind });
+        queue.count(&bio);
         match queue.config.plug {
             Some(plug) if (queue.plugged.len() as u32) < plug.requests => {
                 queue.unplug_at.get_or_insert(now + plug.delay);
             }
-            Some(_) | None => self.unplug(device),
+            Some(_) | None => self.unplug(now, device),
+        }
+    }
+
+    fn new_id(&mut self) -> RequestId {
+        RequestId(self.free.pop().unwrap_or_else(|| {
+            self.table.push(None);
+            self.table.len() as u32 - 1
+        }))
+    }
+
+    /// Lets a request go.
+    fn give(&mut self, now: Instant, request: Request) {
+        self.submitted += 1;
+        self.submitted_pages += request.pages;
+        let queue = &mut self.queues[request.device.index()];
+        if queue.given == 0 {
+            queue.busy_since = now;
+        }
+        queue.given += 1;
+        self.table[request.id.index()] = Some((request, now));
+        self.ready.push_back(request);
+    }
+}
+
+impl Queue {
+    /// A request has been made of a bio.
+    fn count(&mut self, bio: &Bio) {
+        match bio.kind {
+            RequestKind::Read => {
+                self.reads += 1;
+                self.congested |= self.reads >= self.config.congestion_on;
+            }
+            RequestKind::Write | RequestKind::DurableWrite => {
+                self.writes += 1;
+                self.write_pages += bio.pages;
+            }
+            RequestKind::Inode => self.writes += 1,
+            RequestKind::Flush => {}
+        }
+    }
+
+    /// A request is done that was at the device for `time`.
+    fn end(&mut self, now: Instant, request: &Request, time: Duration) {
+        let done = |traffic: &mut Traffic| {
+            traffic.requests += 1;
+            traffic.sectors += request.pages * PAGE_SECTORS;
+            traffic.time += time;
+        };
+        match request.kind {
+            RequestKind::Read => {
+                self.reads -= 1;
+                if self.reads < self.config.congestion_off {
+                    self.congested = false;
+                }
+                done(&mut self.counters.reads);
+            }
+            RequestKind::Write | RequestKind::DurableWrite => {
+                self.writes -= 1;
+                self.write_pages -= request.pages;
+                done(&mut self.counters.writes);
+            }
+            RequestKind::Inode => {
+                self.writes -= 1;
+                done(&mut self.counters.writes);
+            }
+            RequestKind::Flush => {}
+        }
+        self.given -= 1;
+        if self.given == 0 {
+            self.counters.busy += now.since(self.busy_since);
         }
     }
 }
@@ -214,7 +361,7 @@ impl Bio {
         Self {
             first: self.first + pages,
             pages: self.pages - pages,
-            sector: self.sector + pages * crate::units::PAGE_SECTORS,
+            sector: self.sector + pages * PAGE_SECTORS,
             ..self
         }
     }
@@ -227,7 +374,7 @@ mod tests {
     use super::*;
 
     fn bio(first: PageIndex, pages: u64) -> Bio {
-        Bio { file: FileId(0), first, pages, sector: first * 8 }
+        Bio { kind: RequestKind::Read, file: FileId(0), first, pages, sector: first * 8 }
     }
 
     fn ready(queues: &mut BlockQueues) -> Vec<(PageIndex, u64)> {
@@ -269,7 +416,7 @@ mod tests {
         let device = queues.add(QueueConfig { plug: None, ..QueueConfig::default() });
         queues.submit_bio(Instant(0), device, bio(0, 70));
         assert_eq!(ready(&mut queues), [(0, 32), (32, 32), (64, 6)]);
-        assert_eq!(queues.pages(), 70);
+        assert_eq!(queues.pages(RequestKind::is_read), 70);
     }
 
     #[test]
@@ -286,9 +433,9 @@ mod tests {
             queues.submit_bio(Instant(0), device, bio(first, 1));
         }
         assert!(queues.congested(device));
-        queues.end_request(RequestId(0));
+        queues.end_request(Instant(0), RequestId(0));
         assert!(queues.congested(device), "two are not fewer than two");
-        queues.end_request(RequestId(1));
+        queues.end_request(Instant(0), RequestId(1));
         assert!(!queues.congested(device));
     }
 
@@ -309,7 +456,43 @@ mod tests {
         queues.submit_bio(Instant(0), device, bio(30, 5));
         queues.submit_bio(Instant(7), device, Bio { file: FileId(1), ..bio(35, 1) });
         assert_eq!(queues.timeout(), Some(Instant(3_000_000)), "so long after the first");
-        queues.unplug_all();
+        queues.unplug_all(Instant(0));
         assert_eq!(ready(&mut queues), [(0, 32), (32, 3), (35, 1)]);
+    }
+
+    #[test]
+    fn writes_have_places_and_join_no_reads() {
+        let mut queues = BlockQueues::default();
+        let device = queues.add(QueueConfig { write_requests_max: 2, ..QueueConfig::default() });
+        let write = |first, pages| Bio { kind: RequestKind::Write, ..bio(first, pages) };
+        queues.submit_bio(Instant(0), device, bio(0, 4));
+        queues.submit_bio(Instant(0), device, write(4, 4));
+        queues.submit_bio(Instant(0), device, write(8, 4));
+        assert!(queues.takes_write(device), "the second write has joined the first");
+        assert_eq!(queues.write_pages(device), 8);
+        queues.submit_bio(Instant(0), device, write(99, 1));
+        assert!(!queues.takes_write(device));
+        queues.unplug_all(Instant(0));
+        assert_eq!(ready(&mut queues), [(0, 4), (4, 8), (99, 1)]);
+        queues.end_request(Instant(9), RequestId(1));
+        assert!(queues.takes_write(device));
+        assert_eq!(queues.write_pages(device), 1);
+    }
+
+    #[test]
+    fn a_device_is_busy_while_it_has_any_request() {
+        let mut queues = BlockQueues::default();
+        let device = queues.add(QueueConfig { plug: None, ..QueueConfig::default() });
+        queues.submit_bio(Instant(10), device, bio(0, 2));
+        let write = Bio { kind: RequestKind::Write, ..bio(50, 1) };
+        queues.submit_bio(Instant(30), device, write);
+        queues.end_request(Instant(40), RequestId(0));
+        assert_eq!(queues.counters(Instant(45), device).busy, Duration(35));
+        queues.end_request(Instant(50), RequestId(1));
+        let counters = queues.counters(Instant(99), device);
+        assert_eq!(counters.busy, Duration(40));
+        let read = Traffic { requests: 1, sectors: 16, time: Duration(30) };
+        let write = Traffic { requests: 1, sectors: 8, time: Duration(20) };
+        assert_eq!((counters.reads, counters.writes), (read, write));
     }
 }

@@ -1,24 +1,32 @@
 //! The page cache: which page is in which frame, and in what state.
 //!
 //! ```text
-//!   absent --add--> reading --end_read(ok)--> up to date --evict--> absent
-//!                      '------fail_read---------------------------> absent
+//!   absent --add--> reading --end_read--> up to date --evict--> absent
+//!      |               '--fail_read--> absent  | ^
+//!      |                            mark_dirty | | end_writeback
+//!      |                                       v |
+//!      '--add_written--> up to date          dirty --start_writeback--> on its way
 //! ```
 //!
-//! A frame is 32 bytes of bookkeeping, at most two buckets of the index and a place among the free
-//! ones, 44 bytes in all. Their address space is reserved once, up to a limit beyond which it grows
-//! with the frames that are used, so memory may be said to be larger than what holds it. Pages that
-//! belong to a folio each have a frame and carry its order; they are added and evicted together.
+//! A frame is 32 bytes of bookkeeping, at most two buckets of the index, a place among the free
+//! ones and a moment for the dirty, 52 bytes in all. Their address space is reserved once, up to a
+//! limit beyond which it grows with the frames that are used, so memory may be said to be larger
+//! than what holds it. Pages that belong to a folio each have a frame and carry its order; they are
+//! added and evicted together.
 
 use alloc::vec::Vec;
 
 use crate::readahead::Folio;
 use crate::units::{CallId, FileId, FrameId, PageIndex};
 
+mod dirty;
 mod index;
 mod lists;
+mod pages;
 mod reclaim;
 
+pub(crate) use dirty::Dirtied;
+use dirty::DirtyPages;
 use index::Index;
 use lists::Lists;
 
@@ -40,6 +48,7 @@ pub(crate) struct PageCache {
     free: Vec<u32>,
     /// Frames whose page is being read.
     reading: u32,
+    dirty: DirtyPages,
     pub(crate) counters: Counters,
 }
 
@@ -86,12 +95,18 @@ const REFERENCED: u8 = 1 << 3;
 const ACTIVE: u8 = 1 << 4;
 /// The page has been accessed.
 const USED: u8 = 1 << 5;
+/// The page differs from the device.
+const DIRTY: u8 = 1 << 6;
+/// The page is on its way to the device.
+const WRITEBACK: u8 = 1 << 7;
 
 /// A page that was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hit {
     pub(crate) frame: FrameId,
     pub(crate) reading: bool,
+    pub(crate) dirty: bool,
+    pub(crate) writeback: bool,
 }
 
 impl PageCache {
@@ -104,6 +119,7 @@ impl PageCache {
             lists: Lists::default(),
             free: Vec::new(),
             reading: 0,
+            dirty: DirtyPages::default(),
             counters: Counters::default(),
         }
     }
@@ -115,23 +131,21 @@ impl PageCache {
         }
         for page in folio.first..folio.first + folio.pages() {
             let marked = if folio.marked && page == folio.first { MARKED } else { 0 };
-            let frame = self.take(Frame {
-                page,
-                file: file.0,
-                chain: NONE,
-                prev: NONE,
-                next: NONE,
-                waiters: NONE,
-                pins: 0,
-                flags: PRESENT | READING | marked,
-                order: folio.order,
-            });
-            self.index.insert(&mut self.frames, frame);
-            self.lists.inactive.push_front(&mut self.frames, frame);
+            self.place(file, page, READING | marked, folio.order);
         }
         self.reading += folio.pages() as u32;
         self.counters.added += folio.pages();
         true
+    }
+
+    /// Adds an absent page whose bytes the caller is about to give. Nothing if there is no memory.
+    pub(crate) fn add_written(&mut self, file: FileId, page: PageIndex) -> Option<Hit> {
+        if !self.reserve(1) {
+            return None;
+        }
+        self.counters.added += 1;
+        let frame = self.place(file, page, USED | REFERENCED, 0);
+        Some(self.hit(frame))
     }
 
     /// A page is up to date.
@@ -168,6 +182,9 @@ impl PageCache {
         slot.flags |= USED | REFERENCED;
         if flags & (REFERENCED | ACTIVE) == REFERENCED {
             slot.flags = (slot.flags & !REFERENCED) | ACTIVE;
+            if flags & (DIRTY | WRITEBACK) != 0 {
+                return;
+            }
             self.lists.inactive.remove(&mut self.frames, frame.0);
             self.lists.active.push_front(&mut self.frames, frame.0);
         }
@@ -303,7 +320,31 @@ impl PageCache {
     }
 
     fn hit(&self, frame: u32) -> Hit {
-        Hit { frame: FrameId(frame), reading: self.frames[frame as usize].flags & READING != 0 }
+        let flags = self.frames[frame as usize].flags;
+        Hit {
+            frame: FrameId(frame),
+            reading: flags & READING != 0,
+            dirty: flags & DIRTY != 0,
+            writeback: flags & WRITEBACK != 0,
+        }
+    }
+
+    /// Puts an absent page into a free frame, on the inactive list.
+    fn place(&mut self, file: FileId, page: PageIndex, flags: u8, order: u8) -> u32 {
+        let frame = self.take(Frame {
+            page,
+            file: file.0,
+            chain: NONE,
+            prev: NONE,
+            next: NONE,
+            waiters: NONE,
+            pins: 0,
+            flags: PRESENT | flags,
+            order,
+        });
+        self.index.insert(&mut self.frames, frame);
+        self.lists.inactive.push_front(&mut self.frames, frame);
+        frame
     }
 
     fn find(&self, file: FileId, page: PageIndex) -> Option<u32> {
@@ -330,15 +371,11 @@ impl PageCache {
 
     fn remove(&mut self, frame: u32) {
         let slot = self.frames[frame as usize];
-        assert!(slot.flags & (PRESENT | READING) == PRESENT, "only an idle page can leave");
+        let state = slot.flags & (PRESENT | READING | DIRTY | WRITEBACK);
+        assert!(state == PRESENT, "only an idle page can leave");
         assert!(slot.pins == 0 && slot.waiters == NONE, "nobody waits for a page that leaves");
         self.index.remove(&mut self.frames, frame);
-        let list = if slot.flags & ACTIVE == 0 {
-            &mut self.lists.inactive
-        } else {
-            &mut self.lists.active
-        };
-        list.remove(&mut self.frames, frame);
+        self.lists.of(slot.flags).remove(&mut self.frames, frame);
         self.frames[frame as usize].flags = 0;
         self.free.push(frame);
     }
@@ -362,11 +399,12 @@ impl PageCache {
                 let part = self.find(FileId(frame.file), page).expect("a folio is whole");
                 assert_eq!(self.frames[part as usize].order, folio.order, "one order per folio");
             }
-            let up_to_date = frame.flags & READING == 0;
-            assert!(!(up_to_date && frame.waiters != NONE), "nobody waits for what is there");
+            let idle = frame.flags & (READING | WRITEBACK) == 0;
+            assert!(!(idle && frame.waiters != NONE), "nobody waits for what is there");
         }
         let listed = self.lists.check(&self.frames);
         assert_eq!(listed, resident, "each page is on one list");
+        self.check_dirty();
     }
 
     /// The first call that waits for a page.
@@ -387,148 +425,4 @@ impl PageCache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn single(first: PageIndex) -> Folio {
-        Folio { first, order: 0, marked: false }
-    }
-
-    fn read(cache: &mut PageCache, page: PageIndex) {
-        assert!(cache.add(FileId(0), single(page)));
-        let hit = cache.lookup(FileId(0), page).unwrap();
-        cache.end_read(hit.frame);
-        cache.check();
-    }
-
-    #[test]
-    fn one_frame_costs_44_bytes() {
-        let (buckets, place_among_free) = (2 * size_of::<u32>(), size_of::<u32>());
-        assert_eq!(size_of::<Frame>() + buckets + place_among_free, 44);
-    }
-
-    #[test]
-    fn the_oldest_page_that_was_used_once_leaves_first() {
-        let mut cache = PageCache::new(2);
-        read(&mut cache, 1);
-        read(&mut cache, 2);
-        let first = cache.lookup(FileId(0), 1).unwrap();
-        cache.touch(first.frame);
-        cache.touch(first.frame);
-        read(&mut cache, 3);
-        assert!(cache.lookup(FileId(0), 1).is_some(), "page 1 is active");
-        assert!(cache.lookup(FileId(0), 2).is_none(), "page 2 was never used");
-    }
-
-    #[test]
-    fn pages_being_read_or_pinned_are_never_evicted() {
-        let mut cache = PageCache::new(2);
-        assert!(cache.add(FileId(0), single(1)));
-        read(&mut cache, 2);
-        let second = cache.lookup(FileId(0), 2).unwrap().frame;
-        cache.pin(second);
-        assert!(!cache.add(FileId(0), single(3)));
-        cache.unpin(second);
-        assert!(cache.add(FileId(0), single(3)));
-        cache.check();
-    }
-
-    #[test]
-    fn a_folio_lives_and_dies_as_one() {
-        let mut cache = PageCache::new(4);
-        assert!(cache.add(FileId(0), Folio { first: 4, order: 2, marked: true }));
-        assert!(cache.folio(FileId(0), 6).unwrap().marked);
-        for page in 4..8 {
-            let hit = cache.lookup(FileId(0), page).unwrap();
-            cache.end_read(hit.frame);
-        }
-        cache.check();
-        cache.clear_marker(FileId(0), 7);
-        assert!(!cache.folio(FileId(0), 5).unwrap().marked);
-        assert_eq!(cache.invalidate(FileId(0), 5, 8), 0, "not wholly inside");
-        read(&mut cache, 1);
-        assert!(cache.lookup(FileId(0), 4).is_none(), "memory for one page took the whole folio");
-        cache.check();
-    }
-
-    #[test]
-    fn a_failed_page_leaves_the_rest_of_its_folio_behind() {
-        let mut cache = PageCache::new(4);
-        assert!(cache.add(FileId(0), Folio { first: 0, order: 2, marked: false }));
-        let hit = cache.lookup(FileId(0), 2).unwrap();
-        cache.fail_read(hit.frame);
-        cache.check();
-        assert!(cache.lookup(FileId(0), 2).is_none());
-        assert_eq!(cache.folio(FileId(0), 3), Some(single(3)));
-    }
-
-    #[test]
-    fn of_pages_used_once_the_oldest_leaves() {
-        let mut cache = PageCache::new(3);
-        (1..5).for_each(|page| read(&mut cache, page));
-        let there = |page| cache.lookup(FileId(0), page).is_some();
-        assert_eq!([1, 2, 3, 4].map(there), [false, true, true, true]);
-    }
-
-    #[test]
-    fn pages_being_read_are_not_available() {
-        let mut cache = PageCache::new(4);
-        read(&mut cache, 1);
-        assert!(cache.add(FileId(0), single(2)));
-        assert_eq!(cache.available(), 3);
-    }
-
-    #[test]
-    fn pages_that_were_aged_leave_or_return_after_two_accesses() {
-        let mut cache = PageCache::new(4);
-        for page in [1, 2, 3, 4] {
-            read(&mut cache, page);
-            let frame = cache.lookup(FileId(0), page).unwrap().frame;
-            (0..3).for_each(|_| cache.touch(frame));
-        }
-        read(&mut cache, 5);
-        let second = cache.lookup(FileId(0), 2).unwrap().frame;
-        assert_eq!(cache.frames[second.index()].flags & ACTIVE, 0, "aged");
-        cache.touch(second);
-        assert_eq!(cache.frames[second.index()].flags & ACTIVE, 0, "once is not twice");
-        let three = Folio { first: 8, order: 1, marked: false };
-        assert!(cache.add(FileId(0), three));
-    }
-
-    #[test]
-    fn a_reclaim_frees_a_cluster() {
-        let mut cache = PageCache::new(640);
-        for page in 0..641 {
-            assert!(cache.add(FileId(0), single(page)));
-            let frame = cache.lookup(FileId(0), page).unwrap().frame;
-            cache.end_read(frame);
-        }
-        assert_eq!(cache.counters.evicted, 11, "one, and a 64th of memory");
-    }
-
-    #[test]
-    fn active_pages_leave_when_all_inactive_ones_are_busy() {
-        let mut cache = PageCache::new(4);
-        read(&mut cache, 1);
-        read(&mut cache, 2);
-        for page in [1, 1, 2, 2] {
-            let frame = cache.lookup(FileId(0), page).unwrap().frame;
-            cache.touch(frame);
-        }
-        assert!(cache.add(FileId(0), single(3)));
-        assert!(cache.add(FileId(0), single(4)));
-        assert!(cache.add(FileId(0), single(5)), "pages 1 and 2 are idle");
-    }
-
-    #[test]
-    fn a_large_folio_finds_room_among_active_pages() {
-        let mut cache = PageCache::new(16);
-        for page in 100..116 {
-            read(&mut cache, page);
-            let frame = cache.lookup(FileId(0), page).unwrap().frame;
-            cache.touch(frame);
-            cache.touch(frame);
-        }
-        assert!(cache.add(FileId(0), Folio { first: 0, order: 4, marked: false }));
-    }
-}
+mod tests;

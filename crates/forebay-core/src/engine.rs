@@ -7,8 +7,8 @@
 //!             +--------- advance ---------+
 //!   Call ---->| running                   |----> Reply
 //!             +---+-------------------^---+
-//!        page is being read           | Resume
-//!        or no memory                 |
+//!        page is on its way,          | Resume
+//!        no memory, a pause           |
 //!                 v                   |
 //!              parked --Done: Wake--> woken
 //! ```
@@ -19,19 +19,31 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockQueues, QueueConfig};
 use crate::cache::PageCache;
-use crate::io::{Advice, Input, IoError, Op, Output, Request};
+use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
 use crate::readahead::Readahead;
 use crate::stats::Stats;
 use crate::time::Instant;
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, pages_touched};
+use crate::writeback::{Knobs, Levels};
 
+mod call;
 mod check;
+mod errors;
 mod fill;
 mod read;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod write;
+mod writeback;
 
-use read::{Cursor, Wait};
+pub use writeback::Policies;
+
+use call::{Cursor, Task, Wait};
+use errors::Heard;
+use read::{FaultCall, ReadCall};
+use sync::SyncCall;
+use writeback::Writeback;
 
 /// What an engine is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +68,7 @@ pub struct Engine {
     calls: Vec<Cursor>,
     /// Calls that wait for a frame, the first to wait first.
     memory_waiters: VecDeque<CallId>,
+    writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
 }
@@ -65,6 +78,8 @@ pub struct Engine {
 struct File {
     device: DeviceId,
     bytes: u64,
+    /// The bytes that it may grow to.
+    room: u64,
     sector: u64,
 }
 
@@ -73,6 +88,8 @@ struct Handle {
     file: FileId,
     readahead: Box<dyn Readahead>,
     sees_hits: bool,
+    /// The write errors that it has heard of.
+    heard: Heard,
 }
 
 impl Engine {
@@ -89,27 +106,55 @@ impl Engine {
             handles: Vec::new(),
             calls: calls.collect(),
             memory_waiters: VecDeque::new(),
+            writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),
         }
     }
 
+    /// Puts policies in charge of dirty pages; without a call, those of
+    /// [`Policies::default`] are. Nothing is dirty yet.
+    pub fn set_policies(&mut self, policies: Policies) {
+        assert!(self.levels() == Levels::default(), "policies come before the first write");
+        self.writeback.set_policies(policies, self.now);
+    }
+
     /// Adds a device.
     pub fn add_device(&mut self, queue: QueueConfig) -> DeviceId {
+        self.writeback.add_device();
         self.block.add(queue)
     }
 
-    /// Adds a file of `bytes` that lies in one piece from `sector` on.
+    /// Adds a file of `bytes` that lies in one piece from `sector` on and cannot grow.
     pub fn add_file(&mut self, device: DeviceId, bytes: u64, sector: u64) -> FileId {
-        self.files.push(File { device, bytes, sector });
+        self.add_growing_file(device, bytes, bytes, sector)
+    }
+
+    /// Adds a file of `bytes` that may grow to `room` bytes.
+    pub fn add_growing_file(
+        &mut self,
+        device: DeviceId,
+        bytes: u64,
+        room: u64,
+        sector: u64,
+    ) -> FileId {
+        assert!(bytes <= room, "a file lies in its room");
+        self.files.push(File { device, bytes, room, sector });
+        self.writeback.add_file();
         FileId(self.files.len() as u32 - 1)
+    }
+
+    /// Gives a file metadata that change with every write and lie on the page from `sector` on.
+    pub fn set_inode(&mut self, file: FileId, sector: u64) {
+        self.writeback.set_inode(file, sector);
     }
 
     /// Opens a file: a fresh description with its own readahead state.
     pub fn open(&mut self, file: FileId, readahead: Box<dyn Readahead>) -> HandleId {
         assert!(file.index() < self.files.len(), "a file is added before it is opened");
         let sees_hits = readahead.sees_hits();
-        self.handles.push(Some(Handle { file, readahead, sees_hits }));
+        let heard = self.writeback.errors(file).sample();
+        self.handles.push(Some(Handle { file, readahead, sees_hits, heard }));
         HandleId(self.handles.len() as u32 - 1)
     }
 
@@ -129,11 +174,21 @@ impl Engine {
             Input::Call(call, op) => self.call(call, op),
             Input::Resume(call) => self.resume(call),
             Input::Done(request, result) => {
-                let request = self.block.end_request(request);
-                self.end_request(request, result);
+                let request = self.block.end_request(now, request);
+                match request.kind {
+                    RequestKind::Read => self.end_read_request(&request, result),
+                    RequestKind::Write
+                    | RequestKind::DurableWrite
+                    | RequestKind::Inode
+                    | RequestKind::Flush => self.end_write_request(&request, result),
+                }
             }
-            Input::Timeout => self.block.unplug_due(now),
+            Input::Timeout => {
+                self.block.unplug_due(now);
+                self.writeback_timeout();
+            }
         }
+        self.run_flush();
         self.push_ready();
     }
 
@@ -144,7 +199,37 @@ impl Engine {
 
     /// When the engine wants [`Input::Timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.block.timeout()
+        [self.block.timeout(), self.writeback.timeout()].into_iter().flatten().min()
+    }
+
+    /// Whether no call and no request is in flight. Pages may be dirty.
+    pub fn is_quiet(&self) -> bool {
+        self.block.is_idle() && self.calls.iter().all(Cursor::is_idle)
+    }
+
+    /// Whether no device has a request.
+    pub fn devices_are_idle(&self) -> bool {
+        self.block.devices_are_idle()
+    }
+
+    /// Pages of the whole page memory that differ from their devices, and what became of others.
+    pub fn levels(&self) -> Levels {
+        self.writeback.levels()
+    }
+
+    /// The same of one device.
+    pub fn device_levels(&self, device: DeviceId) -> Levels {
+        self.writeback.device_levels(device)
+    }
+
+    /// Pages a second that a device takes, once this has been measured.
+    pub fn drain(&self, device: DeviceId) -> Option<u64> {
+        self.writeback.drain(device)
+    }
+
+    /// The knobs of writeback as they are now.
+    pub fn knobs(&self) -> &Knobs {
+        self.writeback.knobs()
     }
 
     /// The time of the last input.
@@ -152,13 +237,15 @@ impl Engine {
         self.now
     }
 
-    /// The frames that a request in flight fills, in the order of its pages.
+    /// The frames that a request in flight fills or takes from, in the order of its pages; metadata
+    /// and flushes have none.
     pub fn frames_of(&self, request: &Request) -> impl Iterator<Item = FrameId> + '_ {
-        let Request { file, first, pages, .. } = *request;
+        let Request { file, first, pages, kind, .. } = *request;
         let mut near = None;
+        let pages = if kind == RequestKind::Inode { 0 } else { pages };
         (first..first + pages).map(move |page| {
             let hit = self.cache.lookup_near(file, page, near);
-            let frame = hit.expect("a page stays while it is being read").frame;
+            let frame = hit.expect("a page stays while it moves").frame;
             near = Some(frame);
             frame
         })
@@ -208,62 +295,66 @@ impl Engine {
         match op {
             Op::Read { handle, offset, len } => {
                 let bytes = self.files[self.file_of(handle).index()].bytes;
-                self.calls[call.index()] = Cursor::read(handle, offset, len, bytes);
-                self.advance(call, false);
+                let read = ReadCall::new(handle, offset, len, bytes);
+                self.begin(call, Task::Read(read));
             }
+            Op::Write { handle, offset, len, durable } => {
+                self.begin_write(call, (handle, offset, len), durable);
+            }
+            Op::Sync { handle } => self.begin(call, Task::Sync(SyncCall::whole(handle))),
+            Op::Truncate { handle } => self.begin(call, Task::Truncate(handle)),
             Op::Fault { handle, page, write, mapping } => {
-                self.calls[call.index()] = Cursor::fault(handle, page, write, mapping);
-                self.advance(call, false);
+                self.begin(call, Task::Fault(FaultCall { handle, page, write, mapping }));
             }
             Op::Advise { handle, advice, offset, len } => {
                 self.advise(handle, advice, offset, len);
                 self.outputs.push_back(Output::Reply(call, Ok(0)));
             }
-            Op::Write { len, .. } => self.outputs.push_back(Output::Reply(call, Ok(len))),
-            Op::Sync { .. } | Op::Truncate { .. } => {
-                self.outputs.push_back(Output::Reply(call, Ok(0)));
-            }
         }
     }
 
+    fn begin(&mut self, call: CallId, task: Task) {
+        self.calls[call.index()] = Cursor::new(task);
+        self.advance(call, false);
+    }
+
     fn resume(&mut self, call: CallId) {
+        if core::mem::take(&mut self.calls[call.index()].promised) {
+            self.writeback.places_promised -= 1;
+            self.writeback.wanted = true;
+        }
         match core::mem::replace(&mut self.calls[call.index()].wait, Wait::Running) {
             Wait::Woken(Some(frame)) => {
                 self.cache.unpin(frame);
                 self.wake_memory_waiters();
             }
-            Wait::Woken(None) => {}
-            Wait::Idle | Wait::Running | Wait::Page(_) | Wait::Memory => {
-                panic!("a call resumes once after each wake")
-            }
+            Wait::Woken(None) | Wait::Pause => {}
+            Wait::Idle
+            | Wait::Running
+            | Wait::Page(_)
+            | Wait::Memory
+            | Wait::Pass
+            | Wait::Place
+            | Wait::Request => panic!("a call resumes once after each wake and each pause"),
         }
         self.advance(call, true);
     }
 
-    fn end_request(&mut self, request: Request, result: Result<(), IoError>) {
+    fn end_read_request(&mut self, request: &Request, result: Result<(), IoError>) {
+        // One bad page fails its whole request: readers of a page that came with others ask for it
+        // again, and hear of an error only when it failed alone. A reader that resumes brings no
+        // others, so this ends when nobody else's window holds the page.
+        let error = result.err().filter(|_| request.pages == 1);
         let mut near = None;
         for page in request.first..request.first + request.pages {
             let hit = self.cache.lookup_near(request.file, page, near);
             let frame = hit.expect("a page stays while it is being read").frame;
             near = Some(frame);
-            let mut waiter = self.cache.take_waiters(frame);
+            let waiter = self.cache.take_waiters(frame);
             if result.is_ok() {
                 self.cache.end_read(frame);
             }
-            while let Some(call) = waiter {
-                let cursor = &mut self.calls[call.index()];
-                assert_eq!(cursor.wait, Wait::Page(frame), "a waiter waits for this page");
-                waiter = cursor.next_waiter.take();
-                // One bad page fails its whole request: readers of a page that came with others ask
-                // for it again, and hear of an error only when it failed alone. A reader that
-                // resumes brings no others, so this ends when nobody else's window holds the page.
-                cursor.error = result.err().filter(|_| request.pages == 1);
-                cursor.wait = Wait::Woken(result.is_ok().then_some(frame));
-                if result.is_ok() {
-                    self.cache.pin(frame);
-                }
-                self.outputs.push_back(Output::Wake(call));
-            }
+            self.wake_page_waiters(waiter, frame, (result.is_ok(), error));
             if result.is_err() {
                 self.cache.fail_read(frame);
             }
@@ -307,8 +398,7 @@ impl Engine {
     /// Whoever waits for memory looks again.
     fn wake_memory_waiters(&mut self) {
         while let Some(call) = self.memory_waiters.pop_front() {
-            self.calls[call.index()].wait = Wait::Woken(None);
-            self.outputs.push_back(Output::Wake(call));
+            self.wake(call, None);
         }
     }
 

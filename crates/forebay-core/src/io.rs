@@ -7,6 +7,7 @@
 use core::fmt;
 
 use crate::readahead::{Mapping, Pattern};
+use crate::time::Duration;
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, RequestId};
 
 /// What goes into the engine.
@@ -35,6 +36,29 @@ pub enum Op {
         /// Number of bytes.
         len: u64,
     },
+    /// `pwrite`: `len` bytes from byte `offset` on, which is at most the file's end. The file grows
+    /// up to its room; what goes beyond is not written.
+    Write {
+        /// The open file.
+        handle: HandleId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+        /// Whether the bytes are safe when the call ends (`RWF_DSYNC`).
+        durable: bool,
+    },
+    /// `fsync`: all that was written to the file is safe when the call ends. A write that failed
+    /// since the last one makes it fail, once for each open description.
+    Sync {
+        /// The open file.
+        handle: HandleId,
+    },
+    /// `ftruncate` to nothing: its pages are dropped, dirty ones without being written.
+    Truncate {
+        /// The open file.
+        handle: HandleId,
+    },
     /// A page fault through a mapping.
     Fault {
         /// The open file that was mapped.
@@ -57,27 +81,6 @@ pub enum Op {
         /// Number of bytes.
         len: u64,
     },
-    /// `pwrite`: `len` bytes from byte `offset` on.
-    Write {
-        /// The open file.
-        handle: HandleId,
-        /// First byte.
-        offset: u64,
-        /// Number of bytes.
-        len: u64,
-        /// Whether the call waits until the bytes are durable.
-        durable: bool,
-    },
-    /// `fsync`.
-    Sync {
-        /// The open file.
-        handle: HandleId,
-    },
-    /// `ftruncate` to no bytes.
-    Truncate {
-        /// The open file.
-        handle: HandleId,
-    },
 }
 
 /// What `posix_fadvise` can say.
@@ -98,15 +101,17 @@ pub enum Advice {
 pub enum Output {
     /// A device has to do something; answered by one [`Input::Done`].
     Submit(Request),
-    /// Bytes go from page memory to the caller's buffer.
+    /// Bytes go between page memory and the caller's buffer.
     Copy(Copy),
+    /// A task sleeps for a while, from now on; answered by one [`Input::Resume`].
+    Pause(CallId, Duration),
     /// A sleeping task may run; answered by one [`Input::Resume`] when it does.
     Wake(CallId),
     /// A call has ended: bytes transferred, or why none was.
     Reply(CallId, Result<u64, IoError>),
 }
 
-/// A read of a run of one file's pages, as the device gets it.
+/// What a device has to do for a run of one file's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Its name in the answer.
@@ -121,13 +126,45 @@ pub struct Request {
     pub pages: u64,
     /// The first sector on the device, in units of 512 bytes.
     pub sector: u64,
+    /// What is to be done.
+    pub kind: RequestKind,
 }
 
-/// A run of consecutive bytes in consecutive frames that one call receives.
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Fills the frames of the pages.
+    Read,
+    /// Takes the bytes of the frames as they are when the request is carried out. The device may
+    /// keep them where a loss of power destroys them.
+    Write,
+    /// As a write, and the bytes are safe when it is done (force unit access).
+    DurableWrite,
+    /// Writes the file's metadata, one page that has no frame.
+    Inode,
+    /// Makes all writes safe that were done before; it has no pages.
+    Flush,
+}
+
+impl RequestKind {
+    /// Whether the frames of its pages are filled.
+    pub const fn is_read(self) -> bool {
+        matches!(self, Self::Read)
+    }
+
+    /// Whether the bytes of its frames go to the device.
+    pub const fn is_data_write(self) -> bool {
+        matches!(self, Self::Write | Self::DurableWrite)
+    }
+}
+
+/// A run of consecutive bytes in consecutive frames that one call receives or gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// The call that receives them.
+    /// The call that receives or gives them.
     pub call: CallId,
+    /// Whether they go from the caller's buffer to the frames.
+    pub to_frames: bool,
     /// The file they belong to.
     pub file: FileId,
     /// The first byte's place in the file.
@@ -141,7 +178,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// The pages that are copied from, whole or in part.
+    /// The pages that are touched, whole or in part.
     pub const fn pages(&self) -> u64 {
         (self.offset % PAGE_SIZE + self.len).div_ceil(PAGE_SIZE)
     }
@@ -154,8 +191,11 @@ pub enum IoError {
     Device,
     /// The file ended before the page did: it was cut short behind the engine's back.
     Truncated,
-    /// A fault lies beyond the end of the file (`SIGBUS`).
+    /// A fault lies beyond the end of the file (`SIGBUS`), or a write begins there: files have no
+    /// holes.
     BeyondEnd,
+    /// The file has no room for a single byte more (`ENOSPC`).
+    NoSpace,
 }
 
 impl fmt::Display for IoError {
@@ -164,6 +204,7 @@ impl fmt::Display for IoError {
             Self::Device => "the device reported an error",
             Self::Truncated => "the file ended early",
             Self::BeyondEnd => "the page lies beyond the end of the file",
+            Self::NoSpace => "the file has no room left",
         })
     }
 }

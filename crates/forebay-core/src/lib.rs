@@ -8,7 +8,7 @@
 //!            Input: Call, Resume, Done, Timeout
 //!   world ------------------------------------> engine
 //!         <------------------------------------
-//!            Output: Submit, Copy, Wake, Reply
+//!            Output: Submit, Copy, Wake, Pause, Reply
 //! ```
 //!
 //! # The driving contract
@@ -16,7 +16,8 @@
 //! * All outputs are [polled](engine::Engine::poll_output) before the next input, and carried out
 //!   in their order: a copy out of a frame comes before the request that fills it anew.
 //! * Time does not go back. A late or early timeout is harmless.
-//! * Each `Submit` gets one `Done`, each `Wake` one `Resume`, each `Call` one `Reply`.
+//! * Each `Submit` gets one `Done`, each `Wake` and each `Pause` one `Resume`, each `Call` one
+//!   `Reply`.
 //! * A call's id names no other call in flight.
 //! * A page with a sleeper stays until the sleeper has resumed.
 //!
@@ -51,7 +52,7 @@
 //!         match output {
 //!             Output::Submit(request) => self.inputs.push_back(Input::Done(request.id, Ok(()))),
 //!             Output::Copy(copy) => self.received += copy.len,
-//!             Output::Wake(call) => self.inputs.push_back(Input::Resume(call)),
+//!             Output::Wake(call) | Output::Pause(call, _) => self.inputs.push_back(Input::Resume(call)),
 //!             Output::Reply(_, result) => assert_eq!(result, Ok(self.received)),
 //!         }
 //!     }

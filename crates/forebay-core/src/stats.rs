@@ -17,6 +17,18 @@ pub struct Stats {
     pub pages_alone: u64,
     /// Pages evicted to make room.
     pub pages_evicted: u64,
+    /// Pages that writes met, in the order of the calls.
+    pub pages_written: u64,
+    /// Pages that reached their device.
+    pub pages_cleaned: u64,
+    /// Pages whose write failed.
+    pub pages_lost: u64,
+    /// Dirty pages that were dropped because their file was cut.
+    pub pages_cancelled: u64,
+    /// The most pages that were dirty or on their way at once.
+    pub unsafe_pages_max: u64,
+    /// Flushes of a device's cache.
+    pub flushes: u64,
     /// Requests given to devices.
     pub requests: u64,
     /// Pages of these requests.
@@ -45,6 +57,12 @@ impl AddAssign for Stats {
         self.pages_used += other.pages_used;
         self.pages_alone += other.pages_alone;
         self.pages_evicted += other.pages_evicted;
+        self.pages_written += other.pages_written;
+        self.pages_cleaned += other.pages_cleaned;
+        self.pages_lost += other.pages_lost;
+        self.pages_cancelled += other.pages_cancelled;
+        self.unsafe_pages_max = self.unsafe_pages_max.max(other.unsafe_pages_max);
+        self.flushes += other.flushes;
         self.requests += other.requests;
         self.request_pages += other.request_pages;
         self.faults_major += other.faults_major;

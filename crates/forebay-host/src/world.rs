@@ -173,7 +173,9 @@ impl<'a> HostWorld<'a> {
                 self.sleepers.peek().filter(|Reverse((until, _))| *until <= now)
             {
                 self.sleepers.pop();
-                self.ready.push_back(Ready::Step(id));
+                // A task that sleeps inside a call has been paused by the engine.
+                let inside = self.tasks[id.index()].call.is_some();
+                self.ready.push_back(if inside { Ready::Resume(id) } else { Ready::Step(id) });
             }
         }
         self.dispatcher.poll().map(|finish| self.done(finish))
@@ -208,6 +210,7 @@ impl<'a> HostWorld<'a> {
     }
 
     fn submit(&mut self, engine: &Engine, request: Request) {
+        assert!(request.kind.is_read(), "the tasks of this world only read");
         let (mut frames, mut pages) = self.dispatcher.lists();
         frames.extend(engine.frames_of(&request));
         pages.extend(frames.iter().map(|frame| self.frames.lend(*frame)));
@@ -267,6 +270,10 @@ impl World for HostWorld<'_> {
         match output {
             Output::Submit(request) => self.submit(engine, request),
             Output::Copy(copy) => self.copy(copy),
+            Output::Pause(call, length) => {
+                let until = self.clock() + length;
+                self.sleepers.push(Reverse((until, call)));
+            }
             Output::Wake(call) => self.ready.push_back(Ready::Resume(call)),
             Output::Reply(call, result) => self.reply(engine, call, result),
         }
@@ -296,11 +303,11 @@ fn clipped(op: Op) -> Op {
         Op::Read { handle, offset, len } => {
             Op::Read { handle, offset, len: len.min(READ_BYTES_MAX) }
         }
-        Op::Fault { .. }
-        | Op::Advise { .. }
-        | Op::Write { .. }
+        Op::Write { .. }
         | Op::Sync { .. }
-        | Op::Truncate { .. } => op,
+        | Op::Truncate { .. }
+        | Op::Fault { .. }
+        | Op::Advise { .. } => op,
     }
 }
 

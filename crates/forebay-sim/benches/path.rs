@@ -95,6 +95,10 @@ impl<W: World> World for Counted<W> {
         self.inner.carry_out(engine, output);
     }
 
+    fn settled(&mut self, engine: &Engine) {
+        self.inner.settled(engine);
+    }
+
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {
         self.events += 1;
         self.inner.next(deadline)
@@ -112,6 +116,8 @@ fn play(engine: &mut Engine, task: Box<dyn Workload + '_>) -> u64 {
         context_switch: Duration(1_000),
         interrupt: Duration(500),
         request_submit: Duration(500),
+        page_dirty: Duration::ZERO,
+        flush_page: Duration::ZERO,
     };
     let device = FastParameters { delay_ns: 10_000, units: 8, ..FastParameters::null() };
     let mut ignore = |_: &Finished| {};

@@ -104,7 +104,7 @@ impl<W: World> Checked<W> {
         match output {
             Output::Submit(request) => self.see_submit(engine, request),
             Output::Copy(copy) => self.see_copy(engine, copy),
-            Output::Wake(call) => {
+            Output::Pause(call, _) | Output::Wake(call) => {
                 assert!(!self.woken.contains(call), "a call is woken once before it resumes");
                 self.woken.push(*call);
             }

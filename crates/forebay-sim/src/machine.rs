@@ -236,6 +236,8 @@ impl Machine {
             context_switch: self.time("cpu.context_switch"),
             interrupt: self.time("cpu.interrupt"),
             request_submit: self.time("cpu.request_submit"),
+            page_dirty: Duration::ZERO,
+            flush_page: Duration::ZERO,
         }
     }
 

@@ -5,7 +5,8 @@
 //! rows. A prediction is the median over draws from the machine's ranges, with its least and
 //! greatest.
 
-use forebay_core::readahead::Spec;
+use std::fmt;
+use std::sync::Arc;
 
 use crate::machine::{Machine, MachineError};
 use crate::report::Row;
@@ -32,28 +33,62 @@ pub struct Paper {
     rows: fn(&Results<'_>) -> Vec<Row>,
 }
 
-/// Something to measure under one policy; every draw of the machine measures it once.
-#[derive(Clone, Debug)]
+/// Something to measure under one set of policies.
+#[derive(Clone)]
 pub(crate) struct Experiment {
-    pub(crate) policy: &'static str,
-    pub(crate) kind: request_size::Kind,
+    /// What is run.
+    pub(crate) row: String,
+    /// The policies, as a row names them.
+    pub(crate) policy: String,
+    pub(crate) draws: Draws,
+    run: Arc<Run>,
 }
+
+/// Which machines an experiment is measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Draws {
+    /// Every draw from the machine's ranges.
+    Each,
+    /// The machine as it is.
+    Nominal,
+}
+
+/// Runs an experiment on a machine with a seed.
+pub(crate) type Run = dyn Fn(&Machine, u64) -> Result<Measured, MachineError> + Send + Sync;
 
 /// One measurement to be made.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    experiment: usize,
-    kind: request_size::Kind,
-    policy: Spec,
+    place: usize,
+    experiment: Experiment,
     machine: Machine,
     seed: u64,
 }
 
-/// What was measured: bytes that the tasks received, and the run's outcome.
-#[derive(Clone, Copy, Debug)]
+/// What was measured: bytes that the tasks moved, the run's outcome, and what else the paper needs.
+#[derive(Clone, Debug)]
 pub struct Measured {
     pub(crate) bytes: u64,
     pub(crate) outcome: Outcome,
+    /// Figures by name.
+    pub(crate) figures: Vec<(&'static str, f64)>,
+    /// What went on over time.
+    pub(crate) series: Vec<Series>,
+}
+
+/// Numbers over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What was run.
+    pub row: String,
+    /// The policies it was run with.
+    pub policy: String,
+    /// What was measured.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Seconds since the start, and the number from then on.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// All measurements of a paper.
@@ -73,18 +108,22 @@ impl Paper {
     /// What has to be measured for `draws` draws of a machine; one draw is the machine itself.
     pub fn cells(&self, machine: &Machine, seed: u64, draws: u32) -> Vec<Cell> {
         let points = latin_hypercube(seed, machine.uncertain().len(), draws as usize);
+        let nominal = vec![machine.clone()];
         let machines: Vec<Machine> = match draws {
-            0 | 1 => vec![machine.clone()],
+            0 | 1 => nominal.clone(),
             _ => points.iter().map(|point| machine.draw(point)).collect(),
         };
         let mut cells = Vec::new();
-        for (experiment, what) in (self.experiments)().iter().enumerate() {
-            let policy = Spec::parse(what.policy).expect("an experiment names a policy");
+        for (place, experiment) in (self.experiments)().iter().enumerate() {
+            let machines = match experiment.draws {
+                Draws::Each => &machines,
+                Draws::Nominal => &nominal,
+            };
             for (draw, machine) in machines.iter().enumerate() {
                 // Policies are compared under the same rotation, jitter and layout.
                 let seed = seed.wrapping_add(draw as u64);
-                let (kind, policy, machine) = (what.kind, policy.clone(), machine.clone());
-                cells.push(Cell { experiment, kind, policy, machine, seed });
+                let (experiment, machine) = (experiment.clone(), machine.clone());
+                cells.push(Cell { place, experiment, machine, seed });
             }
         }
         cells
@@ -99,9 +138,26 @@ impl Paper {
         let experiments = (self.experiments)();
         let mut grouped = vec![Vec::new(); experiments.len()];
         for (cell, measured) in cells.iter().zip(measured) {
-            grouped[cell.experiment].push(*measured);
+            grouped[cell.place].push(measured.clone());
         }
         (self.rows)(&Results { experiments: &experiments, measured: grouped, seed })
+    }
+}
+
+impl Experiment {
+    /// An experiment that every draw of the machine measures once.
+    pub(crate) fn new(
+        row: String,
+        policy: &str,
+        run: impl Fn(&Machine, u64) -> Result<Measured, MachineError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { row, policy: policy.to_owned(), draws: Draws::Each, run: Arc::new(run) }
+    }
+}
+
+impl fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} under {}", self.row, self.policy)
     }
 }
 
@@ -111,11 +167,21 @@ impl Cell {
     /// # Errors
     /// The files of the experiment do not fit on the machine's device.
     pub fn measure(&self) -> Result<Measured, MachineError> {
-        self.kind.run(&self.machine, &self.policy, self.seed)
+        (self.experiment.run)(&self.machine, self.seed)
     }
 }
 
 impl Measured {
+    /// What the run came to, with nothing beside it.
+    pub(crate) fn new(bytes: u64, outcome: Outcome) -> Self {
+        Self { bytes, outcome, figures: Vec::new(), series: Vec::new() }
+    }
+
+    /// Numbers over time, of all kinds that the experiment keeps.
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
     /// Bytes per second in units of a million.
     pub(crate) fn megabytes_per_second(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.seconds()
@@ -132,25 +198,25 @@ impl Results<'_> {
     pub(crate) fn figures(
         &self,
         policy: &str,
-        kind: request_size::Kind,
+        row: &str,
         figure: impl Fn(&Measured) -> f64,
     ) -> Vec<f64> {
-        self.of(policy, kind).iter().map(figure).collect()
+        self.of(policy, row).iter().map(figure).collect()
     }
 
     /// A figure that compares an experiment under two policies, draw by draw.
     pub(crate) fn compared(
         &self,
         policies: (&str, &str),
-        kind: request_size::Kind,
+        row: &str,
         figure: impl Fn(&Measured, &Measured) -> f64,
     ) -> Vec<f64> {
-        let pairs = self.of(policies.0, kind).iter().zip(self.of(policies.1, kind));
+        let pairs = self.of(policies.0, row).iter().zip(self.of(policies.1, row));
         pairs.map(|(one, other)| figure(one, other)).collect()
     }
 
-    fn of(&self, policy: &str, kind: request_size::Kind) -> &[Measured] {
-        let same = |what: &Experiment| what.policy == policy && what.kind == kind;
+    fn of(&self, policy: &str, row: &str) -> &[Measured] {
+        let same = |what: &Experiment| what.policy == policy && what.row == row;
         let place = self.experiments.iter().position(same);
         &self.measured[place.expect("a row is made from an experiment that was run")]
     }

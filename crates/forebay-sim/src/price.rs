@@ -21,6 +21,10 @@ pub struct Prices {
     pub interrupt: Duration,
     /// Building a request and handing it to the device.
     pub request_submit: Duration,
+    /// What writing one page costs beyond finding it and copying.
+    pub page_dirty: Duration,
+    /// What the flusher spends on one page that it sends, its completion included.
+    pub flush_page: Duration,
 }
 
 impl Prices {

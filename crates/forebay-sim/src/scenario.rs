@@ -1,22 +1,51 @@
-//! One run: a machine, a readahead policy, files on its disk, and tasks.
+//! One run: a machine, its policies, files on its disk, and tasks.
 
 use forebay_core::block::QueueConfig;
+use forebay_core::control;
 use forebay_core::drive::drive;
-use forebay_core::engine::{Config, Engine};
-use forebay_core::readahead::{Settings, Spec};
+use forebay_core::engine::{self, Config, Engine};
+use forebay_core::flush;
+use forebay_core::io::Op;
+use forebay_core::readahead::{self, Settings};
 use forebay_core::stats::Stats;
+use forebay_core::throttle;
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{FileId, HandleId, KIB, PAGE_SIZE};
-use forebay_core::workload::Workload;
+use forebay_core::units::{FileId, HandleId, KIB, PAGE_SECTORS, PAGE_SIZE};
+use forebay_core::workload::{Step, Workload};
 
 use crate::machine::{Kernel, Machine, MachineError};
-use crate::world::{Observer, SimWorld};
+use crate::world::{AtExit, Observer, Record, SimWorld};
+
+/// A policy for each slot of the path.
+#[derive(Clone, Debug)]
+pub struct PolicySet {
+    /// Which pages to fetch.
+    pub readahead: readahead::Spec,
+    /// When and how much to write.
+    pub flush: flush::Spec,
+    /// How the flush rule's knobs follow the load.
+    pub controller: control::Spec,
+    /// How long a writer waits.
+    pub throttle: throttle::Spec,
+}
+
+/// A file to be made, by its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewFile {
+    /// What it holds at the start.
+    pub bytes: u64,
+    /// What it can grow to.
+    pub room: u64,
+    /// Whether it has metadata of its own that change with its writes.
+    pub inode: bool,
+}
 
 /// A machine that is set up and has not started.
 pub struct Scenario {
     engine: Engine,
     machine: Machine,
-    readahead: Spec,
+    readahead: readahead::Spec,
+    files: u32,
     seed: u64,
 }
 
@@ -25,35 +54,77 @@ pub struct Scenario {
 pub struct Outcome {
     /// From the start to the end of the last task.
     pub elapsed: Duration,
-    /// How long at least one request was at the device.
+    /// From the start until all that was written was safe.
+    pub durable: Duration,
+    /// How long at least one request was at the device, to the very end.
     pub device_busy: Duration,
-    /// What the engine counted.
+    /// How long pages were dirty while the device had no request.
+    pub idle_while_dirty: Duration,
+    /// What the engine had counted when all was safe.
     pub stats: Stats,
+    /// What the engine had counted when the last task ended.
+    pub stats_at_exit: Stats,
+    /// Pages that were not on the device when the last task ended.
+    pub residue: u64,
+}
+
+impl PolicySet {
+    /// The policies of a machine's kernel.
+    ///
+    /// # Errors
+    /// The machine names a policy that does not exist; says of which key.
+    pub fn of(kernel: &Kernel) -> Result<Self, (&'static str, forebay_core::policy::SpecError)> {
+        Ok(Self {
+            readahead: readahead::Spec::parse(&kernel.readahead)
+                .map_err(|error| ("kernel.readahead", error))?,
+            flush: flush::Spec::parse("linux-6").map_err(|error| ("kernel.flush", error))?,
+            controller: control::Spec::parse("fixed")
+                .map_err(|error| ("kernel.controller", error))?,
+            throttle: throttle::Spec::parse("off").map_err(|error| ("kernel.throttle", error))?,
+        })
+    }
+}
+
+impl NewFile {
+    /// A file that is only read, or written in place.
+    pub const fn fixed(bytes: u64) -> Self {
+        Self { bytes, room: bytes, inode: false }
+    }
 }
 
 impl Scenario {
-    /// Sets a machine up with one file of each size, numbered in order, and room for `tasks`.
+    /// Sets a machine up with its files, numbered in order, and room for `tasks`.
     ///
     /// # Errors
     /// The files do not fit on the device.
     pub fn new(
         machine: &Machine,
-        readahead: &Spec,
+        policies: &PolicySet,
         seed: u64,
         tasks: u32,
-        files: &[u64],
+        files: &[NewFile],
     ) -> Result<Self, MachineError> {
         let kernel = machine.kernel();
         let frames = (machine.page_cache_bytes() / PAGE_SIZE).clamp(1, u64::from(u32::MAX) / 2);
-        let mut engine = Engine::new(Config { frames: frames as u32, calls_max: tasks.max(1) });
+        // One call more than tasks: what makes all safe at the end.
+        let calls_max = (tasks + 1).min(engine::CALLS_MAX);
+        let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
         let device = engine.add_device(queue(&kernel));
-        let largest = files.iter().copied().max().unwrap_or(0);
-        let places = machine.layout().place(files.len() as u32, largest, seed)?;
-        for (bytes, sector) in files.iter().zip(places) {
-            engine.add_file(device, *bytes, sector);
+        let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
+        let largest = files.iter().map(|file| file.room).max().unwrap_or(0);
+        let places = machine.layout().place(files.len() as u32, inode + largest, seed)?;
+        for (file, start) in files.iter().zip(places) {
+            let sector = start + inode / PAGE_SIZE * PAGE_SECTORS;
+            let id = engine.add_growing_file(device, file.bytes, file.room, sector);
+            if file.inode {
+                engine.set_inode(id, start);
+            }
         }
-        let readahead = readahead.clone().with(settings(&kernel));
-        Ok(Self { engine, machine: machine.clone(), readahead, seed })
+        let PolicySet { flush, controller, throttle, .. } = policies;
+        engine.set_policies(engine::Policies::build(flush, controller, throttle));
+        let readahead = policies.readahead.clone().with(settings(&kernel));
+        let files = files.len() as u32;
+        Ok(Self { engine, machine: machine.clone(), readahead, files, seed })
     }
 
     /// Opens a file, by its place in the list of sizes.
@@ -61,22 +132,45 @@ impl Scenario {
         self.engine.open(FileId(file), self.readahead.build())
     }
 
-    /// Lets the tasks run to their ends.
+    /// Lets the tasks run to their ends; then what they wrote becomes safe.
     pub fn run<'a>(
         mut self,
         tasks: Vec<Box<dyn Workload + 'a>>,
         observer: &'a mut Observer<'a>,
-    ) -> Outcome {
+    ) -> (Outcome, Record) {
+        let handles = (0..self.files).map(|file| self.open(file)).collect();
         let device = self.machine.device(self.seed);
         let prices = self.machine.prices();
-        let mut world = SimWorld::new(&self.engine, prices, vec![device], tasks, observer);
+        let mut finale: Vec<Box<dyn Workload + 'a>> = Vec::new();
+        if tasks.len() < engine::CALLS_MAX as usize {
+            finale.push(Box::new(SyncAll(handles)));
+        }
+        let world = SimWorld::new(&self.engine, prices, vec![device], tasks, observer);
+        let mut world = world.with_finale(finale);
         drive(&mut self.engine, &mut world);
         world.assert_all_exited();
-        Outcome {
-            elapsed: world.last_exit().since(Instant::ZERO),
-            device_busy: world.device_busy(),
+        let busy = world.device_busy();
+        let (durable, record) = (world.last_exit(), world.into_record());
+        let AtExit { at, stats, levels } = record.at_exit.expect("all tasks have exited");
+        let outcome = Outcome {
+            elapsed: at.since(Instant::ZERO),
+            durable: durable.since(Instant::ZERO),
+            device_busy: busy,
+            idle_while_dirty: record.idle_while_dirty,
             stats: self.engine.stats(),
-        }
+            stats_at_exit: stats,
+            residue: levels.unsafe_pages(),
+        };
+        (outcome, record)
+    }
+}
+
+/// Makes one file after another safe.
+struct SyncAll(Vec<HandleId>);
+
+impl Workload for SyncAll {
+    fn next(&mut self, _now: Instant) -> Step {
+        self.0.pop().map_or(Step::Exit, |handle| Step::Call(Op::Sync { handle }))
     }
 }
 

@@ -96,6 +96,7 @@ fn random_queue(rng: &mut Rng) -> QueueConfig {
         request_pages_max: 1 + rng.below(40),
         congestion_on: congestion_off + rng.below(8) as u32,
         congestion_off,
+        write_requests_max: 1 + rng.below(12) as u32,
     }
 }
 
@@ -144,6 +145,8 @@ fn random_prices(rng: &mut Rng) -> Prices {
         context_switch: up_to(20_000),
         interrupt: up_to(5_000),
         request_submit: up_to(10_000),
+        page_dirty: up_to(1_000),
+        flush_page: up_to(3_000),
         cores: 1 + rng.below(3) as u32,
     }
 }

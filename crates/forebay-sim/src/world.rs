@@ -2,21 +2,25 @@
 //!
 //! State changes at the moment of the input; costs land on the core of the task that caused them.
 //! A request reaches its device after the cost that its call has run up so far, and a call is over
-//! when all its costs have passed.
+//! when all its costs have passed. What writing dirty pages costs falls on a kernel thread that
+//! wants a core like every task.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
-use forebay_core::io::{Input, IoError, Op, Output, Request};
+use forebay_core::io::{Input, IoError, Op, Output, Request, RequestKind};
+use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, PAGE_SECTORS, RequestId};
 use forebay_core::workload::{Finished, Step, Workload};
+use forebay_core::writeback::{Knobs, Levels};
 
 use crate::cpu::{CoreId, Cpu};
-use crate::device::{Completion, Device, DeviceAccess, Outcome};
+use crate::device::{Command, Completion, Device, DeviceAccess, Outcome};
 use crate::price::Prices;
+use crate::stats::Latencies;
 
 /// Called for each call that has ended.
 pub type Observer<'a> = dyn FnMut(&Finished) + 'a;
@@ -36,7 +40,65 @@ pub struct SimWorld<'a> {
     /// Pages that the engine had added when costs were last charged.
     pages_added: u64,
     observer: &'a mut Observer<'a>,
+    /// Tasks that have not exited, those of the finale not counted before it begins.
+    alive: usize,
+    /// Tasks that begin when all before them have exited.
+    finale: Vec<CallId>,
     last_exit: Instant,
+    kernel: KernelThread,
+    record: Record,
+    /// Nothing is in flight.
+    quiet: bool,
+    /// When the state of the engine was last looked at, and whether it was dirty and no write was
+    /// at a device then.
+    looked: (Instant, bool),
+}
+
+/// The thread that flushes: what it has to do on a core.
+#[derive(Debug, Default)]
+struct KernelThread {
+    debt: Duration,
+    /// It waits for a core or has one.
+    wants_core: bool,
+}
+
+/// The kernel thread among the tasks.
+const KERNEL: CallId = CallId(u32::MAX);
+
+/// What a world saw beside the calls.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Sectors that devices read and wrote in each second in which they did, the first second being
+    /// number 0.
+    pub seconds: Vec<(u64, Moved)>,
+    /// The pauses of each task; nothing for a task that never paused.
+    pub pauses: Vec<Option<Box<Latencies>>>,
+    /// How long pages were dirty while no device had a request.
+    pub idle_while_dirty: Duration,
+    /// The knobs of writeback, from each moment on.
+    pub knobs: Vec<(Instant, Knobs)>,
+    /// How things stood when the last task exited, before the finale.
+    pub at_exit: Option<AtExit>,
+}
+
+/// How things stood when the last task exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtExit {
+    /// When that was.
+    pub at: Instant,
+    /// What the engine had counted.
+    pub stats: Stats,
+    /// Pages that were dirty or on their way.
+    pub levels: Levels,
+}
+
+/// Sectors moved in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// From the devices.
+    pub read: u64,
+    /// To the devices.
+    pub written: u64,
 }
 
 /// A device and when it was in use.
@@ -80,12 +142,15 @@ struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    Done(RequestId, Success),
+    Done(RequestId, Success, Sectors),
     Awaken(CallId),
 }
 
 /// Whether a request moved its data.
 type Success = bool;
+
+/// What a request moves: sectors, and whether to the device.
+type Sectors = (u64, bool);
 
 impl<'a> SimWorld<'a> {
     /// A machine with its devices and tasks, at the engine's time; the tasks' numbers are their
@@ -98,6 +163,7 @@ impl<'a> SimWorld<'a> {
         observer: &'a mut Observer<'a>,
     ) -> Self {
         let mut cpu = Cpu::new(prices.cores);
+        let alive = tasks.len();
         (0..tasks.len() as u32).for_each(|task| cpu.enqueue(CallId(task)));
         Self {
             now: engine.now(),
@@ -111,8 +177,23 @@ impl<'a> SimWorld<'a> {
             cost: Duration::ZERO,
             pages_added: engine.pages_added(),
             observer,
+            alive,
+            finale: Vec::new(),
             last_exit: engine.now(),
+            kernel: KernelThread::default(),
+            record: Record { knobs: vec![(engine.now(), *engine.knobs())], ..Record::default() },
+            quiet: false,
+            looked: (engine.now(), false),
         }
+    }
+
+    /// Adds tasks that begin when all others have exited. Their numbers follow those of the others.
+    #[must_use]
+    pub fn with_finale(mut self, tasks: Vec<Box<dyn Workload + 'a>>) -> Self {
+        let first = self.tasks.len() as u32;
+        self.finale = (first..first + tasks.len() as u32).map(CallId).collect();
+        self.tasks.extend(tasks.into_iter().map(Task::new));
+        self
     }
 
     /// Asserts that no task was left behind.
@@ -129,17 +210,58 @@ impl<'a> SimWorld<'a> {
         self.last_exit
     }
 
+    /// What was seen beside the calls.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The same, at the end.
+    pub fn into_record(self) -> Record {
+        self.record
+    }
+
     /// How long at least one request was at a device, summed over the devices.
     pub fn device_busy(&self) -> Duration {
         self.devices.iter().fold(Duration::ZERO, |sum, attached| sum + attached.busy)
     }
 
     fn submit(&mut self, request: &Request) {
-        let access = DeviceAccess::read(request.sector, request.pages * PAGE_SECTORS);
+        let (sector, sectors) = (request.sector, request.pages * PAGE_SECTORS);
+        let command = match request.kind {
+            RequestKind::Read => Command::Read,
+            RequestKind::Write | RequestKind::Inode => Command::Write,
+            RequestKind::DurableWrite => Command::DurableWrite,
+            RequestKind::Flush => Command::Flush,
+        };
+        if request.kind.is_read() {
+            self.cost += self.prices.request_submit;
+        } else {
+            let pages = self.prices.flush_page.times(request.pages);
+            self.kernel.debt += self.prices.request_submit + pages;
+        }
         let given = self.now + self.cost;
+        let access = DeviceAccess { sector, sectors, command };
         let completion = self.devices[request.device.index()].service(given, &access);
         let success = completion.outcome == Outcome::Success;
-        self.push_event(completion.done, What::Done(request.id, success));
+        let moved = (sectors, !request.kind.is_read());
+        self.push_event(completion.done, What::Done(request.id, success, moved));
+    }
+
+    fn pause(&mut self, task: CallId, length: Duration) {
+        let pauses = &mut self.record.pauses;
+        if pauses.len() <= task.index() {
+            pauses.resize_with(task.index() + 1, || None);
+        }
+        pauses[task.index()].get_or_insert_default().record(length);
+        self.push_event(self.now + self.cost + length, What::Awaken(task));
+    }
+
+    /// Lets the kernel thread ask for a core if it has something to do.
+    fn wake_kernel(&mut self) {
+        if self.kernel.debt > Duration::ZERO && !self.kernel.wants_core {
+            self.kernel.wants_core = true;
+            self.cpu.enqueue(KERNEL);
+        }
     }
 
     fn push_event(&mut self, at: Instant, what: What) {
@@ -162,8 +284,14 @@ impl<'a> SimWorld<'a> {
 
     /// Puts a waiting task on an idle core.
     fn dispatch(&mut self) -> Option<Input> {
+        self.wake_kernel();
         while let Some((core, task)) = self.cpu.dispatch(self.now) {
             self.cost = self.prices.context_switch;
+            if task == KERNEL {
+                let debt = std::mem::take(&mut self.kernel.debt);
+                self.cpu.occupy(core, self.now + self.cost + debt);
+                continue;
+            }
             let state = std::mem::replace(&mut self.tasks[task.index()].state, State::OnCore);
             if state == State::Woken {
                 self.handling = Some((core, task));
@@ -178,6 +306,11 @@ impl<'a> SimWorld<'a> {
 
     /// What a task did on its core is over.
     fn core_done(&mut self, core: CoreId, task: CallId) -> Option<Input> {
+        if task == KERNEL {
+            self.cpu.release(core);
+            self.kernel.wants_core = false;
+            return None;
+        }
         let slot = &mut self.tasks[task.index()];
         if slot.op.is_some() {
             let Some(result) = slot.reply.take() else {
@@ -230,7 +363,9 @@ impl<'a> SimWorld<'a> {
                     slot.state = State::Exited;
                     self.cpu.release(core);
                     self.last_exit = self.last_exit.max(now);
-                    return None;
+                    self.alive -= 1;
+                    // The engine is looked at once more when all have exited.
+                    return (self.alive == 0).then_some(Input::Timeout);
                 }
             }
         }
@@ -241,7 +376,8 @@ impl<'a> SimWorld<'a> {
         let Reverse(event) = self.events.pop().expect("the caller has seen the event");
         self.now = event.at;
         match event.what {
-            What::Done(request, success) => {
+            What::Done(request, success, (sectors, written)) => {
+                self.count_moved(sectors, written);
                 Some(Input::Done(request, if success { Ok(()) } else { Err(IoError::Device) }))
             }
             What::Awaken(task) => {
@@ -251,6 +387,54 @@ impl<'a> SimWorld<'a> {
         }
     }
 }
+
+impl SimWorld<'_> {
+    fn count_moved(&mut self, sectors: u64, written: bool) {
+        let second = self.now.0 / NANOS_PER_S;
+        let seconds = &mut self.record.seconds;
+        if seconds.last().is_none_or(|(last, _)| *last != second) {
+            seconds.push((second, Moved::default()));
+        }
+        if let Some((_, moved)) = seconds.last_mut() {
+            *(if written { &mut moved.written } else { &mut moved.read }) += sectors;
+        }
+    }
+
+    /// Looks at the engine after all outputs of an input.
+    fn look(&mut self, engine: &Engine) {
+        let (since, idle) = self.looked;
+        if idle {
+            self.record.idle_while_dirty += self.now.since(since);
+        }
+        let levels = engine.levels();
+        self.looked = (self.now, levels.unsafe_pages() > 0 && engine.devices_are_idle());
+        self.quiet = self.alive == 0 && engine.is_quiet();
+        if self.record.knobs.last().is_some_and(|(_, knobs)| knobs != engine.knobs()) {
+            self.record.knobs.push((self.now, *engine.knobs()));
+        }
+        if self.alive == 0 && self.record.at_exit.is_none() {
+            let (at, stats) = (self.last_exit, engine.stats());
+            self.record.at_exit = Some(AtExit { at, stats, levels });
+            self.begin_finale(levels.unsafe_pages() > 0);
+        }
+    }
+
+    /// All tasks have exited: those of the finale begin, if there is anything to end.
+    fn begin_finale(&mut self, wanted: bool) {
+        for task in std::mem::take(&mut self.finale) {
+            if wanted {
+                self.alive += 1;
+                self.quiet = false;
+                self.cpu.enqueue(task);
+            } else {
+                self.tasks[task.index()].state = State::Exited;
+            }
+        }
+    }
+}
+
+/// Nanoseconds of a second.
+const NANOS_PER_S: u64 = 1_000_000_000;
 
 impl World for SimWorld<'_> {
     fn now(&mut self) -> Instant {
@@ -262,16 +446,23 @@ impl World for SimWorld<'_> {
         self.cost += self.prices.page_alloc.times(added - self.pages_added);
         self.pages_added = added;
         match output {
-            Output::Submit(request) => {
-                self.cost += self.prices.request_submit;
-                self.submit(&request);
+            Output::Submit(request) => self.submit(&request),
+            Output::Copy(copy) => {
+                self.cost += self.prices.copy(copy.pages(), copy.len);
+                if copy.to_frames {
+                    self.cost += self.prices.page_dirty.times(copy.pages());
+                }
             }
-            Output::Copy(copy) => self.cost += self.prices.copy(copy.pages(), copy.len),
+            Output::Pause(task, length) => self.pause(task, length),
             Output::Wake(task) => {
                 self.push_event(self.now + self.prices.interrupt, What::Awaken(task));
             }
             Output::Reply(task, result) => self.tasks[task.index()].reply = Some(result),
         }
+    }
+
+    fn settled(&mut self, engine: &Engine) {
+        self.look(engine);
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {
@@ -282,6 +473,9 @@ impl World for SimWorld<'_> {
         loop {
             if let Some(input) = self.dispatch() {
                 return Some(input);
+            }
+            if self.quiet && self.events.is_empty() {
+                return None;
             }
             let core = self.cpu.earliest();
             let core_at = core.map(|(_, run)| run.until);

@@ -1,20 +1,27 @@
-//! The active and inactive lists, linked through the frames.
+//! The lists that pages are on, each on one, linked through the frames.
+//!
+//! Dirty pages and those on their way to the device cannot leave, so reclaim does not meet them:
+//! they are on lists of their own and come back to the front of the active or the inactive list.
 
-use super::{ACTIVE, Frame, NONE};
+use super::{ACTIVE, DIRTY, Frame, NONE, WRITEBACK};
 
-/// Both lists.
+/// All lists.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// Pages accessed at least twice.
+    /// Clean pages accessed at least twice.
     pub(super) active: List,
-    /// All others, the oldest at the back.
+    /// Other clean pages, the oldest at the back.
     pub(super) inactive: List,
+    /// Dirty pages, the one that has been dirty longest at the back.
+    pub(super) dirty: List,
+    /// Pages on their way to the device, dirty again or not.
+    pub(super) writeback: List,
 }
 
 /// A doubly linked list of frames.
 #[derive(Debug)]
 pub(super) struct List {
-    front: u32,
+    pub(super) front: u32,
     pub(super) back: u32,
     pub(super) len: u32,
 }
@@ -52,19 +59,35 @@ impl List {
 }
 
 impl Lists {
-    /// States the invariants of both lists; returns how many pages are on them.
+    /// The list of a page with these flags.
+    pub(super) fn of(&mut self, flags: u8) -> &mut List {
+        match flags & (WRITEBACK | DIRTY | ACTIVE) {
+            state if state & WRITEBACK != 0 => &mut self.writeback,
+            state if state & DIRTY != 0 => &mut self.dirty,
+            ACTIVE => &mut self.active,
+            _ => &mut self.inactive,
+        }
+    }
+
+    /// States the invariants of the lists; returns how many pages are on them.
     pub(super) fn check(&self, frames: &[Frame]) -> usize {
-        for (list, flag) in [(&self.active, ACTIVE), (&self.inactive, 0)] {
+        let lists = [
+            (&self.active, WRITEBACK | DIRTY | ACTIVE, ACTIVE),
+            (&self.inactive, WRITEBACK | DIRTY | ACTIVE, 0),
+            (&self.dirty, WRITEBACK | DIRTY, DIRTY),
+            (&self.writeback, WRITEBACK, WRITEBACK),
+        ];
+        for (list, mask, flag) in lists {
             let mut at = list.front;
             let (mut before, mut seen) = (NONE, 0);
             while at != NONE {
                 let slot = &frames[at as usize];
                 assert_eq!(slot.prev, before, "links lead back to where they came from");
-                assert_eq!(slot.flags & ACTIVE, flag, "a page knows its list");
+                assert_eq!(slot.flags & mask, flag, "a page knows its list");
                 (before, at, seen) = (at, slot.next, seen + 1);
             }
             assert_eq!((before, seen), (list.back, list.len), "a list knows its end and length");
         }
-        (self.active.len + self.inactive.len) as usize
+        lists.iter().map(|(list, ..)| list.len as usize).sum()
     }
 }

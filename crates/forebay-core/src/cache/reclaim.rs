@@ -1,7 +1,7 @@
 //! Who leaves when memory is short.
 //!
 //! Source:     the two lists of Linux (2.6 to 6.18), mm/vmscan.c and mm/swap.c, reduced to one
-//!             memory zone and clean pages of files.
+//!             memory zone and clean pages of files; dirty ones are the flush rule's.
 //! Behaviour:  a new page is inactive; its second access makes it active. When no frame is free,
 //!             active pages move to the inactive list until they are no longer the majority, and
 //!             idle pages leave from the back of the inactive list, 32 at a time.
@@ -31,11 +31,11 @@ impl PageCache {
         self.free() >= pages
     }
 
-    /// Whether a page of a folio is being read or waited for.
+    /// Whether a page of a folio is being read, written or waited for, or is dirty.
     pub(super) fn busy(&self, folio: Folio, frame: u32) -> bool {
         let busy = |frame: u32| {
             let slot = &self.frames[frame as usize];
-            slot.flags & super::READING != 0 || slot.pins > 0
+            slot.flags & (super::READING | super::DIRTY | super::WRITEBACK) != 0 || slot.pins > 0
         };
         if folio.order == 0 {
             return busy(frame);

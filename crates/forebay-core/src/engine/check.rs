@@ -1,8 +1,9 @@
 //! The invariants of the whole engine, for simulators and tests.
 
 use super::Engine;
-use super::read::Wait;
-use crate::units::{CallId, FrameId};
+use super::call::Wait;
+use crate::io::RequestKind;
+use crate::units::{CallId, DeviceId, FrameId};
 
 impl Engine {
     /// Asserts all global invariants; slow, it walks all of memory.
@@ -12,7 +13,16 @@ impl Engine {
     pub fn check(&self) {
         self.cache.check();
         let reading = u64::from(self.cache.reading());
-        assert_eq!(self.block.pages(), reading, "each page being read is in one request");
+        let read = self.block.pages(RequestKind::is_read);
+        assert_eq!(read, reading, "each page being read is in one request");
+        let (dirty, writeback) = self.cache.dirty_counts();
+        let written = self.block.pages(RequestKind::is_data_write);
+        assert_eq!(written, writeback, "each page on its way is in one request");
+        let levels = self.levels();
+        assert_eq!((levels.dirty, levels.writeback), (dirty, writeback), "levels are counted");
+        let own = (0..self.block.devices()).map(|device| self.device_levels(DeviceId(device)));
+        let sum = own.fold((0, 0), |sum, own| (sum.0 + own.dirty, sum.1 + own.writeback));
+        assert_eq!(sum, (dirty, writeback), "the whole is the sum of the devices");
         let parked = self.calls.iter().filter(|call| matches!(call.wait, Wait::Page(_))).count();
         let mut chained = 0;
         for frame in (0..self.cache.frames()).map(FrameId) {
@@ -27,7 +37,18 @@ impl Engine {
         assert_eq!(chained, parked, "each parked call hangs on one page");
         let starved = self.calls.iter().filter(|call| call.wait == Wait::Memory).count();
         assert_eq!(starved, self.memory_waiters.len(), "each call without memory is queued once");
-        let hope = reading > 0 || self.calls.iter().any(|call| matches!(call.wait, Wait::Woken(_)));
+        let waits =
+            |wait: fn(Wait) -> bool| self.calls.iter().filter(|call| wait(call.wait)).count();
+        let writeback_waits = [
+            (waits(|wait| wait == Wait::Pass), self.writeback.pass_waiters.len()),
+            (waits(|wait| wait == Wait::Place), self.writeback.place_waiters.len()),
+            (waits(|wait| wait == Wait::Request), self.writeback.request_waiters.len()),
+        ];
+        assert!(writeback_waits.iter().all(|(calls, queued)| calls == queued), "queued once");
+        let moves = reading + writeback > 0;
+        let hope = moves || waits(|wait| matches!(wait, Wait::Woken(_) | Wait::Pause)) > 0;
+        let placeless = self.writeback.place_waiters.len() + self.writeback.pass_waiters.len();
+        assert!(placeless == 0 || !self.block.is_idle(), "a write will end for those who wait");
         assert!(starved == 0 || hope, "somebody will free memory for those that wait for it");
         let stats = self.stats();
         assert!(stats.pages_used <= stats.pages_read, "a page is used after it was read");

@@ -3,6 +3,7 @@
 use super::{Engine, File};
 use crate::block::{Bio, BlockQueues};
 use crate::cache::{Hit, PageCache};
+use crate::io::RequestKind;
 use crate::readahead::{AddressSpace, Folio, Readahead};
 use crate::time::Instant;
 use crate::units::{FileId, HandleId, PAGE_SECTORS, PAGE_SIZE, PageIndex};
@@ -45,7 +46,7 @@ impl Engine {
         }
         self.stats.pages_alone += 1;
         let file = self.files[id.index()];
-        self.block.submit_bio(self.now, file.device, file.bio(id, page, 1));
+        self.block.submit_bio(self.now, file.device, file.bio(RequestKind::Read, id, page, 1));
         self.cache.lookup(id, page)
     }
 }
@@ -56,8 +57,8 @@ impl File {
         self.bytes.div_ceil(PAGE_SIZE)
     }
 
-    fn bio(&self, file: FileId, first: PageIndex, pages: u64) -> Bio {
-        Bio { file, first, pages, sector: self.sector + first * PAGE_SECTORS }
+    pub(super) fn bio(&self, kind: RequestKind, file: FileId, first: PageIndex, pages: u64) -> Bio {
+        Bio { kind, file, first, pages, sector: self.sector + first * PAGE_SECTORS }
     }
 }
 
@@ -85,7 +86,7 @@ impl AddressSpace for FileSpace<'_> {
     fn submit(&mut self) {
         let (start, end) = core::mem::take(&mut self.run);
         if start < end {
-            let bio = self.file.bio(self.id, start, end - start);
+            let bio = self.file.bio(RequestKind::Read, self.id, start, end - start);
             self.block.submit_bio(self.now, self.file.device, bio);
         }
     }

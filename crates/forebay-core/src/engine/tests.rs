@@ -5,14 +5,19 @@ use std::vec::Vec;
 use super::*;
 use crate::io::Copy;
 use crate::readahead::{Access, AddressSpace, Fault, Found, MapAdvice, Mapping, Spec};
+use crate::time::Duration;
 use crate::units::RequestId;
+
+mod writes;
 
 /// An engine and all that came out of it and has not been looked at.
 struct Hands {
     engine: Engine,
+    now: Instant,
     submits: Vec<Request>,
     copies: Vec<Copy>,
     wakes: Vec<CallId>,
+    pauses: Vec<(CallId, Duration)>,
     replies: Vec<(CallId, Result<u64, IoError>)>,
 }
 
@@ -24,17 +29,23 @@ impl Hands {
         let device = engine.add_device(queue);
         let file = engine.add_file(device, 1000 * PAGE_SIZE + 2048, 0);
         let handle = engine.open(file, Spec::parse(policy).unwrap().build());
-        let (submits, copies, wakes, replies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        (Self { engine, submits, copies, wakes, replies }, handle)
+        (Self::of(engine), handle)
+    }
+
+    fn of(engine: Engine) -> Self {
+        let (submits, copies, wakes) = (Vec::new(), Vec::new(), Vec::new());
+        let (pauses, replies, now) = (Vec::new(), Vec::new(), Instant::ZERO);
+        Self { engine, now, submits, copies, wakes, pauses, replies }
     }
 
     fn input(&mut self, input: Input) {
-        self.engine.handle(Instant::ZERO, input);
+        self.engine.handle(self.now, input);
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Submit(request) => self.submits.push(request),
                 Output::Copy(copy) => self.copies.push(copy),
                 Output::Wake(call) => self.wakes.push(call),
+                Output::Pause(call, length) => self.pauses.push((call, length)),
                 Output::Reply(call, result) => self.replies.push((call, result)),
             }
         }

@@ -17,7 +17,7 @@ use forebay_core::workload::{Finished, Workload};
 use super::{Experiment, Measured, Paper, Results};
 use crate::machine::{Machine, MachineError};
 use crate::report::{Role, Row, spread};
-use crate::scenario::Scenario;
+use crate::scenario::{NewFile, PolicySet, Scenario};
 use crate::workload::reads::{Calls, interleaved, sequential, sysbench};
 use crate::workload::sysbench::Rndrd;
 
@@ -37,7 +37,7 @@ pub(super) const PAPER: Paper = Paper {
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+enum Kind {
     /// sysbench `rndrd` with blocks of so many bytes.
     Random(u64),
     /// One file from end to end, so many bytes a read.
@@ -68,7 +68,10 @@ const STREAMS: [u64; 2] = [1_000, 3_001];
 
 fn experiments() -> Vec<Experiment> {
     let mut experiments = Vec::new();
-    let mut add = |policy, kind| experiments.push(Experiment { policy, kind });
+    let mut add = |policy, kind: Kind| {
+        let run = move |machine: &Machine, seed| kind.run(machine, policy, seed);
+        experiments.push(Experiment::new(kind.name(), policy, run));
+    };
     for policy in COMPETITORS {
         BLOCKS.iter().for_each(|kib| add(policy, Kind::Random(kib * KIB)));
     }
@@ -84,12 +87,7 @@ fn experiments() -> Vec<Experiment> {
 
 impl Kind {
     /// Runs it once on a machine.
-    pub(super) fn run(
-        self,
-        machine: &Machine,
-        policy: &Spec,
-        seed: u64,
-    ) -> Result<Measured, MachineError> {
+    fn run(self, machine: &Machine, policy: &str, seed: u64) -> Result<Measured, MachineError> {
         let files = match self {
             Self::Random(block) => {
                 let run = Rndrd::of_paper(block);
@@ -98,7 +96,11 @@ impl Kind {
             Self::Sequential(_) => vec![SEQUENTIAL_BYTES],
             Self::Interleaved => vec![(STREAMS[1] + 2 * INTERLEAVED_ROUNDS) * PAGE_SIZE],
         };
-        let mut scenario = Scenario::new(machine, policy, seed, 1, &files)?;
+        let readahead = Spec::parse(policy).expect("an experiment names a policy");
+        let kernel = PolicySet::of(&machine.kernel()).expect("a paper's machine names policies");
+        let policies = PolicySet { readahead, ..kernel };
+        let files: Vec<NewFile> = files.into_iter().map(NewFile::fixed).collect();
+        let mut scenario = Scenario::new(machine, &policies, seed, 1, &files)?;
         let handles: Vec<_> = (0..files.len() as u32).map(|file| scenario.open(file)).collect();
         let first = handles[0];
         let task: Box<dyn Workload> = match self {
@@ -114,8 +116,8 @@ impl Kind {
         };
         let mut bytes = 0;
         let mut count = |finished: &Finished| bytes += finished.result.unwrap_or(0);
-        let outcome = scenario.run(vec![task], &mut count);
-        Ok(Measured { bytes, outcome })
+        let (outcome, _) = scenario.run(vec![task], &mut count);
+        Ok(Measured::new(bytes, outcome))
     }
 
     fn name(self) -> String {
@@ -214,7 +216,7 @@ fn throughput(results: &Results<'_>, kind: Kind, kib: u64, policy: &str) -> Row 
         _ => (None, Role::Context, OPEN, "figure 3 carries no numbers"),
     };
     Claim { kind, metric: "throughput", unit: "MB/s", policy, published, role, tolerance, note }
-        .row(results, results.figures(policy, kind, Measured::megabytes_per_second))
+        .row(results, results.figures(policy, &kind.name(), Measured::megabytes_per_second))
 }
 
 /// Figure 4.
@@ -229,7 +231,7 @@ fn total_time(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
         tolerance: OPEN,
         note: "figure 4 carries no numbers",
     }
-    .row(results, results.figures(policy, kind, Measured::seconds))
+    .row(results, results.figures(policy, &kind.name(), Measured::seconds))
 }
 
 /// Figure 5.
@@ -244,7 +246,7 @@ fn pages(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
         tolerance: OPEN,
         note: "figure 5 carries no numbers",
     }
-    .row(results, results.figures(policy, kind, pages_read))
+    .row(results, results.figures(policy, &kind.name(), pages_read))
 }
 
 /// What the text says of figures 3 to 5, and the same for the other competitors.
@@ -267,7 +269,7 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
         let gain = if large { between(5.0, 20.0) } else { between(-6.0, 6.0) };
         rows.push(claim("throughput gain", "%", Some(10.0), gain, "").row(
             results,
-            results.compared((policy, BEFORE), kind, |after, before| {
+            results.compared((policy, BEFORE), &kind.name(), |after, before| {
                 percent(after.megabytes_per_second(), before.megabytes_per_second())
             }),
         ));
@@ -275,7 +277,7 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
         let less = if large { between(-16.7, -4.8) } else { between(-6.0, 6.0) };
         rows.push(claim("total time change", "%", Some(-10.0), less, "").row(
             results,
-            results.compared((policy, BEFORE), kind, |after, before| {
+            results.compared((policy, BEFORE), &kind.name(), |after, before| {
                 percent(after.seconds(), before.seconds())
             }),
         ));
@@ -299,7 +301,7 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
         };
         rows.push(Claim { role, ..claim("pages saved", "pages", published, tolerance, note) }.row(
             results,
-            results.compared((policy, BEFORE), kind, |after, before| {
+            results.compared((policy, BEFORE), &kind.name(), |after, before| {
                 pages_read(before) - pages_read(after)
             }),
         ));
@@ -349,7 +351,7 @@ fn no_loss(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
     let metric = "throughput gain";
     Claim { kind, metric, unit: "%", policy, published: None, role, tolerance, note }.row(
         results,
-        results.compared((policy, BEFORE), kind, |after, before| {
+        results.compared((policy, BEFORE), &kind.name(), |after, before| {
             percent(after.megabytes_per_second(), before.megabytes_per_second())
         }),
     )
@@ -373,7 +375,7 @@ fn kept_windows(results: &Results<'_>, policy: &str) -> Row {
     }
     .row(
         results,
-        results.compared((policy, BEFORE), Kind::Interleaved, |after, before| {
+        results.compared((policy, BEFORE), &Kind::Interleaved.name(), |after, before| {
             percent(after.outcome.stats.requests as f64, before.outcome.stats.requests as f64)
         }),
     )
@@ -391,11 +393,12 @@ fn ablated(results: &Results<'_>, kind: Kind, policy: &str) -> Vec<Row> {
         tolerance: OPEN,
         note: "ablation",
     };
-    let gain = results.compared((policy, BEFORE), kind, |after, before| {
+    let gain = results.compared((policy, BEFORE), &kind.name(), |after, before| {
         percent(after.megabytes_per_second(), before.megabytes_per_second())
     });
-    let saved = results
-        .compared((policy, BEFORE), kind, |after, before| pages_read(before) - pages_read(after));
+    let saved = results.compared((policy, BEFORE), &kind.name(), |after, before| {
+        pages_read(before) - pages_read(after)
+    });
     vec![
         claim("throughput gain", "%").row(results, gain),
         claim("pages saved", "pages").row(results, saved),

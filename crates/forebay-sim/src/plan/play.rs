@@ -101,7 +101,9 @@ impl World for AtOnce {
                 self.new.extend(request.first..request.first + request.pages);
                 self.inputs.push_back(Input::Done(request.id, Ok(())));
             }
-            Output::Wake(call) => self.inputs.push_back(Input::Resume(call)),
+            Output::Wake(call) | Output::Pause(call, _) => {
+                self.inputs.push_back(Input::Resume(call));
+            }
             Output::Copy(_) | Output::Reply(..) => {}
         }
     }

@@ -8,7 +8,7 @@ use forebay_core::units::{HandleId, MIB, PAGE_SIZE};
 use forebay_core::workload::Finished;
 use forebay_sim::machine::Machine;
 use forebay_sim::rng::Rng;
-use forebay_sim::scenario::Scenario;
+use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::reads::Calls;
 
 /// Allocations of a run of so many reads of 16 pages, set-up included.
@@ -17,10 +17,13 @@ fn allocations(policy: &str, file_bytes: u64, reads: u64) -> u64 {
     machine.set("memory.page_cache", "16MiB").unwrap();
     let spec = Spec::parse(policy).unwrap();
     let counted = measure(|| {
-        let mut scenario = Scenario::new(&machine, &spec, 1, 1, &[file_bytes]).unwrap();
+        let kernel = PolicySet::of(&machine.kernel()).unwrap();
+        let policies = PolicySet { readahead: spec.clone(), ..kernel };
+        let files = [NewFile::fixed(file_bytes)];
+        let mut scenario = Scenario::new(&machine, &policies, 1, 1, &files).unwrap();
         let handle = scenario.open(0);
         let task = Calls(random_reads(handle, file_bytes, reads));
-        let outcome = scenario.run(vec![Box::new(task)], &mut |_: &Finished| {});
+        let (outcome, _) = scenario.run(vec![Box::new(task)], &mut |_: &Finished| {});
         assert!(outcome.stats.accesses >= reads * 16);
     });
     counted.count_total

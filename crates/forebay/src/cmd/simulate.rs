@@ -7,7 +7,7 @@ use forebay_core::readahead::Spec;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
-use forebay_sim::scenario::Scenario;
+use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::Simulate;
@@ -50,12 +50,23 @@ fn simulate(
     let mut tally = Tally::new();
     for group in groups {
         tally.begin(group);
-        let (tasks, sizes) = (group.task_count(), group.sizes());
-        let scenario = Scenario::new(machine, policy, seed, tasks, sizes);
+        let tasks = group.task_count();
+        let kernel = PolicySet::of(&machine.kernel());
+        let kernel = kernel.map_err(|(key, error)| Complaint::new(format!("{key}: {error}")))?;
+        let policies = PolicySet { readahead: policy.clone(), ..kernel };
+        let sizes = group.sizes().iter().zip(group.rooms());
+        // A file that grows changes its inode with every write.
+        let file = |(bytes, room): (&u64, &u64)| NewFile {
+            bytes: *bytes,
+            room: *room,
+            inode: bytes < room,
+        };
+        let files: Vec<NewFile> = sizes.map(file).collect();
+        let scenario = Scenario::new(machine, &policies, seed, tasks, &files);
         let mut scenario = scenario.map_err(Complaint::from)?;
         let tasks = group.tasks(compat, |file| scenario.open(file));
         let mut count = |finished: &Finished| tally.count(finished);
-        let outcome = scenario.run(tasks, &mut count);
+        let (outcome, _) = scenario.run(tasks, &mut count);
         tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
     }
     Ok(tally)

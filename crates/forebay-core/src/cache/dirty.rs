@@ -1,0 +1,371 @@
+//! Dirty pages: which they are, since when, and their way to the device.
+//!
+//! A page is *dirty* from the write that made it differ from the device until it is sent there, and
+//! *on its way* (under writeback) until that has ended. It can be dirtied again on its way; then it
+//! is dirty once more when it arrives.
+
+use alloc::vec::Vec;
+
+use super::pages::PageSet;
+use super::{DIRTY, Hit, NONE, PageCache, WRITEBACK};
+use crate::time::Instant;
+use crate::units::{FileId, FrameId, PageIndex};
+
+/// What is known about all dirty pages.
+#[derive(Debug, Default)]
+pub(super) struct DirtyPages {
+    files: Vec<OfFile>,
+    /// When the page of a frame is old; meaningful while it is dirty.
+    due: Vec<Instant>,
+    /// Whether the list of dirty pages may not be in the order of their dues.
+    unordered: bool,
+}
+
+/// The pages of one file.
+#[derive(Debug, Default)]
+struct OfFile {
+    /// Dirty pages, those dirtied again on their way included.
+    dirty: PageSet,
+    /// Dirty pages that are on their way too.
+    again: u64,
+    writeback: PageSet,
+    since: Option<Instant>,
+}
+
+/// The page that has been dirty longest, or that is old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dirtied {
+    pub(crate) file: FileId,
+    pub(crate) page: PageIndex,
+    pub(crate) frame: FrameId,
+}
+
+impl PageCache {
+    /// A page differs from the device as of now, and is old at `due`. Says whether it was clean.
+    pub(crate) fn mark_dirty(&mut self, frame: FrameId, now: Instant, due: Instant) -> bool {
+        let slot = &mut self.frames[frame.index()];
+        let flags = slot.flags;
+        if flags & DIRTY != 0 {
+            return false;
+        }
+        let (file, page) = (slot.file as usize, slot.page);
+        slot.flags |= DIRTY;
+        let dirty = &mut self.dirty;
+        if dirty.files.len() <= file {
+            dirty.files.resize_with(file + 1, OfFile::default);
+        }
+        if dirty.due.len() < self.frames.len() {
+            dirty.due.resize(self.frames.len(), Instant::ZERO);
+        }
+        dirty.due[frame.index()] = due;
+        let of_file = &mut dirty.files[file];
+        of_file.dirty.insert(page);
+        of_file.since.get_or_insert(now);
+        if flags & WRITEBACK != 0 {
+            of_file.again += 1;
+        } else {
+            self.lists.of(flags).remove(&mut self.frames, frame.0);
+            self.push_dirty(frame.0);
+        }
+        true
+    }
+
+    /// A dirty page is sent to the device.
+    pub(crate) fn start_writeback(&mut self, frame: FrameId) {
+        let slot = &mut self.frames[frame.index()];
+        assert_eq!(slot.flags & (DIRTY | WRITEBACK), DIRTY, "only what is dirty is sent");
+        slot.flags = (slot.flags & !DIRTY) | WRITEBACK;
+        let of_file = &mut self.dirty.files[slot.file as usize];
+        of_file.dirty.remove(slot.page);
+        of_file.writeback.insert(slot.page);
+        of_file.forget_if_clean();
+        self.lists.dirty.remove(&mut self.frames, frame.0);
+        self.lists.writeback.push_front(&mut self.frames, frame.0);
+    }
+
+    /// The way of a page has ended, well or not. Says whether it is dirty again.
+    pub(crate) fn end_writeback(&mut self, frame: FrameId) -> bool {
+        let slot = &mut self.frames[frame.index()];
+        assert!(slot.flags & WRITEBACK != 0, "only what is on its way arrives");
+        slot.flags &= !WRITEBACK;
+        let flags = slot.flags;
+        let of_file = &mut self.dirty.files[slot.file as usize];
+        of_file.writeback.remove(slot.page);
+        self.lists.writeback.remove(&mut self.frames, frame.0);
+        if flags & DIRTY != 0 {
+            of_file.again -= 1;
+            self.push_dirty(frame.0);
+        } else {
+            self.lists.of(flags).push_front(&mut self.frames, frame.0);
+        }
+        flags & DIRTY != 0
+    }
+
+    /// A dirty page that is not on its way is clean again: its file has been cut.
+    fn cancel_dirty(&mut self, frame: FrameId) {
+        let slot = &mut self.frames[frame.index()];
+        assert_eq!(slot.flags & (DIRTY | WRITEBACK), DIRTY, "what is on its way cannot be stopped");
+        slot.flags &= !DIRTY;
+        let flags = slot.flags;
+        let of_file = &mut self.dirty.files[slot.file as usize];
+        of_file.dirty.remove(slot.page);
+        of_file.forget_if_clean();
+        self.lists.dirty.remove(&mut self.frames, frame.0);
+        self.lists.of(flags).push_front(&mut self.frames, frame.0);
+    }
+
+    /// The page that has been dirty longest, among those not on their way.
+    pub(crate) fn oldest_dirty(&self) -> Option<Dirtied> {
+        self.dirtied(self.lists.dirty.back)
+    }
+
+    /// When that page is old.
+    pub(crate) fn oldest_due(&self) -> Option<Instant> {
+        if !self.dirty.unordered {
+            let back = self.lists.dirty.back;
+            return (back != NONE).then(|| self.dirty.due[back as usize]);
+        }
+        self.dirty_frames().map(|frame| self.dirty.due[frame as usize]).min()
+    }
+
+    /// The first page that is old, from the one that has been dirty longest on.
+    pub(crate) fn old_dirty(&self, now: Instant) -> Option<Dirtied> {
+        let old = |frame: &u32| self.dirty.due[*frame as usize] <= now;
+        let found = if self.dirty.unordered {
+            self.dirty_frames().find(old)
+        } else {
+            self.dirty_frames().next().filter(old)
+        };
+        self.dirtied(found?)
+    }
+
+    /// The first dirty page of a file from `from` on, and whether it is on its way too.
+    pub(crate) fn next_dirty(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, Hit)> {
+        let page = self.dirty.files.get(file.index())?.dirty.next(from)?;
+        Some((page, self.lookup(file, page).expect("a dirty page is in the cache")))
+    }
+
+    /// The first page of a file from `from` on that is on its way.
+    pub(crate) fn next_writeback(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, Hit)> {
+        let page = self.dirty.files.get(file.index())?.writeback.next(from)?;
+        Some((page, self.lookup(file, page).expect("a page on its way is in the cache")))
+    }
+
+    /// Dirty pages of a file that are not on their way, and since when it has had dirty pages.
+    pub(crate) fn file_dirty(&self, file: FileId) -> (u64, Option<Instant>) {
+        let of_file = self.dirty.files.get(file.index());
+        of_file.map_or((0, None), |of_file| (of_file.dirty.len() - of_file.again, of_file.since))
+    }
+
+    /// Dirty pages that are not on their way, and pages on their way.
+    pub(crate) fn dirty_counts(&self) -> (u64, u64) {
+        (u64::from(self.lists.dirty.len), u64::from(self.lists.writeback.len))
+    }
+
+    /// Removes every page of a file that nobody uses, dirty ones too; returns a page that is in
+    /// use, if there is any, and how many dirty pages are so no more.
+    pub(crate) fn cut(&mut self, file: FileId) -> (Option<FrameId>, u64) {
+        let mut in_use = None;
+        let mut cancelled = 0;
+        for frame in 0..self.frames.len() as u32 {
+            let slot = self.frames[frame as usize];
+            if slot.flags & super::PRESENT == 0 || slot.file != file.0 {
+                continue;
+            }
+            if slot.flags & (DIRTY | WRITEBACK) == DIRTY {
+                self.cancel_dirty(FrameId(frame));
+                cancelled += 1;
+            }
+            let folio = self.folio_of(FrameId(frame));
+            let pages = folio.first..folio.first + folio.pages();
+            // Other pages of the folio may be dirty still; their turn comes.
+            let dirty = |page| {
+                let part = self.find(file, page).expect("a folio is present as a whole");
+                self.frames[part as usize].flags & (DIRTY | WRITEBACK) == DIRTY
+            };
+            if folio.order > 0 && pages.clone().any(dirty) {
+                continue;
+            }
+            if self.busy(folio, frame) {
+                in_use = Some(FrameId(frame));
+            } else {
+                self.drop_folio(frame);
+            }
+        }
+        (in_use, cancelled)
+    }
+
+    /// Whether somebody will be told when a page is up to date or has arrived.
+    pub(crate) fn is_moving(&self, frame: FrameId) -> bool {
+        self.frames[frame.index()].flags & (super::READING | WRITEBACK) != 0
+    }
+
+    /// States what holds for dirty pages.
+    pub(super) fn check_dirty(&self) {
+        let (mut dirty, mut again, mut writeback) = (0, 0, 0);
+        for (number, frame) in self.frames.iter().enumerate() {
+            let Some(of_file) = self.dirty.files.get(frame.file as usize) else { continue };
+            if frame.flags & super::PRESENT == 0 {
+                continue;
+            }
+            let is = |flag| frame.flags & flag != 0;
+            let moving = is(WRITEBACK);
+            assert_eq!(of_file.dirty.contains(frame.page), is(DIRTY), "frame {number} is dirty");
+            assert_eq!(of_file.writeback.contains(frame.page), moving, "frame {number} moves");
+            assert!(!(is(super::READING) && (is(DIRTY) || moving)), "what is read is clean");
+            dirty += u64::from(is(DIRTY));
+            again += u64::from(is(DIRTY) && moving);
+            writeback += u64::from(moving);
+        }
+        let sum = |count: fn(&OfFile) -> u64| self.dirty.files.iter().map(count).sum::<u64>();
+        assert_eq!(sum(|file| file.dirty.len()), dirty, "the set has the dirty pages alone");
+        assert_eq!(sum(|file| file.writeback.len()), writeback, "the set has what is on its way");
+        assert_eq!(sum(|file| file.again), again, "pages dirtied on their way are counted");
+        for file in &self.dirty.files {
+            assert_eq!(file.since.is_some(), file.dirty.len() > 0, "a dirty file knows since when");
+        }
+    }
+
+    /// Puts a page at the end of those that wait to be written.
+    fn push_dirty(&mut self, frame: u32) {
+        let dirty = &mut self.dirty;
+        let last = self.lists.dirty.front;
+        if last == NONE {
+            dirty.unordered = false;
+        } else {
+            dirty.unordered |= dirty.due[frame as usize] < dirty.due[last as usize];
+        }
+        self.lists.dirty.push_front(&mut self.frames, frame);
+    }
+
+    /// The dirty pages' frames, the one that has been dirty longest first.
+    fn dirty_frames(&self) -> impl Iterator<Item = u32> + '_ {
+        let some = |frame: u32| (frame != NONE).then_some(frame);
+        core::iter::successors(some(self.lists.dirty.back), move |frame| {
+            some(self.frames[*frame as usize].prev)
+        })
+    }
+
+    fn dirtied(&self, frame: u32) -> Option<Dirtied> {
+        if frame == NONE {
+            return None;
+        }
+        let slot = &self.frames[frame as usize];
+        Some(Dirtied { file: FileId(slot.file), page: slot.page, frame: FrameId(frame) })
+    }
+}
+
+impl OfFile {
+    fn forget_if_clean(&mut self) {
+        if self.dirty.len() == 0 {
+            self.since = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ACTIVE;
+    use super::*;
+    use crate::time::Duration;
+
+    const FILE: FileId = FileId(0);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn write(cache: &mut PageCache, page: PageIndex, now: Instant, due: Instant) -> FrameId {
+        let hit = cache.lookup(FILE, page).or_else(|| cache.add_written(FILE, page)).unwrap();
+        cache.mark_dirty(hit.frame, now, due);
+        cache.check();
+        hit.frame
+    }
+
+    #[test]
+    fn pages_leave_in_the_order_in_which_they_became_dirty() {
+        let mut cache = PageCache::new(8);
+        for page in [5, 3, 4] {
+            write(&mut cache, page, at(1), at(31));
+        }
+        write(&mut cache, 5, at(2), at(32));
+        let oldest = cache.oldest_dirty().unwrap();
+        assert_eq!(
+            (oldest.page, cache.oldest_due()),
+            (5, Some(at(31))),
+            "writing again is no news"
+        );
+        cache.start_writeback(oldest.frame);
+        cache.check();
+        assert_eq!(cache.oldest_dirty().unwrap().page, 3);
+        assert_eq!(cache.next_dirty(FILE, 0).unwrap().0, 3, "by place it is the first, too");
+        assert_eq!(cache.dirty_counts(), (2, 1));
+        cache.end_writeback(oldest.frame);
+        cache.check();
+        assert_eq!(cache.dirty_counts(), (2, 0));
+    }
+
+    #[test]
+    fn a_page_dirtied_on_its_way_is_dirty_when_it_arrives() {
+        let mut cache = PageCache::new(8);
+        let frame = write(&mut cache, 5, at(1), at(31));
+        cache.start_writeback(frame);
+        assert_eq!(cache.file_dirty(FILE), (0, None));
+        write(&mut cache, 5, at(2), at(32));
+        assert_eq!(cache.file_dirty(FILE), (0, Some(at(2))), "not to be sent before it arrives");
+        assert!(cache.oldest_dirty().is_none());
+        cache.end_writeback(frame);
+        cache.check();
+        assert_eq!(cache.file_dirty(FILE), (1, Some(at(2))));
+        assert_eq!(cache.old_dirty(at(32)).unwrap().page, 5);
+        assert!(cache.old_dirty(at(31)).is_none());
+    }
+
+    #[test]
+    fn a_shorter_age_finds_younger_pages_behind_older_ones() {
+        let mut cache = PageCache::new(8);
+        write(&mut cache, 1, at(0), at(30));
+        write(&mut cache, 2, at(1), at(6));
+        assert_eq!(cache.oldest_due(), Some(at(6)));
+        assert_eq!(cache.old_dirty(at(6)).unwrap().page, 2);
+        assert_eq!(cache.oldest_dirty().unwrap().page, 1);
+    }
+
+    #[test]
+    fn dirty_pages_are_never_evicted_and_clean_ones_come_back_to_their_list() {
+        let mut cache = PageCache::new(2);
+        let first = write(&mut cache, 1, at(0), at(30));
+        write(&mut cache, 2, at(0), at(30));
+        assert!(cache.add_written(FILE, 3).is_none());
+        cache.start_writeback(first);
+        assert!(cache.add_written(FILE, 3).is_none());
+        cache.end_writeback(first);
+        assert!(cache.add_written(FILE, 3).is_some());
+        cache.check();
+    }
+
+    #[test]
+    fn a_cut_drops_all_but_what_is_in_use() {
+        let mut cache = PageCache::new(8);
+        let moving = write(&mut cache, 1, at(0), at(30));
+        write(&mut cache, 2, at(0), at(30));
+        cache.start_writeback(moving);
+        assert_eq!(cache.cut(FILE), (Some(moving), 1));
+        assert!(cache.lookup(FILE, 2).is_none());
+        cache.end_writeback(moving);
+        assert_eq!(cache.cut(FILE), (None, 0));
+        assert_eq!((cache.resident(FILE), cache.dirty_counts()), (0, (0, 0)));
+        cache.check();
+    }
+
+    #[test]
+    fn pages_that_were_used_twice_are_active_after_their_way() {
+        let mut cache = PageCache::new(8);
+        let frame = write(&mut cache, 1, at(0), at(30));
+        cache.touch(frame);
+        assert_eq!(cache.frames[frame.index()].flags & ACTIVE, ACTIVE);
+        cache.start_writeback(frame);
+        cache.end_writeback(frame);
+        cache.check();
+    }
+}

@@ -1,0 +1,164 @@
+//! A call in flight: where it stands and what it waits for.
+
+use super::Engine;
+use super::read::{FaultCall, ReadCall};
+use super::sync::SyncCall;
+use super::write::WriteCall;
+use crate::cache::Hit;
+use crate::io::{IoError, Output};
+use crate::units::{CallId, FileId, FrameId, HandleId};
+
+/// A call in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cursor {
+    pub(super) wait: Wait,
+    /// The next call that waits for the same page.
+    pub(super) next_waiter: Option<CallId>,
+    /// Why what the call waited for did not come.
+    pub(super) error: Option<IoError>,
+    /// It was woken because a device has a place for a write.
+    pub(super) promised: bool,
+    pub(super) task: Task,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// There is no call.
+    #[default]
+    Idle,
+    Running,
+    /// A page to be read, or to arrive at its device.
+    Page(FrameId),
+    Memory,
+    /// The end of a pass of the flush rule.
+    Pass,
+    /// A place for a write at a device.
+    Place,
+    /// A request of its own.
+    Request,
+    /// The end of a pause, which the world knows.
+    Pause,
+    /// Woken but not resumed; the page it waited for is pinned.
+    Woken(Option<FrameId>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Task {
+    Read(ReadCall),
+    Fault(FaultCall),
+    Write(WriteCall),
+    Sync(SyncCall),
+    Truncate(HandleId),
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self::Truncate(HandleId(u32::MAX))
+    }
+}
+
+impl Cursor {
+    /// A call that has just come.
+    pub(super) fn new(task: Task) -> Self {
+        Self { wait: Wait::Running, task, ..Self::default() }
+    }
+
+    /// Whether the id is free.
+    pub(super) fn is_idle(&self) -> bool {
+        self.wait == Wait::Idle
+    }
+
+    /// Whether this is a call in flight through `handle`.
+    pub(super) fn uses(&self, handle: HandleId) -> bool {
+        !self.is_idle() && self.handle() == handle
+    }
+
+    fn handle(&self) -> HandleId {
+        match self.task {
+            Task::Read(read) => read.handle,
+            Task::Fault(fault) => fault.handle,
+            Task::Write(write) => write.handle,
+            Task::Sync(sync) => sync.handle,
+            Task::Truncate(handle) => handle,
+        }
+    }
+}
+
+impl Engine {
+    /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that
+    /// the policy has seen.
+    pub(super) fn advance(&mut self, call: CallId, resumed: bool) {
+        match self.calls[call.index()].task {
+            Task::Read(read) => self.advance_read(call, read, resumed),
+            Task::Fault(fault) => self.advance_fault(call, fault, resumed),
+            Task::Write(write) => self.advance_write(call, write),
+            Task::Sync(sync) => self.advance_sync(call, sync),
+            Task::Truncate(handle) => self.advance_truncate(call, handle),
+        }
+    }
+
+    /// Parks a call until its page is up to date, or until there is memory for it.
+    pub(super) fn wait(&mut self, call: CallId, file: FileId, hit: Option<Hit>) {
+        match hit {
+            Some(hit) => self.wait_for_page(call, file, hit.frame),
+            None => self.wait_for_memory(call),
+        }
+    }
+
+    /// Parks a call until a page that moves has been read or has arrived.
+    pub(super) fn wait_for_page(&mut self, call: CallId, file: FileId, frame: FrameId) {
+        let cursor = &mut self.calls[call.index()];
+        cursor.wait = Wait::Page(frame);
+        cursor.next_waiter = self.cache.push_waiter(frame, call);
+        self.block.unplug(self.now, self.files[file.index()].device);
+    }
+
+    /// Parks a call until memory has become free.
+    pub(super) fn wait_for_memory(&mut self, call: CallId) {
+        self.calls[call.index()].wait = Wait::Memory;
+        self.memory_waiters.push_back(call);
+        self.writeback.wanted = true;
+        // The pages that fill the memory may still be held back by a plug.
+        self.block.unplug_all(self.now);
+    }
+
+    /// The reason why what a call waited for did not come.
+    pub(super) fn take_error(&mut self, call: CallId) -> Option<IoError> {
+        self.calls[call.index()].error.take()
+    }
+
+    /// Wakes a call; the page that it waited for stays until it has resumed.
+    pub(super) fn wake(&mut self, call: CallId, page: Option<FrameId>) {
+        self.calls[call.index()].wait = Wait::Woken(page);
+        self.outputs.push_back(Output::Wake(call));
+    }
+
+    /// Wakes the calls of a chain that wait for a page; `error` says why it did not come, and the
+    /// page stays for them if it is there.
+    pub(super) fn wake_page_waiters(
+        &mut self,
+        mut waiter: Option<CallId>,
+        frame: FrameId,
+        (there, error): (bool, Option<IoError>),
+    ) {
+        while let Some(call) = waiter {
+            let cursor = &mut self.calls[call.index()];
+            assert_eq!(cursor.wait, Wait::Page(frame), "a waiter waits for this page");
+            waiter = cursor.next_waiter.take();
+            cursor.error = error;
+            if there {
+                self.cache.pin(frame);
+            }
+            self.wake(call, there.then_some(frame));
+        }
+    }
+
+    pub(super) fn end_call(&mut self, call: CallId, result: Result<u64, IoError>) {
+        self.calls[call.index()].wait = Wait::Idle;
+        self.stats.errors += u64::from(result.is_err());
+        // What this call has let go is on its way before the caller hears of its end.
+        self.push_ready();
+        self.outputs.push_back(Output::Reply(call, result));
+    }
+}

@@ -1,0 +1,207 @@
+//! Waiting until what was written is safe: fsync, and the end of a durable write.
+//!
+//! ```text
+//!   Write: send the range's dirty pages  ->  Arrive: wait for all that are on their way
+//!     -> Inode: send changed metadata    ->  Flush: empty the device's cache  ->  reply
+//! ```
+//!
+//! Each stage walks the pages once, in rising order, so a writer beside it cannot hold it up for
+//! ever. A durable write sends its pages so that they need no flush; it flushes only if others sent
+//! some of them before.
+
+use super::Engine;
+use super::call::{Cursor, Task, Wait};
+use super::writeback::Who;
+use crate::io::{IoError, RequestKind};
+use crate::units::{CallId, FileId, HandleId, PageIndex};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SyncCall {
+    pub(super) handle: HandleId,
+    first: PageIndex,
+    end: PageIndex,
+    kind: RequestKind,
+    stage: Stage,
+    /// The page that the stage has come to.
+    at: PageIndex,
+    /// The page at `at` was waited for while it was both dirty and on its way.
+    waited: bool,
+    /// Pages that this call has sent.
+    sent: u64,
+    /// What the caller hears if all goes well.
+    reply: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Write,
+    Arrive,
+    Inode,
+    InodeArrives,
+    Flush,
+}
+
+impl SyncCall {
+    /// All of a file.
+    pub(super) fn whole(handle: HandleId) -> Self {
+        Self { kind: RequestKind::Write, ..Self::range(handle, (0, PageIndex::MAX), 0) }
+    }
+
+    /// The pages of a durable write of `reply` bytes.
+    pub(super) fn range(
+        handle: HandleId,
+        (first, end): (PageIndex, PageIndex),
+        reply: u64,
+    ) -> Self {
+        Self {
+            handle,
+            first,
+            end,
+            kind: RequestKind::DurableWrite,
+            stage: Stage::Write,
+            at: first,
+            waited: false,
+            sent: 0,
+            reply,
+        }
+    }
+}
+
+impl Engine {
+    /// A call begins to wait for what it has written.
+    pub(super) fn begin_sync(&mut self, call: CallId, sync: SyncCall) {
+        self.calls[call.index()] = Cursor::new(Task::Sync(sync));
+        self.advance(call, false);
+    }
+
+    pub(super) fn advance_sync(&mut self, call: CallId, mut sync: SyncCall) {
+        let file = self.file_of(sync.handle);
+        if let Some(error) = self.take_error(call) {
+            // Errors of pages have been counted; a flush that failed concerns this call alone.
+            if sync.stage == Stage::Flush {
+                self.end_sync(call, &sync, Err(error));
+                return;
+            }
+        }
+        let parked = match sync.stage {
+            Stage::Write => self.send_range(call, file, &mut sync),
+            Stage::Arrive => self.await_range(call, file, &mut sync),
+            Stage::Inode => self.send_inode(call, file, &mut sync),
+            Stage::InodeArrives => self.send_flush(call, file, &mut sync),
+            Stage::Flush => {
+                self.end_sync(call, &sync, Ok(()));
+                return;
+            }
+        };
+        match parked {
+            Parked::Yes => self.calls[call.index()].task = Task::Sync(sync),
+            Parked::NextStage => self.advance_sync(call, sync),
+            Parked::Done => self.end_sync(call, &sync, Ok(())),
+        }
+    }
+
+    /// Sends the dirty pages from where the call stands.
+    fn send_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+        let device = self.files[file.index()].device;
+        while let Some((page, hit)) = self.cache.next_dirty(file, sync.at) {
+            if page >= sync.end {
+                break;
+            }
+            let waited = core::mem::take(&mut sync.waited) && page == sync.at;
+            sync.at = page;
+            if hit.writeback {
+                // What has been sent since the call waited holds all that was there when it began.
+                if waited {
+                    sync.at += 1;
+                    continue;
+                }
+                sync.waited = true;
+                self.wait_for_page(call, file, hit.frame);
+                return Parked::Yes;
+            }
+            if !self.block.takes_write(device) {
+                self.block.unplug(self.now, device);
+                self.calls[call.index()].wait = Wait::Place;
+                self.writeback.place_waiters.push(call);
+                return Parked::Yes;
+            }
+            let most = (sync.end - page).min(self.block.request_pages_max(device));
+            let sent = self.sender(Who::Call).send(file, page, most, sync.kind);
+            sync.sent += sent;
+            sync.at = page + sent;
+        }
+        self.block.unplug(self.now, device);
+        (sync.stage, sync.at) = (Stage::Arrive, sync.first);
+        Parked::NextStage
+    }
+
+    /// Waits for the pages that are on their way, one after another.
+    fn await_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+        match self.cache.next_writeback(file, sync.at).filter(|(page, _)| *page < sync.end) {
+            Some((page, hit)) => {
+                sync.at = page + 1;
+                self.wait_for_page(call, file, hit.frame);
+                Parked::Yes
+            }
+            None => {
+                sync.stage = Stage::Inode;
+                Parked::NextStage
+            }
+        }
+    }
+
+    /// Sends the file's metadata if it has changed.
+    fn send_inode(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+        let device = self.files[file.index()].device;
+        if self.writeback.inode_is_moving(file) || !self.block.takes_write(device) {
+            self.calls[call.index()].wait = Wait::Place;
+            self.writeback.place_waiters.push(call);
+            return Parked::Yes;
+        }
+        sync.stage = Stage::InodeArrives;
+        match self.sender(Who::Call).send_inode(file) {
+            None if sync.sent == sync.end - sync.first => Parked::Done,
+            None => Parked::NextStage,
+            Some(request) => {
+                // Metadata are not safe before the flush.
+                sync.sent = 0;
+                self.await_request(call, request);
+                Parked::Yes
+            }
+        }
+    }
+
+    /// Empties the device's cache.
+    fn send_flush(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+        sync.stage = Stage::Flush;
+        let request = self.sender(Who::Call).send_flush(file);
+        self.stats.flushes += 1;
+        self.await_request(call, request);
+        Parked::Yes
+    }
+
+    fn await_request(&mut self, call: CallId, request: crate::units::RequestId) {
+        self.calls[call.index()].wait = Wait::Request;
+        self.writeback.request_waiters.push((request, call));
+    }
+
+    /// Ends the call; an error of an earlier write that its description has not heard of comes
+    /// first.
+    fn end_sync(&mut self, call: CallId, sync: &SyncCall, result: Result<(), IoError>) {
+        let file = self.file_of(sync.handle);
+        let opened = self.handles[sync.handle.index()].as_mut().expect("a call names an open file");
+        let failed = self.writeback.errors(file).check_and_advance(&mut opened.heard);
+        let result = if failed { Err(IoError::Device) } else { result };
+        self.end_call(call, result.map(|()| sync.reply));
+    }
+}
+
+/// What became of a stage.
+enum Parked {
+    /// The call waits.
+    Yes,
+    /// The next stage begins.
+    NextStage,
+    /// All is safe.
+    Done,
+}

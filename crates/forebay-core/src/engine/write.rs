@@ -1,0 +1,189 @@
+//! The resumable write, and the cut of a file to nothing.
+//!
+//! ```text
+//!   page by page:  find it, or take a frame for it if it is written whole or lies behind the end,
+//!                  or read it first -> copy -> dirty -> flush rule -> throttle: go on or pause
+//! ```
+
+use super::Engine;
+use super::call::{Cursor, Task, Wait};
+use super::sync::SyncCall;
+use crate::flush::Demand;
+use crate::io::{Copy, IoError, Output};
+use crate::time::Duration;
+use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteCall {
+    pub(super) handle: HandleId,
+    start: u64,
+    position: u64,
+    /// The end inside the file's room.
+    end: u64,
+    durable: bool,
+    /// The task comes back from a pause and asks the throttle once more.
+    asks: bool,
+}
+
+/// What holds a writer up.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    /// Until a pass of the flush rule has ended.
+    Pass,
+    /// For a while; then the throttle is asked again.
+    Pause(Duration),
+}
+
+impl Engine {
+    /// A write has been asked for.
+    pub(super) fn begin_write(
+        &mut self,
+        call: CallId,
+        (handle, offset, len): (HandleId, u64, u64),
+        durable: bool,
+    ) {
+        let file = self.files[self.file_of(handle).index()];
+        let end = offset.saturating_add(len).min(file.room).max(offset);
+        let task = WriteCall { handle, start: offset, position: offset, end, durable, asks: false };
+        self.calls[call.index()] = Cursor::new(Task::Write(task));
+        if len == 0 {
+            self.end_call(call, Ok(0));
+        } else if offset > file.bytes {
+            self.end_call(call, Err(IoError::BeyondEnd));
+        } else if end == offset {
+            self.end_call(call, Err(IoError::NoSpace));
+        } else {
+            self.advance(call, false);
+        }
+    }
+
+    pub(super) fn advance_write(&mut self, call: CallId, mut write: WriteCall) {
+        let file = self.file_of(write.handle);
+        // The file may have been cut meanwhile.
+        let cut = write.position > self.files[file.index()].bytes;
+        let error = self.take_error(call).or(cut.then_some(IoError::BeyondEnd));
+        if let Some(error) = error {
+            self.end_write(call, &write, Err(error));
+            return;
+        }
+        if core::mem::take(&mut write.asks)
+            && let Some(pause) = self.ask_throttle(call, file, false, true)
+        {
+            self.hold(call, write, Hold::Pause(pause));
+            return;
+        }
+        let mut run: Option<Copy> = None;
+        while write.position < write.end {
+            let (page, offset) = (write.position / PAGE_SIZE, write.position % PAGE_SIZE);
+            let len = (PAGE_SIZE - offset).min(write.end - write.position);
+            let near = run.map(|run| run.last_frame());
+            let (hit, fresh) = match self.cache.lookup_near(file, page, near) {
+                Some(hit) => (Some(hit), false),
+                None if self.needs_no_read(file, write.position, len) => {
+                    (self.cache.add_written(file, page), true)
+                }
+                None => (self.read_alone(file, page), false),
+            };
+            let frame = match hit {
+                Some(hit) if fresh => Some(hit.frame),
+                hit => self.ready_frame(hit),
+            };
+            let Some(frame) = frame else {
+                self.calls[call.index()].task = Task::Write(write);
+                self.push_copy(run);
+                self.wait(call, file, hit);
+                return;
+            };
+            match &mut run {
+                Some(run) if run.last_frame().0 + 1 == frame.0 => run.len += len,
+                other => {
+                    let (offset, buffer_offset) = (write.position, write.position - write.start);
+                    let to_frames = true;
+                    let next = Copy { call, to_frames, file, offset, frame, buffer_offset, len };
+                    let before = other.replace(next);
+                    self.push_copy(before);
+                }
+            }
+            write.position += len;
+            if let Some(hold) = self.dirtied(call, file, frame, write.position) {
+                self.push_copy(run);
+                self.hold(call, write, hold);
+                return;
+            }
+        }
+        self.push_copy(run);
+        self.end_write(call, &write, Ok(()));
+    }
+
+    /// Whether what a write leaves of a page is nothing, or behind the end of the file.
+    fn needs_no_read(&self, file: FileId, position: u64, len: u64) -> bool {
+        let bytes = self.files[file.index()].bytes;
+        let page_start = position - position % PAGE_SIZE;
+        let covers = position == page_start && (len == PAGE_SIZE || position + len >= bytes);
+        page_start >= bytes || covers
+    }
+
+    /// A page has been written, up to byte `end` of its file: what holds its writer up.
+    fn dirtied(&mut self, call: CallId, file: FileId, frame: FrameId, end: u64) -> Option<Hold> {
+        let bytes = &mut self.files[file.index()].bytes;
+        *bytes = (*bytes).max(end);
+        let newly = self.mark_dirty(file, frame);
+        self.stats.pages_written += 1;
+        if newly && self.ask_flush(file) == Demand::RunAndWait {
+            return Some(Hold::Pass);
+        }
+        self.ask_throttle(call, file, newly, false).map(Hold::Pause)
+    }
+
+    /// Parks a write.
+    fn hold(&mut self, call: CallId, write: WriteCall, hold: Hold) {
+        let cursor = &mut self.calls[call.index()];
+        match hold {
+            Hold::Pass => {
+                cursor.task = Task::Write(write);
+                cursor.wait = Wait::Pass;
+                self.writeback.pass_waiters.push(call);
+            }
+            Hold::Pause(length) => {
+                cursor.task = Task::Write(WriteCall { asks: true, ..write });
+                cursor.wait = Wait::Pause;
+                self.outputs.push_back(Output::Pause(call, length));
+            }
+        }
+    }
+
+    /// Ends a write: what was written before an error counts as a short write, as in write(2).
+    fn end_write(&mut self, call: CallId, write: &WriteCall, result: Result<(), IoError>) {
+        let written = write.position - write.start;
+        match result {
+            Err(error) if written == 0 => self.end_call(call, Err(error)),
+            Ok(()) | Err(_) if write.durable => {
+                let first = write.start / PAGE_SIZE;
+                let end = write.position.div_ceil(PAGE_SIZE);
+                let sync = SyncCall::range(write.handle, (first, end), written);
+                self.begin_sync(call, sync);
+            }
+            Ok(()) | Err(_) => self.end_call(call, Ok(written)),
+        }
+    }
+
+    /// Cuts a file to nothing as soon as nobody uses its pages.
+    pub(super) fn advance_truncate(&mut self, call: CallId, handle: HandleId) {
+        // Whoever read or wrote the page that the call waited for hears of the error.
+        self.take_error(call);
+        let file = self.file_of(handle);
+        let (in_use, dropped) = self.cache.cut(file);
+        self.writeback.forget_dirty(self.files[file.index()].device, dropped);
+        self.stats.pages_cancelled += dropped;
+        self.files[file.index()].bytes = 0;
+        match in_use {
+            None => {
+                self.wake_memory_waiters();
+                self.end_call(call, Ok(0));
+            }
+            Some(frame) if self.cache.is_moving(frame) => self.wait_for_page(call, file, frame),
+            // A call that was woken holds the page; it lets go when it resumes.
+            Some(_) => self.wait_for_memory(call),
+        }
+    }
+}
