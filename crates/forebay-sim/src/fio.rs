@@ -2,14 +2,16 @@
 //!
 //! A job file is text: sections of options. [`JobFile::parse`] says what was typed and what it
 //! means, or names the line that it cannot take. [`Job::stream`] then makes the requests, and they
-//! are the requests of the real tool: same file, offset, length and direction, in the same order.
-//! Time is not part of it. A driver issues the requests, waits for them as [`Job::depth`] allows,
-//! pauses by [`Job::thinktime`] and stops by [`Job::runtime`].
+//! are the requests of the real tool: same file, offset, length and direction, in the same order,
+//! with syncs in the same places. Time enters by the rates of a job alone, which [`Stream::step`]
+//! keeps. A driver issues the requests, waits for them as [`Job::depth`] allows, pauses by
+//! [`Job::thinktime`] and stops by [`Job::runtime`].
 //!
 //! ```text
 //!  text ──parse.rs──► sections ──options.rs──► settings ──plan.rs──► jobs ──stream.rs──► requests
 //!                                   │ value.rs: units            random.rs, offsets.rs,
-//!                                   └ error.rs: file and line    map.rs, skew.rs
+//!                                   └ error.rs: file and line    map.rs, skew.rs,
+//!                                                                sync.rs, rate.rs
 //! ```
 //!
 //! Source:     fio 3.33, by running it and by reading its public source: `init.c`, `options.c`,
@@ -20,7 +22,7 @@
 //!             between sequential and random. With `randseed` given, the first job of a section
 //!             still takes the fixed seed for its offsets up to 3.34; only its clones take the
 //!             table's.
-//! Not for:    trim, sync, verify, rates, zones, logs to replay
+//! Not for:    trim, verify, zones, logs to replay
 
 mod error;
 mod job;
@@ -30,15 +32,18 @@ mod options;
 mod parse;
 mod plan;
 mod random;
+mod rate;
 mod settings;
 mod skew;
 mod stream;
+mod sync;
 mod value;
 
 pub use error::{JobError, JobErrorKind, Note};
 pub use job::{Advice, Engine, FileSpec, Job, Mode};
 pub use skew::Distribution;
-pub use stream::{Io, Stream};
+pub use stream::{Action, Io, Stream};
+pub use sync::{Sync, SyncKind};
 
 use plan::Run;
 use settings::Settings;

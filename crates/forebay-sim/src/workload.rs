@@ -6,9 +6,18 @@
 //! | file | program |
 //! | --- | --- |
 //! | [`job`] | a fio job, with its pauses and its end |
+//! | [`bonnie`] | bonnie 1.x: characters, blocks and seeks on one file |
+//! | [`burst`] | a backup: many sequential writers, beside a light writer and a reader |
+//! | [`overwrite`] | random writes over a hot file |
+//! | [`marks`] | none: what a workload notes down for its caller |
 //! | [`reads`] | any sequence of calls; sequential and interleaved readers |
 //! | [`sysbench`] | the random reads of sysbench 0.4 `fileio`, request by request |
 
+pub mod bonnie;
+pub mod burst;
 pub mod job;
+mod libc;
+pub mod marks;
+pub mod overwrite;
 pub mod reads;
 pub mod sysbench;

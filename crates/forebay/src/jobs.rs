@@ -84,9 +84,10 @@ impl Tally {
         }
     }
 
-    /// A call has ended. Only reads are counted: advice takes no time worth telling.
+    /// A call has ended. Reads and writes are counted: advice takes no time worth telling, and a
+    /// sync moves no bytes of its own.
     pub(crate) fn count(&mut self, finished: &Finished) {
-        let Op::Read { .. } = finished.op else { return };
+        let (Op::Read { .. } | Op::Write { .. }) = finished.op else { return };
         let share = &mut self.jobs[self.tasks[finished.task.index()]].1;
         share.latencies.record(finished.latency());
         let first = share.span.map_or(finished.issued, |(first, _)| first);

@@ -52,6 +52,9 @@ pub struct Job {
     pub invalidate: bool,
     /// The job waits until all jobs before it have ended.
     pub stonewall: bool,
+    /// Whether every write waits until its bytes are durable, as of a file opened with `O_SYNC` or
+    /// `O_DSYNC`.
+    pub durable: bool,
     /// How random offsets are spread.
     pub distribution: Distribution,
     pub(super) plan: Arc<Plan>,
@@ -91,8 +94,11 @@ impl Job {
 pub struct FileSpec {
     /// The path, as fio writes it in its logs.
     pub name: String,
-    /// The bytes it holds before the run starts.
-    pub size: u64,
+    /// The bytes it holds before the run starts, if no other job has a part in it: none if the job
+    /// writes it for the first time and from its start to its end.
+    pub bytes: u64,
+    /// The bytes it can grow to; requests end there at the latest.
+    pub room: u64,
     /// Where the part that the job uses starts.
     pub region_offset: u64,
     /// How long that part is.

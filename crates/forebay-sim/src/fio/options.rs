@@ -10,7 +10,7 @@
 use super::error::{JobErrorKind, Note, nearest};
 use super::job::{Advice, Engine};
 use super::parse::Entry;
-use super::settings::{Given, PERCENT, Sequencer, Service, Setter, Settings, TIME};
+use super::settings::{COUNT_MAX, Given, PERCENT, Sequencer, Service, Setter, Settings, TIME};
 use super::value::{self, SECOND_US};
 
 /// What becomes of an option.
@@ -82,7 +82,7 @@ fn set(
 type Row = (&'static [&'static str], Rule);
 
 fn tables() -> impl Iterator<Item = &'static Row> {
-    [REQUESTS, FILES, TIMING, LIMITED].into_iter().flatten().chain(lists())
+    [REQUESTS, FILES, WRITES, TIMING, LIMITED].into_iter().flatten().chain(lists())
 }
 
 fn lists() -> impl Iterator<Item = &'static Row> {
@@ -252,6 +252,31 @@ const FILES: &[Row] = &[
     ),
 ];
 
+/// What comes with writes.
+const WRITES: &[Row] = &[
+    (
+        &["sync"],
+        Rule::Set(|to, given| {
+            to.durable = given.word(&[
+                ("none", false),
+                ("0", false),
+                ("sync", true),
+                ("1", true),
+                ("dsync", true),
+            ])?;
+            Ok(())
+        }),
+    ),
+    (&["fsync"], Rule::Set(|to, given| given.count(0).map(|count| to.fsync = count.into()))),
+    (
+        &["fdatasync"],
+        Rule::Set(|to, given| given.count(0).map(|count| to.fdatasync = count.into())),
+    ),
+    (&["end_fsync"], Rule::Set(|to, given| given.switch().map(|on| to.end_fsync = on))),
+    (&["fsync_on_close"], Rule::Set(|to, given| given.switch().map(|on| to.fsync_on_close = on))),
+    (&["create_on_open"], Rule::Set(|to, given| given.switch().map(|on| to.create_on_open = on))),
+];
+
 /// When and how they are made.
 const TIMING: &[Row] = &[
     (
@@ -291,6 +316,30 @@ const TIMING: &[Row] = &[
         &["thinktime_blocks"],
         Rule::Set(|to, given| given.count(1).map(|count| to.thinktime_blocks = u64::from(count))),
     ),
+    (
+        &["rate"],
+        Rule::Set(|to, given| {
+            to.rate = given.read("one to three rates such as 1m,500k", |text| {
+                value::by_direction(text, to.rate, |item| value::bytes(item, given.kb_base))
+            })?;
+            Ok(())
+        }),
+    ),
+    (
+        &["rate_iops"],
+        Rule::Set(|to, given| {
+            to.rate_iops = given.read("one to three counts such as 100,50", |text| {
+                value::by_direction(text, to.rate_iops, |item| {
+                    value::bytes(item, given.kb_base).filter(|count| *count <= COUNT_MAX)
+                })
+            })?;
+            Ok(())
+        }),
+    ),
+    (
+        &["rate_ignore_thinktime"],
+        Rule::Set(|to, given| given.switch().map(|on| to.rate_ignores_thinktime = on)),
+    ),
     (&["invalidate"], Rule::Set(|to, given| given.switch().map(|on| to.invalidate = on))),
     (
         &["fadvise_hint"],
@@ -322,19 +371,13 @@ const LIMITED: &[Row] = &[
     (&["direct"], Rule::Only(&["0"], "requests go through the page cache")),
     (&["buffered"], Rule::Only(&["1"], "requests go through the page cache")),
     (&["atomic"], Rule::Only(&["0"], "requests go through the page cache")),
-    (&["sync"], Rule::Only(&["none", "0"], "files are opened without sync flags")),
-    (&["fsync"], Rule::Only(&["0"], NO_SYNC)),
-    (&["fdatasync"], Rule::Only(&["0"], NO_SYNC)),
     (&["write_barrier"], Rule::Only(&["0"], NO_SYNC)),
-    (&["end_fsync"], Rule::Only(&["0"], NO_SYNC)),
-    (&["fsync_on_close"], Rule::Only(&["0"], NO_SYNC)),
     (&["verify"], Rule::Only(&["0"], "verifying adds reads and changes seeds")),
     (&["verify_only"], Rule::Only(&["0"], "verifying adds reads and changes seeds")),
     (&["experimental_verify"], Rule::Only(&["0"], "verifying adds reads and changes seeds")),
     (&["allrandrepeat"], Rule::Only(&["0"], "its meaning changed with fio 3.35")),
     (&["zonemode"], Rule::Only(&["none"], "there are no zones")),
     (&["create_serialize"], Rule::Only(&["1"], "files are laid out one job after another")),
-    (&["create_on_open"], Rule::Only(&["0"], "files are laid out before the run")),
     (&["create_only"], Rule::Only(&["0"], "there would be nothing to run")),
     (&["allow_file_create"], Rule::Only(&["1"], "every file is created")),
     (&["file_append"], Rule::Only(&["0"], "files do not grow")),
@@ -346,11 +389,11 @@ const LIMITED: &[Row] = &[
     (&["iodepth_batch_complete_min", "iodepth_batch_complete"], Rule::Only(&["1"], NO_BATCH)),
     (&["unlink_each_loop"], Rule::Only(&["0"], "files stay between loops")),
     (&["lockfile"], Rule::Only(&["none"], "files are not locked")),
-    (&["rate_process"], Rule::Only(&["linear"], NO_RATE)),
-    (&["ramp_time"], Rule::Only(&["0"], NO_RATE)),
-    (&["thinktime_blocks_type"], Rule::Only(&["complete"], NO_RATE)),
-    (&["thinktime_spin"], Rule::Only(&["0"], NO_RATE)),
-    (&["thinktime_iotime"], Rule::Only(&["0"], NO_RATE)),
+    (&["rate_process"], Rule::Only(&["linear"], "requests are spaced evenly, not drawn")),
+    (&["ramp_time"], Rule::Only(&["0"], "a job is measured from its first request on")),
+    (&["thinktime_blocks_type"], Rule::Only(&["complete"], NO_THINKING)),
+    (&["thinktime_spin"], Rule::Only(&["0"], NO_THINKING)),
+    (&["thinktime_iotime"], Rule::Only(&["0"], NO_THINKING)),
     (&["replay_no_stall"], Rule::Only(&["0"], NO_REPLAY)),
     (&["flow"], Rule::Only(&["0"], "jobs do not steer each other")),
 ];
@@ -473,10 +516,7 @@ const IGNORED: &[Row] = &[
         &["continue_on_error", "ignore_error", "error_dump", "unique_filename", "softrandommap"],
         Rule::Ignored("what it guards against does not happen"),
     ),
-    (
-        &["rate_cycle", "ratecycle", "rate_ignore_thinktime"],
-        Rule::Ignored("without a rate it does nothing"),
-    ),
+    (&["rate_cycle", "ratecycle"], Rule::Ignored("without rate_min= it does nothing")),
     (&["flow_id", "flow_sleep", "flow_watermark"], Rule::Ignored("without flow= it does nothing")),
     (
         &["replay_redirect", "replay_scale", "replay_align", "replay_time_scale", "replay_skip"],
@@ -490,7 +530,10 @@ const REFUSED: &[Row] = &[
         &["merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"],
         Rule::Refused(NO_REPLAY),
     ),
-    (&["rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"], Rule::Refused(NO_RATE)),
+    (
+        &["rate_min", "ratemin", "rate_iops_min"],
+        Rule::Refused("a job that is too slow is not shut down"),
+    ),
     (
         &["max_latency", "latency_target", "latency_window", "latency_percentile", "latency_run"],
         Rule::Refused("a run does not end or slow down by its latencies"),
@@ -608,7 +651,7 @@ const OTHER_ENGINES: &[&str] = &[
 ];
 
 const REPORT: &str = "it shapes fio's report";
-const NO_SYNC: &str = "syncing is not reproduced yet";
+const NO_SYNC: &str = "only whole files are synced";
 const NO_BATCH: &str = "requests are submitted and reaped one by one";
-const NO_RATE: &str = "rates and ramps are not reproduced yet";
+const NO_THINKING: &str = "a pause is a sleep after a number of requests";
 const NO_REPLAY: &str = "logs are replayed by the trace reader, not by a job";

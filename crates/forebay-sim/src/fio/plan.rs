@@ -53,6 +53,8 @@ pub(super) struct PlanFile {
 pub(super) struct Region {
     /// The size of the whole file.
     pub(super) real_size: u64,
+    /// Its size before the run.
+    pub(super) first_bytes: u64,
     pub(super) io_size: u64,
     /// Where the region starts in the first loop.
     pub(super) first_offset: u64,
@@ -179,6 +181,7 @@ impl<'a> Run<'a> {
             startdelay: Duration::from_micros(part.startdelay_us(job_number)),
             invalidate: settings.invalidate,
             stonewall: settings.stonewall && clone == 0,
+            durable: settings.durable,
             distribution: settings.distribution,
             plan: Arc::new(plan),
         };
@@ -226,13 +229,17 @@ impl<'a> Run<'a> {
             });
             let end = part.within_limit(io_size.saturating_add(offset))?;
             let real_size = on_disk.max(end);
-            if end > on_disk {
+            if end > on_disk && !settings.create_on_open {
                 let filled =
                     settings.mode.reads() || settings.overwrite || settings.fallocate_sizes;
                 self.sizes.insert(name.clone(), if filled { real_size } else { 0 });
             }
             let later_offset = part.start_offset(real_size, clone, block_min)?;
-            let region = Region { real_size, io_size, first_offset: offset, later_offset };
+            let from_start = offset == 0 && later_offset == 0;
+            let first_bytes =
+                if end > on_disk && from_start && settings.grows_files() { 0 } else { real_size };
+            let region =
+                Region { real_size, first_bytes, io_size, first_offset: offset, later_offset };
             plan.files.push(PlanFile { name, region });
         }
         if plan.size == 0 || (total > 0 && plan.size > total) {
@@ -246,7 +253,8 @@ impl From<&PlanFile> for FileSpec {
     fn from(file: &PlanFile) -> Self {
         Self {
             name: file.name.clone(),
-            size: file.region.real_size,
+            bytes: file.region.first_bytes,
+            room: file.region.real_size,
             region_offset: file.region.first_offset,
             region_len: file.region.io_size,
         }
@@ -327,10 +335,31 @@ impl Part<'_> {
             let why = "which requests the random map forgets would depend on completions";
             return Err(self.not_supported("iodepth", &settings.iodepth.to_string(), why));
         }
+        self.check_writes(queued)?;
         let partly_open = settings.openfiles > 0 && settings.openfiles < settings.nrfiles;
         if partly_open && queued {
             let why = "which files are open would depend on completions";
             return Err(self.not_supported("openfiles", &settings.openfiles.to_string(), why));
+        }
+        Ok(())
+    }
+
+    fn check_writes(&self, queued: bool) -> Result<(), JobError> {
+        let settings = self.settings;
+        for (option, every) in [("fsync", settings.fsync), ("fdatasync", settings.fdatasync)] {
+            if every > 0 && queued && settings.mode.writes() {
+                let why = "how often fio syncs would depend on completions";
+                return Err(self.not_supported(option, &every.to_string(), why));
+            }
+        }
+        let given = |rates: &[u64; 3]| rates.iter().any(|rate| *rate > 0);
+        if given(&settings.rate) && given(&settings.rate_iops) {
+            let why = String::from("rate and rate_iops exclude each other");
+            return Err(self.refused("rate_iops", why));
+        }
+        if settings.create_on_open && settings.mode.reads() {
+            let why = "a file that is not laid out cannot be read";
+            return Err(self.not_supported("create_on_open", "1", why));
         }
         Ok(())
     }

@@ -94,6 +94,15 @@ pub(super) struct Settings {
     pub(super) advice: Option<Advice>,
     pub(super) stonewall: bool,
     pub(super) overwrite: bool,
+    pub(super) create_on_open: bool,
+    pub(super) durable: bool,
+    pub(super) fsync: u64,
+    pub(super) fdatasync: u64,
+    pub(super) end_fsync: bool,
+    pub(super) fsync_on_close: bool,
+    pub(super) rate: [u64; 3],
+    pub(super) rate_iops: [u64; 3],
+    pub(super) rate_ignores_thinktime: bool,
     pub(super) fallocate_sizes: bool,
     pub(super) do_verify: bool,
     pub(super) lines: BTreeMap<&'static str, u32>,
@@ -147,6 +156,15 @@ impl Default for Settings {
             advice: None,
             stonewall: false,
             overwrite: false,
+            create_on_open: false,
+            durable: false,
+            fsync: 0,
+            fdatasync: 0,
+            end_fsync: false,
+            fsync_on_close: false,
+            rate: [0; 3],
+            rate_iops: [0; 3],
+            rate_ignores_thinktime: false,
             fallocate_sizes: true,
             do_verify: true,
             lines: BTreeMap::new(),
@@ -202,7 +220,7 @@ impl<'a> Given<'a> {
     pub(super) fn count(&self, least: u32) -> Result<u32, JobErrorKind> {
         let parse = |text: &str| {
             let count = u32::try_from(value::bytes(text, self.kb_base)?).ok()?;
-            (least..=COUNT_MAX).contains(&count).then_some(count)
+            (least..=COUNT_MAX as u32).contains(&count).then_some(count)
         };
         let expected = match least {
             0 => "a count from 0 to 2147483647",
@@ -283,6 +301,12 @@ impl<'a> Given<'a> {
 }
 
 impl Settings {
+    /// Whether the job writes from a file's start to its end without leaving anything out, so that
+    /// it can begin with an empty file. fio lays other files out, or writes them with holes.
+    pub(super) fn grows_files(&self) -> bool {
+        self.mode == Mode::Write && !self.overwrite && self.skip == 0
+    }
+
     /// Sets bytes or percent.
     pub(super) fn share(old: Share, given: &Given<'_>) -> Result<Share, JobErrorKind> {
         let amount =
@@ -458,4 +482,4 @@ const SPLIT: &str = "sizes with shares such as 4k/60:64k/40";
 const SPLITS_MAX: usize = 64;
 
 /// fio keeps counts as signed 32-bit numbers here and there.
-const COUNT_MAX: u32 = i32::MAX as u32;
+pub(super) const COUNT_MAX: u64 = i32::MAX as u64;

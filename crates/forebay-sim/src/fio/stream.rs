@@ -7,7 +7,7 @@
 //!             is left; the job ends when the loops are used up and less than a block is missing.
 //! Differs:    Where fio would draw sizes forever because none with a share above zero fits, the
 //!             file is done. Behaviour after 3.35 is derived from its source, not measured.
-//! Not for:    time: the driver ends a job by its runtime and pauses by its think time
+//! Not for:    the end by runtime and the pauses of think time, which are the driver's
 
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ use super::Compat;
 use super::offsets::{FileState, Wanted};
 use super::plan::{Plan, RANDSEED};
 use super::random::{Purpose, Random, Seeds};
+use super::rate::Rate;
 use super::settings::Service;
+use super::sync::{Sync, SyncKind, Syncs};
 
 /// One request of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,22 @@ pub struct Io {
     pub write: bool,
 }
 
+/// What a job does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Makes a request.
+    Io(Io),
+    /// Syncs a file.
+    Sync(Sync),
+    /// Keeps its rate: nothing happens until so many microseconds after the job's start.
+    Wait(u64),
+    /// Ends.
+    End,
+}
+
 /// The requests of one job; made by [`Job::stream`](super::Job::stream).
+///
+/// As an iterator it gives the reads and writes alone, as if no time passed between them.
 #[derive(Clone, Debug)]
 pub struct Stream {
     plan: Arc<Plan>,
@@ -55,6 +72,12 @@ pub struct Stream {
     /// The request leaves no mark in the random map. Once set, it stays until a request is made:
     /// after a sequential try that found the file done, so does the try in the next file.
     unmarked: bool,
+    syncs: Syncs,
+    rate: Rate,
+    /// A request that waits for its moment: file, direction, moment.
+    held: Option<(usize, bool, u64)>,
+    /// The driver wants the job to end.
+    stopped: bool,
 }
 
 /// The generators that a loop may start afresh.
@@ -74,10 +97,20 @@ enum Round {
     Fresh,
     /// In a loop that has issued so many bytes.
     Running(u64),
+    /// At the end of a loop of so many bytes, with the next file to be synced.
+    Syncing(u64, usize),
     /// After a loop.
     Between,
     /// At the end.
     Over,
+}
+
+/// What came of trying to make a request.
+enum Made {
+    Io(Io),
+    Sync(Sync),
+    Wait(u64),
+    Nothing,
 }
 
 /// How the search for a file ended.
@@ -120,15 +153,68 @@ impl Stream {
             done_files: 0,
             until_new: 1,
             unmarked: false,
+            syncs: Syncs::new(plan, compat),
+            rate: Rate::new(plan),
+            held: None,
+            stopped: false,
             plan: Arc::clone(plan),
         }
     }
 
+    /// What the job does next, `now_us` microseconds after its start.
+    pub fn step(&mut self, now_us: u64) -> Action {
+        loop {
+            if let Some(sync) = self.syncs.next_closed() {
+                return Action::Sync(sync);
+            }
+            match self.round {
+                Round::Over => return Action::End,
+                Round::Fresh | Round::Between => {
+                    if !self.start_round() {
+                        return Action::End;
+                    }
+                }
+                Round::Running(bytes) => match self.request(bytes, now_us) {
+                    Made::Io(io) => {
+                        self.round = Round::Running(bytes.saturating_add(io.len));
+                        return Action::Io(io);
+                    }
+                    Made::Sync(sync) => return Action::Sync(sync),
+                    Made::Wait(until_us) => return Action::Wait(until_us),
+                    Made::Nothing if self.syncs.ends_loop() => {
+                        self.round = Round::Syncing(bytes, 0);
+                    }
+                    Made::Nothing => self.end_round(bytes),
+                },
+                Round::Syncing(bytes, next) if next < self.files.len() => {
+                    self.round = Round::Syncing(bytes, next + 1);
+                    let file = u32::try_from(next).expect("the parser bounds the files");
+                    let last = bytes == 0 || !self.would_go_on();
+                    return Action::Sync(Sync { file, kind: SyncKind::End { last } });
+                }
+                Round::Syncing(bytes, _) => self.end_round(bytes),
+            }
+        }
+    }
+
+    /// Makes no further request: what is left are the syncs of the end.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// The driver has paused after a request; the rate may depend on it.
+    pub fn paused(&mut self, write: bool, pause_us: u64) {
+        self.rate.paused(usize::from(write), pause_us);
+    }
+
     /// Starts the next loop if there is one.
     fn start_round(&mut self) -> bool {
-        if !self.goes_on() {
+        if !self.would_go_on() {
             self.round = Round::Over;
             return false;
+        }
+        if !self.plan.time_based {
+            self.loops_left = self.loops_left.saturating_sub(1);
         }
         if self.round == Round::Between {
             self.reset();
@@ -137,12 +223,11 @@ impl Stream {
         true
     }
 
-    fn goes_on(&mut self) -> bool {
-        if self.plan.time_based {
-            return true;
+    fn would_go_on(&self) -> bool {
+        if self.stopped {
+            return false;
         }
-        if self.loops_left > 0 {
-            self.loops_left -= 1;
+        if self.plan.time_based || self.loops_left > 0 {
             return true;
         }
         let io_size = self.plan.settings.io_size.bytes;
@@ -159,12 +244,16 @@ impl Stream {
     /// last direction are not among it.
     fn reset(&mut self) {
         self.mix_until = 0;
+        self.syncs.begins_loop();
         let settings = &self.plan.settings;
         if self.plan.time_based || settings.loops > 1 || settings.do_verify {
             self.done_files = 0;
         }
         self.open_files = 0;
-        for file in &mut self.files {
+        for (index, file) in self.files.iter_mut().enumerate() {
+            if file.open {
+                self.syncs.closed(index);
+            }
             file.close_for_next_loop();
         }
         if self.plan.repeatable {
@@ -176,28 +265,61 @@ impl Stream {
         self.round = if round_bytes == 0 { Round::Over } else { Round::Between };
     }
 
-    fn request(&mut self, round_bytes: u64) -> Option<Io> {
+    fn request(&mut self, round_bytes: u64, now_us: u64) -> Made {
         loop {
-            if self.used_up(round_bytes) {
-                return None;
+            if self.stopped {
+                return Made::Nothing;
             }
-            let index = match self.choose_file() {
-                Found::File(index) => index,
-                Found::Busy => continue,
-                Found::None => return None,
+            let (index, write) = match self.held.take() {
+                Some((index, write, until_us)) if until_us <= now_us => (index, write),
+                Some(held) => {
+                    self.held = Some(held);
+                    return Made::Wait(held.2);
+                }
+                None => {
+                    if self.used_up(round_bytes) {
+                        return Made::Nothing;
+                    }
+                    let index = match self.choose_file() {
+                        Found::File(index) => index,
+                        Found::Busy => continue,
+                        Found::None => return Made::Nothing,
+                    };
+                    if let Some(kind) = self.syncs.due(self.issued[1]) {
+                        let file = u32::try_from(index).expect("the parser bounds the files");
+                        return Made::Sync(Sync { file, kind });
+                    }
+                    let (write, until_us) = self.choose_direction(now_us);
+                    if let Some(until_us) = until_us {
+                        self.held = Some((index, write, until_us));
+                        return Made::Wait(until_us);
+                    }
+                    (index, write)
+                }
             };
-            let write = self.choose_direction();
-            if let Some((offset, len)) = self.place(index, write) {
-                self.files[index].issued(usize::from(write), offset, len);
-                self.issued[usize::from(write)] += 1;
-                self.bytes = self.bytes.saturating_add(len);
-                let file = u32::try_from(index).expect("the parser bounds the files");
-                return Some(Io { file, offset, len, write });
+            if let Some(io) = self.issue(index, write) {
+                return Made::Io(io);
             }
             self.files[index].finish();
             self.open_files -= 1;
             self.done_files += 1;
+            self.syncs.closed(index);
+            if let Some(sync) = self.syncs.next_closed() {
+                return Made::Sync(sync);
+            }
         }
+    }
+
+    /// Makes a request of the file, unless it is done.
+    fn issue(&mut self, index: usize, write: bool) -> Option<Io> {
+        let (offset, len) = self.place(index, write)?;
+        self.files[index].issued(usize::from(write), offset, len);
+        self.issued[usize::from(write)] += 1;
+        self.bytes = self.bytes.saturating_add(len);
+        self.syncs.issued(write);
+        self.rate.issued(usize::from(write), len);
+        let file = u32::try_from(index).expect("the parser bounds the files");
+        Some(Io { file, offset, len, write })
     }
 
     fn used_up(&self, round_bytes: u64) -> bool {
@@ -285,7 +407,15 @@ impl Stream {
         Found::File(index)
     }
 
-    fn choose_direction(&mut self) -> bool {
+    /// The direction of the next request, and the moment that it has to wait for.
+    fn choose_direction(&mut self, now_us: u64) -> (bool, Option<u64>) {
+        let wanted = usize::from(self.mixed_direction());
+        let (direction, until_us) = self.rate.choose(wanted, now_us);
+        self.mix_write = direction == 1;
+        (self.mix_write, until_us)
+    }
+
+    fn mixed_direction(&mut self) -> bool {
         let mode = self.plan.settings.mode;
         if !(mode.reads() && mode.writes()) {
             return mode.writes();
@@ -350,21 +480,11 @@ impl Iterator for Stream {
 
     fn next(&mut self) -> Option<Io> {
         loop {
-            let round_bytes = match self.round {
-                Round::Over => return None,
-                Round::Fresh | Round::Between => {
-                    if !self.start_round() {
-                        return None;
-                    }
-                    0
-                }
-                Round::Running(bytes) => bytes,
-            };
-            if let Some(io) = self.request(round_bytes) {
-                self.round = Round::Running(round_bytes.saturating_add(io.len));
-                return Some(io);
+            match self.step(u64::MAX) {
+                Action::Io(io) => return Some(io),
+                Action::Sync(_) | Action::Wait(_) => {}
+                Action::End => return None,
             }
-            self.end_round(round_bytes);
         }
     }
 }

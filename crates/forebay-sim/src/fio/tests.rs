@@ -92,7 +92,7 @@ fn sections_become_jobs_with_their_clones_in_the_order_of_fio() {
         .map(|job| (job.job_number, job.clone_number, job.files[0].name.as_str()))
         .collect();
     assert_eq!(names, [(1, 0, "a.0.0"), (2, 2, "a.2.0"), (3, 1, "a.1.0"), (4, 0, "/x/b.0.0")]);
-    assert_eq!(file.jobs[0].files[1].size, 32 * 1024);
+    assert_eq!(file.jobs[0].files[1].room, 32 * 1024);
     assert_eq!((file.jobs[0].stonewall, file.jobs[3].stonewall), (false, true));
     assert_eq!(file.jobs[3].stream(Compat::V3_35).next().map(|io| io.len), Some(8192));
 }
@@ -305,10 +305,10 @@ fn mistreated_text_gives_jobs_or_errors_but_never_a_panic() {
         let Ok(file) = JobFile::parse(&text, "t") else { continue };
         taken += 1;
         for job in file.jobs.iter().take(4) {
-            let small = job.files.iter().all(|file| file.size < 1 << 30) && job.files.len() < 100;
+            let small = job.files.iter().all(|file| file.room < 1 << 30) && job.files.len() < 100;
             for io in job.stream(Compat::V3_35).take(if small { 50 } else { 0 }) {
                 let file = &job.files[io.file as usize];
-                assert!(io.len > 0 && io.offset + io.len <= file.size, "{io:?} {text}");
+                assert!(io.len > 0 && io.offset + io.len <= file.room, "{io:?} {text}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A fio job as tasks: what [`crate::fio`] leaves to its driver, that is waiting, pausing, ending.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use forebay_core::engine::CALLS_MAX;
@@ -12,19 +12,30 @@ use forebay_core::units::HandleId;
 use forebay_core::workload::{Step, Workload};
 use thiserror::Error;
 
-use crate::fio::{self, Compat, Engine, Job, Stream};
+use crate::fio::{self, Action, Compat, Engine, Io, Job, Stream, Sync, SyncKind};
 
-/// Jobs that run side by side, and the files they read.
+/// Jobs that run side by side, and the files they read and write.
 #[derive(Debug)]
 pub struct Group<'a> {
     jobs: Vec<&'a Job>,
     /// The bytes of each distinct file, in the order in which jobs name them.
     sizes: Vec<u64>,
+    /// What each of them can grow to.
+    rooms: Vec<u64>,
     /// Per job, the places of its files in the list of sizes.
     files: Vec<Vec<u32>>,
 }
 
-/// What the engine cannot do for a job yet.
+/// What the world in which jobs are to run can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Files are only read.
+    Read,
+    /// Files are read and written.
+    Write,
+}
+
+/// What cannot be done for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}:{line}: job '{job}' {why}")]
 pub struct Unsupported {
@@ -37,11 +48,15 @@ pub struct Unsupported {
 /// The jobs of a file in groups: each starts when all jobs of the one before have ended.
 ///
 /// # Errors
-/// Names the first job that asks for what is not there.
-pub fn groups<'a>(jobs: &'a [Job], file: &str) -> Result<Vec<Group<'a>>, Unsupported> {
+/// Names the first job that asks for what is not there, such as writes where files are only read.
+pub fn groups<'a>(
+    jobs: &'a [Job],
+    file: &str,
+    access: Access,
+) -> Result<Vec<Group<'a>>, Unsupported> {
     let mut groups: Vec<Vec<&Job>> = Vec::new();
     for job in jobs {
-        if let Some(why) = unsupported(job, groups.is_empty()) {
+        if let Some(why) = unsupported(job, groups.is_empty(), access) {
             let (file, line, job) = (file.to_owned(), job.line, job.name.clone());
             return Err(Unsupported { file, line, job, why });
         }
@@ -63,18 +78,19 @@ pub fn groups<'a>(jobs: &'a [Job], file: &str) -> Result<Vec<Group<'a>>, Unsuppo
             return Err(Unsupported { file, line, job, why });
         }
     }
-    Ok(groups.into_iter().map(Group::new).collect())
+    let mut written = BTreeSet::new();
+    Ok(groups.into_iter().map(|jobs| Group::new(jobs, &mut written)).collect())
 }
 
 /// Requests that the jobs of a group may have in flight: each is a task, and takes memory.
 const TASKS_MAX: u64 = CALLS_MAX as u64;
 
-fn unsupported(job: &Job, first: bool) -> Option<&'static str> {
-    if job.mode.writes() {
-        return Some("writes, and the engine only reads so far");
+fn unsupported(job: &Job, first: bool, access: Access) -> Option<&'static str> {
+    if job.mode.writes() && access == Access::Read {
+        return Some("writes, and files are only read here");
     }
     if job.ioengine == Engine::Mmap {
-        return Some("reads through a mapping (ioengine=mmap), which jobs cannot do yet");
+        return Some("goes through a mapping (ioengine=mmap), which jobs cannot do yet");
     }
     if job.stonewall && !first && !job.invalidate {
         return Some("waits for others (stonewall) and keeps their pages (invalidate=0)");
@@ -83,27 +99,43 @@ fn unsupported(job: &Job, first: bool) -> Option<&'static str> {
 }
 
 impl<'a> Group<'a> {
-    fn new(jobs: Vec<&'a Job>) -> Self {
+    /// The group of `jobs`, when the files of `before` were written by groups before it.
+    fn new(jobs: Vec<&'a Job>, before: &mut BTreeSet<&'a str>) -> Self {
         let mut places: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut sizes: Vec<u64> = Vec::new();
+        let (mut sizes, mut rooms) = (Vec::<u64>::new(), Vec::<u64>::new());
         let mut files = Vec::new();
         for job in &jobs {
             let placed = job.files.iter().map(|file| {
                 let place = *places.entry(&file.name).or_insert_with(|| {
-                    sizes.push(0);
-                    sizes.len() as u32 - 1
+                    rooms.push(0);
+                    rooms.len() as u32 - 1
                 });
-                sizes[place as usize] = sizes[place as usize].max(file.size);
+                let room = &mut rooms[place as usize];
+                *room = file.room.max(*room);
+                match sizes.get_mut(place as usize) {
+                    // fio gives a file that several jobs name its whole size before they start.
+                    Some(size) => *size = *room,
+                    None if before.contains(file.name.as_str()) || job.depth() > 1 => {
+                        sizes.push(*room);
+                    }
+                    None => sizes.push(file.bytes),
+                }
                 place
             });
             files.push(placed.collect());
         }
-        Self { jobs, sizes, files }
+        before.extend(places.keys());
+        Self { jobs, sizes, rooms, files }
     }
 
-    /// The bytes of each distinct file.
+    /// The bytes of each distinct file before the jobs start.
     pub fn sizes(&self) -> &[u64] {
         &self.sizes
+    }
+
+    /// The bytes that each distinct file can grow to.
+    pub fn rooms(&self) -> &[u64] {
+        &self.rooms
     }
 
     /// How many tasks the jobs need: one for each request that may be in flight.
@@ -111,7 +143,7 @@ impl<'a> Group<'a> {
         self.jobs.iter().map(|job| job.depth()).sum()
     }
 
-    /// The bytes of all reads that may be in flight.
+    /// The bytes of all requests that may be in flight.
     pub fn buffer_bytes(&self) -> u64 {
         let bytes = |job: &&Job| job.block_max().saturating_mul(u64::from(job.depth()));
         self.jobs.iter().map(bytes).fold(0, u64::saturating_add)
@@ -133,7 +165,7 @@ impl<'a> Group<'a> {
             let handles = files.iter().map(|file| open(*file)).collect();
             let shared = Rc::new(RefCell::new(Shared::new(job, handles, compat)));
             for _ in 0..job.depth() {
-                tasks.push(Box::new(JobTask { shared: Rc::clone(&shared) }));
+                tasks.push(Box::new(JobTask { shared: Rc::clone(&shared), calling: false }));
             }
         }
         tasks
@@ -143,13 +175,15 @@ impl<'a> Group<'a> {
 /// One request of a job that may be in flight.
 struct JobTask {
     shared: Rc<RefCell<Shared>>,
+    /// The call made last is not yet known to be over.
+    calling: bool,
 }
 
 /// A job as its requests see it together.
 struct Shared {
     stream: Stream,
     handles: Vec<HandleId>,
-    /// Calls that come before the first read, the first one last.
+    /// Calls that come before the first request, the first one last.
     opening: Vec<Op>,
     job: Timing,
     started: Option<Instant>,
@@ -157,6 +191,13 @@ struct Shared {
     until_pause: u64,
     /// When the present pause ends.
     pause_ends: Instant,
+    /// Whether the last request was a write.
+    wrote: bool,
+    /// Writes are durable when they return.
+    durable: bool,
+    calls_in_flight: u32,
+    /// The first sync of the end, which waits until it is alone.
+    held: Option<Sync>,
 }
 
 /// When a job starts, pauses and ends.
@@ -170,21 +211,6 @@ struct Timing {
 
 impl Shared {
     fn new(job: &Job, handles: Vec<HandleId>, compat: Compat) -> Self {
-        let mut opening = Vec::new();
-        for (file, handle) in job.files.iter().zip(&handles).rev() {
-            let (offset, len) = (file.region_offset, file.region_len);
-            let advise = |advice| Op::Advise { handle: *handle, advice, offset, len };
-            match job.advice {
-                fio::Advice::Normal => {}
-                fio::Advice::Random => opening.push(advise(Advice::Pattern(Pattern::Random))),
-                fio::Advice::Sequential => {
-                    opening.push(advise(Advice::Pattern(Pattern::Sequential)));
-                }
-            }
-            if job.invalidate {
-                opening.push(advise(Advice::DontNeed));
-            }
-        }
         let job_timing = Timing {
             delay: job.startdelay,
             runtime: job.runtime,
@@ -193,12 +219,16 @@ impl Shared {
         };
         Self {
             stream: job.stream(compat),
+            opening: opening(job, &handles),
             handles,
-            opening,
             until_pause: job_timing.pause_every,
             job: job_timing,
             started: None,
             pause_ends: Instant::ZERO,
+            wrote: false,
+            durable: job.durable,
+            calls_in_flight: 0,
+            held: None,
         }
     }
 
@@ -210,31 +240,88 @@ impl Shared {
         if let Some(op) = self.opening.pop() {
             return Step::Call(op);
         }
-        if self.job.runtime.is_some_and(|runtime| now >= started + runtime) {
-            return Step::Exit;
-        }
-        if now < self.pause_ends {
+        let ends = self.job.runtime.map(|runtime| started + runtime);
+        if ends.is_some_and(|ends| now >= ends) {
+            self.stream.stop();
+        } else if now < self.pause_ends {
             return Step::Sleep(self.pause_ends);
-        }
-        if self.until_pause == 0 {
+        } else if self.until_pause == 0 {
             self.until_pause = self.job.pause_every;
             self.pause_ends = now + self.job.pause;
+            self.stream.paused(self.wrote, self.job.pause.as_nanos() / NANOS_PER_MICRO);
             if now < self.pause_ends {
                 return Step::Sleep(self.pause_ends);
             }
         }
-        let Some(io) = self.stream.next() else { return Step::Exit };
-        self.until_pause -= 1;
-        let handle = self.handles[io.file as usize];
-        Step::Call(Op::Read { handle, offset: io.offset, len: io.len })
+        if let Some(sync) = self.held.take() {
+            return self.sync(sync);
+        }
+        match self.stream.step(now.since(started).as_nanos() / NANOS_PER_MICRO) {
+            Action::Io(io) => Step::Call(self.request(io)),
+            Action::Sync(sync) => self.sync(sync),
+            Action::Wait(until_us) => {
+                let due = started + Duration::from_micros(until_us);
+                Step::Sleep(ends.map_or(due, |ends| due.min(ends)))
+            }
+            Action::End => Step::Exit,
+        }
     }
+
+    fn request(&mut self, io: Io) -> Op {
+        self.until_pause -= 1;
+        self.wrote = io.write;
+        let Io { file, offset, len, write } = io;
+        let handle = self.handles[file as usize];
+        if write {
+            Op::Write { handle, offset, len, durable: self.durable }
+        } else {
+            Op::Read { handle, offset, len }
+        }
+    }
+
+    /// The syncs of the end come after the last request: whoever is not the last leaves them to the
+    /// others, since there is nothing else left to do.
+    fn sync(&mut self, sync: Sync) -> Step {
+        if sync.kind == (SyncKind::End { last: true }) && self.calls_in_flight > 0 {
+            self.held = Some(sync);
+            return Step::Exit;
+        }
+        Step::Call(Op::Sync { handle: self.handles[sync.file as usize] })
+    }
+}
+
+/// What a job tells the kernel about its files, the first one last.
+fn opening(job: &Job, handles: &[HandleId]) -> Vec<Op> {
+    let mut opening = Vec::new();
+    for (file, handle) in job.files.iter().zip(handles).rev() {
+        let (offset, len) = (file.region_offset, file.region_len);
+        let advise = |advice| Op::Advise { handle: *handle, advice, offset, len };
+        match job.advice {
+            fio::Advice::Normal => {}
+            fio::Advice::Random => opening.push(advise(Advice::Pattern(Pattern::Random))),
+            fio::Advice::Sequential => {
+                opening.push(advise(Advice::Pattern(Pattern::Sequential)));
+            }
+        }
+        if job.invalidate {
+            opening.push(advise(Advice::DontNeed));
+        }
+    }
+    opening
 }
 
 impl Workload for JobTask {
     fn next(&mut self, now: Instant) -> Step {
-        self.shared.borrow_mut().next(now)
+        let mut shared = self.shared.borrow_mut();
+        shared.calls_in_flight -= u32::from(self.calling);
+        let step = shared.next(now);
+        self.calling = matches!(step, Step::Call(_));
+        shared.calls_in_flight += u32::from(self.calling);
+        step
     }
 }
+
+const NANOS_PER_MICRO: u64 = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -243,7 +330,7 @@ mod tests {
 
     fn steps(text: &str, count: usize) -> Vec<Step> {
         let parsed = JobFile::parse(text, "test.fio").unwrap();
-        let groups = groups(&parsed.jobs, "test.fio").unwrap();
+        let groups = groups(&parsed.jobs, "test.fio", Access::Write).unwrap();
         let mut tasks = groups[0].tasks(Compat::default(), HandleId);
         let mut now = Instant::ZERO;
         (0..count)
@@ -289,16 +376,142 @@ mod tests {
         let text =
             "[global]\nrw=read\nsize=64k\n[a]\nfilename=x:y\n[b]\nfilename=y\n[c]\nstonewall\n";
         let parsed = JobFile::parse(text, "test.fio").unwrap();
-        let groups = groups(&parsed.jobs, "test.fio").unwrap();
+        let groups = groups(&parsed.jobs, "test.fio", Access::Write).unwrap();
         assert_eq!(groups.len(), 2);
         assert_eq!(groups[0].sizes().len(), 2);
         assert_eq!(groups[0].files, [vec![0, 1], vec![1]]);
     }
 
+    fn write(handle: u32, offset: u64, len: u64) -> Step {
+        Step::Call(Op::Write { handle: HandleId(handle), offset, len, durable: false })
+    }
+
+    fn sync(handle: u32) -> Step {
+        Step::Call(Op::Sync { handle: HandleId(handle) })
+    }
+
+    const BARE: &str = "[global]\ninvalidate=0\nfadvise_hint=0\n";
+
+    #[test]
+    fn a_job_syncs_the_file_next_in_turn_and_all_files_at_the_end() {
+        let text = format!("{BARE}[a]\nrw=write\nsize=16k\nnrfiles=2\nfsync=3\nend_fsync=1\n");
+        let expected = [
+            write(0, 0, 4096),
+            write(1, 0, 4096),
+            write(0, 4096, 4096),
+            sync(1),
+            write(1, 4096, 4096),
+            sync(0),
+            sync(1),
+            Step::Exit,
+        ];
+        // With file 1 synced in its turn, file 0 is next and is found to be done.
+        let found = steps(&text, 8);
+        assert_eq!(found[..4], expected[..4]);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn durable_writes_say_so() {
+        for (word, wanted) in [("none", false), ("dsync", true), ("sync", true), ("1", true)] {
+            let text = format!("{BARE}[a]\nrw=randwrite\nsize=4k\nsync={word}\n");
+            let Step::Call(Op::Write { durable, .. }) = steps(&text, 1)[0] else { panic!() };
+            assert_eq!(durable, wanted, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_rate_spaces_requests_by_the_bytes_so_far() {
+        // 4096 bytes at 1000000 a second take 4096 us; the third request is due after 8192 us.
+        let text = format!("{BARE}[a]\nrw=write\nsize=12k\nrate=1000000\n");
+        let at = |micros| Step::Sleep(Instant::ZERO + Duration::from_micros(micros));
+        let expected = [
+            write(0, 0, 4096),
+            at(4096),
+            write(0, 4096, 4096),
+            at(8192),
+            write(0, 8192, 4096),
+            Step::Exit,
+        ];
+        assert_eq!(steps(&text, 6), expected);
+    }
+
+    #[test]
+    fn a_mixed_job_takes_the_direction_that_is_due() {
+        let text = format!("{BARE}[a]\nrw=rw\nsize=64k\nrate=,4096\nruntime=3\nend_fsync=1\n");
+        let found = steps(&text, 32);
+        let writes = |step: &&Step| matches!(step, Step::Call(Op::Write { .. }));
+        let reads = |step: &&Step| matches!(step, Step::Call(Op::Read { .. }));
+        // No time passes in this test, so that only the first write is due; reads go on.
+        assert_eq!(found.iter().filter(writes).count(), 1);
+        assert_eq!(found.iter().filter(reads).count(), 15);
+        assert_eq!(found[16..], [[sync(0)].as_slice(), &[Step::Exit; 15]].concat());
+    }
+
+    #[test]
+    fn a_job_ends_with_its_runtime_and_syncs_then() {
+        let text =
+            format!("{BARE}[a]\nrw=write\nsize=1m\nrate=4096\nruntime=1500ms\nend_fsync=1\n");
+        let at = |millis| Step::Sleep(Instant::ZERO + Duration::from_millis(millis));
+        let expected =
+            [write(0, 0, 4096), at(1000), write(0, 4096, 4096), at(1500), sync(0), Step::Exit];
+        assert_eq!(steps(&text, 6), expected);
+    }
+
+    #[test]
+    fn the_last_of_several_requests_in_flight_syncs() {
+        let text = format!(
+            "{BARE}[a]\nrw=randwrite\nsize=8k\nioengine=io_uring\niodepth=2\nend_fsync=1\n"
+        );
+        let parsed = JobFile::parse(&text, "test.fio").unwrap();
+        let groups = groups(&parsed.jobs, "test.fio", Access::Write).unwrap();
+        let mut tasks = groups[0].tasks(Compat::default(), HandleId);
+        let mut next = |task: usize| tasks[task].next(Instant::ZERO);
+        assert!(matches!(next(0), Step::Call(Op::Write { .. })));
+        assert!(matches!(next(1), Step::Call(Op::Write { .. })));
+        assert_eq!(next(1), Step::Exit);
+        assert_eq!(next(0), sync(0));
+        assert_eq!(next(0), Step::Exit);
+    }
+
+    #[test]
+    fn only_a_file_written_from_its_start_by_one_job_starts_empty() {
+        for (text, sizes) in [
+            ("[a]\nrw=write\n", [0].as_slice()),
+            ("[a]\nrw=write\noverwrite=1\n", &[65536]),
+            ("[a]\nrw=randwrite\n", &[65536]),
+            ("[a]\nrw=rw\n", &[65536]),
+            ("[a]\nrw=write:4k\n", &[65536]),
+            ("[a]\nrw=write\noffset=4k\n", &[69632]),
+            ("[a]\nrw=write\nioengine=io_uring\niodepth=2\n", &[65536]),
+            ("[a]\nrw=write\n[b]\nrw=read\n", &[0, 65536]),
+            ("[a]\nrw=write\nfilename=x\n[b]\nrw=read\nfilename=x\n", &[65536]),
+            ("[a]\nrw=write\nfilename=x\n[b]\nrw=write\nfilename=x\n", &[65536]),
+            ("[a]\nrw=write\nnumjobs=2\n", &[0, 0]),
+        ] {
+            let text = format!("[global]\nsize=64k\n{text}");
+            let parsed = JobFile::parse(&text, "test.fio").unwrap();
+            let groups = groups(&parsed.jobs, "test.fio", Access::Write).unwrap();
+            assert_eq!(groups[0].sizes(), sizes, "{text}");
+            assert!(groups[0].rooms().iter().all(|room| *room >= 65536), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_written_before_the_wall_is_full_behind_it() {
+        let text =
+            "[global]\nrw=write\nsize=64k\nfilename=x\nfallocate=none\n[a]\n[b]\nstonewall\n";
+        let parsed = JobFile::parse(text, "test.fio").unwrap();
+        let groups = groups(&parsed.jobs, "test.fio", Access::Write).unwrap();
+        let sizes: Vec<&[u64]> = groups.iter().map(Group::sizes).collect();
+        assert_eq!(sizes, [[0], [65536]]);
+    }
+
     #[test]
     fn what_cannot_be_done_names_file_line_and_job() {
         let parsed = JobFile::parse("[a]\nrw=write\nsize=64k\n", "test.fio").unwrap();
-        let said = groups(&parsed.jobs, "test.fio").unwrap_err().to_string();
-        assert_eq!(said, "test.fio:1: job 'a' writes, and the engine only reads so far");
+        let said = groups(&parsed.jobs, "test.fio", Access::Read).unwrap_err().to_string();
+        assert_eq!(said, "test.fio:1: job 'a' writes, and files are only read here");
+        assert!(groups(&parsed.jobs, "test.fio", Access::Write).is_ok());
     }
 }

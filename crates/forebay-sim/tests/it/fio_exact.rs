@@ -1,7 +1,7 @@
 //! The requests of a parsed job are those of the installed fio, one by one.
 //!
-//! Job files are drawn from a seed and run by the real tool, which logs its requests. The logs
-//! are compared with the streams. `FOREBAY_FIO_JOBS` sets how many job files are drawn and
+//! Job files are drawn from a seed and run by the real tool, which logs its requests and syncs. The
+//! logs are compared with the streams. `FOREBAY_FIO_JOBS` sets how many job files are drawn and
 //! `FOREBAY_FIO_SEED` where the drawing starts.
 #![expect(clippy::disallowed_methods, reason = "the number of jobs is set from outside")]
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use forebay_sim::fio::{Compat, Job, JobErrorKind, JobFile};
+use forebay_sim::fio::{Action, Compat, Io, Job, JobErrorKind, JobFile, Sync, SyncKind};
 
 use crate::fio_jobs::{Dice, Drawn};
 
@@ -81,7 +81,10 @@ impl Tally {
         let file = match JobFile::parse(&drawn.text, "drawn") {
             Ok(file) => file,
             Err(error) => {
-                let unclear = |why: &str| why.ends_with("would depend on completions");
+                let unclear = |why: &str| {
+                    why.ends_with("would depend on completions")
+                        || why == "a file that is not laid out cannot be read"
+                };
                 if matches!(*error.kind, JobErrorKind::NotSupported { why, .. } if unclear(why)) {
                     self.unclear += 1;
                     return;
@@ -130,7 +133,11 @@ impl Tally {
             let same = |chunk: &Chunk| {
                 let mut wanted = wanted(chunk);
                 if job.time_based {
-                    wanted.truncate(chunk.lines.len());
+                    // Where the time ends is chance, and the syncs of the end follow there.
+                    let made = |line: &Line| line.act == "read" || line.act == "write";
+                    let end = chunk.lines.iter().rposition(made).map_or(0, |last| last + 1);
+                    wanted.truncate(end);
+                    return wanted == chunk.lines[..end];
                 }
                 wanted == chunk.lines
             };
@@ -166,23 +173,38 @@ fn difference(found: &[Line], wanted: &[Line], job: &Job) -> String {
     )
 }
 
-/// One request, with the name of its file.
+/// One request or sync, with the name of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     file: String,
-    write: bool,
+    act: &'static str,
     offset: u64,
     len: u64,
 }
 
 fn stream(job: &Job, compat: Compat, most: usize) -> Vec<Line> {
-    let line = |io: forebay_sim::fio::Io| Line {
-        file: job.files[io.file as usize].name.clone(),
-        write: io.write,
-        offset: io.offset,
-        len: io.len,
-    };
-    job.stream(compat).take(most).map(line).collect()
+    let mut stream = job.stream(compat);
+    let name = |file: u32| job.files[file as usize].name.clone();
+    let mut lines = Vec::new();
+    while lines.len() < most {
+        lines.push(match stream.step(u64::MAX) {
+            Action::Io(Io { file, offset, len, write }) => {
+                let act = if write { "write" } else { "read" };
+                Line { file: name(file), act, offset, len }
+            }
+            Action::Sync(Sync { file, kind }) => {
+                let act = match kind {
+                    SyncKind::Fsync | SyncKind::End { .. } => "sync",
+                    SyncKind::Fdatasync => "datasync",
+                    SyncKind::Close => continue,
+                };
+                Line { file: name(file), act, offset: 0, len: 0 }
+            }
+            Action::Wait(_) => panic!("at the end of time nothing waits"),
+            Action::End => break,
+        });
+    }
+    lines
 }
 
 /// The sections are named `j0`, `j1` and so on.
@@ -250,12 +272,15 @@ fn chunks(log: usize, text: &str) -> Vec<Chunk> {
         match line.split(' ').collect::<Vec<_>>()[..] {
             [_, name, "add"] => chunk.names.push(name.to_owned()),
             [_, _, "open" | "close"] => {}
-            [_, name, direction @ ("read" | "write"), offset, len] => chunk.lines.push(Line {
-                file: name.to_owned(),
-                write: direction == "write",
-                offset: offset.parse().unwrap(),
-                len: len.parse().unwrap(),
-            }),
+            [_, name, act, offset, len] => {
+                let known = ["read", "write", "sync", "datasync"];
+                let act = known.into_iter().find(|known| *known == act).unwrap();
+                // What fio logs as the place of a sync is the place of some request before.
+                let place = |text: &str| text.parse().unwrap();
+                let (offset, len) =
+                    if act.ends_with("sync") { (0, 0) } else { (place(offset), place(len)) };
+                chunk.lines.push(Line { file: name.to_owned(), act, offset, len });
+            }
             _ => panic!("line not understood: {line}"),
         }
     }

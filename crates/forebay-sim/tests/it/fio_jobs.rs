@@ -90,9 +90,14 @@ impl Section<'_> {
         self.sizes();
         self.files();
         self.randomness(random);
+        self.syncs();
+        self.rates(kind);
         self.ends();
         if self.rare() {
-            let engine = self.dice.one(&["sync", "pvsync", "pvsync2", "libaio", "vsync", "mmap"]);
+            let engines = ["sync", "pvsync", "pvsync2", "libaio", "vsync", "mmap"];
+            // fio falls over when it syncs a mapping before it has used it.
+            let count = engines.len() - usize::from(self.text.contains("sync="));
+            let engine = self.dice.one(&engines[..count]);
             option(&mut self.text, "ioengine", engine);
             if engine != "vsync" && self.dice.chance(50) {
                 option(&mut self.text, "iodepth", self.dice.one(&["2", "8", "32"]));
@@ -281,13 +286,47 @@ impl Section<'_> {
         }
     }
 
+    fn syncs(&mut self) {
+        for (name, values) in [
+            ("fsync", &["0", "1", "2", "7"][..]),
+            ("fdatasync", &["1", "3", "10"]),
+            ("end_fsync", &["1"]),
+            ("fsync_on_close", &["1"]),
+            ("sync", &["none", "0", "1", "sync", "dsync"]),
+        ] {
+            if self.dice.chance(self.swarm * 2) {
+                let value = self.dice.one(values);
+                option(&mut self.text, name, value);
+            }
+        }
+        if self.dice.chance(self.swarm / 4) {
+            option(&mut self.text, "create_on_open", "1");
+        }
+    }
+
+    /// Rates that are soon used up. The order of a mixed job would depend on its time.
+    fn rates(&mut self, kind: &str) {
+        if kind.ends_with("rw") || kind == "readwrite" || !self.rare() {
+            return;
+        }
+        match self.dice.below(3) {
+            0 => option(&mut self.text, "rate", self.dice.one(&["200m", "100m,300m", ",99m"])),
+            1 => option(&mut self.text, "rate_iops", self.dice.one(&["40k", "30000,50k"])),
+            _ => {
+                option(&mut self.text, "rate", "300m");
+                option(&mut self.text, "thinktime", "50");
+                option(&mut self.text, "rate_ignore_thinktime", "1");
+            }
+        }
+    }
+
     fn ends(&mut self) {
         let dice = &mut *self.dice;
         let text = &mut self.text;
         if dice.chance(self.swarm) {
             // A clone's log must fit one buffer of fio, or the logs get mixed up.
             option(text, "numjobs", dice.one(&["2", "3", "4"]));
-            option(text, "number_ios", &dice.between(1, 90).to_string());
+            option(text, "number_ios", &dice.between(1, 50).to_string());
             return;
         }
         if dice.chance(self.swarm) {

@@ -13,7 +13,7 @@ use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
 use forebay_host::run::{RunError, Setup, run as run_on};
 use forebay_sim::fio::Compat;
-use forebay_sim::workload::job::{Group, groups};
+use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::{DispatchMode, RunOn};
 use crate::choice;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     let memory = choice::bytes("--memory", &arguments.memory)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
-    let groups = groups(&parsed.jobs, &name)?;
+    let groups = groups(&parsed.jobs, &name, Access::Read)?;
     for group in &groups {
         check_buffers(&name, group)?;
     }

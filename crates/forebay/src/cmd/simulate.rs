@@ -8,7 +8,7 @@ use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
 use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
-use forebay_sim::workload::job::{Group, groups};
+use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::Simulate;
 use crate::choice;
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let policies = choice::readahead(&arguments.policies, &kernel.readahead)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
-    let groups = groups(&parsed.jobs, &name)?;
+    let groups = groups(&parsed.jobs, &name, Access::Write)?;
     let compat = arguments.job_options.fio_compat.into();
     let mut table = jobs::table(format!("{name} on {}", machine.name()));
     for policy in &policies {
@@ -50,12 +50,19 @@ fn simulate(
     let mut tally = Tally::new();
     for group in groups {
         tally.begin(group);
-        let (tasks, sizes) = (group.task_count(), group.sizes());
+        let tasks = group.task_count();
         let kernel = PolicySet::of(&machine.kernel());
         let kernel = kernel.map_err(|(key, error)| Complaint::new(format!("{key}: {error}")))?;
         let policies = PolicySet { readahead: policy.clone(), ..kernel };
-        let sizes: Vec<NewFile> = sizes.iter().copied().map(NewFile::fixed).collect();
-        let scenario = Scenario::new(machine, &policies, seed, tasks, &sizes);
+        let sizes = group.sizes().iter().zip(group.rooms());
+        // A file that grows changes its inode with every write.
+        let file = |(bytes, room): (&u64, &u64)| NewFile {
+            bytes: *bytes,
+            room: *room,
+            inode: bytes < room,
+        };
+        let files: Vec<NewFile> = sizes.map(file).collect();
+        let scenario = Scenario::new(machine, &policies, seed, tasks, &files);
         let mut scenario = scenario.map_err(Complaint::from)?;
         let tasks = group.tasks(compat, |file| scenario.open(file));
         let mut count = |finished: &Finished| tally.count(finished);
