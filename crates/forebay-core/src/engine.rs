@@ -276,6 +276,11 @@ impl Engine {
         self.cache.counters.added
     }
 
+    /// Dirty pages that flush rules have looked at so far, one after another.
+    pub fn pages_walked(&self) -> u64 {
+        self.writeback.pages_walked()
+    }
+
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
         let pages = self.cache.counters;

@@ -95,6 +95,9 @@ pub trait DirtyPages {
     /// files have metadata of their own.
     fn write_inodes(&mut self, changed: Instant) -> Sent;
 
+    /// Counts a walk over the whole list of dirty pages, which takes time.
+    fn count_walk(&mut self) {}
+
     /// Ends a pass: lets requests go that are held back for others to join them, and wakes whoever
     /// waits for the end of a pass.
     fn end_pass(&mut self);

@@ -157,6 +157,7 @@ fn play(engine: &mut Engine, task: Box<dyn Workload + '_>) -> u64 {
         request_submit: Duration(500),
         page_dirty: Duration::ZERO,
         flush_page: Duration::ZERO,
+        flush_scan: Duration::ZERO,
     };
     let device = FastParameters { delay_ns: 10_000, units: 8, ..FastParameters::null() };
     let mut ignore = |_: &Finished| {};

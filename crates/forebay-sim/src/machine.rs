@@ -110,17 +110,6 @@ pub struct Kernel {
     pub controller: String,
 }
 
-/// What the write path costs on one core, beyond what a read costs too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WritePrices {
-    /// A page that a call dirties, beside its copy and its lookup.
-    pub page_dirty: Duration,
-    /// A page that the flusher writes: its part of submission and completion.
-    pub flush_page: Duration,
-    /// An entry of the list of dirty pages that the flusher visits.
-    pub flush_scan: Duration,
-}
-
 impl Machine {
     /// The names of the machines that come with the program.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -279,14 +268,6 @@ impl Machine {
             context_switch: self.time("cpu.context_switch"),
             interrupt: self.time("cpu.interrupt"),
             request_submit: self.time("cpu.request_submit"),
-            page_dirty: Duration::ZERO,
-            flush_page: Duration::ZERO,
-        }
-    }
-
-    /// What the processor's work on writes costs.
-    pub fn write_prices(&self) -> WritePrices {
-        WritePrices {
             page_dirty: self.time("cpu.page_dirty"),
             flush_page: self.time("cpu.flush_page"),
             flush_scan: self.time("cpu.flush_scan"),

@@ -25,6 +25,8 @@ pub struct Prices {
     pub page_dirty: Duration,
     /// What the flusher spends on one page that it sends, its completion included.
     pub flush_page: Duration,
+    /// What the flusher spends on one page that it only looks at.
+    pub flush_scan: Duration,
 }
 
 impl Prices {

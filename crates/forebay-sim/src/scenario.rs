@@ -77,10 +77,11 @@ impl PolicySet {
         Ok(Self {
             readahead: readahead::Spec::parse(&kernel.readahead)
                 .map_err(|error| ("kernel.readahead", error))?,
-            flush: flush::Spec::parse("linux-6").map_err(|error| ("kernel.flush", error))?,
-            controller: control::Spec::parse("fixed")
+            flush: flush::Spec::parse(&kernel.flush).map_err(|error| ("kernel.flush", error))?,
+            controller: control::Spec::parse(&kernel.controller)
                 .map_err(|error| ("kernel.controller", error))?,
-            throttle: throttle::Spec::parse("off").map_err(|error| ("kernel.throttle", error))?,
+            throttle: throttle::Spec::parse(&kernel.throttle)
+                .map_err(|error| ("kernel.throttle", error))?,
         })
     }
 }
@@ -185,5 +186,10 @@ pub fn settings(kernel: &Kernel) -> Settings {
 
 fn queue(kernel: &Kernel) -> QueueConfig {
     let request_pages_max = (kernel.max_sectors_kib * KIB / PAGE_SIZE).max(1);
-    QueueConfig { plug: kernel.plug, request_pages_max, ..QueueConfig::default() }
+    QueueConfig {
+        plug: kernel.plug,
+        request_pages_max,
+        write_requests_max: kernel.write_requests.max(1),
+        ..QueueConfig::default()
+    }
 }

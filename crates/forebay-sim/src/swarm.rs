@@ -147,6 +147,7 @@ fn random_prices(rng: &mut Rng) -> Prices {
         request_submit: up_to(10_000),
         page_dirty: up_to(1_000),
         flush_page: up_to(3_000),
+        flush_scan: up_to(100),
         cores: 1 + rng.below(3) as u32,
     }
 }

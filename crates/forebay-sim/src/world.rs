@@ -37,8 +37,9 @@ pub struct SimWorld<'a> {
     /// The core whose input the engine handles, and the cost it has run up.
     handling: Option<(CoreId, CallId)>,
     cost: Duration,
-    /// Pages that the engine had added when costs were last charged.
+    /// Pages that the engine had added, and looked at, when costs were last charged.
     pages_added: u64,
+    pages_walked: u64,
     observer: &'a mut Observer<'a>,
     /// Tasks that have not exited, those of the finale not counted before it begins.
     alive: usize,
@@ -176,6 +177,7 @@ impl<'a> SimWorld<'a> {
             handling: None,
             cost: Duration::ZERO,
             pages_added: engine.pages_added(),
+            pages_walked: engine.pages_walked(),
             observer,
             alive,
             finale: Vec::new(),
@@ -406,6 +408,9 @@ impl SimWorld<'_> {
         if idle {
             self.record.idle_while_dirty += self.now.since(since);
         }
+        let walked = engine.pages_walked() - self.pages_walked;
+        self.pages_walked += walked;
+        self.kernel.debt += self.prices.flush_scan.times(walked);
         let levels = engine.levels();
         self.looked = (self.now, levels.unsafe_pages() > 0 && engine.devices_are_idle());
         self.quiet = self.alive == 0 && engine.is_quiet();

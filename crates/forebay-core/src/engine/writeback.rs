@@ -84,6 +84,7 @@ struct State {
     memory_short: bool,
     calls_wait: bool,
     pass_ended: bool,
+    pages_walked: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,6 +139,7 @@ impl Writeback {
                 memory_short: false,
                 calls_wait: false,
                 pass_ended: false,
+                pages_walked: 0,
             },
             policies,
             wanted: false,
@@ -205,6 +207,10 @@ impl Writeback {
 
     pub(super) fn drain(&self, device: DeviceId) -> Option<u64> {
         self.state.devices[device.index()].drain.pages_per_second()
+    }
+
+    pub(super) fn pages_walked(&self) -> u64 {
+        self.state.pages_walked
     }
 
     pub(super) fn knobs(&self) -> &Knobs {
@@ -505,10 +511,17 @@ impl Sender<'_> {
         (left > 0).then_some(left.min(request))
     }
 
+    /// A device takes no more: nothing that it has room for is held back from it.
+    fn full(&mut self, device: DeviceId) -> Sent {
+        self.block.unplug(self.now, device);
+        Sent::Full
+    }
+
     fn write_one(&mut self, found: Option<Dirtied>) -> Sent {
         let Some(Dirtied { file, page, .. }) = found else { return Sent::Nothing };
-        if self.room(self.files[file.index()].device).is_none() {
-            return Sent::Full;
+        let device = self.files[file.index()].device;
+        if self.room(device).is_none() {
+            return self.full(device);
         }
         self.send(file, page, 1, RequestKind::Write);
         Sent::Page
@@ -576,7 +589,7 @@ impl DirtyPages for Sender<'_> {
                 found = self.cache.next_dirty(file, page + 1);
             }
             let Some((page, _)) = found else { break Sent::Nothing };
-            let Some(room) = self.room(device) else { break Sent::Full };
+            let Some(room) = self.room(device) else { break self.full(device) };
             let sent = self.send(file, page, room.min(most - pages), RequestKind::Write);
             (pages, next) = (pages + sent, page + sent);
         };
@@ -590,11 +603,16 @@ impl DirtyPages for Sender<'_> {
             !inode.moving && inode.changed.is_some_and(|since| since <= changed)
         };
         let Some(&file) = state.changed.iter().find(ready) else { return Sent::Nothing };
-        if self.room(self.files[file.index()].device).is_none() {
-            return Sent::Full;
+        let device = self.files[file.index()].device;
+        if self.room(device).is_none() {
+            return self.full(device);
         }
         self.send_inode(file);
         Sent::Page
+    }
+
+    fn count_walk(&mut self) {
+        self.state.pages_walked += self.state.all.unsafe_pages();
     }
 
     fn end_pass(&mut self) {

@@ -188,6 +188,7 @@ impl Bdflush {
                 return;
             }
             *step = Step::Pages;
+            pages.count_walk();
         }
         loop {
             match pages.write_due() {

@@ -86,14 +86,14 @@ fn the_server_reads_a_file_as_fast_as_the_paper_with_redhats_settings() {
 #[test]
 fn cached_reads_and_writes_of_the_server_cost_what_redhats_columns_say() {
     let machine = Machine::builtin("raid-2001").unwrap();
-    let (prices, writes) = (machine.prices(), machine.write_prices());
+    let prices = machine.prices();
     // The benchmark reads and writes 16 KiB at a time.
     let copied = prices.copy(1, 4_096).as_nanos() + prices.syscall.as_nanos() / 4;
     let read = 4 * 1_000_000_000 / 441_398;
     assert!(copied.abs_diff(read) * 50 <= read, "{copied} {read}");
     let write = 4 * 1_000_000_000 / 149_559;
-    let share = |ppm| crate::rng::scaled(writes.flush_page, ppm).as_nanos();
-    let dirtied = copied + prices.page_alloc.as_nanos() + writes.page_dirty.as_nanos();
+    let share = |ppm| crate::rng::scaled(prices.flush_page, ppm).as_nanos();
+    let dirtied = copied + prices.page_alloc.as_nanos() + prices.page_dirty.as_nanos();
     let half = dirtied + share(500_000);
     assert!(half.abs_diff(write) * 50 <= write, "{half} {write}");
 }
