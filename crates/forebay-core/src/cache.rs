@@ -245,21 +245,21 @@ impl PageCache {
         Some(self.hit(frame))
     }
 
-    /// As [`lookup`](Self::lookup), trying the frame behind `near` first: pages that were read in
-    /// order mostly lie in order.
-    pub(crate) fn lookup_near(
+    /// As [`lookup`](Self::lookup), with a guess at the frame: pages that came in order mostly lie
+    /// in order.
+    pub(crate) fn lookup_at(
         &self,
         file: FileId,
         page: PageIndex,
-        near: Option<FrameId>,
+        guess: Option<FrameId>,
     ) -> Option<Hit> {
-        if let Some(FrameId(near)) = near
-            && let Some(slot) = self.frames.get(near as usize + 1)
+        if let Some(frame) = guess
+            && let Some(slot) = self.frames.get(frame.index())
             && slot.page == page
             && slot.file == file.0
             && slot.flags & PRESENT != 0
         {
-            return Some(self.hit(near + 1));
+            return Some(self.hit(frame.0));
         }
         self.lookup(file, page)
     }
