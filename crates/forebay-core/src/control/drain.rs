@@ -2,10 +2,13 @@
 //!
 //! Source:     Forebay, for the daemon as for the simulator; a fifth of memory is the
 //!             dirty_ratio of Linux.
-//! Behaviour:  limit, background level and pages in flight are what the devices write in a given
-//!             time, by the measured drain, within bounds. Until a drain is known a modest one is
-//!             taken. Levels follow what differs by more than a tenth; a limit falls no faster than
-//!             the dirty pages.
+//! Behaviour:  limit and background level are what the devices write in a given time, by the
+//!             measured drain, within bounds. Until a drain is known, the limit is a modest amount.
+//!             Pages in flight are what the slowest device writes in a given time at its best: a
+//!             drain measured beside readers must not shrink the queue, which would leave the
+//!             device to the readers and shrink the drain further. The best is forgotten by a 64th
+//!             at every sample. Levels follow what differs by more than a tenth; a limit falls no
+//!             faster than the dirty pages.
 //! Differs:    nothing.
 //! Not for:    devices of very different speed beside each other: the limit is one for all, and the
 //!             pages in flight are those of the slowest, which the others may find few.
@@ -36,10 +39,10 @@ pub(super) const POLICY: Policy = Policy {
     parameters: &[
         parameter("limit_ms", 1_000, (10, 600_000), "drain in ms above which writers wait"),
         parameter("background_ms", 0, (0, 600_000), "drain in ms above which pages are written"),
-        parameter("queue_ms", 25, (0, 10_000), "drain in ms at a device; 0 leaves it to its queue"),
+        parameter("queue_ms", 50, (0, 10_000), "drain in ms at a device; 0 leaves it to its queue"),
         parameter("floor_mib", 32, (1, 1 << 20), "least limit in MiB, but for a fifth of memory"),
         parameter("cap_mib", 4_096, (1, 1 << 20), "greatest limit in MiB"),
-        parameter("start_mib", 32, (1, 1 << 20), "drain in MiB a second until it is measured"),
+        parameter("start_mib", 128, (1, 1 << 20), "limit in MiB until a drain is measured"),
     ],
     build: |values| Box::new(Follow::new(values)),
 };
@@ -76,6 +79,8 @@ struct Follow {
     floor: u64,
     cap: u64,
     start: u64,
+    /// The greatest drain of the slowest device, slowly forgotten.
+    best: u64,
 }
 
 impl Follow {
@@ -87,6 +92,7 @@ impl Follow {
             floor: values.of("floor_mib") * MIB_PAGES,
             cap: values.of("cap_mib") * MIB_PAGES,
             start: values.of("start_mib") * MIB_PAGES,
+            best: 0,
         }
     }
 
@@ -94,27 +100,30 @@ impl Follow {
         pages::bounded(pages::drained(drain, self.limit_ms), self.floor, total, self.cap)
     }
 
-    fn in_flight(&self, drain: u64) -> Option<u64> {
-        let wanted = pages::drained(drain, self.queue_ms).max(IN_FLIGHT_MIN);
+    fn in_flight(&mut self, slowest: Option<u64>) -> Option<u64> {
+        self.best = (self.best - self.best / 64).max(slowest?);
+        let wanted = pages::drained(self.best, self.queue_ms).max(IN_FLIGHT_MIN);
         (self.queue_ms > 0).then_some(wanted)
     }
 }
 
 impl Controller for Follow {
     fn begin(&mut self, own: Knobs) -> Knobs {
-        let limit = self.limit(self.start, u64::MAX);
-        let background = pages::drained(self.start, self.background_ms).min(limit / 2);
+        let limit = self.start.clamp(self.floor, self.cap);
+        // The background level is to the limit as their times are to each other.
+        let background = u128::from(limit) * u128::from(self.background_ms);
+        let background = (background / u128::from(self.limit_ms)) as u64;
         Knobs {
             limit: Amount::Pages(limit),
-            background: Amount::Pages(background),
-            in_flight: self.in_flight(self.start),
+            background: Amount::Pages(background.min(limit / 2)),
+            in_flight: None,
             ..own
         }
     }
 
     fn observe(&mut self, samples: &[Sample], knobs: Knobs) -> Knobs {
-        let drain = pages::drain(samples).unwrap_or(self.start);
-        let slowest = samples.iter().filter_map(|sample| sample.drain).min().unwrap_or(self.start);
+        let Some(drain) = pages::drain(samples) else { return knobs };
+        let slowest = samples.iter().filter_map(|sample| sample.drain).min();
         let target = self.limit(drain, pages::total(samples));
         let limit = pages::lead(knobs.limit, target, pages::dirty(samples));
         let background = pages::drained(drain, self.background_ms);
@@ -158,12 +167,12 @@ mod tests {
         let mut controller = Spec::parse("drain").unwrap().build();
         let begun = controller.begin(OWN);
         let expected = Knobs {
-            limit: Amount::Pages(8_192),
+            limit: Amount::Pages(32_768),
             background: Amount::Pages(0),
-            in_flight: Some(204),
+            in_flight: None,
             ..OWN
         };
-        assert_eq!(begun, expected, "a second and 25 ms of 32 MiB/s");
+        assert_eq!(begun, expected, "128 MiB, whatever the device does");
         assert_eq!(controller.observe(&[measured(None, 0)], begun), begun);
     }
 
@@ -172,7 +181,7 @@ mod tests {
         let samples = [measured(Some(20_000), 0), measured(None, 0), measured(Some(4_000), 0)];
         let knobs = observed("drain", &samples);
         assert_eq!(knobs.limit, Amount::Pages(24_000));
-        assert_eq!(knobs.in_flight, Some(100));
+        assert_eq!(knobs.in_flight, Some(200));
         let knobs = observed("drain:limit_ms=2000,background_ms=500,queue_ms=0", &samples);
         assert_eq!(knobs.limit, Amount::Pages(48_000));
         assert_eq!(knobs.background, Amount::Pages(12_000));
@@ -199,12 +208,14 @@ mod tests {
             knobs = controller.observe(&[measured(Some(drain), dirty)], knobs);
             (knobs.limit, knobs.in_flight)
         };
-        assert_eq!(then(40_000, 0), (Amount::Pages(40_000), Some(1_000)));
-        assert_eq!(then(36_000, 0), (Amount::Pages(40_000), Some(1_000)));
-        assert_eq!(then(44_000, 0), (Amount::Pages(40_000), Some(1_000)));
-        assert_eq!(then(20_000, 30_000), (Amount::Pages(30_000), Some(500)));
-        assert_eq!(then(20_000, 24_000), (Amount::Pages(24_000), Some(500)));
-        assert_eq!(then(20_000, 18_000), (Amount::Pages(20_000), Some(500)));
+        assert_eq!(then(40_000, 0), (Amount::Pages(40_000), Some(2_000)));
+        assert_eq!(then(36_000, 0), (Amount::Pages(40_000), Some(2_000)));
+        assert_eq!(then(44_000, 0), (Amount::Pages(40_000), Some(2_000)));
+        assert_eq!(then(20_000, 30_000), (Amount::Pages(30_000), Some(2_000)));
+        assert_eq!(then(20_000, 24_000), (Amount::Pages(24_000), Some(2_000)));
+        assert_eq!(then(20_000, 18_000), (Amount::Pages(20_000), Some(2_000)));
+        (0..44).for_each(|_| drop(then(20_000, 18_000)));
+        assert_eq!(then(20_000, 18_000).1, Some(1_033), "half of the best is forgotten in 44 s");
     }
 
     #[test]

@@ -508,9 +508,11 @@ impl Sender<'_> {
         }
         let request = self.block.request_pages_max(device);
         let Some(in_flight) = self.state.knobs.in_flight else { return Some(request) };
-        let moving = self.block.write_pages(device);
-        let left = in_flight.max(1).saturating_sub(moving);
-        (left > 0).then_some(left.min(request))
+        let in_flight = in_flight.max(1);
+        let left = in_flight.saturating_sub(self.block.write_pages(device));
+        // Small rests are left until they have become a request worth the device's while.
+        let least = (in_flight / 2).clamp(1, request);
+        (left >= least).then_some(left.min(request))
     }
 
     /// A device takes no more: nothing that it has room for is held back from it.

@@ -1,5 +1,6 @@
 //! Tests of the simulator as its users see it.
 
 mod allocations;
+mod burst;
 mod fio_exact;
 mod fio_jobs;
