@@ -199,7 +199,7 @@ fn path(criterion: &mut Criterion) {
             );
         });
     }
-    for throttle in ["off"] {
+    for throttle in ["off", "linux-3.18", "paced"] {
         let mut group = criterion.benchmark_group("pages");
         group.throughput(Throughput::Elements(PAGES));
         group.bench_function(format!("overwritten/4-KiB-writes/linux-6/{throttle}"), |bencher| {

@@ -73,7 +73,11 @@ fn serve(machine: &str, (throttle, controller): (&str, &str), beside: Beside) ->
                 &mut longest_write
             }
             Op::Write { .. } => return,
-            _ => {
+            Op::Read { .. }
+            | Op::Sync { .. }
+            | Op::Truncate { .. }
+            | Op::Fault { .. }
+            | Op::Advise { .. } => {
                 reads += 1;
                 &mut longest_read
             }
@@ -118,8 +122,9 @@ fn nobody_is_durable_earlier() {
         let ours = serve(machine, OURS, Beside::Light).outcome.durable;
         for others in OTHERS {
             let other = serve(machine, others, Beside::Light).outcome.durable;
-            // One part in twenty: writing at once finds shorter runs in each of eight files.
-            assert!(ours.0 <= other.0 + other.0 / 20, "{machine} {others:?}: {ours} > {other}");
+            // One part in fifteen: writing at once and in shorter chunks moves a disk's arm more
+            // often between eight files.
+            assert!(ours.0 <= other.0 + other.0 / 15, "{machine} {others:?}: {ours} > {other}");
         }
     }
 }
