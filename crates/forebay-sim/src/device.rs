@@ -9,6 +9,8 @@
 //! | --- | --- |
 //! | [`hdd`] | one arm over one spindle: seek, rotation, zones, the drive's own prefetch |
 //! | [`fast`] | k units side by side behind one link: NVMe, virtual disks, nothing at all |
+//! | [`ssd`] | dies behind a SATA link: one-bit buffer, slower flash, garbage collection |
+//! | [`raid0`] | stripes over members of any kind, behind one bus |
 //! | [`faulty`] | a wrapper that fails or delays chosen requests |
 
 use std::fmt::Debug;
@@ -19,10 +21,14 @@ use forebay_core::units::SECTOR_SIZE;
 pub use fast::{Fast, FastParameters};
 pub use faulty::{FaultPlan, Faulty};
 pub use hdd::{Hdd, HddParameters};
+pub use raid0::{Raid0, Raid0Parameters};
+pub use ssd::{Ssd, SsdParameters};
 
 pub mod fast;
 pub mod faulty;
 pub mod hdd;
+pub mod raid0;
+pub mod ssd;
 
 /// Something that serves requests.
 pub trait Device: Debug + Send {
@@ -83,6 +89,16 @@ impl DeviceAccess {
     /// A write of `sectors` from `sector`.
     pub const fn write(sector: u64, sectors: u64) -> Self {
         Self { sector, sectors, command: Command::Write }
+    }
+
+    /// A write of `sectors` from `sector` that is safe when it is done.
+    pub const fn durable_write(sector: u64, sectors: u64) -> Self {
+        Self { sector, sectors, command: Command::DurableWrite }
+    }
+
+    /// A flush of all writes that are done.
+    pub const fn flush() -> Self {
+        Self { sector: 0, sectors: 0, command: Command::Flush }
     }
 
     /// The first sector behind the access.

@@ -19,7 +19,7 @@ use forebay_core::block::Plug;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, SECTOR_SIZE};
 
-use crate::device::{Device, Fast, FastParameters, Hdd, HddParameters};
+use crate::device::Device;
 use crate::price::Prices;
 use crate::rng::MILLION;
 
@@ -27,6 +27,7 @@ pub use error::{MachineError, Place};
 pub use keys::Dimension;
 pub use layout::{Layout, Placement};
 
+mod devices;
 mod error;
 mod file;
 mod keys;
@@ -37,6 +38,8 @@ static BUILTIN: &[(&str, &str)] = &[
     ("desktop-2004", include_str!("../machines/desktop-2004.toml")),
     ("hdd-2026", include_str!("../machines/hdd-2026.toml")),
     ("nvme-2026", include_str!("../machines/nvme-2026.toml")),
+    ("raid-2001", include_str!("../machines/raid-2001.toml")),
+    ("ssd-2014", include_str!("../machines/ssd-2014.toml")),
     ("vm-2026", include_str!("../machines/vm-2026.toml")),
 ];
 
@@ -47,6 +50,9 @@ pub struct Machine {
     summary: String,
     kind: DeviceKind,
     readahead: String,
+    flush: String,
+    throttle: String,
+    controller: String,
     placement: Placement,
     parameters: Vec<Parameter>,
 }
@@ -75,6 +81,10 @@ pub enum DeviceKind {
     Hdd,
     /// Units side by side.
     Fast,
+    /// Flash with a buffer and collection.
+    Ssd,
+    /// Disks in stripes.
+    Raid0,
 }
 
 /// How the kernel is set up.
@@ -88,8 +98,27 @@ pub struct Kernel {
     pub large_folios: bool,
     /// How requests are held back to be merged, if they are.
     pub plug: Option<Plug>,
+    /// Write requests that may be at the device at once.
+    pub write_requests: u32,
     /// The readahead policy, as a user types it.
     pub readahead: String,
+    /// The flush policy, as a user types it.
+    pub flush: String,
+    /// The throttle policy, as a user types it.
+    pub throttle: String,
+    /// The controller, as a user types it.
+    pub controller: String,
+}
+
+/// What the write path costs on one core, beyond what a read costs too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WritePrices {
+    /// A page that a call dirties, beside its copy and its lookup.
+    pub page_dirty: Duration,
+    /// A page that the flusher writes: its part of submission and completion.
+    pub flush_page: Duration,
+    /// An entry of the list of dirty pages that the flusher visits.
+    pub flush_scan: Duration,
 }
 
 impl Machine {
@@ -135,10 +164,18 @@ impl Machine {
         };
         match key {
             "summary" => value.clone_into(&mut self.summary),
-            "kernel.readahead" if !value.trim().is_empty() => {
-                value.clone_into(&mut self.readahead);
+            "kernel.readahead" | "kernel.flush" | "kernel.throttle" | "kernel.controller" => {
+                let (policy, kind) = match key {
+                    "kernel.readahead" => (&mut self.readahead, "readahead policy"),
+                    "kernel.flush" => (&mut self.flush, "flush policy"),
+                    "kernel.throttle" => (&mut self.throttle, "throttle policy"),
+                    _ => (&mut self.controller, "controller"),
+                };
+                if value.trim().is_empty() {
+                    return Err(bad(format!("a {kind}"), None));
+                }
+                value.clone_into(policy);
             }
-            "kernel.readahead" => return Err(bad("a readahead policy".to_owned(), None)),
             "layout.placement" if keys::PLACEMENTS.contains(&value) => {
                 self.placement = file::placement(value);
             }
@@ -169,7 +206,8 @@ impl Machine {
             let width = u128::from(parameter.high - parameter.low);
             let offset = width * u128::from(*coordinate) / u128::from(MILLION);
             let offset = u64::try_from(offset).unwrap_or(u64::MAX);
-            parameter.value = parameter.low.saturating_add(offset).min(parameter.high);
+            let drawn = parameter.low.saturating_add(offset).min(parameter.high);
+            parameter.value = drawn - drawn % keys::step(parameter.key);
         }
         assert!(coordinates.next().is_none(), "a point has no coordinate without a side");
         drawn
@@ -199,9 +237,14 @@ impl Machine {
         let device = match self.kind {
             DeviceKind::Hdd => "hdd",
             DeviceKind::Fast => "fast",
+            DeviceKind::Ssd => "ssd",
+            DeviceKind::Raid0 => "raid0",
         };
         [
             ("kernel.readahead", self.readahead.as_str()),
+            ("kernel.flush", &self.flush),
+            ("kernel.throttle", &self.throttle),
+            ("kernel.controller", &self.controller),
             ("layout.placement", placement),
             ("device.type", device),
         ]
@@ -241,6 +284,15 @@ impl Machine {
         }
     }
 
+    /// What the processor's work on writes costs.
+    pub fn write_prices(&self) -> WritePrices {
+        WritePrices {
+            page_dirty: self.time("cpu.page_dirty"),
+            flush_page: self.time("cpu.flush_page"),
+            flush_scan: self.time("cpu.flush_scan"),
+        }
+    }
+
     /// How the kernel is set up.
     pub fn kernel(&self) -> Kernel {
         let requests = self.count("kernel.plug_requests");
@@ -250,7 +302,11 @@ impl Machine {
             max_sectors_kib: self.number("kernel.max_sectors_kb"),
             large_folios: self.number("kernel.large_folios") == 1,
             plug: (requests > 0).then_some(Plug { requests, delay }),
+            write_requests: self.count("kernel.write_requests"),
             readahead: self.readahead.clone(),
+            flush: self.flush.clone(),
+            throttle: self.throttle.clone(),
+            controller: self.controller.clone(),
         }
     }
 
@@ -271,38 +327,7 @@ impl Machine {
 
     /// The device, idle; `seed` names its rotation and jitter.
     pub fn device(&self, seed: u64) -> Box<dyn Device> {
-        match self.kind {
-            DeviceKind::Hdd => Box::new(Hdd::new(self.hdd(), seed)),
-            DeviceKind::Fast => Box::new(Fast::new(self.fast(), seed)),
-        }
-    }
-
-    fn hdd(&self) -> HddParameters {
-        HddParameters {
-            capacity_sectors: self.capacity_bytes() / SECTOR_SIZE,
-            rate_outer_bytes_per_s: self.number("device.rate_outer"),
-            inner_share_ppm: self.number("device.inner_share"),
-            interface_bytes_per_s: self.number("device.interface_rate"),
-            command_ns: self.number("device.command"),
-            seek_min_ns: self.number("device.seek_min"),
-            seek_third_ns: self.number("device.seek_third"),
-            seek_full_ns: self.number("device.seek_full"),
-            rotation_ns: self.number("device.rotation"),
-            segment_bytes: self.number("device.segment"),
-            write_cache_bytes: self.number("device.write_cache"),
-            jitter_sigma_ppm: self.number("device.jitter"),
-        }
-    }
-
-    fn fast(&self) -> FastParameters {
-        FastParameters {
-            units: self.count("device.units"),
-            delay_ns: self.number("device.delay"),
-            unit_bytes_per_s: self.number("device.unit_rate"),
-            link_bytes_per_s: self.number("device.link_rate"),
-            stripe_bytes: self.number("device.stripe"),
-            jitter_sigma_ppm: self.number("device.jitter"),
-        }
+        devices::build(self, seed)
     }
 
     fn find(&self, key: &str) -> Option<&Parameter> {
@@ -339,8 +364,9 @@ impl Machine {
         let parameter = found.expect("a machine has every number of its kind");
         (parameter.value, parameter.low, parameter.high) = (value, value, value);
         OVERRIDDEN.clone_into(&mut parameter.source);
-        if let Some((shorter, longer)) = changed.disorder() {
-            let expected = format!("{} <= {}", shorter.key, longer.key);
+        let order = changed.disorder().map(|(less, more)| format!("{} <= {}", less.key, more.key));
+        let row = || "device.members * device.stripe_unit <= device.capacity".to_owned();
+        if let Some(expected) = order.or_else(|| changed.missing_row().map(|_| row())) {
             let (place, key) = (Place::Override, name.to_owned());
             let found = format!("`{text}`").into();
             return Err(MachineError::BadValue { place, key, found, expected, nearest: None });
@@ -349,13 +375,20 @@ impl Machine {
         Ok(())
     }
 
-    /// Two times out of whose ranges a draw could put the longer below the shorter.
+    /// Two numbers out of whose ranges a draw could put the greater below the lesser.
     fn disorder(&self) -> Option<(&Parameter, &Parameter)> {
-        let pair = |(shorter, longer): &(&str, &str)| {
-            let (shorter, longer) = (self.find(shorter)?, self.find(longer)?);
-            (shorter.high > longer.low).then_some((shorter, longer))
+        let pair = |(lesser, greater): &(&str, &str)| {
+            let (lesser, greater) = (self.find(lesser)?, self.find(greater)?);
+            (lesser.high > greater.low).then_some((lesser, greater))
         };
         keys::ORDERED.iter().find_map(pair)
+    }
+
+    /// The bytes of the largest row of an array that does not fit into the least capacity.
+    fn missing_row(&self) -> Option<u64> {
+        let members = self.find("device.members")?.high;
+        let row = members.saturating_mul(self.find("device.stripe_unit")?.high);
+        (row > self.find("device.capacity")?.low).then_some(row)
     }
 }
 

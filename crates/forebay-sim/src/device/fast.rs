@@ -5,6 +5,8 @@
 //! Behaviour:  a request is cut into stripes; each stripe takes the unit that is free first, pays
 //!             the fixed delay once per unit and request, and the unit's time per byte; the bytes
 //!             then cross the link one after another. The request is done with its last stripe.
+//!             Writes lie in a volatile cache: a flush waits for all that were given before, and
+//!             takes its own time; so does a durable write, for itself.
 //! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
 //!             random requests do not collide by chance; flash pages, erasing and the write
 //!             buffer are left out.
@@ -12,7 +14,7 @@
 
 use forebay_core::time::{Duration, Instant};
 
-use super::{Completion, Device, DeviceAccess, Outcome, transfer_time};
+use super::{Command, Completion, Device, DeviceAccess, Outcome, transfer_time};
 use crate::rng::Rng;
 
 /// What a fast device is made of.
@@ -28,6 +30,8 @@ pub struct FastParameters {
     pub link_bytes_per_s: u64,
     /// Bytes that one unit serves of one request before the next unit takes over.
     pub stripe_bytes: u64,
+    /// Time to empty the volatile cache; zero if the device has none.
+    pub flush_ns: u64,
     /// Sigma of the log-normal jitter on the delay.
     pub jitter_sigma_ppm: u64,
 }
@@ -47,6 +51,8 @@ pub struct Fast {
     /// Requests so far.
     requests: u64,
     link_free: Instant,
+    /// The latest end of the writes so far.
+    written: Instant,
     rng: Rng,
 }
 
@@ -66,6 +72,7 @@ impl FastParameters {
             unit_bytes_per_s: u64::MAX,
             link_bytes_per_s: u64::MAX,
             stripe_bytes: u64::MAX,
+            flush_ns: 0,
             jitter_sigma_ppm: 0,
         }
     }
@@ -80,6 +87,7 @@ impl Fast {
             units: vec![Unit { free: Instant::ZERO, request: 0 }; units],
             requests: 0,
             link_free: Instant::ZERO,
+            written: Instant::ZERO,
             rng: Rng::new(seed).fork("fast-jitter", 0),
         }
     }
@@ -106,8 +114,9 @@ impl Fast {
     }
 }
 
-impl Device for Fast {
-    fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
+impl Fast {
+    /// Moves the bytes of one request.
+    fn transfer(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         let stripe_bytes = self.parameters.stripe_bytes.max(1);
         self.requests += 1;
         let mut left = access.bytes();
@@ -124,6 +133,31 @@ impl Device for Fast {
         }
         let start = start.expect("a request has at least one stripe");
         Completion { start, done, outcome: Outcome::Success }
+    }
+
+    /// Moves the bytes of a write that ends `after` they are in the cache.
+    fn write(&mut self, now: Instant, access: &DeviceAccess, after: Duration) -> Completion {
+        let moved = self.transfer(now, access);
+        let done = moved.done + after;
+        self.written = self.written.max(done);
+        Completion { done, ..moved }
+    }
+
+    fn flush(&mut self, now: Instant) -> Completion {
+        let done = now.max(self.written) + Duration(self.parameters.flush_ns);
+        self.written = done;
+        Completion { start: now, done, outcome: Outcome::Success }
+    }
+}
+
+impl Device for Fast {
+    fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
+        match access.command {
+            Command::Read => self.transfer(now, access),
+            Command::Write => self.write(now, access, Duration::ZERO),
+            Command::DurableWrite => self.write(now, access, Duration(self.parameters.flush_ns)),
+            Command::Flush => self.flush(now),
+        }
     }
 }
 
@@ -231,6 +265,36 @@ mod tests {
         let parameters = FastParameters { link_bytes_per_s: UNLIMITED, ..jittered };
         let mean = closed_loop(parameters, 1, 100_000).as_nanos() / 100_000;
         assert!((49_800..50_200).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_flush_ends_after_every_write_that_was_given_before() {
+        let parameters = FastParameters { flush_ns: 700, ..plain(4, 9_000) };
+        let mut device = Fast::new(parameters, 0);
+        let writes = (0..10).map(|at| device.service(Instant(1), &DeviceAccess::write(at * 8, 8)));
+        let last = writes.map(|written| written.done).max().unwrap();
+        assert_eq!(last, Instant(1 + 3 * 9_000));
+        let flushed = device.service(Instant(2), &DeviceAccess::flush()).done;
+        assert_eq!(flushed, last + Duration(700));
+        // The second flush finds the first one under way.
+        let again = device.service(Instant(3), &DeviceAccess::flush()).done;
+        assert_eq!(again, flushed + Duration(700));
+    }
+
+    #[test]
+    fn a_flush_does_not_wait_for_reads() {
+        let mut device = Fast::new(FastParameters { flush_ns: 700, ..plain(4, 9_000) }, 0);
+        device.service(Instant(1), &DeviceAccess::read(0, 8));
+        assert_eq!(device.service(Instant(2), &DeviceAccess::flush()).done, Instant(702));
+    }
+
+    #[test]
+    fn a_durable_write_is_a_write_and_the_time_of_a_flush() {
+        let mut device = Fast::new(FastParameters { flush_ns: 700, ..plain(1, 9_000) }, 0);
+        let done = device.service(Instant(0), &DeviceAccess::durable_write(0, 8)).done;
+        assert_eq!(done, Instant(9_700));
+        // The unit is free while the cache is emptied.
+        assert_eq!(device.service(Instant(0), &DeviceAccess::write(8, 8)).done, Instant(18_000));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //!             at the rate of the zone. The drive then reads on until its segment is full or the
 //!             arm must move; a read that continues pays the command and the interface, and waits
 //!             only for what the surface has not yet brought. Writes are done once they are in the
-//!             cache, and reach the surface in ascending order while no read wants the arm.
+//!             cache, and reach the surface in ascending order while no read wants the arm. A flush
+//!             puts down all of them; a durable write is a write and a flush.
 //! Differs:    rotation is drawn, not tracked, and resuming a full segment costs none; jitter is on
 //!             command, seek and rotation only, so that streams keep the exact rate; reads do not
 //!             look into the write cache; cached writes are neither joined nor cut where they
@@ -222,10 +223,11 @@ impl Hdd {
     /// Puts all cached writes on the surface.
     fn flush(&mut self, now: Instant) -> Completion {
         let start = now.max(self.command_free);
-        let mut done = start;
         while self.cache.bytes > 0 {
-            done = done.max(self.destage_one());
+            self.destage_one();
         }
+        // A write that idle time began has left the cache and may still be under the head.
+        let done = start.max(self.arm_free);
         self.command_free = done;
         Completion { start, done, outcome: Outcome::Success }
     }

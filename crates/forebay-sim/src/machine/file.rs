@@ -37,6 +37,8 @@ pub(super) fn read(name: &str, text: &str, file: &str) -> Result<Machine, Machin
     let reader = Reader { file, text, root: root.get_ref() };
     let kind = match reader.text("device.type")? {
         "hdd" => DeviceKind::Hdd,
+        "raid0" => DeviceKind::Raid0,
+        "ssd" => DeviceKind::Ssd,
         _ => DeviceKind::Fast,
     };
     reader.check_names(kind)?;
@@ -49,6 +51,9 @@ pub(super) fn read(name: &str, text: &str, file: &str) -> Result<Machine, Machin
         summary: reader.text("summary")?.to_owned(),
         kind,
         readahead: reader.text("kernel.readahead")?.to_owned(),
+        flush: reader.text("kernel.flush")?.to_owned(),
+        throttle: reader.text("kernel.throttle")?.to_owned(),
+        controller: reader.text("kernel.controller")?.to_owned(),
         placement: placement(reader.text("layout.placement")?),
         parameters,
     };
@@ -58,7 +63,7 @@ pub(super) fn read(name: &str, text: &str, file: &str) -> Result<Machine, Machin
 
 /// The numbers of a machine with a device of `kind`.
 pub(super) fn known(kind: DeviceKind) -> impl Iterator<Item = &'static Key> {
-    KEYS.iter().filter(move |key| key.device.is_none_or(|only| only == kind))
+    KEYS.iter().filter(move |key| key.belongs_to(kind))
 }
 
 /// Every key that `kind` has, numbers and texts.
@@ -82,7 +87,8 @@ pub(super) fn quantity(key: &Key, number: f64, unit: &str) -> Result<u64, String
     if lost || !(key.least as f64..=key.most as f64).contains(&value) {
         return Err(expected(key));
     }
-    Ok(value as u64)
+    let value = value as u64;
+    if value.is_multiple_of(key.step) { Ok(value) } else { Err(expected(key)) }
 }
 
 /// A typed number of `key`, in the base unit or with a unit behind it, if it is possible.
@@ -103,9 +109,18 @@ pub(super) fn expected(key: &Key) -> String {
         Dimension::Flag => "0 or 1".to_owned(),
         Dimension::Count => format!("a whole number from {least} to {most}"),
         Dimension::Time | Dimension::Rate | Dimension::Size | Dimension::Kib | Dimension::Share => {
-            format!("a number from {least} {base} to {most} {base}")
+            let range = format!("from {least} {base} to {most} {base}");
+            match key.step {
+                1 => format!("a number {range}"),
+                step => format!("a multiple of {step} {base} {range}"),
+            }
         }
     }
+}
+
+/// What the capacity of an array must be whose largest row has `row` bytes.
+pub(super) fn expected_row(row: u64) -> String {
+    format!("at least {row} bytes, device.members times device.stripe_unit")
 }
 
 /// What a typed number of `key` may be, its units included.
@@ -246,12 +261,20 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Refuses ranges out of which a draw could put the longer of two times below the shorter.
+    /// Refuses ranges out of which a draw could put the greater of two numbers below the lesser,
+    /// or make an array that has no whole row.
     fn check_order(&self, machine: &Machine) -> Result<(), MachineError> {
-        let Some((shorter, longer)) = machine.disorder() else { return Ok(()) };
-        let entry = self.find(longer.key, "a time")?;
-        let limit = format!("at least {} ns, the longest {}", shorter.high, shorter.key);
-        Err(self.bad(longer.key, entry, &limit))
+        if let Some((lesser, greater)) = machine.disorder() {
+            let most = if lesser.unit == "ns" { "longest" } else { "largest" };
+            let limit =
+                format!("at least {} {}, the {most} {}", lesser.high, lesser.unit, lesser.key);
+            return Err(self.bad(greater.key, self.find(greater.key, "a number")?, &limit));
+        }
+        if let Some(row) = machine.missing_row() {
+            let entry = self.find("device.capacity", "a size")?;
+            return Err(self.bad("device.capacity", entry, &expected_row(row)));
+        }
+        Ok(())
     }
 
     fn missing(&self, key: &Key, field: &str, expected: String, entry: &Value) -> MachineError {

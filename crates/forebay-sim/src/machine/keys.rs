@@ -1,5 +1,7 @@
 //! The numbers that a machine file holds: one line each, with dimension and limits.
 
+use forebay_core::units::PAGE_SIZE;
+
 use super::DeviceKind;
 
 /// What a number measures; it decides which units may be written.
@@ -31,8 +33,10 @@ pub(super) struct Key {
     pub(super) least: u64,
     /// The greatest value that is possible at all, in the base unit.
     pub(super) most: u64,
-    /// The only kind of device that has it; none if every machine has it.
-    pub(super) device: Option<DeviceKind>,
+    /// What every value is a multiple of, in the base unit.
+    pub(super) step: u64,
+    /// The kinds of device that have it; none if every machine has it.
+    pub(super) devices: &'static [DeviceKind],
 }
 
 impl Dimension {
@@ -69,18 +73,36 @@ impl Dimension {
 }
 
 const fn key(name: &'static str, dimension: Dimension, least: u64, most: u64) -> Key {
-    Key { name, dimension, least, most, device: None }
+    Key { name, dimension, least, most, step: 1, devices: &[] }
 }
 
-const fn hdd(name: &'static str, dimension: Dimension, least: u64, most: u64) -> Key {
-    Key { name, dimension, least, most, device: Some(DeviceKind::Hdd) }
+impl Key {
+    /// The same key, for these kinds of device only.
+    const fn of(self, devices: &'static [DeviceKind]) -> Self {
+        Self { devices, ..self }
+    }
+
+    /// The same key, in whole steps.
+    const fn in_steps(self, step: u64) -> Self {
+        Self { step, ..self }
+    }
+
+    /// Whether a device of `kind` has it.
+    pub(super) fn belongs_to(&self, kind: DeviceKind) -> bool {
+        self.devices.is_empty() || self.devices.contains(&kind)
+    }
 }
 
-const fn fast(name: &'static str, dimension: Dimension, least: u64, most: u64) -> Key {
-    Key { name, dimension, least, most, device: Some(DeviceKind::Fast) }
-}
+/// What is described as a disk, or as several of them.
+const DISKS: &[DeviceKind] = &[DeviceKind::Hdd, DeviceKind::Raid0];
+const SATA_OR_SCSI: &[DeviceKind] = &[DeviceKind::Hdd, DeviceKind::Raid0, DeviceKind::Ssd];
+const FLASH: &[DeviceKind] = &[DeviceKind::Fast, DeviceKind::Ssd];
+const FAST: &[DeviceKind] = &[DeviceKind::Fast];
+const SSD: &[DeviceKind] = &[DeviceKind::Ssd];
+const RAID0: &[DeviceKind] = &[DeviceKind::Raid0];
 
-/// Every number that a machine may have.
+/// Every number that a machine may have. A key's place decides which coordinate of a draw it gets,
+/// so a new key goes to the end.
 pub(super) static KEYS: &[Key] = &[
     key("memory.page_cache", Dimension::Size, 1 << 20, PETA),
     key("cpu.cores", Dimension::Count, 1, 1_024),
@@ -100,38 +122,79 @@ pub(super) static KEYS: &[Key] = &[
     key("layout.span", Dimension::Share, 1, 1_000_000),
     key("layout.start", Dimension::Share, 0, 1_000_000),
     key("device.capacity", Dimension::Size, 1 << 20, PETA),
-    hdd("device.rate_outer", Dimension::Rate, 1_000, PETA),
-    hdd("device.inner_share", Dimension::Share, 1, 1_000_000),
-    hdd("device.interface_rate", Dimension::Rate, 1_000, PETA),
-    hdd("device.command", Dimension::Time, 0, SECOND),
-    hdd("device.seek_min", Dimension::Time, 0, SECOND),
-    hdd("device.seek_third", Dimension::Time, 0, SECOND),
-    hdd("device.seek_full", Dimension::Time, 0, SECOND),
-    hdd("device.rotation", Dimension::Time, 0, SECOND),
-    hdd("device.segment", Dimension::Size, 0, 1 << 32),
-    hdd("device.write_cache", Dimension::Size, 0, 1 << 32),
-    fast("device.units", Dimension::Count, 1, crate::device::fast::UNITS_MAX as u64),
-    fast("device.delay", Dimension::Time, 0, 60 * SECOND),
-    fast("device.unit_rate", Dimension::Rate, 1_000, PETA),
-    fast("device.link_rate", Dimension::Rate, 1_000, PETA),
-    fast("device.stripe", Dimension::Size, 4_096, 1 << 32),
+    key("device.rate_outer", Dimension::Rate, 1_000, PETA).of(DISKS),
+    key("device.inner_share", Dimension::Share, 1, 1_000_000).of(DISKS),
+    key("device.interface_rate", Dimension::Rate, 1_000, PETA).of(SATA_OR_SCSI),
+    key("device.command", Dimension::Time, 0, SECOND).of(SATA_OR_SCSI),
+    key("device.seek_min", Dimension::Time, 0, SECOND).of(DISKS),
+    key("device.seek_third", Dimension::Time, 0, SECOND).of(DISKS),
+    key("device.seek_full", Dimension::Time, 0, SECOND).of(DISKS),
+    key("device.rotation", Dimension::Time, 0, SECOND).of(DISKS),
+    key("device.segment", Dimension::Size, 0, 1 << 32).of(DISKS),
+    key("device.write_cache", Dimension::Size, 0, 1 << 32).of(SATA_OR_SCSI),
+    key("device.units", Dimension::Count, 1, crate::device::fast::UNITS_MAX as u64).of(FAST),
+    key("device.delay", Dimension::Time, 0, 60 * SECOND).of(FAST),
+    key("device.unit_rate", Dimension::Rate, 1_000, PETA).of(FAST),
+    key("device.link_rate", Dimension::Rate, 1_000, PETA).of(FAST),
+    key("device.stripe", Dimension::Size, 4_096, 1 << 32).of(FLASH),
     key("device.jitter", Dimension::Share, 0, 2_000_000),
+    key("cpu.page_dirty", Dimension::Time, 0, SECOND),
+    key("cpu.flush_page", Dimension::Time, 0, SECOND),
+    key("cpu.flush_scan", Dimension::Time, 0, SECOND),
+    key("kernel.write_requests", Dimension::Count, 1, 65_536),
+    key("device.flush", Dimension::Time, 0, 60 * SECOND).of(FLASH),
+    key("device.members", Dimension::Count, 1, MEMBERS_MAX).of(RAID0),
+    key("device.stripe_unit", Dimension::Size, PAGE_SIZE, 1 << 30).of(RAID0).in_steps(PAGE_SIZE),
+    key("device.bus_rate", Dimension::Rate, 1_000, PETA).of(RAID0),
+    key("device.dies", Dimension::Count, 1, crate::device::ssd::DIES_MAX as u64).of(SSD),
+    key("device.flash", Dimension::Size, 1 << 20, PETA).of(SSD),
+    key("device.flash_rate", Dimension::Rate, 1_000, PETA).of(SSD),
+    key("device.buffer", Dimension::Size, 0, PETA).of(SSD),
+    key("device.buffer_rate", Dimension::Rate, 1_000, PETA).of(SSD),
+    key("device.fold_rate", Dimension::Rate, 0, PETA).of(SSD),
+    key("device.fold_after", Dimension::Time, 0, 3_600 * SECOND).of(SSD),
+    key("device.live", Dimension::Size, 0, PETA).of(SSD),
+    key("device.random_region", Dimension::Size, 0, PETA).of(SSD),
+    key("device.efficiency", Dimension::Share, 1_000, 1_000_000).of(SSD),
+    key("device.write_command", Dimension::Time, 0, SECOND).of(SSD),
+    key("device.read", Dimension::Time, 0, SECOND).of(SSD),
+    key("device.program", Dimension::Time, 0, SECOND).of(SSD),
 ];
 
-/// Pairs of times of which the first must not be longer than the second.
-pub(super) static ORDERED: &[(&str, &str)] =
-    &[("device.seek_min", "device.seek_third"), ("device.seek_third", "device.seek_full")];
+/// What every value of the number `name` is a multiple of.
+pub(super) fn step(name: &str) -> u64 {
+    KEYS.iter().find(|key| key.name == name).map_or(1, |key| key.step)
+}
+
+/// Pairs of numbers of which the first must not be greater than the second.
+pub(super) static ORDERED: &[(&str, &str)] = &[
+    ("device.seek_min", "device.seek_third"),
+    ("device.seek_third", "device.seek_full"),
+    ("device.random_region", "device.live"),
+    ("device.live", "device.capacity"),
+    ("device.capacity", "device.flash"),
+    ("device.stripe_unit", "device.capacity"),
+];
 
 /// Keys that hold a text: what may be written, or nothing if any text may.
 pub(super) static TEXTS: &[(&str, &[&str])] = &[
     ("summary", &[]),
     ("kernel.readahead", &[]),
     ("layout.placement", PLACEMENTS),
-    ("device.type", &["hdd", "fast"]),
+    ("device.type", KINDS),
+    ("kernel.flush", &[]),
+    ("kernel.throttle", &[]),
+    ("kernel.controller", &[]),
 ];
+
+/// The types of device.
+pub(super) const KINDS: &[&str] = &["hdd", "fast", "ssd", "raid0"];
 
 /// How files may be placed.
 pub(super) const PLACEMENTS: &[&str] = &["contiguous", "scattered"];
+
+/// The most members of an array.
+const MEMBERS_MAX: u64 = 64;
 
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -148,6 +211,7 @@ mod tests {
         for key in KEYS {
             assert_eq!(key.dimension.units()[0], (key.dimension.base(), 1.0));
             assert!(key.least < key.most && key.most < 1 << 53, "{}", key.name);
+            assert!(key.least.is_multiple_of(key.step) && key.step > 0, "{}", key.name);
         }
     }
 

@@ -14,7 +14,8 @@ fn machines() -> impl Iterator<Item = Machine> {
 #[test]
 fn every_builtin_machine_reads_and_builds() {
     let names: Vec<&str> = Machine::names().collect();
-    assert_eq!(names, ["desktop-2004", "hdd-2026", "nvme-2026", "vm-2026"]);
+    let all = ["desktop-2004", "hdd-2026", "nvme-2026", "raid-2001", "ssd-2014", "vm-2026"];
+    assert_eq!(names, all);
     for machine in machines() {
         assert!(machine.prices().cores > 0 && machine.page_cache_bytes() > 0);
         assert!(!machine.kernel().readahead.is_empty() && !machine.summary().is_empty());
@@ -46,6 +47,141 @@ fn the_desktop_is_the_one_of_the_paper() {
     // A KiB at 1 GB/s.
     assert_eq!(prices.copy_picos_per_kib, 1_024_000);
     assert_eq!(machine.device_kind(), DeviceKind::Hdd);
+}
+
+#[test]
+fn the_server_is_the_one_of_the_flush_paper() {
+    let machine = Machine::builtin("raid-2001").unwrap();
+    let kernel = machine.kernel();
+    assert_eq!((kernel.write_requests, kernel.large_folios), (85, false));
+    let policies = [&*kernel.flush, &*kernel.throttle, &*kernel.controller];
+    assert_eq!(policies, ["bdflush-2.2.19", "off", "fixed"]);
+    assert_eq!(
+        (machine.device_kind(), machine.capacity_bytes()),
+        (DeviceKind::Raid0, 17_200_000_000)
+    );
+}
+
+/// Bytes a second of a file read in requests of the machine's size, two of them under way.
+fn stream(machine: &Machine, bytes: u64) -> u64 {
+    let mut device = machine.device(1);
+    let sectors = machine.kernel().max_sectors_kib * KIB / SECTOR_SIZE;
+    let mut under_way = [Instant::ZERO; 2];
+    for index in 0..bytes / SECTOR_SIZE / sectors {
+        let turn = (index % 2) as usize;
+        let now = under_way[turn];
+        under_way[turn] = device.service(now, &DeviceAccess::read(index * sectors, sectors)).done;
+    }
+    let time = under_way[0].max(under_way[1]).since(Instant::ZERO);
+    bytes * 1_000 / (time.as_nanos() / 1_000_000)
+}
+
+#[test]
+fn the_server_reads_a_file_as_fast_as_the_paper_with_redhats_settings() {
+    let machine = Machine::builtin("raid-2001").unwrap();
+    let found = stream(&machine, 1_024_000_000) / 1_024;
+    assert!(found.abs_diff(27_695) * 20 <= 27_695, "{found}");
+}
+
+#[test]
+fn cached_reads_and_writes_of_the_server_cost_what_redhats_columns_say() {
+    let machine = Machine::builtin("raid-2001").unwrap();
+    let (prices, writes) = (machine.prices(), machine.write_prices());
+    // The benchmark reads and writes 16 KiB at a time.
+    let copied = prices.copy(1, 4_096).as_nanos() + prices.syscall.as_nanos() / 4;
+    let read = 4 * 1_000_000_000 / 441_398;
+    assert!(copied.abs_diff(read) * 50 <= read, "{copied} {read}");
+    let write = 4 * 1_000_000_000 / 149_559;
+    let share = |ppm| crate::rng::scaled(writes.flush_page, ppm).as_nanos();
+    let dirtied = copied + prices.page_alloc.as_nanos() + writes.page_dirty.as_nanos();
+    let half = dirtied + share(500_000);
+    assert!(half.abs_diff(write) * 50 <= write, "{half} {write}");
+}
+
+#[test]
+fn the_members_of_an_array_turn_independently_and_by_the_seed() {
+    let machine = Machine::builtin("raid-2001").unwrap();
+    let unit = (64 * KIB) / SECTOR_SIZE;
+    let first = |seed, member| {
+        let access = DeviceAccess::read(1_000 * 4 * unit + member * unit, 8);
+        machine.device(seed).service(Instant::ZERO, &access).done
+    };
+    assert_eq!(first(1, 0), first(1, 0));
+    assert_ne!(first(1, 0), first(1, 1));
+    assert_ne!(first(1, 0), first(2, 0));
+}
+
+#[test]
+fn the_flash_drive_is_the_one_of_the_throttling_paper() {
+    let machine = Machine::builtin("ssd-2014").unwrap();
+    let kernel = machine.kernel();
+    assert_eq!((kernel.write_requests, kernel.throttle.as_str()), (128, "linux-3.18"));
+    assert_eq!(machine.device_kind(), DeviceKind::Ssd);
+    let done = machine.device(1).service(Instant::ZERO, &DeviceAccess::write(0, 256)).done;
+    // 28.6 us of command and 131072 bytes at 540 MB/s.
+    assert_eq!(done, Instant(28_600 + 242_726));
+}
+
+#[test]
+fn a_drawn_stripe_unit_is_whole_pages() {
+    let machine = Machine::builtin("raid-2001").unwrap();
+    let sides = machine.uncertain();
+    let at = sides.iter().position(|key| *key == "device.stripe_unit").unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for place in (0..=1_000_000).step_by(10_000) {
+        let mut point = vec![500_000; sides.len()];
+        point[at] = place;
+        let unit = machine.draw(&point).number("device.stripe_unit");
+        assert!(unit.is_multiple_of(4_096) && (32 << 10..=64 << 10).contains(&unit), "{unit}");
+        seen.insert(unit);
+    }
+    assert_eq!(seen.len(), 9);
+}
+
+#[test]
+fn the_texts_of_the_write_path_can_be_set() {
+    let mut machine = Machine::builtin("vm-2026").unwrap();
+    machine.set("kernel.flush", "linux-6:interval=100").unwrap();
+    machine.set("kernel.throttle", "off").unwrap();
+    machine.set("kernel.controller", "adaptive").unwrap();
+    let kernel = machine.kernel();
+    let policies = [&*kernel.flush, &*kernel.throttle, &*kernel.controller];
+    assert_eq!(policies, ["linux-6:interval=100", "off", "adaptive"]);
+    let texts: Vec<_> = machine.texts().collect();
+    assert!(texts.contains(&("kernel.throttle", "off")), "{texts:?}");
+    let said = machine.set("kernel.flush", " ").unwrap_err().to_string();
+    assert_eq!(said, "--set: `kernel.flush` is ` `, expected a flush policy");
+}
+
+#[test]
+fn an_impossible_array_or_drive_cannot_be_set() {
+    let said = |machine: &str, key: &str, value: &str| {
+        Machine::builtin(machine).unwrap().set(key, value).unwrap_err().to_string()
+    };
+    assert_eq!(
+        said("raid-2001", "device.members", "0"),
+        "--set: `device.members` is `0`, expected a whole number from 1 to 64"
+    );
+    assert_eq!(
+        said("raid-2001", "device.stripe_unit", "6KiB"),
+        "--set: `device.stripe_unit` is `6KiB`, expected a multiple of 4096 bytes from 4096 bytes \
+         to 1073741824 bytes, in one of the units bytes, KiB, MiB, GiB, GB, TB"
+    );
+    let mut small = Machine::builtin("raid-2001").unwrap();
+    small.set("device.stripe_unit", "512MiB").unwrap();
+    assert_eq!(
+        small.set("device.capacity", "1GiB").unwrap_err().to_string(),
+        "--set: `device.capacity` is `1GiB`, expected device.members * device.stripe_unit <= \
+         device.capacity"
+    );
+    assert_eq!(
+        said("ssd-2014", "device.capacity", "200GB"),
+        "--set: `device.capacity` is `200GB`, expected device.capacity <= device.flash"
+    );
+    assert_eq!(
+        said("ssd-2014", "device.random_region", "90GB"),
+        "--set: `device.random_region` is `90GB`, expected device.random_region <= device.live"
+    );
 }
 
 #[test]

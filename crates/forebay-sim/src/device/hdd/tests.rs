@@ -269,3 +269,101 @@ fn absurd_parameters_and_places_do_not_panic() {
         assert!(completion.done >= completion.start);
     }
 }
+
+#[test]
+fn a_flush_leaves_the_cache_empty_and_ends_after_everything() {
+    let mut places = Rng::new(21);
+    let mut disk = Hdd::new(drive(), 1);
+    let mut now = Instant::ZERO;
+    let mut latest = Instant::ZERO;
+    for _ in 0..300 {
+        let sector = places.below(CAPACITY / 8) * 8;
+        let access = match places.below(10) {
+            0..6 => DeviceAccess::write(sector, 64),
+            6..8 => DeviceAccess::read(sector, 64),
+            8 => DeviceAccess::durable_write(sector, 64),
+            _ => DeviceAccess::flush(),
+        };
+        let completion = disk.service(now, &access);
+        if access.command == Command::Flush {
+            assert_eq!((disk.cache.writes.len(), disk.cache.bytes), (0, 0));
+            assert!(completion.done >= latest && completion.done >= disk.arm_free);
+        }
+        latest = latest.max(completion.done);
+        now += Duration(places.below(4_000_000));
+    }
+}
+
+#[test]
+fn a_flush_of_nothing_takes_no_time() {
+    let mut disk = Hdd::new(drive(), 1);
+    let done = disk.service(Instant(5), &DeviceAccess::flush()).done;
+    assert_eq!(done, Instant(5));
+}
+
+#[test]
+fn a_flush_waits_for_the_write_that_idle_time_began() {
+    let mut disk = Hdd::new(drive(), 1);
+    let far = DeviceAccess::write(CAPACITY / 2, 8);
+    let written = disk.service(Instant::ZERO, &far).done;
+    // A moment later the write has left the cache, and its surface has not come round.
+    let soon = written + Duration(1_000);
+    let flushed = disk.service(soon, &DeviceAccess::flush()).done;
+    assert!(flushed >= written + drive().seek(CAPACITY / 2), "{flushed:?}");
+    assert_eq!(flushed, disk.arm_free);
+}
+
+#[test]
+fn a_durable_write_is_on_the_surface_when_it_is_done() {
+    let mut disk = Hdd::new(drive(), 1);
+    let done = disk.service(Instant::ZERO, &DeviceAccess::durable_write(CAPACITY / 2, 256)).done;
+    let surface = transfer_time(128 << 10, 40_000_000);
+    assert!(done >= Instant(10_750_000) + surface);
+    assert_eq!((disk.cache.bytes, disk.arm_free), (0, done));
+    // No flush has anything left to do.
+    assert_eq!(disk.service(done, &DeviceAccess::flush()).done, done);
+}
+
+#[test]
+fn a_durable_write_larger_than_the_cache_is_on_the_surface_too() {
+    let mut disk = Hdd::new(drive(), 1);
+    let done = disk.service(Instant::ZERO, &DeviceAccess::durable_write(800, 4_096)).done;
+    assert!(done.since(Instant::ZERO) >= transfer_time(2 << 20, 40_000_000));
+    assert_eq!(disk.arm_free, done);
+}
+
+/// A disk of Ultra-Wide SCSI at 5400 rpm: the curve of its seeks is 2 + 12 sqrt(d) ms throughout.
+fn scsi() -> HddParameters {
+    HddParameters {
+        capacity_sectors: 8_400_000,
+        rate_outer_bytes_per_s: 8_700_000,
+        inner_share_ppm: 540_000,
+        interface_bytes_per_s: 40_000_000,
+        command_ns: 600_000,
+        seek_min_ns: 2_000_000,
+        seek_third_ns: 8_928_203,
+        seek_full_ns: 14_000_000,
+        rotation_ns: 11_111_111,
+        segment_bytes: 256 << 10,
+        write_cache_bytes: 256 << 10,
+        jitter_sigma_ppm: 0,
+    }
+}
+
+#[test]
+fn the_curve_of_the_scsi_disk_is_a_root_over_all_of_it() {
+    for percent in 1..=100_u64 {
+        let found = scsi().seek(8_400_000 / 100 * percent).as_nanos();
+        let law = 2e6 + 12e6 * libm::sqrt(percent as f64 / 100.0);
+        // Beyond a third of the disk a straight line stands for the root.
+        let tolerance = if percent <= 33 { 1e3 } else { 0.035 * law };
+        assert!((found as f64 - law).abs() <= tolerance, "{percent}: {found} {law}");
+    }
+}
+
+#[test]
+fn the_scsi_disk_loses_four_megabytes_a_second_toward_its_inner_rim() {
+    assert_eq!(scsi().rate_at(0), 8_700_000);
+    assert_eq!(scsi().rate_at(4_200_000), 6_699_000);
+    assert_eq!(scsi().rate_at(8_400_000), 4_698_000);
+}

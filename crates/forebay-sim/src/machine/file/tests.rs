@@ -57,7 +57,7 @@ fn a_missing_key_is_refused_at_its_table() {
     );
     assert_eq!(
         complaint("type = \"hdd\"", ""),
-        "mine.toml:30: missing `device.type`, expected one of hdd, fast"
+        "mine.toml:38: missing `device.type`, expected one of hdd, fast, ssd, raid0"
     );
     assert!(complaint("unit = \"GB\", ", "").contains("missing `device.capacity.unit`"));
     let bare = complaint(", source = \"D: 2.6 caches in single pages\"", "");
@@ -181,4 +181,45 @@ fn numbers_may_be_tables_of_their_own_and_nothing_else() {
             .to_string()
             .contains("`device` is 1, expected a table")
     );
+}
+
+/// What is said of a machine's file after `from` became `to`, with the place.
+fn said_of(good: &str, from: &str, to: &str) -> String {
+    assert_eq!(good.matches(from).count(), 1, "{from}");
+    Machine::parse(&good.replace(from, to), "mine.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn an_impossible_array_is_refused_with_its_key_and_line() {
+    let good = include_str!("../../../machines/raid-2001.toml");
+    let line = |key: &str| 1 + good.lines().position(|line| line.starts_with(key)).unwrap();
+    assert_eq!(
+        said_of(good, "members = { value = 4,", "members = { value = 0,"),
+        format!(
+            "mine.toml:{}: `device.members.value` is 0, expected a whole number from 1 to 64",
+            line("members")
+        )
+    );
+    let wanted = "expected a multiple of 4096 bytes from 4096 bytes to 1073741824 bytes";
+    assert_eq!(
+        said_of(good, "{ value = 64, low = 32, high = 64, unit", "{ value = 63, unit"),
+        format!("mine.toml:{}: `device.stripe_unit.value` is 63, {wanted}", line("stripe_unit"))
+    );
+    let rows = good.replace("members = { value = 4,", "members = { value = 32,");
+    let small = said_of(&rows, "value = 17.2, unit = \"GB\"", "value = 1, unit = \"MiB\"");
+    assert!(small.starts_with(&format!("mine.toml:{}: `device.capacity` is ", line("capacity"))));
+    let end = "expected at least 2097152 bytes, device.members times device.stripe_unit";
+    assert!(small.ends_with(end), "{small}");
+    assert_eq!(
+        said_of(good, "bus_rate =", "units = 3\nbus_rate ="),
+        format!("mine.toml:{}: unknown key `device.units`", line("bus_rate"))
+    );
+}
+
+#[test]
+fn a_drive_with_more_data_than_flash_is_refused() {
+    let good = include_str!("../../../machines/ssd-2014.toml");
+    let said = said_of(good, "flash = { value = 128,", "flash = { value = 100,");
+    assert!(said.contains("`device.flash` is { value = 100"), "{said}");
+    assert!(said.ends_with("expected at least 120000000000 bytes, the largest device.capacity"));
 }
