@@ -122,6 +122,8 @@ struct Asked {
     size: u64,
     cuts: u64,
     promise: Promise,
+    /// How often the description had told of errors when the call came.
+    told: u64,
     flush_failed: bool,
 }
 
@@ -199,8 +201,8 @@ impl<W: World> Checked<W> {
         };
         let model = self.contents.file(file);
         let (size, cuts) = (model.size, model.cuts);
-        let flush_failed = false;
-        let asked = Asked { op, handle, file, moved: 0, size, cuts, promise, flush_failed };
+        let (told, flush_failed) = (self.owed.told(handle), false);
+        let asked = Asked { op, handle, file, moved: 0, size, cuts, promise, told, flush_failed };
         let before = self.calls.insert(call, asked);
         assert!(before.is_none(), "an id names one call at a time");
         self.current = Some(call);
@@ -359,6 +361,7 @@ impl<W: World> Checked<W> {
 
     /// A sync or a durable write has ended: it tells of what failed, and keeps what it promised.
     fn see_synced(&mut self, asked: &Asked, result: Result<u64, IoError>, bytes: u64) {
+        let told = self.owed.told(asked.handle) > asked.told;
         let owed = self.owed.tell(asked.handle);
         match result {
             Ok(reply) => {
@@ -366,6 +369,10 @@ impl<W: World> Checked<W> {
                 assert!(!asked.flush_failed, "a failed flush is told to who asked for it");
                 assert_eq!(reply, bytes, "the reply counts the bytes");
                 self.counts.syncs += 1;
+                // Another task with this description has been told in place of this call.
+                if told {
+                    return;
+                }
                 let disk = &self.disks[self.watched.files[asked.file.index()].device.index()];
                 self.contents.keep(asked.file, &asked.promise, |place| disk.durable(place));
             }

@@ -204,7 +204,17 @@ impl Contents {
     /// All that has been written to a file.
     pub(super) fn promise_all(&self, file: FileId) -> Promise {
         let model = self.file(file);
-        Promise { pages: model.pages.clone(), inode: model.newest, cuts: model.cuts }
+        let mut pages = model.pages.clone();
+        // What has failed before is another call's error.
+        for (page, failed) in &model.failed {
+            let newest = of(&model.pages, *page);
+            for (bytes, [newest, failed]) in pieces([&*newest, &**failed], &(0..PAGE_SIZE)) {
+                if newest <= failed {
+                    change(&mut pages, *page).stamp(&bytes, INITIAL);
+                }
+            }
+        }
+        Promise { pages, inode: model.newest, cuts: model.cuts }
     }
 
     /// Nothing yet, of a file.
@@ -229,7 +239,6 @@ impl Contents {
             let safe = of(&model.safe, *page);
             let all = [&**promised, &*on_disk, &*failed, &*safe];
             for (bytes, [promised, on_disk, failed, safe]) in pieces(all, &(0..PAGE_SIZE)) {
-                // A description that was told meanwhile, through another task, says no more of it.
                 if promised <= failed || promised <= safe {
                     continue;
                 }

@@ -11,6 +11,8 @@ use forebay_core::units::{FileId, HandleId};
 #[derive(Debug, Default)]
 pub(super) struct Owed {
     handles: BTreeMap<HandleId, (FileId, bool)>,
+    /// How often each description has told.
+    told: BTreeMap<HandleId, u64>,
 }
 
 impl Owed {
@@ -29,6 +31,13 @@ impl Owed {
     /// Whether a description owes an error; it is told.
     pub(super) fn tell(&mut self, handle: HandleId) -> bool {
         let (_, owed) = self.handles.get_mut(&handle).expect("a call names an open file");
-        std::mem::take(owed)
+        let owed = std::mem::take(owed);
+        *self.told.entry(handle).or_default() += u64::from(owed);
+        owed
+    }
+
+    /// How often a description has told.
+    pub(super) fn told(&self, handle: HandleId) -> u64 {
+        self.told.get(&handle).copied().unwrap_or(0)
     }
 }
