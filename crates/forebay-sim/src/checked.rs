@@ -254,10 +254,12 @@ impl<W: World> Checked<W> {
 
     fn end_write(&mut self, request: &Request, page: u64, is_ok: bool) {
         // A request that failed may have been carried out in part.
-        let ended = match request.kind {
-            RequestKind::DurableWrite if is_ok => Ended::Durable,
-            _ if is_ok || self.rng.chance(300_000) => Ended::Cached,
-            _ => Ended::Nothing,
+        let durable = request.kind == RequestKind::DurableWrite;
+        let ended = match (is_ok, durable) {
+            (true, true) => Ended::Durable,
+            (true, false) => Ended::Cached,
+            (false, _) if self.rng.chance(300_000) => Ended::Cached,
+            (false, _) => Ended::Nothing,
         };
         let place = (request.file, page);
         let runs = self.disks[request.device.index()].end(place, ended);

@@ -16,6 +16,7 @@ use forebay_core::units::{FileId, HandleId, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
 
 use crate::checked::{Checked, Counts, Placed, Watched};
+use crate::device::Device;
 use crate::rng::Rng;
 use crate::world::SimWorld;
 use draw::{
@@ -63,21 +64,7 @@ fn run_once(seed: u64) -> Swarmed {
     let finale = rng.chance(500_000);
     let mut engine = Engine::new(Config { frames: memory, calls_max: task_count + 1 });
     engine.set_policies(random_policies(&mut rng));
-    let mut devices = Vec::new();
-    let mut files = Vec::new();
-    for number in 0..1 + rng.below(2) {
-        let device = engine.add_device(random_queue(&mut rng));
-        devices.push(random_device(&mut rng.fork("device", number)));
-        for place in 0..1 + rng.below(3) {
-            let bytes = random_size(&mut rng);
-            let grows = [0, 1, 9 * PAGE_SIZE, 100 * PAGE_SIZE][rng.below(4) as usize];
-            let inode = rng.chance(500_000).then_some((place << 20) + (1 << 19));
-            let (sector, room) = (place << 20, bytes + grows);
-            files.push(Placed { device, sector, bytes, room, inode });
-            let file = engine.add_growing_file(device, bytes, room, sector);
-            inode.into_iter().for_each(|sector| engine.set_inode(file, sector));
-        }
-    }
+    let (devices, files) = random_files(&mut engine, &mut rng);
     let sizes: Sizes = Rc::new(RefCell::new(files.iter().map(|file| file.bytes).collect()));
     let mut handles = Vec::new();
     let mut tasks: Vec<Box<dyn Workload>> = Vec::new();
@@ -114,6 +101,26 @@ fn run_once(seed: u64) -> Swarmed {
     inner.assert_all_exited();
     drop(inner);
     Swarmed { counts, calls, errors, evicted: engine.stats().pages_evicted, trace }
+}
+
+/// Devices and what lies on them.
+fn random_files(engine: &mut Engine, rng: &mut Rng) -> (Vec<Box<dyn Device>>, Vec<Placed>) {
+    let mut devices = Vec::new();
+    let mut files = Vec::new();
+    for number in 0..1 + rng.below(2) {
+        let device = engine.add_device(random_queue(rng));
+        devices.push(random_device(&mut rng.fork("device", number)));
+        for place in 0..1 + rng.below(3) {
+            let bytes = random_size(rng);
+            let grows = [0, 1, 9 * PAGE_SIZE, 100 * PAGE_SIZE][rng.below(4) as usize];
+            let inode = rng.chance(500_000).then_some((place << 20) + (1 << 19));
+            let (sector, room) = (place << 20, bytes + grows);
+            files.push(Placed { device, sector, bytes, room, inode });
+            let file = engine.add_growing_file(device, bytes, room, sector);
+            inode.into_iter().for_each(|sector| engine.set_inode(file, sector));
+        }
+    }
+    (devices, files)
 }
 
 /// Makes everything safe, through one description after the other.

@@ -85,7 +85,7 @@ impl Disk {
     pub(super) fn end_flush(&mut self, covered: Covered) {
         for cell in self.cells.values_mut() {
             let safe = cell.cached.partition_point(|(number, _)| *number <= covered.0);
-            if let Some((_, runs)) = cell.cached.drain(..safe).last() {
+            if let Some((_, runs)) = cell.cached.drain(..safe).next_back() {
                 cell.durable = runs;
             }
         }

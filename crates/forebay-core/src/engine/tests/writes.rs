@@ -268,9 +268,9 @@ fn metadata_are_written_before_the_flush() {
     assert_eq!(hands.kinds(), [(RequestKind::Flush, 0, 0)], "nothing has changed");
 }
 
-/// A file grew by a write into a page that was dirty already, after its metadata had been sent. They
-/// were not marked as changed, because only a page that became dirty marked them. A sync left the
-/// old size on the device.
+/// A file grew by a write into a page that was dirty already, after its metadata had been sent.
+/// They were not marked as changed, because only a page that became dirty marked them. A sync left
+/// the old size on the device.
 #[test]
 fn a_write_into_a_dirty_page_changes_the_metadata_too() {
     let (mut hands, handle) = Hands::writing(64, 8, QUIET);
