@@ -296,14 +296,16 @@ fn a_write_into_a_dirty_page_changes_the_metadata_too() {
 fn a_durable_write_flushes_metadata_that_others_sent() {
     let (mut hands, handle) = Hands::writing(64, 8, QUIET);
     hands.engine.set_inode(FileId(0), 4_000);
-    hands.write(0, handle, PAGES * PAGE_SIZE, 10);
+    hands.durable_write(0, handle, 0, PAGE_SIZE);
     hands.sync(1, handle);
     hands.finish(Ok(()));
     hands.resume_all();
     assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)]);
-    hands.durable_write(2, handle, 0, PAGE_SIZE);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.replies, [], "nothing is safe before a flush");
     hands.settle();
-    assert_eq!(hands.engine.stats().flushes, 2);
+    assert_eq!((hands.replies.len(), hands.engine.stats().flushes), (2, 2));
 }
 
 /// Metadata held a device's only place while dirty pages filled the memory and a call waited for
