@@ -7,6 +7,7 @@ use std::panic;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use forebay_sim::checked::Counts;
 use forebay_sim::swarm;
 
 use crate::process::{command, output_of, say};
@@ -32,7 +33,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let first = seed(&typed).with_context(|| format!("'{typed}' is no number and no hash"))?;
     say(&format!("swarm: {} scenarios from seed {first} on", arguments.runs))?;
     let started = Instant::now();
-    let (mut inputs, mut calls, mut errors, mut evicted) = (0, 0, 0, 0);
+    let mut sum = Counts::default();
+    let (mut calls, mut errors, mut evicted) = (0, 0, 0);
     for number in 0..arguments.runs {
         let seed = first.wrapping_add(number);
         let Ok(one) = panic::catch_unwind(|| swarm::run(seed)) else {
@@ -40,13 +42,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             say(&format!("repeat: cargo xtask swarm --seed {seed} --runs 1"))?;
             return Ok(1);
         };
-        inputs += one.inputs;
+        let Counts { inputs, cuts, lost, syncs, told } = one.counts;
+        sum.inputs += inputs;
+        sum.cuts += cuts;
+        sum.lost += lost;
+        sum.syncs += syncs;
+        sum.told += told;
         calls += one.calls;
         errors += one.errors;
         evicted += one.evicted;
     }
+    let Counts { inputs, cuts, lost, syncs, told } = sum;
     say(&format!(
-        "swarm: seeds {first} to {} clean: {calls} calls, {errors} failed by their device, \
+        "swarm: {syncs} syncs and durable writes kept their promise, {told} told of an error; \
+         {cuts} power cuts lost {lost} pages that nobody was promised"
+    ))?;
+    say(&format!(
+        "swarm: seeds {first} to {} clean: {calls} calls, {errors} with errors, \
          {inputs} inputs, {evicted} evictions, each scenario twice, {:.1} s",
         first.wrapping_add(arguments.runs - 1),
         started.elapsed().as_secs_f64(),

@@ -45,7 +45,9 @@ impl Engine {
             (waits(|wait| wait == Wait::Request), self.writeback.request_waiters.len()),
         ];
         assert!(writeback_waits.iter().all(|(calls, queued)| calls == queued), "queued once");
-        let moves = reading + writeback > 0;
+        // Metadata on their way may hold the place that dirty pages wait for.
+        let metadata = self.block.pages(|kind| kind == RequestKind::Inode);
+        let moves = reading + writeback + metadata > 0;
         let hope = moves || waits(|wait| matches!(wait, Wait::Woken(_) | Wait::Pause)) > 0;
         let placeless = self.writeback.place_waiters.len() + self.writeback.pass_waiters.len();
         assert!(placeless == 0 || !self.block.is_idle(), "a write will end for those who wait");

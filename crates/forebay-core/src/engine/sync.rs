@@ -7,7 +7,7 @@
 //!
 //! Each stage walks the pages once, in rising order, so a writer beside it cannot hold it up for
 //! ever. A durable write sends its pages so that they need no flush; it flushes only if others sent
-//! some of them before.
+//! some of them before, or if the metadata have been sent since the last flush.
 
 use super::Engine;
 use super::call::{Cursor, Task, Wait};
@@ -28,6 +28,8 @@ pub(super) struct SyncCall {
     waited: bool,
     /// Pages that this call has sent.
     sent: u64,
+    /// How often the file's metadata had arrived when the flush began.
+    arrivals: u64,
     /// What the caller hears if all goes well.
     reply: u64,
 }
@@ -62,6 +64,7 @@ impl SyncCall {
             at: first,
             waited: false,
             sent: 0,
+            arrivals: 0,
             reply,
         }
     }
@@ -89,6 +92,7 @@ impl Engine {
             Stage::Inode => self.send_inode(call, file, &mut sync),
             Stage::InodeArrives => self.send_flush(call, file, &mut sync),
             Stage::Flush => {
+                self.writeback.inode_flushed(file, sync.arrivals);
                 self.end_sync(call, &sync, Ok(()));
                 return;
             }
@@ -159,8 +163,9 @@ impl Engine {
             return Parked::Yes;
         }
         sync.stage = Stage::InodeArrives;
+        let cached = self.writeback.inode_is_cached(file);
         match self.sender(Who::Call).send_inode(file) {
-            None if sync.sent == sync.end - sync.first => Parked::Done,
+            None if !cached && sync.sent == sync.end - sync.first => Parked::Done,
             None => Parked::NextStage,
             Some(request) => {
                 // Metadata are not safe before the flush.
@@ -174,6 +179,7 @@ impl Engine {
     /// Empties the device's cache.
     fn send_flush(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
         sync.stage = Stage::Flush;
+        sync.arrivals = self.writeback.inode_arrivals(file);
         let request = self.sender(Who::Call).send_flush(file);
         self.stats.flushes += 1;
         self.await_request(call, request);

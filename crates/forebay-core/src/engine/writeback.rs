@@ -103,6 +103,9 @@ struct Inode {
     sector: Option<u64>,
     changed: Option<Instant>,
     moving: bool,
+    /// How often they have arrived at the device, and how many of these times a flush has covered.
+    arrived: u64,
+    flushed: u64,
 }
 
 /// Who sends pages to a device.
@@ -191,6 +194,23 @@ impl Writeback {
         self.state.inodes[file.index()].moving
     }
 
+    /// How often a file's metadata have arrived at the device.
+    pub(super) fn inode_arrivals(&self, file: FileId) -> u64 {
+        self.state.inodes[file.index()].arrived
+    }
+
+    /// Whether a file's metadata may lie in the device's cache.
+    pub(super) fn inode_is_cached(&self, file: FileId) -> bool {
+        let inode = &self.state.inodes[file.index()];
+        inode.arrived > inode.flushed
+    }
+
+    /// A flush has ended that began after so many arrivals of a file's metadata.
+    pub(super) fn inode_flushed(&mut self, file: FileId, arrivals: u64) {
+        let inode = &mut self.state.inodes[file.index()];
+        inode.flushed = inode.flushed.max(arrivals);
+    }
+
     /// Dirty pages of a file that has been cut are so no more.
     pub(super) fn forget_dirty(&mut self, device: DeviceId, pages: u64) {
         self.state.all.dirty -= pages;
@@ -230,6 +250,12 @@ impl Engine {
         let state = &mut self.writeback.state;
         let due = self.now + state.knobs.expire;
         let moving = self.cache.is_moving(frame);
+        // The metadata change with every write, also of a page that is dirty already.
+        let inode = &mut state.inodes[file.index()];
+        if inode.sector.is_some() && inode.changed.is_none() {
+            inode.changed = Some(self.now);
+            state.changed.push_back(file);
+        }
         if !self.cache.mark_dirty(frame, self.now, due) {
             return false;
         }
@@ -239,11 +265,6 @@ impl Engine {
             levels.dirty += u64::from(!moving);
         }
         self.stats.unsafe_pages_max = self.stats.unsafe_pages_max.max(state.all.unsafe_pages());
-        let inode = &mut state.inodes[file.index()];
-        if inode.sector.is_some() && inode.changed.is_none() {
-            inode.changed = Some(self.now);
-            state.changed.push_back(file);
-        }
         true
     }
 
@@ -329,7 +350,9 @@ impl Engine {
         match request.kind {
             RequestKind::Write | RequestKind::DurableWrite => self.end_pages(given, result),
             RequestKind::Inode => {
-                self.writeback.state.inodes[request.file.index()].moving = false;
+                let inode = &mut self.writeback.state.inodes[request.file.index()];
+                inode.moving = false;
+                inode.arrived += 1;
                 if result.is_err() {
                     self.writeback.errors(request.file).set();
                 }

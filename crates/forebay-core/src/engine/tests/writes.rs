@@ -268,6 +268,65 @@ fn metadata_are_written_before_the_flush() {
     assert_eq!(hands.kinds(), [(RequestKind::Flush, 0, 0)], "nothing has changed");
 }
 
+/// A file grew by a write into a page that was dirty already, after its metadata had been sent.
+/// They were not marked as changed, because only a page that became dirty marked them. A sync left
+/// the old size on the device.
+#[test]
+fn a_write_into_a_dirty_page_changes_the_metadata_too() {
+    let (mut hands, handle) = Hands::writing(64, 8, QUIET);
+    hands.engine.set_inode(FileId(0), 4_000);
+    hands.write(0, handle, 0, PAGE_SIZE);
+    hands.sync(1, handle);
+    hands.finish(Ok(()));
+    hands.write(0, handle, 0, PAGE_SIZE);
+    hands.resume_all();
+    assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)]);
+    hands.write(0, handle, 0, PAGE_SIZE);
+    hands.settle();
+    hands.sync(1, handle);
+    assert_eq!(hands.kinds(), [(RequestKind::Write, 0, 1)]);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)], "changed since it was sent");
+}
+
+/// A durable write found no changed metadata, because a sync had sent them, and ended at once. They
+/// were in the device's cache, so a loss of power could take the file's new size along.
+#[test]
+fn a_durable_write_flushes_metadata_that_others_sent() {
+    let (mut hands, handle) = Hands::writing(64, 8, QUIET);
+    hands.engine.set_inode(FileId(0), 4_000);
+    hands.durable_write(0, handle, 0, PAGE_SIZE);
+    hands.sync(1, handle);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)]);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.replies, [], "nothing is safe before a flush");
+    hands.settle();
+    assert_eq!((hands.replies.len(), hands.engine.stats().flushes), (2, 2));
+}
+
+/// Metadata held a device's only place while dirty pages filled the memory and a call waited for
+/// it. The end of their write lets the flush rule send pages, but the invariants did not know, and
+/// said that nobody would free memory.
+#[test]
+fn memory_waits_for_metadata_that_hold_the_only_place() {
+    let (mut hands, handle) = Hands::writing(2, 1, QUIET);
+    hands.engine.set_inode(FileId(0), 4_000);
+    hands.write(0, handle, 0, PAGE_SIZE);
+    hands.sync(1, handle);
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)]);
+    hands.write(0, handle, 0, 2 * PAGE_SIZE);
+    hands.read(2, handle, 50, 1);
+    hands.engine.check();
+    hands.settle();
+    assert_eq!(hands.replies.len(), 4);
+}
+
 #[test]
 fn full_of_dirty_pages_memory_is_written_out_instead_of_waited_for() {
     let (mut hands, handle) = Hands::writing(4, 1, "linux-6:interval=0,background=100,limit=100");
