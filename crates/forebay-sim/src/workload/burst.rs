@@ -85,8 +85,8 @@ pub struct Mark {
 }
 
 impl Default for Burst {
-    /// Eight writers of 1 GiB in 8 KiB; 4 KiB written every 20 ms; 4 KiB read 5 ms after each answer
-    /// from a file of 1 GiB.
+    /// Eight writers of 1 GiB in 8 KiB; 4 KiB written every 20 ms; 4 KiB read 5 ms after each
+    /// answer from a file of 1 GiB.
     fn default() -> Self {
         let probe = |file_mib: u64, every| Probe {
             file_bytes: file_mib * MIB,
@@ -349,8 +349,8 @@ mod tests {
         let (mut tasks, log) = small().tasks(1, HandleId);
         tasks[2].next(at(0));
         tasks[3].next(at(0));
-        for writer in 0..2 {
-            while tasks[writer].next(at(1)) != Step::Exit {}
+        for writer in &mut tasks[..2] {
+            while writer.next(at(1)) != Step::Exit {}
         }
         assert_eq!([tasks[2].next(at(4)), tasks[3].next(at(5))], [Step::Exit; 2]);
         let light = Mark { role: Role::Light, calls: 1, bytes: 4096, done: at(4) };

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Notes that the tasks of a workload share with their caller, in the order in which they were made.
+/// Notes that the tasks of a workload share with their caller, in the order of their making.
 #[derive(Debug)]
 pub struct Log<T>(Rc<RefCell<Vec<T>>>);
 
