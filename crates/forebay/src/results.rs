@@ -90,11 +90,13 @@ impl Results {
             Format::Text | Format::Markdown => {
                 let mut jobs = self.table(&self.title, &self.with_slots(JOBS), |_| true);
                 jobs.drop_empty();
+                jobs.dense = true;
                 jobs.print(format, out)?;
                 writeln!(out)?;
                 let title = "To the last answer, and until all was safe";
                 let mut runs = self.table(title, &self.with_slots(RUNS), |row| row.run.is_some());
                 runs.drop_empty();
+                runs.dense = true;
                 runs.notes.extend(self.notes.iter().chain(&self.note_of_writes).cloned());
                 runs.print(format, out)
             }

@@ -60,6 +60,8 @@ pub(crate) struct Table {
     pub(crate) title: String,
     /// Said below it: what is needed to repeat it.
     pub(crate) notes: Vec<String>,
+    /// Whether the columns of the text stand closer together.
+    pub(crate) dense: bool,
 }
 
 impl Table {
@@ -85,7 +87,7 @@ impl Table {
     /// Prints the whole table; nothing is printed if it cannot be formed.
     pub(crate) fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
         let text = match format {
-            Format::Text => self.framed(UNDERLINED),
+            Format::Text => self.framed(if self.dense { DENSE } else { UNDERLINED }),
             Format::Markdown => self.framed(ASCII_MARKDOWN),
             Format::Csv => self.csv()?,
             Format::Json => format!("{:#}\n", self.json()),
@@ -228,6 +230,9 @@ fn printable(text: &str, preset: &str) -> String {
 
 /// A preset of comfy-table: a line below the header and nothing else.
 const UNDERLINED: &str = "     ──            ";
+
+/// The same without a gap for lines between columns.
+const DENSE: &str = "     ─             ";
 
 /// Two decimals more than a reader is shown.
 fn rounded(number: f64, decimals: usize) -> f64 {
