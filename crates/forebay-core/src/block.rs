@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use crate::control::Traffic;
 use crate::io::{Request, RequestKind};
 use crate::time::{Duration, Instant};
-use crate::units::{DeviceId, FileId, PAGE_SECTORS, PageIndex, RequestId};
+use crate::units::{DeviceId, FileId, FrameId, PAGE_SECTORS, PageIndex, RequestId};
 
 /// What a device's queue is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,8 @@ impl Default for QueueConfig {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bio {
     pub(crate) kind: RequestKind,
+    /// The frame of the first page, if the caller knows it.
+    pub(crate) frame: Option<FrameId>,
     pub(crate) file: FileId,
     pub(crate) first: PageIndex,
     pub(crate) pages: u64,
@@ -75,13 +77,22 @@ pub(crate) struct Bio {
 #[derive(Debug, Default)]
 pub(crate) struct BlockQueues {
     queues: Vec<Queue>,
-    /// Requests by id and since when they are at the device; a free slot holds nothing.
-    table: Vec<Option<(Request, Instant)>>,
+    /// Requests by id; a free slot holds nothing.
+    table: Vec<Option<Given>>,
     free: Vec<u32>,
     /// Requests that have been let go, in order.
     ready: VecDeque<Request>,
     pub(crate) submitted: u64,
     pub(crate) submitted_pages: u64,
+}
+
+/// A request at its device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    pub(crate) request: Request,
+    /// The frame of its first page, if it is known.
+    pub(crate) frame: Option<FrameId>,
+    since: Instant,
 }
 
 /// What a device has done so far, as `/proc/diskstats` counts it.
@@ -96,7 +107,7 @@ pub(crate) struct DeviceCounters {
 #[derive(Debug)]
 struct Queue {
     config: QueueConfig,
-    plugged: VecDeque<Request>,
+    plugged: VecDeque<(Request, Option<FrameId>)>,
     unplug_at: Option<Instant>,
     /// Reads, plugged ones included.
     reads: u32,
@@ -151,17 +162,16 @@ impl BlockQueues {
     /// Hands a request over that joins no other: metadata of a file, or a flush.
     pub(crate) fn submit_alone(&mut self, now: Instant, device: DeviceId, bio: Bio) -> RequestId {
         let id = self.new_id();
-        let Bio { file, first, pages, sector, kind } = bio;
         self.queues[device.index()].count(&bio);
-        self.give(now, Request { id, device, file, first, pages, sector, kind });
+        self.give(now, bio.request(id, device), None);
         id
     }
 
     /// Lets the plugged requests of a device go.
     pub(crate) fn unplug(&mut self, now: Instant, device: DeviceId) {
         self.queues[device.index()].unplug_at = None;
-        while let Some(request) = self.queues[device.index()].plugged.pop_front() {
-            self.give(now, request);
+        while let Some((request, frame)) = self.queues[device.index()].plugged.pop_front() {
+            self.give(now, request, frame);
         }
     }
 
@@ -182,13 +192,14 @@ impl BlockQueues {
     }
 
     /// A request is done; returns what it was.
-    pub(crate) fn end_request(&mut self, now: Instant, id: RequestId) -> Request {
+    pub(crate) fn end_request(&mut self, now: Instant, id: RequestId) -> Given {
         let slot =
             self.table.get_mut(id.index()).expect("a request is done after it was submitted");
-        let (request, since) = slot.take().expect("a request is done once");
+        let given = slot.take().expect("a request is done once");
         self.free.push(id.0);
-        self.queues[request.device.index()].end(now, &request, now.since(since));
-        request
+        let queue = &mut self.queues[given.request.device.index()];
+        queue.end(now, &given.request, now.since(given.since));
+        given
     }
 
     /// The next request for a device.
@@ -235,8 +246,13 @@ impl BlockQueues {
     /// Pages in plugged requests and at devices, of those that `counts` says.
     pub(crate) fn pages(&self, counts: impl Fn(RequestKind) -> bool) -> u64 {
         let plugged = self.queues.iter().flat_map(|queue| &queue.plugged);
-        let given = self.table.iter().flatten().map(|(request, _)| request);
-        plugged.chain(given).filter(|one| counts(one.kind)).map(|one| one.pages).sum()
+        let given = self.table.iter().flatten().map(|given| &given.request);
+        plugged
+            .map(|(request, _)| request)
+            .chain(given)
+            .filter(|one| counts(one.kind))
+            .map(|one| one.pages)
+            .sum()
     }
 
     /// How many devices there are.
@@ -257,7 +273,7 @@ impl BlockQueues {
     /// Lengthens the last plugged request by as much of a bio as continues it and fits; returns the
     /// rest.
     fn merge(&mut self, device: DeviceId, bio: Bio, limit: u64) -> Bio {
-        let Some(last) = self.queues[device.index()].plugged.back_mut() else { return bio };
+        let Some((last, _)) = self.queues[device.index()].plugged.back_mut() else { return bio };
         let continues = last.file == bio.file && last.first + last.pages == bio.first;
         if !continues || last.kind != bio.kind || last.pages >= limit {
             return bio;
@@ -272,9 +288,8 @@ impl BlockQueues {
 
     fn insert(&mut self, now: Instant, device: DeviceId, bio: Bio) {
         let id = self.new_id();
-        let Bio { file, first, pages, sector, kind } = bio;
         let queue = &mut self.queues[device.index()];
-        queue.plugged.push_back(Request { id, device, file, first, pages, sector, kind });
+        queue.plugged.push_back((bio.request(id, device), bio.frame));
         queue.count(&bio);
         match queue.config.plug {
             Some(plug) if (queue.plugged.len() as u32) < plug.requests => {
@@ -292,7 +307,7 @@ impl BlockQueues {
     }
 
     /// Lets a request go.
-    fn give(&mut self, now: Instant, request: Request) {
+    fn give(&mut self, now: Instant, request: Request, frame: Option<FrameId>) {
         self.submitted += 1;
         self.submitted_pages += request.pages;
         let queue = &mut self.queues[request.device.index()];
@@ -300,7 +315,7 @@ impl BlockQueues {
             queue.busy_since = now;
         }
         queue.given += 1;
-        self.table[request.id.index()] = Some((request, now));
+        self.table[request.id.index()] = Some(Given { request, frame, since: now });
         self.ready.push_back(request);
     }
 }
@@ -356,12 +371,18 @@ impl Queue {
 }
 
 impl Bio {
+    fn request(self, id: RequestId, device: DeviceId) -> Request {
+        let Self { kind, file, first, pages, sector, .. } = self;
+        Request { id, device, file, first, pages, sector, kind }
+    }
+
     /// What is left behind the first `pages`.
     fn behind(self, pages: u64) -> Self {
         Self {
             first: self.first + pages,
             pages: self.pages - pages,
             sector: self.sector + pages * PAGE_SECTORS,
+            frame: None,
             ..self
         }
     }
@@ -374,7 +395,14 @@ mod tests {
     use super::*;
 
     fn bio(first: PageIndex, pages: u64) -> Bio {
-        Bio { kind: RequestKind::Read, file: FileId(0), first, pages, sector: first * 8 }
+        Bio {
+            kind: RequestKind::Read,
+            frame: None,
+            file: FileId(0),
+            first,
+            pages,
+            sector: first * 8,
+        }
     }
 
     fn ready(queues: &mut BlockQueues) -> Vec<(PageIndex, u64)> {

@@ -8,8 +8,8 @@
 //!      '--add_written--> up to date          dirty --start_writeback--> on its way
 //! ```
 //!
-//! A frame is 32 bytes of bookkeeping, at most two buckets of the index, a place among the free
-//! ones and a moment for the dirty, 52 bytes in all. Their address space is reserved once, up to a
+//! A frame is 32 bytes of bookkeeping, at most four slots of the index and a place among the free
+//! ones, 68 bytes in all. Their address space is reserved once, up to a
 //! limit beyond which it grows with the frames that are used, so memory may be said to be larger
 //! than what holds it. Pages that belong to a folio each have a frame and carry its order; they are
 //! added and evicted together.
@@ -70,8 +70,8 @@ pub(crate) struct Counters {
 struct Frame {
     page: PageIndex,
     file: u32,
-    /// Next frame of the same bucket.
-    chain: u32,
+    /// When the page is old, in hundredths of a second; meaningful while it is dirty.
+    due: u32,
     prev: u32,
     next: u32,
     /// The first call that waits for the page; the rest hang on the calls.
@@ -245,21 +245,21 @@ impl PageCache {
         Some(self.hit(frame))
     }
 
-    /// As [`lookup`](Self::lookup), trying the frame behind `near` first: pages that were read in
-    /// order mostly lie in order.
-    pub(crate) fn lookup_near(
+    /// As [`lookup`](Self::lookup), with a guess at the frame: pages that came in order mostly lie
+    /// in order.
+    pub(crate) fn lookup_at(
         &self,
         file: FileId,
         page: PageIndex,
-        near: Option<FrameId>,
+        guess: Option<FrameId>,
     ) -> Option<Hit> {
-        if let Some(FrameId(near)) = near
-            && let Some(slot) = self.frames.get(near as usize + 1)
+        if let Some(frame) = guess
+            && let Some(slot) = self.frames.get(frame.index())
             && slot.page == page
             && slot.file == file.0
             && slot.flags & PRESENT != 0
         {
-            return Some(self.hit(near + 1));
+            return Some(self.hit(frame.0));
         }
         self.lookup(file, page)
     }
@@ -326,7 +326,7 @@ impl PageCache {
         let frame = self.take(Frame {
             page,
             file: file.0,
-            chain: NONE,
+            due: 0,
             prev: NONE,
             next: NONE,
             waiters: NONE,
@@ -334,7 +334,7 @@ impl PageCache {
             flags: PRESENT | flags,
             order,
         });
-        self.index.insert(&mut self.frames, frame);
+        self.index.insert(file.0, page, frame);
         self.lists.inactive.push_front(&mut self.frames, frame);
         frame
     }
@@ -366,7 +366,7 @@ impl PageCache {
         let state = slot.flags & (PRESENT | READING | DIRTY | WRITEBACK);
         assert!(state == PRESENT, "only an idle page can leave");
         assert!(slot.pins == 0 && slot.waiters == NONE, "nobody waits for a page that leaves");
-        self.index.remove(&mut self.frames, frame);
+        self.index.remove(slot.file, slot.page, frame);
         self.lists.of(slot.flags).remove(&mut self.frames, frame);
         self.frames[frame as usize].flags = 0;
         self.free.push(frame);

@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::block::{BlockQueues, QueueConfig};
+use crate::block::{BlockQueues, Given, QueueConfig};
 use crate::cache::PageCache;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
 use crate::readahead::Readahead;
@@ -174,13 +174,13 @@ impl Engine {
             Input::Call(call, op) => self.call(call, op),
             Input::Resume(call) => self.resume(call),
             Input::Done(request, result) => {
-                let request = self.block.end_request(now, request);
-                match request.kind {
-                    RequestKind::Read => self.end_read_request(&request, result),
+                let given = self.block.end_request(now, request);
+                match given.request.kind {
+                    RequestKind::Read => self.end_read_request(&given, result),
                     RequestKind::Write
                     | RequestKind::DurableWrite
                     | RequestKind::Inode
-                    | RequestKind::Flush => self.end_write_request(&request, result),
+                    | RequestKind::Flush => self.end_write_request(&given, result),
                 }
             }
             Input::Timeout => {
@@ -241,12 +241,12 @@ impl Engine {
     /// and flushes have none.
     pub fn frames_of(&self, request: &Request) -> impl Iterator<Item = FrameId> + '_ {
         let Request { file, first, pages, kind, .. } = *request;
-        let mut near = None;
+        let mut guess = None;
         let pages = if kind == RequestKind::Inode { 0 } else { pages };
         (first..first + pages).map(move |page| {
-            let hit = self.cache.lookup_near(file, page, near);
+            let hit = self.cache.lookup_at(file, page, guess);
             let frame = hit.expect("a page stays while it moves").frame;
-            near = Some(frame);
+            guess = Some(frame.next());
             frame
         })
     }
@@ -345,16 +345,17 @@ impl Engine {
         self.advance(call, true);
     }
 
-    fn end_read_request(&mut self, request: &Request, result: Result<(), IoError>) {
+    fn end_read_request(&mut self, given: &Given, result: Result<(), IoError>) {
+        let request = &given.request;
         // One bad page fails its whole request: readers of a page that came with others ask for it
         // again, and hear of an error only when it failed alone. A reader that resumes brings no
         // others, so this ends when nobody else's window holds the page.
         let error = result.err().filter(|_| request.pages == 1);
-        let mut near = None;
+        let mut guess = given.frame;
         for page in request.first..request.first + request.pages {
-            let hit = self.cache.lookup_near(request.file, page, near);
+            let hit = self.cache.lookup_at(request.file, page, guess);
             let frame = hit.expect("a page stays while it is being read").frame;
-            near = Some(frame);
+            guess = Some(frame.next());
             let waiter = self.cache.take_waiters(frame);
             if result.is_ok() {
                 self.cache.end_read(frame);

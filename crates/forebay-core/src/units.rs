@@ -51,6 +51,13 @@ identifiers! {
     FrameId;
 }
 
+impl FrameId {
+    /// The frame behind this one.
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
 /// The pages that `len` bytes from `offset` touch, as first page and count.
 pub const fn pages_touched(offset: u64, len: u64) -> (PageIndex, u64) {
     if len == 0 {

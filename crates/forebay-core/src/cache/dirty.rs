@@ -15,8 +15,6 @@ use crate::units::{FileId, FrameId, PageIndex};
 #[derive(Debug, Default)]
 pub(super) struct DirtyPages {
     files: Vec<OfFile>,
-    /// When the page of a frame is old; meaningful while it is dirty.
-    due: Vec<Instant>,
     /// Whether the list of dirty pages may not be in the order of their dues.
     unordered: bool,
 }
@@ -50,14 +48,11 @@ impl PageCache {
         }
         let (file, page) = (slot.file as usize, slot.page);
         slot.flags |= DIRTY;
+        slot.due = ticks(due);
         let dirty = &mut self.dirty;
         if dirty.files.len() <= file {
             dirty.files.resize_with(file + 1, OfFile::default);
         }
-        if dirty.due.len() < self.frames.len() {
-            dirty.due.resize(self.frames.len(), Instant::ZERO);
-        }
-        dirty.due[frame.index()] = due;
         let of_file = &mut dirty.files[file];
         of_file.dirty.insert(page);
         of_file.since.get_or_insert(now);
@@ -119,18 +114,17 @@ impl PageCache {
         self.dirtied(self.lists.dirty.back)
     }
 
-    /// When that page is old.
+    /// When the first of the dirty pages is old.
     pub(crate) fn oldest_due(&self) -> Option<Instant> {
-        if !self.dirty.unordered {
-            let back = self.lists.dirty.back;
-            return (back != NONE).then(|| self.dirty.due[back as usize]);
-        }
-        self.dirty_frames().map(|frame| self.dirty.due[frame as usize]).min()
+        let mut dues = self.dirty_frames().map(|frame| self.frames[frame as usize].due);
+        let due = if self.dirty.unordered { dues.min() } else { dues.next() };
+        Some(Instant(u64::from(due?) * TICK))
     }
 
     /// The first page that is old, from the one that has been dirty longest on.
     pub(crate) fn old_dirty(&self, now: Instant) -> Option<Dirtied> {
-        let old = |frame: &u32| self.dirty.due[*frame as usize] <= now;
+        let now = now.0 / TICK;
+        let old = |frame: &u32| u64::from(self.frames[*frame as usize].due) <= now;
         let found = if self.dirty.unordered {
             self.dirty_frames().find(old)
         } else {
@@ -243,7 +237,8 @@ impl PageCache {
         if last == NONE {
             dirty.unordered = false;
         } else {
-            dirty.unordered |= dirty.due[frame as usize] < dirty.due[last as usize];
+            let due = |frame: u32| self.frames[frame as usize].due;
+            dirty.unordered |= due(frame) < due(last);
         }
         self.lists.dirty.push_front(&mut self.frames, frame);
     }
@@ -263,6 +258,14 @@ impl PageCache {
         let slot = &self.frames[frame as usize];
         Some(Dirtied { file: FileId(slot.file), page: slot.page, frame: FrameId(frame) })
     }
+}
+
+/// The unit of dues: the tick of the kernels whose rules count in them, 10 ms in nanoseconds.
+const TICK: u64 = 10_000_000;
+
+/// The first tick at or after a moment; at most 497 days.
+fn ticks(due: Instant) -> u32 {
+    u32::try_from(due.0.div_ceil(TICK)).unwrap_or(u32::MAX)
 }
 
 impl OfFile {

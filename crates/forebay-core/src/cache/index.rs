@@ -1,71 +1,151 @@
-//! From a file's page to its frame: a hash of chains through the frames.
+//! From a file's page to its frame: a hash table with open addressing.
 //!
-//! Pages that follow each other fall into buckets that follow each other, so a sequential walk
-//! touches memory in order. The buckets are allocated once; nothing iterates over them.
+//! ```text
+//!   slot:  | hash of file and page, 32 bits | frame + 1, 32 bits |      0: empty
+//! ```
+//!
+//! Pages that follow each other lie in slots that follow each other, so a sequential walk touches
+//! memory in order. The hash in the slot spares most looks at frames of other pages, and says where
+//! an entry would like to lie when one before it leaves. Half of the slots stay empty.
 
 use alloc::vec::Vec;
 
-use super::{Frame, NONE};
+use super::{Frame, RESERVED_MAX};
 use crate::units::PageIndex;
-
-/// As many buckets as 256 GiB of page memory have frames; with more frames, chains become longer.
-const BUCKETS_MAX: u32 = 1 << 26;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The first frame of each chain plus one, or zero; a power of two of them. Zeros come from the
-    /// system as they are touched, so unused memory costs nothing.
-    buckets: Vec<u32>,
+    /// A power of two of them. Zeros come from the system as they are touched, so unused memory
+    /// costs nothing.
+    slots: Vec<u64>,
+    used: usize,
 }
 
 impl Index {
-    /// An index for at most `frames` pages.
+    /// An index for `frames` pages; beyond a limit it grows with the pages that it holds.
     pub(super) fn new(frames: u32) -> Self {
-        Self { buckets: alloc::vec![0; frames.min(BUCKETS_MAX).next_power_of_two() as usize] }
+        let slots = 2 * frames.min(RESERVED_MAX).next_power_of_two() as usize;
+        Self { slots: alloc::vec![0; slots], used: 0 }
     }
 
     /// Adds the page of a frame.
-    pub(super) fn insert(&mut self, frames: &mut [Frame], frame: u32) {
-        let slot = &mut frames[frame as usize];
-        let bucket = self.bucket(slot.file, slot.page);
-        slot.chain = self.buckets[bucket].wrapping_sub(1);
-        self.buckets[bucket] = frame + 1;
+    pub(super) fn insert(&mut self, file: u32, page: PageIndex, frame: u32) {
+        if 2 * self.used >= self.slots.len() {
+            self.grow();
+        }
+        self.used += 1;
+        self.put(entry(hash(file, page), frame));
     }
 
     /// Takes the page of a frame out.
-    pub(super) fn remove(&mut self, frames: &mut [Frame], frame: u32) {
-        let slot = frames[frame as usize];
-        let bucket = self.bucket(slot.file, slot.page);
-        let mut at = self.buckets[bucket] - 1;
-        if at == frame {
-            self.buckets[bucket] = slot.chain.wrapping_add(1);
-            return;
+    pub(super) fn remove(&mut self, file: u32, page: PageIndex, frame: u32) {
+        let wanted = entry(hash(file, page), frame);
+        let mut gap = self.home(wanted);
+        while self.slots[gap] != wanted {
+            assert!(self.slots[gap] != 0, "what is taken out was put in");
+            gap = self.behind(gap);
         }
-        while frames[at as usize].chain != frame {
-            at = frames[at as usize].chain;
+        self.used -= 1;
+        // Entries behind the gap move into it unless they would come to lie before their homes.
+        let mut at = self.behind(gap);
+        while self.slots[at] != 0 {
+            let mask = self.slots.len() - 1;
+            let from_home = at.wrapping_sub(self.home(self.slots[at])) & mask;
+            if from_home >= at.wrapping_sub(gap) & mask {
+                self.slots[gap] = self.slots[at];
+                gap = at;
+            }
+            at = self.behind(at);
         }
-        frames[at as usize].chain = slot.chain;
+        self.slots[gap] = 0;
     }
 
     /// The frame of a page.
     pub(super) fn find(&self, frames: &[Frame], file: u32, page: PageIndex) -> Option<u32> {
-        let mut at = self.buckets[self.bucket(file, page)].wrapping_sub(1);
-        while at != NONE {
-            let slot = &frames[at as usize];
-            if slot.page == page && slot.file == file {
-                return Some(at);
+        let wanted = hash(file, page);
+        let mut at = self.home(entry(wanted, 0));
+        loop {
+            let found = self.slots[at];
+            if found == 0 {
+                return None;
             }
-            at = slot.chain;
+            if (found >> 32) as u32 == wanted {
+                let frame = found as u32 - 1;
+                let slot = &frames[frame as usize];
+                if slot.page == page && slot.file == file {
+                    return Some(frame);
+                }
+            }
+            at = self.behind(at);
         }
-        None
     }
 
-    fn bucket(&self, file: u32, page: PageIndex) -> usize {
-        // 2^64 divided by the golden ratio, which spreads the high bits of neighbouring keys.
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        const RUN: u64 = 16;
-        let key = (page / RUN) ^ (u64::from(file) << 40);
-        let start = (key.wrapping_mul(SPREAD) >> 32) as usize;
-        (start + (page % RUN) as usize) & (self.buckets.len() - 1)
+    fn grow(&mut self) {
+        let slots = 2 * self.slots.len();
+        let before = core::mem::replace(&mut self.slots, alloc::vec![0; slots]);
+        before.into_iter().filter(|entry| *entry != 0).for_each(|entry| self.put(entry));
+    }
+
+    fn put(&mut self, entry: u64) {
+        let mut at = self.home(entry);
+        while self.slots[at] != 0 {
+            at = self.behind(at);
+        }
+        self.slots[at] = entry;
+    }
+
+    /// The slot that an entry would like to lie in.
+    fn home(&self, entry: u64) -> usize {
+        (entry >> 32) as usize & (self.slots.len() - 1)
+    }
+
+    fn behind(&self, slot: usize) -> usize {
+        (slot + 1) & (self.slots.len() - 1)
+    }
+}
+
+fn entry(hash: u32, frame: u32) -> u64 {
+    (u64::from(hash) << 32) | u64::from(frame + 1)
+}
+
+fn hash(file: u32, page: PageIndex) -> u32 {
+    // 2^64 divided by the golden ratio, which spreads the high bits of neighbouring keys.
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    const RUN: u64 = 16;
+    let key = (page / RUN) ^ (u64::from(file) << 40);
+    ((key.wrapping_mul(SPREAD) >> 32) as u32).wrapping_add((page % RUN) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::NONE;
+    use super::*;
+
+    fn frame(file: u32, page: PageIndex) -> Frame {
+        let (prev, next, waiters) = (NONE, NONE, NONE);
+        Frame { page, file, due: 0, prev, next, waiters, pins: 0, flags: 0, order: 0 }
+    }
+
+    #[test]
+    fn it_agrees_with_an_ordered_map_however_small_it_began() {
+        let mut index = Index::new(4);
+        let (mut frames, mut model) = (Vec::new(), BTreeMap::new());
+        let mut state = 1_u64;
+        for _ in 0..50_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040);
+            let (file, page) = ((state >> 60) as u32 % 3, (state >> 33) % 900);
+            if let Some(old) = model.remove(&(file, page)) {
+                index.remove(file, page, old);
+            } else {
+                frames.push(frame(file, page));
+                let new = frames.len() as u32 - 1;
+                index.insert(file, page, new);
+                model.insert((file, page), new);
+            }
+            let (file, page) = ((state >> 50) as u32 % 3, (state >> 20) % 900);
+            assert_eq!(index.find(&frames, file, page), model.get(&(file, page)).copied());
+        }
     }
 }

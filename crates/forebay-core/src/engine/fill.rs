@@ -46,8 +46,11 @@ impl Engine {
         }
         self.stats.pages_alone += 1;
         let file = self.files[id.index()];
-        self.block.submit_bio(self.now, file.device, file.bio(RequestKind::Read, id, page, 1));
-        self.cache.lookup(id, page)
+        let hit = self.cache.lookup(id, page);
+        let frame = hit.map(|hit| hit.frame);
+        let bio = Bio { frame, ..file.bio(RequestKind::Read, id, page, 1) };
+        self.block.submit_bio(self.now, file.device, bio);
+        hit
     }
 }
 
@@ -58,7 +61,8 @@ impl File {
     }
 
     pub(super) fn bio(&self, kind: RequestKind, file: FileId, first: PageIndex, pages: u64) -> Bio {
-        Bio { kind, file, first, pages, sector: self.sector + first * PAGE_SECTORS }
+        let sector = self.sector + first * PAGE_SECTORS;
+        Bio { kind, frame: None, file, first, pages, sector }
     }
 }
 

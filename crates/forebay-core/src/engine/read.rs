@@ -50,8 +50,8 @@ impl Engine {
         let mut run: Option<Copy> = None;
         while read.position < read.end {
             let page = read.position / PAGE_SIZE;
-            let near = run.map(|run| run.last_frame());
-            let mut hit = self.cache.lookup_near(file, page, near);
+            let guess = run.map(|run| run.last_frame().next());
+            let mut hit = self.cache.lookup_at(file, page, guess);
             if !core::mem::replace(&mut seen, false) {
                 hit = self.meet(&read, file, page, hit, sees_hits);
             }

@@ -76,8 +76,8 @@ impl Engine {
         while write.position < write.end {
             let (page, offset) = (write.position / PAGE_SIZE, write.position % PAGE_SIZE);
             let len = (PAGE_SIZE - offset).min(write.end - write.position);
-            let near = run.map(|run| run.last_frame());
-            let (hit, fresh) = match self.cache.lookup_near(file, page, near) {
+            let guess = run.map(|run| run.last_frame().next());
+            let (hit, fresh) = match self.cache.lookup_at(file, page, guess) {
                 Some(hit) => (Some(hit), false),
                 None if self.needs_no_read(file, write.position, len) => {
                     (self.cache.add_written(file, page), true)

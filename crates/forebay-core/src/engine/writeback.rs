@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use super::errors::WriteErrors;
 use super::{Engine, File};
-use crate::block::{BlockQueues, DeviceCounters};
+use crate::block::{Bio, BlockQueues, DeviceCounters, Given};
 use crate::cache::{Dirtied, PageCache};
 use crate::control::{self, Controller, SAMPLE_INTERVAL, Sample, Traffic};
 use crate::flush::{self, Demand, DirtyFile, DirtyPages, Flush, Sent, Written};
-use crate::io::{IoError, Request, RequestKind};
+use crate::io::{IoError, RequestKind};
 use crate::throttle::{self, DirtyView, Throttle};
 use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId, FileId, FrameId, PageIndex, RequestId};
@@ -324,9 +324,10 @@ impl Engine {
     }
 
     /// A write of pages, metadata or a device's cache is done.
-    pub(super) fn end_write_request(&mut self, request: &Request, result: Result<(), IoError>) {
+    pub(super) fn end_write_request(&mut self, given: &Given, result: Result<(), IoError>) {
+        let request = &given.request;
         match request.kind {
-            RequestKind::Write | RequestKind::DurableWrite => self.end_pages(request, result),
+            RequestKind::Write | RequestKind::DurableWrite => self.end_pages(given, result),
             RequestKind::Inode => {
                 self.writeback.state.inodes[request.file.index()].moving = false;
                 if result.is_err() {
@@ -352,13 +353,14 @@ impl Engine {
         self.writeback.wanted = true;
     }
 
-    fn end_pages(&mut self, request: &Request, result: Result<(), IoError>) {
-        let mut near = None;
+    fn end_pages(&mut self, given: &Given, result: Result<(), IoError>) {
+        let request = &given.request;
+        let mut guess = given.frame;
         let mut again = 0;
         for page in request.first..request.first + request.pages {
-            let hit = self.cache.lookup_near(request.file, page, near);
+            let hit = self.cache.lookup_at(request.file, page, guess);
             let frame = hit.expect("a page stays while it is on its way").frame;
-            near = Some(frame);
+            guess = Some(frame.next());
             let waiter = self.cache.take_waiters(frame);
             again += u64::from(self.cache.end_writeback(frame));
             self.wake_page_waiters(waiter, frame, (true, None));
@@ -459,12 +461,12 @@ impl Sender<'_> {
         kind: RequestKind,
     ) -> u64 {
         let pages = self.cache.dirty_run(file, first, most);
-        let mut near = None;
+        let (mut guess, mut frame) = (None, None);
         for page in first..first + pages {
-            let hit = self.cache.lookup_near(file, page, near);
-            let frame = hit.expect("a dirty page is in the cache").frame;
-            self.cache.start_writeback(frame);
-            near = Some(frame);
+            let hit = self.cache.lookup_at(file, page, guess).expect("a dirty page is there");
+            self.cache.start_writeback(hit.frame);
+            guess = Some(hit.frame.next());
+            frame = frame.or(Some(hit.frame));
         }
         let place = &self.files[file.index()];
         let own = &mut self.state.devices[place.device.index()];
@@ -473,8 +475,8 @@ impl Sender<'_> {
             levels.writeback += pages;
         }
         own.drain.begin(self.now);
-        own.writes +=
-            self.block.submit_bio(self.now, place.device, place.bio(kind, file, first, pages));
+        let bio = Bio { frame, ..place.bio(kind, file, first, pages) };
+        own.writes += self.block.submit_bio(self.now, place.device, bio);
         pages
     }
 
@@ -487,7 +489,7 @@ impl Sender<'_> {
         self.state.changed.retain(|changed| *changed != file);
         let place = &self.files[file.index()];
         let bio = place.bio(RequestKind::Inode, file, 0, 1);
-        let bio = crate::block::Bio { sector, ..bio };
+        let bio = Bio { sector, ..bio };
         Some(self.block.submit_alone(self.now, place.device, bio))
     }
 

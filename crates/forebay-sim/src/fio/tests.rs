@@ -58,6 +58,77 @@ fn block_sizes_are_drawn_as_in_vector_g4() {
     assert_eq!(reads.len(), 100);
 }
 
+/// What a job does, a letter each: reads, writes, syncs by their kind, and the file's number.
+fn acts(options: &str, compat: Compat) -> String {
+    let mut stream = job(options).stream(compat);
+    let mut text = String::new();
+    loop {
+        let (letter, file) = match stream.step(u64::MAX) {
+            Action::Io(io) => (if io.write { 'w' } else { 'r' }, io.file),
+            Action::Sync(Sync { file, kind }) => (
+                match kind {
+                    SyncKind::Fsync => 'S',
+                    SyncKind::Fdatasync => 'D',
+                    SyncKind::End { last: false } => 'e',
+                    SyncKind::End { last: true } => 'E',
+                    SyncKind::Close => 'c',
+                },
+                file,
+            ),
+            Action::Wait(_) => panic!("at the end of time nothing waits"),
+            Action::End => return text,
+        };
+        text += &format!("{letter}{file}");
+    }
+}
+
+/// As fio 3.33 logs it, apart from the syncs at a close.
+#[test]
+fn syncs_follow_the_count_of_writes_and_the_file_in_turn() {
+    let two = "rw=write bs=4k size=32k nrfiles=2 fsync=3 end_fsync=1";
+    assert_eq!(acts(two, Compat::V3_34), "w0w1w0S1w0w1w0S1w1w1E0E1");
+    let loops = "rw=write size=16k loops=2 fsync=1 fsync_on_close=1";
+    assert_eq!(acts(loops, Compat::V3_34), "w0S0w0S0w0S0w0S0S0w0S0w0S0w0S0w0E0");
+    let close = "rw=write size=8k nrfiles=2 fsync_on_close=1";
+    assert_eq!(acts(close, Compat::V3_34), "w0w1E0E1");
+    assert_eq!(acts("rw=read size=8k fsync=1 end_fsync=1", Compat::V3_34), "r0r0");
+}
+
+#[test]
+fn up_to_3_37_a_read_behind_a_sync_makes_another_sync() {
+    let mixed = "rw=rw size=24k rwmixread=50 fdatasync=1";
+    let (older, newer) = (acts(mixed, Compat::V3_34), acts(mixed, Compat::V3_35));
+    assert_eq!(older, "r0r0r0w0D0r0D0r0");
+    assert_eq!(newer, "r0r0r0w0D0r0r0");
+}
+
+#[test]
+fn a_rate_counts_the_smallest_block_of_a_request() {
+    let mut stream = job("rw=write size=64k bsrange=4k-16k rate_iops=1000").stream(Compat::V3_35);
+    let Action::Io(first) = stream.step(0) else { panic!("the first request is due") };
+    // 1000 blocks of 4 KiB a second.
+    let due = first.len * 1_000_000 / 4_096_000;
+    assert_eq!(stream.step(0), Action::Wait(due));
+    assert_eq!(stream.step(due - 1), Action::Wait(due));
+    assert!(matches!(stream.step(due), Action::Io(_)));
+}
+
+#[test]
+fn a_pause_uses_up_its_share_of_the_rate_if_the_rate_ignores_pauses() {
+    // A request takes a second. Two seconds of pause are two requests, less the one that follows.
+    let third = |ignore: u32| {
+        let options =
+            format!("rw=write size=64k rate=4096 thinktime=2s rate_ignore_thinktime={ignore}");
+        let mut stream = job(&options).stream(Compat::V3_35);
+        assert!(matches!(stream.step(0), Action::Io(_)));
+        stream.paused(true, 2_000_000);
+        assert!(matches!(stream.step(2_000_000), Action::Io(_)));
+        stream.step(2_000_000)
+    };
+    assert!(matches!(third(0), Action::Io(_)));
+    assert_eq!(third(1), Action::Wait(3_000_000));
+}
+
 #[test]
 fn newer_versions_start_offsets_from_the_table_as_in_vector_g5() {
     let all = requests("rw=randread bs=4k size=4m", Compat::V3_35);

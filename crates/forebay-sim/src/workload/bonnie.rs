@@ -17,8 +17,8 @@
 //!             begin to take 4000 tickets from one pipe, first come, first served. A child writes
 //!             back the first and every tenth block that it reads, and draws one number more then.
 //! Differs:    The pipe, `lseek`, `open` and `close` take no time. A child looks once a second
-//!             whether its parent has forked it, which is soon enough for its start. A phase's bytes
-//!             are the file's, and for the seeks those of the blocks read.
+//!             whether its parent has forked it, which is soon enough for its start. The bytes of a
+//!             phase are the file's, and for the seeks those of the blocks read.
 //! Not for:    bonnie++, which does its phases in another order and by other calls.
 
 use std::cell::RefCell;

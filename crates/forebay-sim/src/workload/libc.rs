@@ -2,8 +2,8 @@
 //!
 //! Source:     glibc 2.x, `random_r.c`: the generator of type 3 (additive feedback of degree 31)
 //! Behaviour:  The state is filled with powers of 16807 modulo 2^31 - 1 times the seed; the first
-//!             310 numbers are thrown away. Each number is the sum of the words 31 and 3 places back,
-//!             without its lowest bit.
+//!             310 numbers are thrown away. Each number is the sum of the words 31 and 3 places
+//!             back, without its lowest bit.
 //! Differs:    nothing.
 //! Not for:    `initstate` with less or more state, and libraries that are not glibc.
 

@@ -3,9 +3,9 @@
 //! Source:     Oh and Won, a study of `balance_dirty_pages` of Linux 3.18: 70 GB written at random
 //!             over a file of 30 GB, on a machine with 8 GB of memory; the file of 50 GB beside it
 //!             is not touched
-//! Behaviour:  The file is there before. Buffered writes of one block each go to places drawn evenly
-//!             from all its blocks, one after the other, until all bytes are written. The writer
-//!             that finishes last syncs the file if that is asked for.
+//! Behaviour:  The file is there before. Buffered writes of one block each go to places drawn
+//!             evenly from all its blocks, one after the other, until all bytes are written. The
+//!             writer that finishes last syncs the file if that is asked for.
 //! Differs:    The paper does not say how many write, how large a write is, or whether the file is
 //!             synced at the end. Here one writer writes 4 KiB at a time unless told otherwise. GB
 //!             are taken as 10^9 bytes. A scaled-down load hits dirty pages as often only if the
