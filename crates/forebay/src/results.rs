@@ -16,7 +16,7 @@ use forebay_core::time::Duration;
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_sim::stats::Summary;
 
-use crate::slots::{PerSlot, READAHEAD, SLOTS};
+use crate::slots::{PerSlot, SLOTS};
 use crate::table::{Cell, Format, Table};
 
 /// The rows of all runs of a command.
@@ -24,7 +24,7 @@ use crate::table::{Cell, Format, Table};
 pub(crate) struct Results {
     pub(crate) title: String,
     pub(crate) rows: Vec<Row>,
-    /// The slots that people want to see; without one, readahead.
+    /// The slots that people want to see.
     pub(crate) shown: PerSlot<bool>,
     /// What is needed to repeat the runs.
     pub(crate) notes: Vec<String>,
@@ -108,10 +108,8 @@ impl Results {
     }
 
     fn with_slots(&self, columns: &[Column]) -> Vec<Column> {
-        let nothing = !self.shown.contains(&true);
-        let shown = |slot: usize| self.shown[slot] || (nothing && slot == READAHEAD);
-        let slots = EVERY[..SLOTS.len()].iter().enumerate().filter(|(slot, _)| shown(*slot));
-        slots.map(|(_, column)| *column).chain(columns.iter().copied()).collect()
+        let slots = EVERY.iter().zip(self.shown).filter(|(_, shown)| *shown);
+        slots.map(|(column, _)| *column).chain(columns.iter().copied()).collect()
     }
 
     fn table(&self, title: &str, columns: &[Column], wanted: fn(&Row) -> bool) -> Table {

@@ -28,7 +28,7 @@ pub(crate) const SLOTS: [&str; 4] = [
 ];
 
 /// The place of readahead among the slots.
-pub(crate) const READAHEAD: usize = 0;
+const READAHEAD: usize = 0;
 
 /// Something for each slot, in the order of [`SLOTS`].
 pub(crate) type PerSlot<T> = [T; SLOTS.len()];
@@ -45,8 +45,8 @@ pub(crate) struct Filled {
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) runs: Vec<Filled>,
-    /// The slots that were typed.
-    pub(crate) typed: PerSlot<bool>,
+    /// The slots that a table shows: those that were typed, or readahead.
+    pub(crate) shown: PerSlot<bool>,
 }
 
 /// The most runs that one command compares.
@@ -70,7 +70,9 @@ pub(crate) fn sets(
     }
     let runs = typed.product(own.map(String::as_str))?;
     let runs = runs.into_iter().map(|texts| Ok(fill(texts)?)).collect::<Result<_>>()?;
-    Ok(Chosen { runs, typed: std::array::from_fn(|slot| typed.texts[slot].is_some()) })
+    let nothing = typed.texts.iter().all(Option::is_none);
+    let shown = |slot| typed.is_filled(slot) || (nothing && slot == READAHEAD);
+    Ok(Chosen { runs, shown: std::array::from_fn(shown) })
 }
 
 /// The readahead policies of a command in which no page becomes dirty.

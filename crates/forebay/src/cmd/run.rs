@@ -36,7 +36,8 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
         check_buffers(&name, group)?;
     }
     let title = format!("{name} on {}", arguments.on.display());
-    let mut results = Results { title, ..Results::default() };
+    let shown = [true, false, false, false];
+    let mut results = Results { title, shown, ..Results::default() };
     let mut verified = 0;
     for policy in &policies {
         let mut tally = Tally::new();

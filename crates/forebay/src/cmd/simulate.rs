@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let compat = arguments.job_options.fio_compat.into();
     let mut results = Results {
         title: format!("{name} on {}", machine.name()),
-        shown: chosen.typed,
+        shown: chosen.shown,
         note_of_writes: others(&chosen),
         ..Results::default()
     };
@@ -57,9 +57,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
 /// What fills the slots that the table does not show.
 fn others(chosen: &Chosen) -> Option<String> {
     let one = chosen.runs.first()?;
-    let nothing = !chosen.typed.contains(&true);
-    let hidden = |slot: usize| !chosen.typed[slot] && !(nothing && slot == slots::READAHEAD);
-    let own = (0..SLOTS.len()).filter(|&slot| hidden(slot));
+    let own = (0..SLOTS.len()).filter(|&slot| !chosen.shown[slot]);
     let own: Vec<_> = own.map(|slot| format!("{}={}", SLOTS[slot], one.labels[slot])).collect();
     (!own.is_empty()).then(|| format!("The machine's own: {}", own.join(" ")))
 }
