@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::table::Format;
 
-/// Model, run and check the read path of Linux
+/// Model, run and check the I/O path of Linux
 ///
 /// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance);
 /// 2 an error.
@@ -88,12 +88,15 @@ pub(crate) struct Simulate {
 /// Which policies fill the slots.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyChoice {
-    /// The policy of a slot: `readahead=request-size:max=32` (see `forebay policies`)
+    /// The policy of a slot: `readahead=request-size:max=32`; the slots are readahead, flush,
+    /// controller and throttle (see `forebay policies`). A slot is filled once. `run` only reads
+    /// and takes readahead alone
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
-    /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`
+    /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give
+    /// every combination, at most 1024, and the last one typed varies fastest
     #[arg(long, value_name = "SLOT=A,B,C")]
-    pub(crate) compare: Option<String>,
+    pub(crate) compare: Vec<String>,
 }
 
 /// How a job file is read.
@@ -158,7 +161,7 @@ pub(crate) enum DispatchMode {
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// The policy: `readahead=linux-6.18`
+    /// The readahead policy: `readahead=linux-6.18`
     #[arg(long, value_name = "SLOT=NAME", required = true)]
     pub(crate) policy: String,
     /// The descriptor's read-ahead limit in KiB, that is the policy's `max` in other units; without

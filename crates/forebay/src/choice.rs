@@ -1,48 +1,19 @@
-//! From what was typed to what it names: policies, machines, sizes.
+//! From what was typed to what it names: machines, texts, sizes.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_core::readahead::Spec;
 use forebay_sim::machine::{Machine, MachineError};
 
-use crate::args::PolicyChoice;
 use crate::messages::Complaint;
-
-/// The slots that policies can fill.
-pub(crate) const SLOTS: [&str; 1] = ["readahead"];
 
 /// The path that stands for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// The longest job, machine or script.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
-
-/// The policies that a command runs with: one, or several to be compared.
-pub(crate) fn readahead(choice: &PolicyChoice, default: &str) -> Result<Vec<Spec>> {
-    let chosen = choice.policy.iter().map(|typed| slot_value(typed));
-    let compared = choice.compare.iter().map(|typed| slot_value(typed));
-    let filled: Vec<&str> = chosen.chain(compared).collect::<Result<_>>()?;
-    if filled.len() > 1 {
-        bail!(
-            Complaint::new(format!("slot '{}' is filled more than once", SLOTS[0]))
-                .hint("--compare readahead=A,B,C runs the job once with each policy")
-        );
-    }
-    let names = match filled[..] {
-        [] => return spec(default).map(|one| vec![one]).context("the machine's kernel.readahead"),
-        [list] if choice.compare.is_some() => listed(list),
-        [..] => filled.into_iter().map(str::to_owned).collect(),
-    };
-    names.iter().map(|name| spec(name)).collect()
-}
-
-/// The policy of `SLOT=NAME`.
-pub(crate) fn slot_spec(typed: &str) -> Result<Spec> {
-    spec(slot_value(typed)?)
-}
 
 /// A machine by name, or from a file if the name has a dot or a slash.
 pub(crate) fn machine(name: &str, overrides: &[String]) -> Result<Machine> {
@@ -127,50 +98,9 @@ pub(crate) fn bytes(flag: &str, typed: &str) -> Result<u64> {
         })
 }
 
-fn spec(name: &str) -> Result<Spec> {
-    Ok(Spec::parse(name).map_err(Complaint::from)?)
-}
-
-fn slot_value(typed: &str) -> Result<&str> {
-    let Some((slot, value)) = typed.split_once('=') else {
-        bail!(
-            Complaint::new(format!("a policy is chosen as SLOT=NAME, not '{typed}'"))
-                .hint("for example readahead=linux-6.18; `forebay policies` lists them")
-        );
-    };
-    if !SLOTS.contains(&slot) {
-        bail!(
-            Complaint::new(format!("no slot is named '{slot}'")).nearest(slot, SLOTS.into_iter())
-        );
-    }
-    Ok(value)
-}
-
-/// The policies of a comma-separated list. A piece that sets a parameter (`max=32`) and names no
-/// policy belongs to the policy before it.
-fn listed(typed: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for piece in typed.split(',') {
-        let is_parameter = piece.contains('=') && !piece.contains(':');
-        match names.last_mut() {
-            Some(last) if is_parameter => *last = format!("{last},{piece}"),
-            Some(_) | None => names.push(piece.to_owned()),
-        }
-    }
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parameters_stay_with_their_policy_in_a_list() {
-        assert_eq!(
-            listed("off,request-size:max=32,previous=off,linux-6.18"),
-            ["off", "request-size:max=32,previous=off", "linux-6.18"]
-        );
-    }
 
     #[test]
     fn sizes_have_binary_units() {

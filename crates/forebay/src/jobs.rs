@@ -1,23 +1,21 @@
-//! What `simulate` and `run` have in common: a job file in, one table out.
+//! What `simulate` and `run` have in common: a job file in, a row for each of its jobs out.
 
 use std::path::Path;
-use std::time::Duration as StdDuration;
 
 use anyhow::Result;
 use forebay_core::io::Op;
-use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_core::workload::Finished;
 use forebay_sim::fio::{Compat, JobFile};
-use forebay_sim::stats::Latencies;
+use forebay_sim::stats::{Latencies, Summary};
 use forebay_sim::workload::job::Group;
 use indicatif::ProgressBar;
 
 use crate::args::FioCompat;
 use crate::choice;
 use crate::messages::{self, Complaint};
-use crate::table::{Cell, Table};
+use crate::results::{Row, Run};
+use crate::slots::PerSlot;
 
 /// A job file that was read; what it ignores has been said on standard error.
 pub(crate) fn read(path: &Path) -> Result<JobFile> {
@@ -42,33 +40,58 @@ impl From<FioCompat> for Compat {
 /// The calls of one run, job by job.
 pub(crate) struct Tally {
     jobs: Vec<(String, Share)>,
-    /// The job of each task of the present group.
-    tasks: Vec<usize>,
+    /// The tasks of the present group.
+    tasks: Vec<Member>,
     elapsed: Duration,
-    busy: Duration,
-    stats: Stats,
+    run: Run,
+    calls: u64,
     progress: ProgressBar,
+}
+
+/// A task of the present group.
+struct Member {
+    /// Its job, by the place in the list.
+    job: usize,
+    /// When its first call was issued, and when its last one ended.
+    span: Option<(Instant, Instant)>,
 }
 
 /// What one job came to.
 #[derive(Default)]
 struct Share {
-    latencies: Latencies,
+    reads: Counted,
+    writes: Counted,
+    syncs: Counted,
+    pauses: Counted,
     bytes: u64,
     errors: u64,
-    /// From its first read to the end of its last, summed over its groups.
+    /// From its first call to the end of its last, summed over its groups.
     elapsed: Duration,
-    /// When its first read of the present group was issued, and when its last one ended.
+    /// The same for each of its tasks, summed.
+    alive: Duration,
+    /// When its first call of the present group was issued, and when its last one ended.
     span: Option<(Instant, Instant)>,
+}
+
+/// Latencies, which take memory, of jobs that have some.
+#[derive(Default)]
+struct Counted(Option<Box<Latencies>>);
+
+/// How a group ended.
+#[derive(Default)]
+pub(crate) struct Ended<'a> {
+    pub(crate) elapsed: Duration,
+    pub(crate) run: Run,
+    /// What each task slept because a throttle told it to; nothing for one that never did.
+    pub(crate) pauses: &'a [Option<Box<Latencies>>],
 }
 
 impl Tally {
     /// Nothing yet.
     pub(crate) fn new() -> Self {
         let progress = messages::spinner();
-        let zero = Duration::ZERO;
-        let (jobs, tasks, stats) = (Vec::new(), Vec::new(), Stats::default());
-        Self { jobs, tasks, elapsed: zero, busy: zero, stats, progress }
+        let (jobs, tasks, run) = (Vec::new(), Vec::new(), Run::default());
+        Self { jobs, tasks, elapsed: Duration::ZERO, run, calls: 0, progress }
     }
 
     /// The next group is about to run.
@@ -76,124 +99,123 @@ impl Tally {
         self.tasks.clear();
         for name in group.names() {
             let known = self.jobs.iter().position(|(known, _)| known == name);
-            let place = known.unwrap_or_else(|| {
+            let job = known.unwrap_or_else(|| {
                 self.jobs.push((name.to_owned(), Share::default()));
                 self.jobs.len() - 1
             });
-            self.tasks.push(place);
+            self.tasks.push(Member { job, span: None });
         }
     }
 
-    /// A call has ended. Reads and writes are counted: advice takes no time worth telling, and a
-    /// sync moves no bytes of its own.
+    /// A call has ended. Advice is not counted: it takes no time worth telling.
     pub(crate) fn count(&mut self, finished: &Finished) {
-        let (Op::Read { .. } | Op::Write { .. }) = finished.op else { return };
-        let share = &mut self.jobs[self.tasks[finished.task.index()]].1;
-        share.latencies.record(finished.latency());
-        let first = share.span.map_or(finished.issued, |(first, _)| first);
-        share.span = Some((first, finished.done));
-        match finished.result {
-            Ok(bytes) => share.bytes += bytes,
-            Err(_) => share.errors += 1,
+        // What makes all safe after the last task belongs to no job.
+        let Some(member) = self.tasks.get_mut(finished.task.index()) else { return };
+        let share = &mut self.jobs[member.job].1;
+        let latencies = match finished.op {
+            Op::Read { .. } => &mut share.reads,
+            Op::Write { .. } => &mut share.writes,
+            Op::Sync { .. } => &mut share.syncs,
+            Op::Truncate { .. } | Op::Fault { .. } | Op::Advise { .. } => return,
+        };
+        latencies.all().record(finished.latency());
+        for span in [&mut share.span, &mut member.span] {
+            let first = span.map_or(finished.issued, |(first, _)| first);
+            *span = Some((first, finished.done));
+        }
+        match (finished.result, finished.op) {
+            // A sync moves no bytes of its own.
+            (Ok(_), Op::Sync { .. }) => {}
+            (Ok(bytes), _) => share.bytes += bytes,
+            (Err(_), _) => share.errors += 1,
         }
         // Often enough for a slow device, seldom enough for a simulated one.
         const EVERY: u64 = 64;
-        if share.latencies.count().is_multiple_of(EVERY) {
+        self.calls += 1;
+        if self.calls.is_multiple_of(EVERY) {
             self.progress.inc(EVERY);
         }
     }
 
     /// The group has run.
-    pub(crate) fn end(&mut self, elapsed: Duration, busy: Duration, stats: Stats) {
-        self.elapsed += elapsed;
-        self.busy += busy;
-        self.stats += stats;
+    pub(crate) fn end(&mut self, ended: &Ended<'_>) {
+        self.elapsed += ended.elapsed;
+        self.run.add(&ended.run);
         for (_, share) in &mut self.jobs {
-            if let Some((first, last)) = share.span.take() {
-                share.elapsed += last.since(first);
+            share.elapsed += length(share.span.take());
+        }
+        for (place, member) in self.tasks.iter_mut().enumerate() {
+            let share = &mut self.jobs[member.job].1;
+            share.alive += length(member.span.take());
+            if let Some(Some(pauses)) = ended.pauses.get(place) {
+                share.pauses.all().merge(pauses);
             }
         }
     }
 
     /// Adds a line for each job, if there are several, and one for all.
-    pub(crate) fn report(self, policy: &str, table: &mut Table) {
+    pub(crate) fn report(self, labels: &PerSlot<Option<String>>, rows: &mut Vec<Row>) {
         self.progress.finish_and_clear();
-        let mut all = Share { elapsed: self.elapsed, ..Share::default() };
-        for (_, share) in &self.jobs {
-            all.latencies.merge(&share.latencies);
-            all.bytes += share.bytes;
-            all.errors += share.errors;
-        }
         if let [(name, share)] = &self.jobs[..] {
-            table.rows.push(share.cells(policy, name, Some((&self.stats, self.busy))));
+            rows.push(Row { run: Some(self.run), ..share.row(labels, name) });
             return;
         }
+        let mut all = Share::default();
         for (name, share) in &self.jobs {
-            table.rows.push(share.cells(policy, name, None));
+            rows.push(share.row(labels, name));
+            all.merge(share);
         }
-        table.rows.push(all.cells(policy, "all", Some((&self.stats, self.busy))));
+        all.elapsed = self.elapsed;
+        rows.push(Row { run: Some(self.run), ..all.row(labels, "all") });
     }
-}
-
-/// An empty table for reports.
-pub(crate) fn table(title: String) -> Table {
-    Table::new(
-        title,
-        &[
-            ("policy", "readahead"),
-            ("job", "job"),
-            ("throughput_mb_s", "MB/s"),
-            ("reads", "reads"),
-            ("errors", "errors"),
-            ("latency_mean_us", "mean us"),
-            ("latency_p50_us", "p50 us"),
-            ("latency_p99_us", "p99 us"),
-            ("latency_p99_9_us", "p99.9 us"),
-            ("pages_read", "pages read"),
-            ("pages_used", "used"),
-            ("pages_wasted", "wasted"),
-            ("requests", "requests"),
-            ("request_mean_kib", "mean KiB"),
-            ("device_busy_s", "busy s"),
-            ("elapsed_s", "elapsed s"),
-        ],
-    )
 }
 
 impl Share {
-    fn cells(&self, policy: &str, job: &str, engine: Option<(&Stats, Duration)>) -> Vec<Cell> {
-        let seconds = seconds(self.elapsed);
-        let rate = (seconds > 0.0).then(|| self.bytes as f64 / 1e6 / seconds);
-        let summary = self.latencies.summary();
-        let micros = |length: Duration| Cell::Number(length.as_nanos() as f64 / 1e3, 1);
-        let count = |count: fn(&Stats) -> u64| {
-            engine.map_or(Cell::Missing, |(stats, _)| Cell::Count(count(stats)))
-        };
-        let mean = engine.filter(|(stats, _)| stats.requests > 0).map(|(stats, _)| {
-            let kib = stats.request_pages * PAGE_SIZE / KIB;
-            kib as f64 / stats.requests as f64
-        });
-        vec![
-            policy.into(),
-            job.into(),
-            Cell::maybe(rate, 2),
-            summary.count.into(),
-            self.errors.into(),
-            micros(summary.mean),
-            micros(summary.p50),
-            micros(summary.p99),
-            micros(summary.p99_9),
-            count(|stats| stats.pages_read),
-            count(|stats| stats.pages_used),
-            count(Stats::pages_wasted),
-            count(|stats| stats.requests),
-            Cell::maybe(mean, 1),
-            Cell::maybe(engine.map(|(_, busy)| self::seconds(busy)), 3),
-            Cell::Number(seconds, 3),
-        ]
+    fn merge(&mut self, other: &Self) {
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+        self.syncs.merge(&other.syncs);
+        self.pauses.merge(&other.pauses);
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.alive += other.alive;
+    }
+
+    fn row(&self, labels: &PerSlot<Option<String>>, job: &str) -> Row {
+        let pauses = self.pauses.summary();
+        Row {
+            labels: labels.clone(),
+            job: job.to_owned(),
+            bytes: self.bytes,
+            errors: self.errors,
+            elapsed: self.elapsed,
+            reads: self.reads.summary(),
+            writes: self.writes.summary(),
+            syncs: self.syncs.summary(),
+            pauses,
+            slept: pauses.mean.times(pauses.count),
+            alive: self.alive,
+            run: None,
+        }
     }
 }
 
-fn seconds(length: Duration) -> f64 {
-    StdDuration::from_nanos(length.as_nanos()).as_secs_f64()
+impl Counted {
+    fn all(&mut self) -> &mut Latencies {
+        self.0.get_or_insert_default()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if let Some(other) = &other.0 {
+            self.all().merge(other);
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        self.0.as_ref().map_or_else(Summary::default, |latencies| latencies.summary())
+    }
+}
+
+fn length(span: Option<(Instant, Instant)>) -> Duration {
+    span.map_or(Duration::ZERO, |(first, last)| last.since(first))
 }

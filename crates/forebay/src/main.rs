@@ -14,6 +14,8 @@ mod choice;
 mod cmd;
 mod jobs;
 mod messages;
+mod results;
+mod slots;
 mod table;
 
 /// The answer is no.

@@ -28,6 +28,12 @@ impl Complaint {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// With the place that it is about.
+    #[must_use]
+    pub(crate) fn at(self, place: &str) -> Self {
+        Self { what: format!("{place}: {}", self.what), ..self }
+    }
+
     /// With the nearest of the names that could have been typed, or with all of them.
     #[must_use]
     pub(crate) fn nearest<'a>(self, given: &str, known: impl Iterator<Item = &'a str>) -> Self {
@@ -151,7 +157,7 @@ pub(crate) fn progress(steps: u64, what: &'static str) -> ProgressBar {
 /// A progress line for work whose end is not known.
 pub(crate) fn spinner() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
-    let style = ProgressStyle::with_template("{spinner} {pos} reads {elapsed}");
+    let style = ProgressStyle::with_template("{spinner} {pos} calls {elapsed}");
     bar.set_style(style.expect("the template is well formed"));
     bar.enable_steady_tick(Duration::from_secs(1));
     bar

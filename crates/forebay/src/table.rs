@@ -60,6 +60,8 @@ pub(crate) struct Table {
     pub(crate) title: String,
     /// Said below it: what is needed to repeat it.
     pub(crate) notes: Vec<String>,
+    /// Whether the columns of the text stand closer together.
+    pub(crate) dense: bool,
 }
 
 impl Table {
@@ -69,10 +71,23 @@ impl Table {
         Self { columns, title: title.into(), ..Self::default() }
     }
 
+    /// Takes out the columns in which nothing stands but zeros.
+    pub(crate) fn drop_empty(&mut self) {
+        let rows = &self.rows;
+        let holds = |place: usize| rows.iter().any(|row| !row[place].is_empty());
+        let kept: Vec<bool> = (0..self.columns.len()).map(holds).collect();
+        let mut column = kept.iter();
+        self.columns.retain(|_| column.next().copied().unwrap_or(true));
+        for row in &mut self.rows {
+            let mut column = kept.iter();
+            row.retain(|_| column.next().copied().unwrap_or(true));
+        }
+    }
+
     /// Prints the whole table; nothing is printed if it cannot be formed.
     pub(crate) fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
         let text = match format {
-            Format::Text => self.framed(UNDERLINED),
+            Format::Text => self.framed(if self.dense { DENSE } else { UNDERLINED }),
             Format::Markdown => self.framed(ASCII_MARKDOWN),
             Format::Csv => self.csv()?,
             Format::Json => format!("{:#}\n", self.json()),
@@ -83,7 +98,7 @@ impl Table {
     fn framed(&self, preset: &str) -> String {
         let mut table = comfy_table::Table::new();
         table.load_preset(preset);
-        table.set_header(self.columns.iter().map(|column| column.heading));
+        table.set_header(self.columns.iter().map(|column| heading(column.heading, preset)));
         for row in &self.rows {
             table.add_row(row.iter().map(|cell| {
                 let alignment = match cell {
@@ -133,6 +148,24 @@ impl Cell {
         number.map_or(Self::Missing, |number| Self::Number(number, decimals))
     }
 
+    /// The same with no decimal behind five digits.
+    #[must_use]
+    pub(crate) fn short(self) -> Self {
+        match self {
+            Self::Number(number, _) if number >= 10_000.0 => Self::Number(number, 0),
+            Self::Number(..) | Self::Text(_) | Self::Count(_) | Self::Missing => self,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(_) => false,
+            Self::Count(count) => *count == 0,
+            Self::Number(number, _) => *number == 0.0,
+            Self::Missing => true,
+        }
+    }
+
     fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -180,6 +213,15 @@ impl From<u64> for Cell {
     }
 }
 
+/// A heading of several lines stands in one where a table has but one for it.
+fn heading(text: &str, preset: &str) -> String {
+    if preset == ASCII_MARKDOWN {
+        text.replace('\n', " ").trim().to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
 /// What stays in its cell: names come from files and may hold anything.
 fn printable(text: &str, preset: &str) -> String {
     let text = text.replace(char::is_control, " ");
@@ -188,6 +230,9 @@ fn printable(text: &str, preset: &str) -> String {
 
 /// A preset of comfy-table: a line below the header and nothing else.
 const UNDERLINED: &str = "     ──            ";
+
+/// The same without a gap for lines between columns.
+const DENSE: &str = "     ─             ";
 
 /// Two decimals more than a reader is shown.
 fn rounded(number: f64, decimals: usize) -> f64 {

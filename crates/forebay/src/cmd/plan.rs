@@ -10,10 +10,11 @@ use forebay_sim::plan::{Player, Step, parse_script, step_lines};
 use crate::args::Plan;
 use crate::choice;
 use crate::messages::Complaint;
+use crate::slots;
 
 /// Performs the script and prints a line for each step; nothing if the script has an error.
 pub(crate) fn run(arguments: &Plan) -> Result<u8> {
-    let mut spec = choice::slot_spec(&arguments.policy)?;
+    let mut spec = slots::readahead_alone(&arguments.policy)?;
     if let Some(kib) = arguments.ra_kb {
         spec = spec.or("max", kib * KIB / PAGE_SIZE).map_err(Complaint::from).context("--ra-kb")?;
     }

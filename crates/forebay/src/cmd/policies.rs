@@ -3,12 +3,16 @@
 use std::io;
 
 use anyhow::Result;
-use forebay_core::readahead::POLICIES;
+use forebay_core::control::Controller;
+use forebay_core::flush::Flush;
+use forebay_core::policy::Slot;
+use forebay_core::readahead::Readahead;
+use forebay_core::throttle::Throttle;
 
 use crate::args::Policies;
 use crate::table::Table;
 
-/// Prints the table of policies.
+/// Prints the tables of policies, slot by slot.
 pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     let columns = [
         ("slot", "slot"),
@@ -18,23 +22,35 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
         ("source", "source"),
     ];
     let mut table = Table::new("", &columns);
-    for policy in POLICIES {
-        let parameters = policy.parameters.iter();
-        let parameters = parameters.map(|one| format!("{}={}", one.name, one.default));
-        table.rows.push(vec![
-            "readahead".into(),
-            policy.name.into(),
-            policy.summary.into(),
-            parameters.collect::<Vec<_>>().join(",").into(),
-            policy.source.into(),
-        ]);
-    }
+    list::<dyn Readahead>(&mut table);
+    list::<dyn Flush>(&mut table);
+    list::<dyn Controller>(&mut table);
+    list::<dyn Throttle>(&mut table);
     table.notes.push(
         "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, \
          folios) it sets itself unless it is given. The limits shown are for a device of 128 KiB; \
          under simulate they grow and shrink with the machine's kernel.read_ahead_kb."
             .to_owned(),
     );
+    table.notes.push(
+        "bdflush-2.2.19 also takes the nine integers of its file in /proc: \
+         \"bdflush-2.2.19:100 1200 128 512 15 5000 500 1884 2\"."
+            .to_owned(),
+    );
     table.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
+}
+
+fn list<T: Slot + ?Sized>(table: &mut Table) {
+    for policy in T::policies() {
+        let parameters = policy.parameters.iter();
+        let parameters = parameters.map(|one| format!("{}={}", one.name, one.default));
+        table.rows.push(vec![
+            T::NAME.into(),
+            policy.name.into(),
+            policy.summary.into(),
+            parameters.collect::<Vec<_>>().join(",").into(),
+            policy.source.into(),
+        ]);
+    }
 }

@@ -17,15 +17,17 @@ use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::{DispatchMode, RunOn};
 use crate::choice;
-use crate::jobs::{self, Tally};
+use crate::jobs::{self, Ended, Tally};
 use crate::messages::{self, Complaint};
+use crate::results::{Results, Run};
+use crate::slots;
 
 /// What fills the slot if nothing was chosen: the rule of today's kernel.
 const READAHEAD: &str = "linux-6.18";
 
-/// Runs the job once with each policy and prints one table, or an error and no table.
+/// Runs the job once with each policy and prints one table, or an error and no results.
 pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
-    let policies = choice::readahead(&arguments.policies, READAHEAD)?;
+    let policies = slots::readahead(&arguments.policies, READAHEAD)?;
     let memory = choice::bytes("--memory", &arguments.memory)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
@@ -33,29 +35,31 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     for group in &groups {
         check_buffers(&name, group)?;
     }
-    let mut table = jobs::table(format!("{name} on {}", arguments.on.display()));
+    let title = format!("{name} on {}", arguments.on.display());
+    let shown = [true, false, false, false];
+    let mut results = Results { title, shown, ..Results::default() };
     let mut verified = 0;
     for policy in &policies {
         let mut tally = Tally::new();
         for group in &groups {
             verified += perform(arguments, policy, memory, group, &mut tally)?;
         }
-        tally.report(&policy.to_string(), &mut table);
+        tally.report(&[Some(policy.to_string()), None, None, None], &mut results.rows);
     }
     let dispatch = match arguments.dispatch {
         DispatchMode::Deferred => format!("{} worker threads", arguments.workers),
         DispatchMode::Inline => "inline".to_owned(),
     };
-    table.notes.push(format!(
+    results.notes.push(format!(
         "forebay {}, real time, {} of page memory, {dispatch}{}",
         env!("CARGO_PKG_VERSION"),
         arguments.memory,
         if arguments.verify { format!(", {verified} bytes verified") } else { String::new() },
     ));
-    table.notes.push(
+    results.notes.push(
         "The kernel's own page cache lies below: drop it first to measure the device.".to_owned(),
     );
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    results.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
 }
 
@@ -107,7 +111,9 @@ fn perform(
         RunError::Workers(_) | RunError::Threads(_) => anyhow!("--workers: {error}"),
         RunError::Reopen(_) => anyhow!("--verify: {error}"),
     })?;
-    tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
+    let (busy, stats) = (outcome.device_busy, outcome.stats);
+    let run = Run { busy, stats, writeback: None };
+    tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &[] });
     let verified = outcome.verified_bytes;
     match outcome.first_error {
         Some(failure) if outcome.errors > 0 || is_ours(&failure) => {

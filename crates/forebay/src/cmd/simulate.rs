@@ -3,47 +3,69 @@
 use std::io;
 
 use anyhow::Result;
-use forebay_core::readahead::Spec;
+use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
-use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::scenario::{NewFile, Outcome, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
+use forebay_sim::world::Record;
 
 use crate::args::Simulate;
 use crate::choice;
-use crate::jobs::{self, Tally};
+use crate::jobs::{self, Ended, Tally};
 use crate::messages::Complaint;
+use crate::results::{Results, Run, Writeback};
+use crate::slots::{self, Chosen, SLOTS};
 
-/// Runs the job once with each policy and prints one table.
+/// Runs the job once with each set of policies and prints what it came to.
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let machine = choice::machine(&arguments.machine, &arguments.set)?;
-    let kernel = machine.kernel();
-    let policies = choice::readahead(&arguments.policies, &kernel.readahead)?;
+    let place = |key: &str| {
+        let is_set = |set: &String| set.split_once('=').is_some_and(|(set, _)| set == key);
+        if arguments.set.iter().any(is_set) {
+            return format!("--set {key}");
+        }
+        format!("machine '{}', {key}", arguments.machine)
+    };
+    let chosen = slots::sets(&arguments.policies, &machine.kernel(), place)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
     let groups = groups(&parsed.jobs, &name, Access::Write)?;
     let compat = arguments.job_options.fio_compat.into();
-    let mut table = jobs::table(format!("{name} on {}", machine.name()));
-    for policy in &policies {
-        let tally = simulate(&groups, &machine, policy, arguments.seed, compat)?;
-        tally.report(&policy.to_string(), &mut table);
+    let mut results = Results {
+        title: format!("{name} on {}", machine.name()),
+        shown: chosen.shown,
+        note_of_writes: others(&chosen),
+        ..Results::default()
+    };
+    for filled in &chosen.runs {
+        let tally = simulate(&groups, &machine, &filled.policies, arguments.seed, compat)?;
+        tally.report(&filled.labels.clone().map(Some), &mut results.rows);
     }
-    table.notes.push(format!(
+    results.notes.push(format!(
         "forebay {}, virtual time, machine {}{}, seed {}",
         env!("CARGO_PKG_VERSION"),
         machine.name(),
         arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
         arguments.seed,
     ));
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    results.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
+}
+
+/// What fills the slots that the table does not show.
+fn others(chosen: &Chosen) -> Option<String> {
+    let one = chosen.runs.first()?;
+    let own = (0..SLOTS.len()).filter(|&slot| !chosen.shown[slot]);
+    let own: Vec<_> = own.map(|slot| format!("{}={}", SLOTS[slot], one.labels[slot])).collect();
+    (!own.is_empty()).then(|| format!("The machine's own: {}", own.join(" ")))
 }
 
 fn simulate(
     groups: &[Group<'_>],
     machine: &Machine,
-    policy: &Spec,
+    policies: &PolicySet,
     seed: u64,
     compat: Compat,
 ) -> Result<Tally> {
@@ -51,9 +73,6 @@ fn simulate(
     for group in groups {
         tally.begin(group);
         let tasks = group.task_count();
-        let kernel = PolicySet::of(&machine.kernel());
-        let kernel = kernel.map_err(|(key, error)| Complaint::new(format!("{key}: {error}")))?;
-        let policies = PolicySet { readahead: policy.clone(), ..kernel };
         let sizes = group.sizes().iter().zip(group.rooms());
         // A file that grows changes its inode with every write.
         let file = |(bytes, room): (&u64, &u64)| NewFile {
@@ -62,12 +81,25 @@ fn simulate(
             inode: bytes < room,
         };
         let files: Vec<NewFile> = sizes.map(file).collect();
-        let scenario = Scenario::new(machine, &policies, seed, tasks, &files);
+        let scenario = Scenario::new(machine, policies, seed, tasks, &files);
         let mut scenario = scenario.map_err(Complaint::from)?;
         let tasks = group.tasks(compat, |file| scenario.open(file));
         let mut count = |finished: &Finished| tally.count(finished);
-        let (outcome, _) = scenario.run(tasks, &mut count);
-        tally.end(outcome.elapsed, outcome.device_busy, outcome.stats);
+        let (outcome, record) = scenario.run(tasks, &mut count);
+        let run = whole(&outcome, &record, machine.page_cache_bytes() / PAGE_SIZE);
+        tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &record.pauses });
     }
     Ok(tally)
+}
+
+fn whole(outcome: &Outcome, record: &Record, total: u64) -> Run {
+    let limits = record.knobs.iter().map(|(_, knobs)| knobs.limit.pages(total));
+    let writeback = Writeback {
+        durable: outcome.durable,
+        idle_while_dirty: outcome.idle_while_dirty,
+        dirtied: record.at_exit.map_or(0, |end| end.levels.dirtied),
+        residue: outcome.residue,
+        limit: limits.max().unwrap_or(0),
+    };
+    Run { busy: outcome.device_busy, stats: outcome.stats, writeback: Some(writeback) }
 }

@@ -54,6 +54,26 @@ fn a_machine_that_does_not_exist_brings_the_nearest() {
 }
 
 #[test]
+fn policies_of_a_machine_are_looked_at_when_it_is_used() {
+    let changed = |from: &str, to: &str| {
+        assert!(MACHINE.contains(from), "the machine has changed: {from}");
+        MACHINE.replacen(from, to, 1)
+    };
+    let mut scene = Scene::new()
+        .file("job", "[a]\nrw=read\nsize=4k\n")
+        .file("readahead.toml", changed("readahead = \"linux-6.18", "readahead = \"linux-6.19"))
+        .file("flush.toml", changed("flush = \"linux-6", "flush = \"linux-6:limit=101"))
+        .file("throttle.toml", changed("throttle = \"linux-3.18", "throttle = \"linux-3.81"))
+        .file("controller.toml", changed("controller = \"fixed", "controller = \"fxied"));
+    for name in ["readahead", "flush", "throttle", "controller"] {
+        scene.refused(&format!("simulate job --machine {name}.toml"));
+    }
+    // What was chosen stands in for what is wrong.
+    scene.forebay("simulate job --machine throttle.toml --policy throttle=off");
+    scene.matches("machine_policies.txt");
+}
+
+#[test]
 fn an_override_names_a_key_and_a_possible_value() {
     let mut scene = Scene::new().file("job", "[a]\nrw=read\nsize=4k\n");
     for set in [
@@ -78,6 +98,11 @@ fn an_override_names_a_key_and_a_possible_value() {
         "kernel.large_folios=2",
         "kernel.readahead=linux-6.19",
         "kernel.readahead=",
+        "kernel.flush=linux-7",
+        "kernel.flush=linux-6:limit=10,background=20",
+        "kernel.flush=",
+        "kernel.throttle=linux-6",
+        "kernel.controller=drain:limit_ms=0",
         "layout.placement=scatterd",
         "device.type=hdd",
     ] {

@@ -1,0 +1,327 @@
+//! From `SLOT=NAME` as it was typed to a policy for each slot of the path.
+//!
+//! ```text
+//!   --policy flush=linux-6          one text     \
+//!   --compare throttle=paced,off    two texts     >  the product: two sets of four policies
+//!   not typed                       the default  /
+//! ```
+
+use anyhow::{Context, Result, bail};
+use forebay_core::control::Controller;
+use forebay_core::flush::bdflush_vector::{FIELDS, Vector};
+use forebay_core::flush::{self, Flush};
+use forebay_core::policy::{Slot, Spec, SpecError};
+use forebay_core::readahead::{self, Readahead};
+use forebay_core::throttle::Throttle;
+use forebay_sim::machine::Kernel;
+use forebay_sim::scenario::PolicySet;
+
+use crate::args::PolicyChoice;
+use crate::messages::Complaint;
+
+/// The slots that policies can fill, in the order of a table's columns.
+pub(crate) const SLOTS: [&str; 4] = [
+    <dyn Readahead as Slot>::NAME,
+    <dyn Flush as Slot>::NAME,
+    <dyn Controller as Slot>::NAME,
+    <dyn Throttle as Slot>::NAME,
+];
+
+/// The place of readahead among the slots.
+const READAHEAD: usize = 0;
+
+/// Something for each slot, in the order of [`SLOTS`].
+pub(crate) type PerSlot<T> = [T; SLOTS.len()];
+
+/// The policies of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Filled {
+    pub(crate) policies: PolicySet,
+    /// What a table calls them.
+    pub(crate) labels: PerSlot<String>,
+}
+
+/// The runs that were asked for.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) runs: Vec<Filled>,
+    /// The slots that a table shows: those that were typed, or readahead.
+    pub(crate) shown: PerSlot<bool>,
+}
+
+/// The most runs that one command compares.
+const RUNS_MAX: usize = 1_024;
+
+/// Sets of policies for the four slots, what was not typed from the machine's kernel. `place` says
+/// where a key of the machine stands.
+pub(crate) fn sets(
+    choice: &PolicyChoice,
+    kernel: &Kernel,
+    place: impl Fn(&str) -> String,
+) -> Result<Chosen> {
+    let typed = Typed::of(choice)?;
+    let own = [&kernel.readahead, &kernel.flush, &kernel.controller, &kernel.throttle];
+    for (slot, text) in own.into_iter().enumerate() {
+        if typed.texts[slot].is_none() {
+            let texts =
+                std::array::from_fn(|other| if other == slot { text } else { DEFAULTS[other] });
+            fill(texts).with_context(|| place(&format!("kernel.{}", SLOTS[slot])))?;
+        }
+    }
+    let runs = typed.product(own.map(String::as_str))?;
+    let runs = runs.into_iter().map(|texts| Ok(fill(texts)?)).collect::<Result<_>>()?;
+    let nothing = typed.texts.iter().all(Option::is_none);
+    let shown = |slot| typed.is_filled(slot) || (nothing && slot == READAHEAD);
+    Ok(Chosen { runs, shown: std::array::from_fn(shown) })
+}
+
+/// The readahead policies of a command in which no page becomes dirty.
+pub(crate) fn readahead(choice: &PolicyChoice, default: &str) -> Result<Vec<readahead::Spec>> {
+    let typed = Typed::of(choice)?;
+    if let Some(slot) = (0..SLOTS.len()).find(|&slot| slot != READAHEAD && typed.is_filled(slot)) {
+        bail!(
+            Complaint::new(format!(
+                "`run` only reads: no page becomes dirty, and the slot '{}' has nothing to decide",
+                SLOTS[slot]
+            ))
+            .hint("`forebay simulate` takes policies for all slots")
+        );
+    }
+    let texts = typed.texts[READAHEAD].clone().unwrap_or_else(|| vec![default.to_owned()]);
+    texts.iter().map(|text| Ok(spec::<dyn Readahead>(text)?)).collect()
+}
+
+/// The readahead policy of `SLOT=NAME` in a command that has no other slot.
+pub(crate) fn readahead_alone(typed: &str) -> Result<readahead::Spec> {
+    let (slot, value) = slot_value(typed)?;
+    if slot != READAHEAD {
+        let what =
+            "`plan` shows what a readahead policy brings in, and takes no policy of the slot";
+        bail!(
+            Complaint::new(format!("{what} '{}'", SLOTS[slot]))
+                .hint("`forebay simulate` takes policies for all slots")
+        );
+    }
+    Ok(spec::<dyn Readahead>(value)?)
+}
+
+/// What was typed: the texts of each slot, and which slots are compared, in the order of typing.
+struct Typed {
+    texts: PerSlot<Option<Vec<String>>>,
+    compared: Vec<usize>,
+}
+
+impl Typed {
+    fn of(choice: &PolicyChoice) -> Result<Self> {
+        let mut typed = Self { texts: Default::default(), compared: Vec::new() };
+        for text in &choice.policy {
+            let (slot, value) = slot_value(text)?;
+            typed.take(slot, vec![value.to_owned()])?;
+        }
+        for text in &choice.compare {
+            let (slot, list) = slot_value(text)?;
+            typed.take(slot, listed(list))?;
+            typed.compared.push(slot);
+        }
+        Ok(typed)
+    }
+
+    fn take(&mut self, slot: usize, texts: Vec<String>) -> Result<()> {
+        if self.is_filled(slot) {
+            let name = SLOTS[slot];
+            bail!(
+                Complaint::new(format!("slot '{name}' is filled more than once"))
+                    .hint(format!("--compare {name}=A,B,C runs the job once with each policy"))
+            );
+        }
+        self.texts[slot] = Some(texts);
+        Ok(())
+    }
+
+    fn is_filled(&self, slot: usize) -> bool {
+        self.texts[slot].is_some()
+    }
+
+    /// Every combination of what is compared; the slot that was typed last varies fastest.
+    fn product<'a>(&'a self, own: PerSlot<&'a str>) -> Result<Vec<PerSlot<&'a str>>> {
+        let texts = |slot: usize| self.texts[slot].as_deref().unwrap_or_default();
+        let counts = self.compared.iter().map(|&slot| texts(slot).len());
+        let count = counts.fold(1usize, usize::saturating_mul);
+        if count > RUNS_MAX {
+            bail!(
+                Complaint::new(format!("the policies to compare make {count} runs"))
+                    .hint(format!("at most {RUNS_MAX} are made at once"))
+            );
+        }
+        let one = std::array::from_fn(|slot| texts(slot).first().map_or(own[slot], String::as_str));
+        let mut runs = vec![one];
+        for &slot in &self.compared {
+            let with = |run: PerSlot<&'a str>, text: &'a str| {
+                let mut run = run;
+                run[slot] = text;
+                run
+            };
+            let all = runs.into_iter();
+            runs =
+                all.flat_map(|run| texts(slot).iter().map(move |text| with(run, text))).collect();
+        }
+        Ok(runs)
+    }
+}
+
+/// Texts that are in order in every slot.
+const DEFAULTS: PerSlot<&str> = ["off", "linux-6", "fixed", "off"];
+
+fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
+    let [readahead, flush, controller, throttle] = texts;
+    let (flush, flush_label) = flush_spec(flush)?;
+    let policies = PolicySet {
+        readahead: spec(readahead)?,
+        flush,
+        controller: spec(controller)?,
+        throttle: spec(throttle)?,
+    };
+    let labels = [
+        policies.readahead.to_string(),
+        flush_label,
+        policies.controller.to_string(),
+        policies.throttle.to_string(),
+    ];
+    Ok(Filled { policies, labels })
+}
+
+/// A policy; an error says which slot it was for.
+fn spec<T: Slot + ?Sized>(text: &str) -> Result<Spec<T>, Complaint> {
+    Spec::<T>::parse(text).map_err(|error| {
+        let name = text.split(':').next().unwrap_or_default();
+        let place = match &error {
+            SpecError::UnknownPolicy { .. } => None,
+            SpecError::UnknownParameter { .. } | SpecError::Contradiction { .. } => {
+                Some(T::NAME.to_owned())
+            }
+            SpecError::BadValue { .. } => Some(format!("{}={name}", T::NAME)),
+        };
+        let complaint = Complaint::from(error);
+        match place {
+            Some(place) => complaint.at(&place),
+            None => complaint,
+        }
+    })
+}
+
+/// The flush rule that also takes the nine integers of its file in /proc.
+const BDFLUSH: &str = "bdflush-2.2.19";
+
+/// A flush rule and what a table calls it. Behind `bdflush-2.2.19:` may stand the nine integers as
+/// tuning guides print them.
+fn flush_spec(text: &str) -> Result<(flush::Spec, String), Complaint> {
+    let is_line =
+        |line: &str| line.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    match text.split_once(':') {
+        Some((BDFLUSH, line)) if is_line(line) && !line.contains('=') => {
+            let vector = Vector::strict(line).map_err(|error| {
+                let fields: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+                Complaint::new(error.to_string())
+                    .at(&format!("flush={BDFLUSH}"))
+                    .hint(format!("the nine are {}", fields.join(" ")))
+            })?;
+            let pairs = FIELDS.iter().zip(vector.0);
+            let pairs = pairs.map(|(field, value)| format!("{}={value}", field.name));
+            let keyed = pairs.collect::<Vec<_>>().join(",");
+            Ok((spec(&format!("{BDFLUSH}:{keyed}"))?, format!("{BDFLUSH}:{vector}")))
+        }
+        Some(_) | None => {
+            let flush: flush::Spec = spec(text)?;
+            let label = flush.to_string();
+            Ok((flush, label))
+        }
+    }
+}
+
+fn slot_value(typed: &str) -> Result<(usize, &str)> {
+    let Some((name, value)) = typed.split_once('=') else {
+        bail!(
+            Complaint::new(format!("a policy is chosen as SLOT=NAME, not '{typed}'"))
+                .hint("for example readahead=linux-6.18; `forebay policies` lists them")
+        );
+    };
+    let Some(slot) = SLOTS.iter().position(|known| *known == name) else {
+        bail!(
+            Complaint::new(format!("no slot is named '{name}'")).nearest(name, SLOTS.into_iter())
+        );
+    };
+    Ok((slot, value))
+}
+
+/// The policies of a comma-separated list. A piece that sets a parameter (`max=32`) and names no
+/// policy belongs to the policy before it.
+fn listed(typed: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for piece in typed.split(',') {
+        let is_parameter = piece.contains('=') && !piece.contains(':');
+        match names.last_mut() {
+            // The first parameter of a policy stands behind a colon.
+            Some(last) if is_parameter && last.contains(':') => *last = format!("{last},{piece}"),
+            Some(_) | None => names.push(piece.to_owned()),
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(policy: &[&str], compare: &[&str]) -> PolicyChoice {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        PolicyChoice { policy: owned(policy), compare: owned(compare) }
+    }
+
+    #[test]
+    fn parameters_stay_with_their_policy_in_a_list() {
+        assert_eq!(
+            listed("off,request-size:max=32,previous=off,linux-6.18"),
+            ["off", "request-size:max=32,previous=off", "linux-6.18"]
+        );
+    }
+
+    #[test]
+    fn the_slot_that_was_typed_last_varies_fastest() {
+        let choice = choice(&["flush=linux-6"], &["throttle=a,b", "readahead=x,y"]);
+        let typed = Typed::of(&choice).unwrap();
+        let runs = typed.product(["r", "f", "c", "t"]).unwrap();
+        let expected = [("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")];
+        let expected = expected.map(|(readahead, throttle)| [readahead, "linux-6", "c", throttle]);
+        assert_eq!(runs, expected);
+    }
+
+    #[test]
+    fn nothing_typed_is_one_run() {
+        let typed = Typed::of(&choice(&[], &[])).unwrap();
+        assert_eq!(typed.product(["r", "f", "c", "t"]).unwrap(), [["r", "f", "c", "t"]]);
+    }
+
+    #[test]
+    fn products_have_an_end() {
+        let many = vec!["off"; 64].join(",");
+        let (one, other) = (format!("readahead={many}"), format!("throttle={many}"));
+        let choice = choice(&[], &[&one, &other]);
+        let typed = Typed::of(&choice).unwrap();
+        assert!(typed.product(["r", "f", "c", "t"]).is_err());
+    }
+
+    #[test]
+    fn nine_integers_are_the_same_rule_as_nine_parameters() {
+        let line = "bdflush-2.2.19:100 1200 128 512 15 5000 500 1884 2";
+        let keyed = "bdflush-2.2.19:nfract=100,ndirty=1200,nrefill=128,nref_dirt=512,interval=15,\
+                     age_buffer=5000,age_super=500,dummy1=1884,dummy2=2";
+        let (spec, label) = flush_spec(line).unwrap();
+        assert_eq!((spec.to_string().as_str(), label.as_str()), (keyed, line));
+        assert_eq!(spec.build().knobs(), flush_spec(keyed).unwrap().0.build().knobs());
+    }
+
+    #[test]
+    fn texts_that_stand_in_are_in_order() {
+        assert!(fill(DEFAULTS).is_ok());
+    }
+}
