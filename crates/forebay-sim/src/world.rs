@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::AddAssign;
 
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
@@ -72,14 +73,35 @@ pub struct Record {
     /// Sectors that devices read and wrote in each second in which they did, the first second being
     /// number 0.
     pub seconds: Vec<(u64, Moved)>,
-    /// The pauses of each task; nothing for a task that never paused.
-    pub pauses: Vec<Option<Box<Latencies>>>,
+    /// The pauses of each task, up to the last one that paused.
+    pub pauses: Vec<Pauses>,
+    /// The lengths of all pauses.
+    pub pause_lengths: Latencies,
     /// How long pages were dirty while no device had a request.
     pub idle_while_dirty: Duration,
     /// The knobs of writeback, from each moment on.
     pub knobs: Vec<(Instant, Knobs)>,
     /// How things stood when the last task exited, before the finale.
     pub at_exit: Option<AtExit>,
+}
+
+/// The pauses of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// How many there were.
+    pub count: u64,
+    /// Their sum.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+impl AddAssign for Pauses {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 /// How things stood when the last task exited.
@@ -252,9 +274,10 @@ impl<'a> SimWorld<'a> {
     fn pause(&mut self, task: CallId, length: Duration) {
         let pauses = &mut self.record.pauses;
         if pauses.len() <= task.index() {
-            pauses.resize_with(task.index() + 1, || None);
+            pauses.resize(task.index() + 1, Pauses::default());
         }
-        pauses[task.index()].get_or_insert_default().record(length);
+        pauses[task.index()] += Pauses { count: 1, total: length, longest: length };
+        self.record.pause_lengths.record(length);
         self.push_event(self.now + self.cost + length, What::Awaken(task));
     }
 

@@ -9,6 +9,7 @@ use forebay_core::workload::Finished;
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::stats::{Latencies, Summary};
 use forebay_sim::workload::job::Group;
+use forebay_sim::world::Pauses;
 use indicatif::ProgressBar;
 
 use crate::args::FioCompat;
@@ -62,7 +63,7 @@ struct Share {
     reads: Counted,
     writes: Counted,
     syncs: Counted,
-    pauses: Counted,
+    pauses: Pauses,
     bytes: u64,
     errors: u64,
     /// From its first call to the end of its last, summed over its groups.
@@ -82,8 +83,8 @@ struct Counted(Option<Box<Latencies>>);
 pub(crate) struct Ended<'a> {
     pub(crate) elapsed: Duration,
     pub(crate) run: Run,
-    /// What each task slept because a throttle told it to; nothing for one that never did.
-    pub(crate) pauses: &'a [Option<Box<Latencies>>],
+    /// What each task slept because a throttle told it to, up to the last one that did.
+    pub(crate) pauses: &'a [Pauses],
 }
 
 impl Tally {
@@ -147,9 +148,7 @@ impl Tally {
         for (place, member) in self.tasks.iter_mut().enumerate() {
             let share = &mut self.jobs[member.job].1;
             share.alive += length(member.span.take());
-            if let Some(Some(pauses)) = ended.pauses.get(place) {
-                share.pauses.all().merge(pauses);
-            }
+            share.pauses += ended.pauses.get(place).copied().unwrap_or_default();
         }
     }
 
@@ -175,14 +174,13 @@ impl Share {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.syncs.merge(&other.syncs);
-        self.pauses.merge(&other.pauses);
+        self.pauses += other.pauses;
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.alive += other.alive;
     }
 
     fn row(&self, labels: &PerSlot<Option<String>>, job: &str) -> Row {
-        let pauses = self.pauses.summary();
         Row {
             labels: labels.clone(),
             job: job.to_owned(),
@@ -192,8 +190,7 @@ impl Share {
             reads: self.reads.summary(),
             writes: self.writes.summary(),
             syncs: self.syncs.summary(),
-            pauses,
-            slept: pauses.mean.times(pauses.count),
+            pauses: self.pauses,
             alive: self.alive,
             run: None,
         }

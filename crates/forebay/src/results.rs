@@ -15,6 +15,7 @@ use forebay_core::stats::Stats;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_sim::stats::Summary;
+use forebay_sim::world::Pauses;
 
 use crate::slots::{PerSlot, SLOTS};
 use crate::table::{Cell, Format, Table};
@@ -44,9 +45,7 @@ pub(crate) struct Row {
     pub(crate) reads: Summary,
     pub(crate) writes: Summary,
     pub(crate) syncs: Summary,
-    pub(crate) pauses: Summary,
-    /// What its tasks slept of their time because a throttle told them to.
-    pub(crate) slept: Duration,
+    pub(crate) pauses: Pauses,
     /// The time of its tasks from first call to last answer, summed.
     pub(crate) alive: Duration,
     /// What belongs to no section.
@@ -178,7 +177,7 @@ const EVERY: &[Column] = &[
     ("sync_max_us", |row| micros(&row.syncs, row.syncs.max)),
     ("pauses", |row| row.pauses.count.into()),
     ("paused_percent", paused),
-    ("pause_max_us", |row| micros(&row.pauses, row.pauses.max)),
+    ("pause_max_us", |row| longest_pause(row)),
     ("pages_read", |row| count(row, |run| run.stats.pages_read)),
     ("pages_used", |row| count(row, |run| run.stats.pages_used)),
     ("pages_wasted", |row| count(row, |run| run.stats.pages_wasted())),
@@ -234,7 +233,7 @@ const JOBS: &[Column] = &[
     ("\nmax", |row| micros(&row.syncs, row.syncs.max).short()),
     ("\npauses", |row| row.pauses.count.into()),
     ("paused\n%", paused),
-    ("pause us\nmax", |row| micros(&row.pauses, row.pauses.max).short()),
+    ("pause us\nmax", |row| longest_pause(row).short()),
 ];
 
 /// For people, run by run.
@@ -297,9 +296,14 @@ fn request_mean(row: &Row) -> Cell {
     Cell::maybe(stats.map(|stats| kib(stats) / stats.requests as f64), 1)
 }
 
+fn longest_pause(row: &Row) -> Cell {
+    let micros = row.pauses.longest.as_nanos() as f64 / 1e3;
+    Cell::maybe((row.pauses.count > 0).then_some(micros), 1)
+}
+
 /// Of the time of the tasks.
 fn paused(row: &Row) -> Cell {
-    let share = seconds(row.slept) / seconds(row.alive) * 100.0;
+    let share = seconds(row.pauses.total) / seconds(row.alive) * 100.0;
     Cell::maybe((row.pauses.count > 0 && share.is_finite()).then_some(share), 1)
 }
 

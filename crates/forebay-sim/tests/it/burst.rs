@@ -85,8 +85,7 @@ fn serve(machine: &str, (throttle, controller): (&str, &str), beside: Beside) ->
         *longest = (*longest).max(finished.latency());
     };
     let (outcome, record) = scenario.run(tasks, &mut see);
-    let light = record.pauses.get(WRITERS as usize).and_then(Option::as_ref);
-    let light_pauses = light.map_or(0, |pauses| pauses.count());
+    let light_pauses = record.pauses.get(WRITERS as usize).map_or(0, |pauses| pauses.count);
     let frames = machine.page_cache_bytes() / PAGE_SIZE;
     let limits = record.knobs.iter().map(|(_, knobs)| knobs.limit.pages(frames));
     let limit = limits.max().unwrap_or(0);
