@@ -46,10 +46,11 @@ impl Workload for Reads {
     }
 }
 
-/// Writes of one page at random places of a file.
+/// Writes of `pages` pages at random places of a file, aligned to their size.
 struct Writes {
     handle: HandleId,
     file_pages: u64,
+    pages: u64,
     left: u64,
     rng: Rng,
 }
@@ -60,8 +61,9 @@ impl Workload for Writes {
             return Step::Exit;
         }
         self.left -= 1;
-        let offset = self.rng.below(self.file_pages) * PAGE_SIZE;
-        Step::Call(Op::Write { handle: self.handle, offset, len: PAGE_SIZE, durable: false })
+        let len = self.pages * PAGE_SIZE;
+        let offset = self.rng.below(self.file_pages / self.pages) * len;
+        Step::Call(Op::Write { handle: self.handle, offset, len, durable: false })
     }
 }
 
@@ -199,20 +201,23 @@ fn path(criterion: &mut Criterion) {
             );
         });
     }
-    for throttle in ["off", "linux-3.18", "paced"] {
+    for (pages, throttle) in [(1, "off"), (1, "linux-3.18"), (1, "paced"), (16, "linux-3.18")] {
         let mut group = criterion.benchmark_group("pages");
         group.throughput(Throughput::Elements(PAGES));
-        group.bench_function(format!("overwritten/4-KiB-writes/linux-6/{throttle}"), |bencher| {
-            bencher.iter_batched_ref(
-                || overwritten(throttle),
-                |(engine, handle)| {
-                    let (handle, rng) = (*handle, Rng::new(7));
-                    let writes = Writes { handle, file_pages: WRITTEN_PAGES, left: PAGES, rng };
-                    play(engine, Box::new(writes))
-                },
-                BatchSize::LargeInput,
-            );
-        });
+        group.bench_function(
+            format!("overwritten/{}-KiB-writes/{throttle}", 4 * pages),
+            |bencher| {
+                bencher.iter_batched_ref(
+                    || overwritten(throttle),
+                    |(engine, handle)| {
+                        let (handle, rng) = (*handle, Rng::new(7));
+                        let (file_pages, left) = (WRITTEN_PAGES, PAGES / pages);
+                        play(engine, Box::new(Writes { handle, file_pages, pages, left, rng }))
+                    },
+                    BatchSize::LargeInput,
+                );
+            },
+        );
     }
     let case = Case { pages: 1, file_pages: FRAMES * 10 / 7, policy: "off" };
     let (mut engine, handle) = case.warm();
