@@ -70,8 +70,8 @@ pub(crate) struct Counters {
 struct Frame {
     page: PageIndex,
     file: u32,
-    /// When the page is old, in hundredths of a second; meaningful while it is dirty.
-    due: u32,
+    /// Of a dirty page the number of its entry in the queue; of one on its way its next due.
+    mark: u32,
     prev: u32,
     next: u32,
     /// The first call that waits for the page; the rest hang on the calls.
@@ -326,7 +326,7 @@ impl PageCache {
         let frame = self.take(Frame {
             page,
             file: file.0,
-            due: 0,
+            mark: 0,
             prev: NONE,
             next: NONE,
             waiters: NONE,
@@ -395,7 +395,9 @@ impl PageCache {
             assert!(!(idle && frame.waiters != NONE), "nobody waits for what is there");
         }
         let listed = self.lists.check(&self.frames);
-        assert_eq!(listed, resident, "each page is on one list");
+        let (dirty, writeback) = self.dirty_counts();
+        let unlisted = (dirty + writeback) as usize;
+        assert_eq!(listed + unlisted, resident, "each clean page is on one list");
         self.check_dirty();
     }
 

@@ -3,11 +3,20 @@
 //! A page is *dirty* from the write that made it differ from the device until it is sent there, and
 //! *on its way* (under writeback) until that has ended. It can be dirtied again on its way; then it
 //! is dirty once more when it arrives.
+//!
+//! ```text
+//!   queue   | a | b | c | a | d |     each entry has a number; a page's frame knows its own, so
+//!             x                       the first `a` is seen to be void: it was sent meanwhile
+//! ```
+//!
+//! Sending a page leaves its entry in the queue, which costs no look at its neighbours. When most
+//! entries are void, the queue is swept.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::pages::PageSet;
-use super::{DIRTY, NONE, PageCache, WRITEBACK};
+use super::{DIRTY, PageCache, WRITEBACK};
 use crate::time::Instant;
 use crate::units::{FileId, FrameId, PageIndex};
 
@@ -15,8 +24,23 @@ use crate::units::{FileId, FrameId, PageIndex};
 #[derive(Debug, Default)]
 pub(super) struct DirtyPages {
     files: Vec<OfFile>,
-    /// Whether the list of dirty pages may not be in the order of their dues.
+    /// Dirty pages, the one that has been dirty longest first, and void entries.
+    queue: VecDeque<Entry>,
+    /// The number of the first entry.
+    first: u32,
+    /// Whether the queue may not be in the order of its dues.
     unordered: bool,
+    /// Dirty pages that are not on their way.
+    waiting: u64,
+    moving: u64,
+}
+
+/// A page that became dirty.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    frame: u32,
+    /// When the page is old, in ticks.
+    due: u32,
 }
 
 /// The pages of one file.
@@ -48,7 +72,7 @@ impl PageCache {
         }
         let (file, page) = (slot.file as usize, slot.page);
         slot.flags |= DIRTY;
-        slot.due = ticks(due);
+        slot.mark = ticks(due);
         let dirty = &mut self.dirty;
         if dirty.files.len() <= file {
             dirty.files.resize_with(file + 1, OfFile::default);
@@ -74,8 +98,8 @@ impl PageCache {
         of_file.dirty.remove(slot.page);
         of_file.writeback.insert(slot.page);
         of_file.forget_if_clean();
-        self.lists.dirty.remove(&mut self.frames, frame.0);
-        self.lists.writeback.push_front(&mut self.frames, frame.0);
+        self.dirty.waiting -= 1;
+        self.dirty.moving += 1;
     }
 
     /// The way of a page has ended, well or not. Says whether it is dirty again.
@@ -86,7 +110,7 @@ impl PageCache {
         let flags = slot.flags;
         let of_file = &mut self.dirty.files[slot.file as usize];
         of_file.writeback.remove(slot.page);
-        self.lists.writeback.remove(&mut self.frames, frame.0);
+        self.dirty.moving -= 1;
         if flags & DIRTY != 0 {
             of_file.again -= 1;
             self.push_dirty(frame.0);
@@ -105,32 +129,34 @@ impl PageCache {
         let of_file = &mut self.dirty.files[slot.file as usize];
         of_file.dirty.remove(slot.page);
         of_file.forget_if_clean();
-        self.lists.dirty.remove(&mut self.frames, frame.0);
+        self.dirty.waiting -= 1;
         self.lists.of(flags).push_front(&mut self.frames, frame.0);
     }
 
     /// The page that has been dirty longest, among those not on their way.
-    pub(crate) fn oldest_dirty(&self) -> Option<Dirtied> {
-        self.dirtied(self.lists.dirty.back)
+    pub(crate) fn oldest_dirty(&mut self) -> Option<Dirtied> {
+        self.drop_void();
+        let oldest = self.dirty.queue.front()?.frame;
+        Some(self.dirtied(oldest))
     }
 
     /// When the first of the dirty pages is old.
     pub(crate) fn oldest_due(&self) -> Option<Instant> {
-        let mut dues = self.dirty_frames().map(|frame| self.frames[frame as usize].due);
+        let mut dues = self.dirty_entries().map(|entry| entry.due);
         let due = if self.dirty.unordered { dues.min() } else { dues.next() };
         Some(Instant(u64::from(due?) * TICK))
     }
 
     /// The first page that is old, from the one that has been dirty longest on.
-    pub(crate) fn old_dirty(&self, now: Instant) -> Option<Dirtied> {
-        let now = now.0 / TICK;
-        let old = |frame: &u32| u64::from(self.frames[*frame as usize].due) <= now;
+    pub(crate) fn old_dirty(&mut self, now: Instant) -> Option<Dirtied> {
+        self.drop_void();
+        let old = |entry: &Entry| u64::from(entry.due) <= now.0 / TICK;
         let found = if self.dirty.unordered {
-            self.dirty_frames().find(old)
+            self.dirty_entries().find(old)
         } else {
-            self.dirty_frames().next().filter(old)
+            self.dirty_entries().next().filter(old)
         };
-        self.dirtied(found?)
+        Some(self.dirtied(found?.frame))
     }
 
     /// The first dirty page of a file from `from` on, and whether it is on its way too.
@@ -163,7 +189,7 @@ impl PageCache {
 
     /// Dirty pages that are not on their way, and pages on their way.
     pub(crate) fn dirty_counts(&self) -> (u64, u64) {
-        (u64::from(self.lists.dirty.len), u64::from(self.lists.writeback.len))
+        (self.dirty.waiting, self.dirty.moving)
     }
 
     /// Removes every page of a file that nobody uses, dirty ones too; returns a page that is in
@@ -225,38 +251,82 @@ impl PageCache {
         assert_eq!(sum(|file| file.dirty.len()), dirty, "the set has the dirty pages alone");
         assert_eq!(sum(|file| file.writeback.len()), writeback, "the set has what is on its way");
         assert_eq!(sum(|file| file.again), again, "pages dirtied on their way are counted");
+        assert_eq!(self.dirty.waiting, dirty - again, "dirty pages are counted");
+        assert_eq!(self.dirty.moving, writeback, "pages on their way are counted");
+        let queued = self.dirty_entries().count() as u64;
+        assert_eq!(queued, dirty - again, "each dirty page has one entry that counts");
         for file in &self.dirty.files {
             assert_eq!(file.since.is_some(), file.dirty.len() > 0, "a dirty file knows since when");
         }
     }
 
-    /// Puts a page at the end of those that wait to be written.
+    /// Puts a page at the end of those that wait to be written; its mark is its due.
     fn push_dirty(&mut self, frame: u32) {
         let dirty = &mut self.dirty;
-        let last = self.lists.dirty.front;
-        if last == NONE {
-            dirty.unordered = false;
-        } else {
-            let due = |frame: u32| self.frames[frame as usize].due;
-            dirty.unordered |= due(frame) < due(last);
+        dirty.waiting += 1;
+        // Few void entries cost less than sweeping them.
+        const VOID_MIN: u64 = 1_024;
+        if dirty.queue.len() as u64 > 2 * dirty.waiting + VOID_MIN {
+            self.sweep();
         }
-        self.lists.dirty.push_front(&mut self.frames, frame);
+        let dirty = &mut self.dirty;
+        let slot = &mut self.frames[frame as usize];
+        let due = core::mem::replace(&mut slot.mark, dirty.number(dirty.queue.len()));
+        match dirty.queue.back() {
+            None => dirty.unordered = false,
+            Some(last) => dirty.unordered |= due < last.due,
+        }
+        dirty.queue.push_back(Entry { frame, due });
     }
 
-    /// The dirty pages' frames, the one that has been dirty longest first.
-    fn dirty_frames(&self) -> impl Iterator<Item = u32> + '_ {
-        let some = |frame: u32| (frame != NONE).then_some(frame);
-        core::iter::successors(some(self.lists.dirty.back), move |frame| {
-            some(self.frames[*frame as usize].prev)
-        })
+    /// Takes void entries from the queue, all of them.
+    fn sweep(&mut self) {
+        let mut kept = 0;
+        let first = self.dirty.number(self.dirty.queue.len());
+        for place in 0..self.dirty.queue.len() {
+            let entry = self.dirty.queue[place];
+            if self.counts(entry, place) {
+                self.frames[entry.frame as usize].mark = first.wrapping_add(kept as u32);
+                self.dirty.queue[kept] = entry;
+                kept += 1;
+            }
+        }
+        self.dirty.queue.truncate(kept);
+        self.dirty.first = first;
     }
 
-    fn dirtied(&self, frame: u32) -> Option<Dirtied> {
-        if frame == NONE {
-            return None;
+    /// Takes void entries from the front of the queue.
+    fn drop_void(&mut self) {
+        while let Some(entry) = self.dirty.queue.front()
+            && !self.counts(*entry, 0)
+        {
+            self.dirty.queue.pop_front();
+            self.dirty.first = self.dirty.first.wrapping_add(1);
         }
+    }
+
+    /// Whether an entry is that of a dirty page that is not on its way.
+    fn counts(&self, entry: Entry, place: usize) -> bool {
+        let slot = &self.frames[entry.frame as usize];
+        slot.flags & (DIRTY | WRITEBACK) == DIRTY && slot.mark == self.dirty.number(place)
+    }
+
+    /// The entries of dirty pages, the one that has been dirty longest first.
+    fn dirty_entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let entries = self.dirty.queue.iter().copied().enumerate();
+        entries.filter(|(place, entry)| self.counts(*entry, *place)).map(|(_, entry)| entry)
+    }
+
+    fn dirtied(&self, frame: u32) -> Dirtied {
         let slot = &self.frames[frame as usize];
-        Some(Dirtied { file: FileId(slot.file), page: slot.page, frame: FrameId(frame) })
+        Dirtied { file: FileId(slot.file), page: slot.page, frame: FrameId(frame) }
+    }
+}
+
+impl DirtyPages {
+    /// The number of the entry at a place of the queue.
+    fn number(&self, place: usize) -> u32 {
+        self.first.wrapping_add(place as u32)
     }
 }
 
@@ -337,6 +407,25 @@ mod tests {
         assert_eq!(cache.file_dirty(FILE), (1, Some(at(2))));
         assert_eq!(cache.old_dirty(at(32)).unwrap().page, 5);
         assert!(cache.old_dirty(at(31)).is_none());
+    }
+
+    #[test]
+    fn pages_that_are_sent_and_dirtied_over_and_over_keep_their_order() {
+        let mut cache = PageCache::new(8);
+        write(&mut cache, 7, at(0), at(30));
+        for round in 0..5_000 {
+            let frame = write(&mut cache, round % 3, at(1), at(31));
+            cache.start_writeback(frame);
+            cache.end_writeback(frame);
+        }
+        write(&mut cache, 1, at(2), at(32));
+        assert!(cache.dirty.queue.len() < 2_000, "void entries are swept");
+        let mut order = Vec::new();
+        while let Some(oldest) = cache.oldest_dirty() {
+            order.push(oldest.page);
+            cache.start_writeback(oldest.frame);
+        }
+        assert_eq!(order, [7, 1]);
     }
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
 
     fn frame(file: u32, page: PageIndex) -> Frame {
         let (prev, next, waiters) = (NONE, NONE, NONE);
-        Frame { page, file, due: 0, prev, next, waiters, pins: 0, flags: 0, order: 0 }
+        Frame { page, file, mark: 0, prev, next, waiters, pins: 0, flags: 0, order: 0 }
     }
 
     #[test]

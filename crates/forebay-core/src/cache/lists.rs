@@ -1,27 +1,23 @@
-//! The lists that pages are on, each on one, linked through the frames.
+//! The active and inactive lists, linked through the frames.
 //!
 //! Dirty pages and those on their way to the device cannot leave, so reclaim does not meet them:
-//! they are on lists of their own and come back to the front of the active or the inactive list.
+//! they are on no list and come back to the front of theirs.
 
 use super::{ACTIVE, DIRTY, Frame, NONE, WRITEBACK};
 
-/// All lists.
+/// Both lists.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     /// Clean pages accessed at least twice.
     pub(super) active: List,
     /// Other clean pages, the oldest at the back.
     pub(super) inactive: List,
-    /// Dirty pages, the one that has been dirty longest at the back.
-    pub(super) dirty: List,
-    /// Pages on their way to the device, dirty again or not.
-    pub(super) writeback: List,
 }
 
 /// A doubly linked list of frames.
 #[derive(Debug)]
 pub(super) struct List {
-    pub(super) front: u32,
+    front: u32,
     pub(super) back: u32,
     pub(super) len: u32,
 }
@@ -59,14 +55,9 @@ impl List {
 }
 
 impl Lists {
-    /// The list of a page with these flags.
+    /// The list of a page with these flags, if it is clean.
     pub(super) fn of(&mut self, flags: u8) -> &mut List {
-        match flags & (WRITEBACK | DIRTY | ACTIVE) {
-            state if state & WRITEBACK != 0 => &mut self.writeback,
-            state if state & DIRTY != 0 => &mut self.dirty,
-            ACTIVE => &mut self.active,
-            _ => &mut self.inactive,
-        }
+        if flags & ACTIVE == 0 { &mut self.inactive } else { &mut self.active }
     }
 
     /// States the invariants of the lists; returns how many pages are on them.
@@ -74,8 +65,6 @@ impl Lists {
         let lists = [
             (&self.active, WRITEBACK | DIRTY | ACTIVE, ACTIVE),
             (&self.inactive, WRITEBACK | DIRTY | ACTIVE, 0),
-            (&self.dirty, WRITEBACK | DIRTY, DIRTY),
-            (&self.writeback, WRITEBACK, WRITEBACK),
         ];
         for (list, mask, flag) in lists {
             let mut at = list.front;
