@@ -13,10 +13,11 @@ use crate::report::Row;
 use crate::rng::latin_hypercube;
 use crate::scenario::Outcome;
 
+mod flush;
 mod request_size;
 
 /// Every paper that can be reproduced.
-pub static PAPERS: &[Paper] = &[request_size::PAPER];
+pub static PAPERS: &[Paper] = &[request_size::PAPER, flush::PAPER];
 
 /// One paper.
 #[derive(Debug)]
