@@ -207,6 +207,15 @@ impl BlockQueues {
         queue.writes < queue.config.write_requests_max
     }
 
+    /// Whether a bio continues the last plugged request of a device, which has room for more.
+    pub(crate) fn joins(&self, device: DeviceId, bio: &Bio) -> bool {
+        let queue = &self.queues[device.index()];
+        queue
+            .plugged
+            .back()
+            .is_some_and(|last| continues(last, bio, queue.config.request_pages_max))
+    }
+
     /// Pages of the writes at a device, plugged ones included.
     pub(crate) fn write_pages(&self, device: DeviceId) -> u64 {
         self.queues[device.index()].write_pages
@@ -258,8 +267,7 @@ impl BlockQueues {
     /// rest.
     fn merge(&mut self, device: DeviceId, bio: Bio, limit: u64) -> Bio {
         let Some(last) = self.queues[device.index()].plugged.back_mut() else { return bio };
-        let continues = last.file == bio.file && last.first + last.pages == bio.first;
-        if !continues || last.kind != bio.kind || last.pages >= limit {
+        if !continues(last, &bio, limit) {
             return bio;
         }
         let merged = bio.pages.min(limit - last.pages);
@@ -303,6 +311,12 @@ impl BlockQueues {
         self.table[request.id.index()] = Some((request, now));
         self.ready.push_back(request);
     }
+}
+
+/// Whether a bio goes on where a request ends that has room for more.
+fn continues(last: &Request, bio: &Bio, limit: u64) -> bool {
+    let behind = last.file == bio.file && last.first + last.pages == bio.first;
+    behind && last.kind == bio.kind && last.pages < limit
 }
 
 impl Queue {

@@ -74,9 +74,8 @@ impl Run {
             seekers: [(); 3].map(|()| scenario.open(0)),
         };
         let (tasks, log) = bonnie.tasks(handles);
-        let until = |inner| -> Box<dyn Workload> {
-            Box::new(Until { inner, last, log: log.clone() })
-        };
+        let until =
+            |inner| -> Box<dyn Workload> { Box::new(Until { inner, last, log: log.clone() }) };
         let (outcome, record) = scenario.run(tasks.into_iter().map(until).collect(), &mut |_| ());
         let marks = log.notes();
         let mut measured = Measured::new(marks.iter().map(|mark| mark.bytes).sum(), outcome);
