@@ -434,6 +434,25 @@ mod tests {
     }
 
     #[test]
+    fn what_continues_the_last_plugged_request_joins_it_without_a_place() {
+        let mut queues = BlockQueues::default();
+        let device = queues.add(QueueConfig { write_requests_max: 1, ..QueueConfig::default() });
+        let write = |first| Bio { kind: RequestKind::Write, ..bio(first, 1) };
+        assert!(!queues.joins(device, &write(7)), "nothing is plugged");
+        queues.submit_bio(Instant(0), device, write(7));
+        assert!(!queues.takes_write(device));
+        assert!(queues.joins(device, &write(8)) && !queues.joins(device, &write(9)));
+        assert!(!queues.joins(device, &bio(8, 1)), "a read is no write");
+        for first in 8..39 {
+            assert!(queues.joins(device, &write(first)));
+            queues.submit_bio(Instant(0), device, write(first));
+        }
+        assert!(!queues.joins(device, &write(39)), "32 pages are a whole request");
+        queues.unplug(Instant(0), device);
+        assert_eq!(ready(&mut queues), [(7, 32)]);
+    }
+
+    #[test]
     fn congestion_begins_and_ends_at_different_lengths() {
         let mut queues = BlockQueues::default();
         let config = QueueConfig {
