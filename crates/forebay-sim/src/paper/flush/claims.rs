@@ -81,7 +81,8 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
     for setting in OVER_TIME.into_iter().chain(TODAY) {
         for metric in [stall::ALL, stall::LIGHT, stall::READER, stall::DURABLE] {
             let note = "one measurement on the machine as it is; the paper says only that the \
-                        server freezes";
+                        server freezes; who waits for memory may starve longer than in truth, for \
+                        the first to be woken takes all";
             let claim = context(stall::ROW, metric, "s", setting.name, note);
             rows.push(claim.row(results, figures(results, setting, stall::ROW, metric)));
         }
