@@ -91,8 +91,8 @@ impl Default for Burst {
 }
 
 impl Burst {
-    /// Eight writers of 1 GiB in 8 KiB; 4 KiB written every 20 ms; 4 KiB read 5 ms after each answer
-    /// from a file of 1 GiB.
+    /// Eight writers of 1 GiB in 8 KiB; 4 KiB written every 20 ms; 4 KiB read 5 ms after each
+    /// answer from a file of 1 GiB.
     pub const DEFAULT: Self = Self {
         writers: 8,
         bytes: 1024 * MIB,

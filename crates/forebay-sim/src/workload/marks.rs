@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Notes that the tasks of a workload share with their caller, in the order in which they were made.
+/// Notes that the tasks of a workload share with their caller, in the order in which they were
+/// made.
 #[derive(Debug)]
 pub struct Log<T>(Rc<RefCell<Vec<T>>>);
 
