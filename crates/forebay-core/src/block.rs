@@ -218,6 +218,15 @@ impl BlockQueues {
         queue.writes < queue.config.write_requests_max
     }
 
+    /// Whether a bio continues the last plugged request of a device, which has room for more.
+    pub(crate) fn joins(&self, device: DeviceId, bio: &Bio) -> bool {
+        let queue = &self.queues[device.index()];
+        queue
+            .plugged
+            .back()
+            .is_some_and(|(last, _)| continues(last, bio, queue.config.request_pages_max))
+    }
+
     /// Pages of the writes at a device, plugged ones included.
     pub(crate) fn write_pages(&self, device: DeviceId) -> u64 {
         self.queues[device.index()].write_pages
@@ -274,8 +283,7 @@ impl BlockQueues {
     /// rest.
     fn merge(&mut self, device: DeviceId, bio: Bio, limit: u64) -> Bio {
         let Some((last, _)) = self.queues[device.index()].plugged.back_mut() else { return bio };
-        let continues = last.file == bio.file && last.first + last.pages == bio.first;
-        if !continues || last.kind != bio.kind || last.pages >= limit {
+        if !continues(last, &bio, limit) {
             return bio;
         }
         let merged = bio.pages.min(limit - last.pages);
@@ -318,6 +326,12 @@ impl BlockQueues {
         self.table[request.id.index()] = Some(Given { request, frame, since: now });
         self.ready.push_back(request);
     }
+}
+
+/// Whether a bio goes on where a request ends that has room for more.
+fn continues(last: &Request, bio: &Bio, limit: u64) -> bool {
+    let behind = last.file == bio.file && last.first + last.pages == bio.first;
+    behind && last.kind == bio.kind && last.pages < limit
 }
 
 impl Queue {
@@ -445,6 +459,25 @@ mod tests {
         queues.submit_bio(Instant(0), device, bio(0, 70));
         assert_eq!(ready(&mut queues), [(0, 32), (32, 32), (64, 6)]);
         assert_eq!(queues.pages(RequestKind::is_read), 70);
+    }
+
+    #[test]
+    fn what_continues_the_last_plugged_request_joins_it_without_a_place() {
+        let mut queues = BlockQueues::default();
+        let device = queues.add(QueueConfig { write_requests_max: 1, ..QueueConfig::default() });
+        let write = |first| Bio { kind: RequestKind::Write, ..bio(first, 1) };
+        assert!(!queues.joins(device, &write(7)), "nothing is plugged");
+        queues.submit_bio(Instant(0), device, write(7));
+        assert!(!queues.takes_write(device));
+        assert!(queues.joins(device, &write(8)) && !queues.joins(device, &write(9)));
+        assert!(!queues.joins(device, &bio(8, 1)), "a read is no write");
+        for first in 8..39 {
+            assert!(queues.joins(device, &write(first)));
+            queues.submit_bio(Instant(0), device, write(first));
+        }
+        assert!(!queues.joins(device, &write(39)), "32 pages are a whole request");
+        queues.unplug(Instant(0), device);
+        assert_eq!(ready(&mut queues), [(7, 32)]);
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Engine {
     calls: Vec<Cursor>,
     /// Calls that wait for a frame, the first to wait first.
     memory_waiters: VecDeque<CallId>,
+    /// Turns among them given so far.
+    memory_turns: u64,
     writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
@@ -106,6 +108,7 @@ impl Engine {
             handles: Vec::new(),
             calls: calls.collect(),
             memory_waiters: VecDeque::new(),
+            memory_turns: 0,
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),

@@ -274,6 +274,12 @@ impl Machine {
         }
     }
 
+    /// What a `putc` and a `getc` cost a program; nothing if the machine does not say.
+    pub fn stdio_char(&self) -> (Duration, Duration) {
+        let time = |key| self.find(key).map_or(Duration::ZERO, |number| Duration(number.value));
+        (time("cpu.put_char"), time("cpu.get_char"))
+    }
+
     /// How the kernel is set up.
     pub fn kernel(&self) -> Kernel {
         let requests = self.count("kernel.plug_requests");

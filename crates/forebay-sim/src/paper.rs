@@ -13,10 +13,11 @@ use crate::report::Row;
 use crate::rng::latin_hypercube;
 use crate::scenario::Outcome;
 
+mod flush;
 mod request_size;
 
 /// Every paper that can be reproduced.
-pub static PAPERS: &[Paper] = &[request_size::PAPER];
+pub static PAPERS: &[Paper] = &[request_size::PAPER, flush::PAPER];
 
 /// One paper.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct Experiment {
 pub(crate) enum Draws {
     /// Every draw from the machine's ranges.
     Each,
+    /// So many of them at most, the first ones.
+    First(u32),
     /// The machine as it is.
     Nominal,
 }
@@ -116,7 +119,8 @@ impl Paper {
         let mut cells = Vec::new();
         for (place, experiment) in (self.experiments)().iter().enumerate() {
             let machines = match experiment.draws {
-                Draws::Each => &machines,
+                Draws::Each => &machines[..],
+                Draws::First(most) => &machines[..machines.len().min(most as usize)],
                 Draws::Nominal => &nominal,
             };
             for (draw, machine) in machines.iter().enumerate() {

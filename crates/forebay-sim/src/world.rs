@@ -77,6 +77,8 @@ pub struct Record {
     pub pauses: Vec<Pauses>,
     /// The lengths of all pauses.
     pub pause_lengths: Latencies,
+    /// How long devices were busy in each second in which one was, summed over them.
+    pub busy: Vec<(u64, Duration)>,
     /// How long pages were dirty while no device had a request.
     pub idle_while_dirty: Duration,
     /// The knobs of writeback, from each moment on.
@@ -265,7 +267,8 @@ impl<'a> SimWorld<'a> {
         }
         let given = self.now + self.cost;
         let access = DeviceAccess { sector, sectors, command };
-        let completion = self.devices[request.device.index()].service(given, &access);
+        let (completion, from) = self.devices[request.device.index()].service(given, &access);
+        self.count_busy(from, completion.done);
         let success = completion.outcome == Outcome::Success;
         let moved = (sectors, !request.kind.is_read());
         self.push_event(completion.done, What::Done(request.id, success, moved));
@@ -425,6 +428,24 @@ impl SimWorld<'_> {
         }
     }
 
+    /// A device is busy from one moment to another: each second gets its part.
+    fn count_busy(&mut self, mut from: Instant, to: Instant) {
+        let seconds = &mut self.record.busy;
+        while from < to {
+            let second = from.0 / NANOS_PER_S;
+            let end = to.min(Instant(second.saturating_add(1).saturating_mul(NANOS_PER_S)));
+            let place = seconds.partition_point(|(known, _)| *known < second);
+            if seconds.get(place).is_none_or(|(known, _)| *known != second) {
+                seconds.insert(place, (second, Duration::ZERO));
+            }
+            seconds[place].1 += end.since(from);
+            if end == from {
+                return;
+            }
+            from = end;
+        }
+    }
+
     /// Looks at the engine after all outputs of an input.
     fn look(&mut self, engine: &Engine) {
         let (since, idle) = self.looked;
@@ -532,13 +553,15 @@ impl Attached {
         Self { device, last_given: zero, busy_until: zero, busy: Duration::ZERO }
     }
 
-    fn service(&mut self, given: Instant, access: &DeviceAccess) -> Completion {
+    /// Serves a request; says too from when on the device is busy that was not before.
+    fn service(&mut self, given: Instant, access: &DeviceAccess) -> (Completion, Instant) {
         // Two cores may run up costs side by side; the device gets their requests in order.
         self.last_given = self.last_given.max(given);
         let completion = self.device.service(self.last_given, access);
-        self.busy += completion.done.since(completion.start.max(self.busy_until));
+        let from = completion.start.max(self.busy_until);
+        self.busy += completion.done.since(from);
         self.busy_until = self.busy_until.max(completion.done);
-        completion
+        (completion, from)
     }
 }
 

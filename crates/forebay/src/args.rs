@@ -60,6 +60,9 @@ pub(crate) struct Reproduce {
     /// Print every row; otherwise text and Markdown leave out rows that are there for comparison
     #[arg(long)]
     pub(crate) all: bool,
+    /// Writes what went on over time to a file whose name ends in .csv or .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) series: Option<PathBuf>,
 }
 
 /// Arguments of `simulate`.

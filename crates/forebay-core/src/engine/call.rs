@@ -18,6 +18,8 @@ pub(super) struct Cursor {
     pub(super) error: Option<IoError>,
     /// It was woken because a device has a place for a write.
     pub(super) promised: bool,
+    /// Its turn among those that wait for memory, kept until it has got some; zero for none.
+    pub(super) turn: u64,
     pub(super) task: Task,
 }
 
@@ -116,11 +118,24 @@ impl Engine {
 
     /// Parks a call until memory has become free.
     pub(super) fn wait_for_memory(&mut self, call: CallId) {
-        self.calls[call.index()].wait = Wait::Memory;
-        self.memory_waiters.push_back(call);
+        let cursor = &mut self.calls[call.index()];
+        cursor.wait = Wait::Memory;
+        if cursor.turn == 0 {
+            self.memory_turns += 1;
+            cursor.turn = self.memory_turns;
+        }
+        // All look again when memory becomes free; who has waited longest looks first.
+        let (turn, calls) = (cursor.turn, &self.calls);
+        let place = self.memory_waiters.partition_point(|one| calls[one.index()].turn < turn);
+        self.memory_waiters.insert(place, call);
         self.writeback.wanted = true;
         // The pages that fill the memory may still be held back by a plug.
         self.block.unplug_all(self.now);
+    }
+
+    /// A call has got memory: its next wait is a new one.
+    pub(super) fn end_turn(&mut self, call: CallId) {
+        self.calls[call.index()].turn = 0;
     }
 
     /// The reason why what a call waited for did not come.

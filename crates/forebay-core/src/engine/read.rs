@@ -56,6 +56,9 @@ impl Engine {
                 hit = self.meet(&read, file, page, hit, sees_hits);
             }
             let hit = hit.or_else(|| self.read_alone(file, page));
+            if hit.is_some() {
+                self.end_turn(call);
+            }
             let Some(frame) = self.ready_frame(hit) else {
                 self.calls[call.index()].task = Task::Read(read);
                 self.push_copy(run);

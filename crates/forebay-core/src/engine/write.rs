@@ -88,6 +88,9 @@ impl Engine {
                 Some(hit) if fresh => Some(hit.frame),
                 hit => self.ready_frame(hit),
             };
+            if hit.is_some() {
+                self.end_turn(call);
+            }
             let Some(frame) = frame else {
                 self.calls[call.index()].task = Task::Write(write);
                 self.push_copy(run);

@@ -538,6 +538,12 @@ impl Sender<'_> {
         (left >= least).then_some(left.min(request))
     }
 
+    /// Whether as many pages are at a device as the knobs allow.
+    fn is_in_flight(&self, device: DeviceId) -> bool {
+        let most = self.state.knobs.in_flight;
+        most.is_some_and(|most| self.block.write_pages(device) >= most.max(1))
+    }
+
     /// A device takes no more: nothing that it has room for is held back from it.
     fn full(&mut self, device: DeviceId) -> Sent {
         self.block.unplug(self.now, device);
@@ -546,8 +552,12 @@ impl Sender<'_> {
 
     fn write_one(&mut self, found: Option<Dirtied>) -> Sent {
         let Some(Dirtied { file, page, .. }) = found else { return Sent::Nothing };
-        let device = self.files[file.index()].device;
-        if self.room(device).is_none() {
+        let place = &self.files[file.index()];
+        let device = place.device;
+        // What joins a request that is held back takes no place of its own.
+        let joins = self.block.joins(device, &place.bio(RequestKind::Write, file, page, 1));
+        let full = if joins { self.is_in_flight(device) } else { self.room(device).is_none() };
+        if full {
             return self.full(device);
         }
         self.send(file, page, 1, RequestKind::Write);

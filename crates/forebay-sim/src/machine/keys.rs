@@ -159,6 +159,9 @@ pub(super) static KEYS: &[Key] = &[
     key("device.write_command", Dimension::Time, 0, SECOND).of(SSD),
     key("device.read", Dimension::Time, 0, SECOND).of(SSD),
     key("device.program", Dimension::Time, 0, SECOND).of(SSD),
+    // Only the array's machine has a program that was measured character by character.
+    key("cpu.put_char", Dimension::Time, 0, SECOND).of(RAID0),
+    key("cpu.get_char", Dimension::Time, 0, SECOND).of(RAID0),
 ];
 
 /// What every value of the number `name` is a multiple of.

@@ -85,25 +85,22 @@ pub struct Mark {
 }
 
 impl Default for Burst {
-    /// Eight writers of 1 GiB in 8 KiB; 4 KiB written every 20 ms; 4 KiB read 5 ms after each
-    /// answer from a file of 1 GiB.
     fn default() -> Self {
-        let probe = |file_mib: u64, every| Probe {
-            file_bytes: file_mib * MIB,
-            block: 4 * KIB,
-            every: Duration::from_millis(every),
-        };
-        Self {
-            writers: 8,
-            bytes: 1024 * MIB,
-            block: 8 * KIB,
-            light: Some(probe(64, 20)),
-            reader: Some(probe(1024, 5)),
-        }
+        Self::DEFAULT
     }
 }
 
 impl Burst {
+    /// Eight writers of 1 GiB in 8 KiB; 4 KiB written every 20 ms; 4 KiB read 5 ms after each
+    /// answer from a file of 1 GiB.
+    pub const DEFAULT: Self = Self {
+        writers: 8,
+        bytes: 1024 * MIB,
+        block: 8 * KIB,
+        light: Some(Probe::pages(64 * MIB, 20)),
+        reader: Some(Probe::pages(1024 * MIB, 5)),
+    };
+
     /// The files in the order of the tasks: the writers', the light writer's, the reader's.
     pub fn files(&self) -> Vec<File> {
         let own = (0..self.writers).map(|_| File { bytes: 0, room: self.bytes });
@@ -151,6 +148,11 @@ impl Burst {
 }
 
 impl Probe {
+    /// Single pages every so many milliseconds.
+    const fn pages(file_bytes: u64, millis: u64) -> Self {
+        Self { file_bytes, block: 4 * KIB, every: Duration::from_millis(millis) }
+    }
+
     /// The same over whole blocks of its file, of which there is one at least.
     fn whole(self) -> Self {
         let block = self.block.max(1).min(self.file_bytes.max(1));

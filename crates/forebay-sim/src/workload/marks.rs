@@ -18,6 +18,11 @@ impl<T: Copy> Log<T> {
         self.0.borrow_mut().push(note);
     }
 
+    /// The latest note.
+    pub fn last(&self) -> Option<T> {
+        self.0.borrow().last().copied()
+    }
+
     /// The notes so far.
     pub fn notes(&self) -> Vec<T> {
         self.0.borrow().clone()

@@ -16,10 +16,13 @@ use crate::choice;
 use crate::messages::{Complaint, progress};
 use crate::table::{Cell as Value, Format, Table};
 
+mod series;
+
 /// Runs the papers and prints one table each, or one array of all rows as JSON.
 pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let papers = chosen(arguments.paper.as_deref())?;
-    if let Some(set) = arguments.set.iter().find(|set| set.starts_with("kernel.readahead=")) {
+    let mut series = arguments.series.as_deref().map(series::File::named).transpose()?;
+    if let Some(set) = arguments.set.iter().find(|set| names_a_policy(set)) {
         bail!(
             Complaint::new(format!("--set {set}: a paper's experiments name their own policies"))
                 .hint("`forebay simulate --policy` runs a job with any policy")
@@ -37,7 +40,13 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
         let measured = measure(&cells).map_err(Complaint::from)?;
         let rows = paper.judge(&cells, &measured, arguments.seed);
         missed |= rows.iter().any(is_miss);
+        if let Some(file) = &mut series {
+            file.add(paper, &measured);
+        }
         tables.push(table(paper, machine, arguments, &rows));
+    }
+    if let Some(file) = &series {
+        file.write()?;
     }
     print(arguments.format, tables)?;
     Ok(if arguments.check && missed { NO } else { 0 })
@@ -52,6 +61,12 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Paper>> {
                 .nearest(name, PAPERS.iter().map(|paper| paper.name))
         ),
     }
+}
+
+/// Whether a setting is a policy, of which a paper's experiments have their own.
+fn names_a_policy(set: &str) -> bool {
+    let slots = ["kernel.readahead=", "kernel.flush=", "kernel.throttle=", "kernel.controller="];
+    slots.iter().any(|slot| set.starts_with(slot))
 }
 
 fn is_miss(row: &Row) -> bool {

@@ -41,7 +41,7 @@ fn every_figure_of_the_readahead_paper_is_where_it_was() {
 fn a_paper_becomes_a_table_for_people() {
     let mut scene = Scene::new();
     scene.forebay("reproduce readahead --draws 2 --format text");
-    scene.forebay("reproduce --draws 1 --format markdown --set device.jitter=0 --seed 5");
+    scene.forebay("reproduce readahead --draws 1 --format markdown --set device.jitter=0 --seed 5");
     scene.matches("reproduce.txt");
 }
 
@@ -81,6 +81,17 @@ fn check_answers_with_the_exit_code() {
     }
 }
 
+/// The readahead paper has no figures over time: the file holds its header and nothing else.
+#[test]
+fn series_go_to_a_file_of_their_own() {
+    let scene = Scene::new();
+    let line = "reproduce readahead --draws 1 --format csv";
+    let table = printed(scene.command(line));
+    assert_eq!(table, printed(scene.command(&format!("{line} --series figures.csv"))));
+    let text = std::fs::read_to_string(scene.path("figures.csv")).expect("the file is there");
+    assert_eq!(text, "paper,row,policy,metric,unit,second,value\n");
+}
+
 #[test]
 fn what_cannot_be_reproduced_is_refused() {
     let mut scene = Scene::new();
@@ -92,6 +103,9 @@ fn what_cannot_be_reproduced_is_refused() {
         .refused("reproduce readahead --machine desktop-2005")
         .refused("reproduce readahead --set device.rate_outr=1MB/s")
         .refused("reproduce readahead --set device.capacity=1MiB")
-        .refused("reproduce readahead --format yaml");
+        .refused("reproduce readahead --format yaml")
+        .refused("reproduce readahead --set kernel.flush=linux-6")
+        .refused("reproduce flush --series figures.txt")
+        .refused("reproduce readahead --draws 1 --series absent/figures.csv");
     scene.matches("reproduce_refused.txt");
 }

@@ -339,6 +339,18 @@ fn full_of_dirty_pages_memory_is_written_out_instead_of_waited_for() {
 }
 
 #[test]
+fn memory_goes_round_among_those_who_wait_for_it() {
+    let (mut hands, handle) = Hands::writing(2, 1, "linux-6:interval=0,background=100,limit=100");
+    for call in 0..3 {
+        hands.write(call, handle, u64::from(call) * 30 * PAGE_SIZE, 10 * PAGE_SIZE);
+    }
+    hands.settle();
+    let mut writers: Vec<u32> = hands.copies.iter().map(|copy| copy.call.0).collect();
+    writers.dedup();
+    assert_eq!(writers[..9], [0, 1, 2, 0, 1, 2, 0, 1, 2], "each some pages before the next");
+}
+
+#[test]
 fn a_cut_drops_dirty_pages_without_writing_them() {
     let (mut hands, handle) = Hands::writing(64, 8, QUIET);
     hands.write(0, handle, 0, 6 * PAGE_SIZE);

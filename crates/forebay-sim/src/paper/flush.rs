@@ -1,0 +1,96 @@
+//! Adaptive buffer flushing on Linux 2.2.19.
+//!
+//! Source:     S. Park, T. Kim, H. Shin, "An adaptive buffer flush policy for Linux-based storage
+//!             servers", Seoul National University (in Korean); tables 2 and 3 as the text counts
+//!             them, figures 2 to 6, and the introduction's eight backups at once.
+//! Behaviour:  bonnie with 100 MB and 1000 MB under the settings of a distribution, of a tuning
+//!             guide and of the proposal; each of the guide's fields alone; eight writers beside
+//!             two small clients, for the stall that the introduction reports.
+//! Differs:    bonnie never syncs, so what its block write leaves in memory, and the time until
+//!             that is safe, stand beside its rates. The writers come without a network, and with
+//!             256 MB each where the paper has 1 GB.
+//! Not for:    the paper's figures, which carry no numbers.
+
+use super::{Draws, Experiment, Paper};
+use crate::machine::Machine;
+use crate::workload::bonnie::Phase;
+use bonnie::Run;
+use settings::{BOUNDED, DRAIN, DYN, FACTORS, REDHAT, SOL, SOL_YOUNG, Setting, TODAY};
+
+mod bonnie;
+mod claims;
+mod series;
+mod settings;
+mod stall;
+#[cfg(test)]
+mod tests;
+
+/// The table's line.
+pub(super) const PAPER: Paper = Paper {
+    name: "flush",
+    citation: "S. Park, T. Kim, H. Shin: An adaptive buffer flush policy for Linux-based storage \
+               servers",
+    machine: "raid-2001",
+    about: "Modelled: bdflush and kupdate of Linux 2.2.19, four disks in RAID 0, one processor, \
+            bonnie 1.x call by call. Calibrated on the distribution's settings alone. Not claimed: \
+            the collapse under the tuning guide's settings, which the model does not show, and the \
+            order of reads before writes, for there is no elevator. KB are 1024 bytes, as bonnie \
+            prints them.",
+    experiments,
+    rows: claims::rows,
+};
+
+/// The sizes of the file, as typed.
+const SIZES: [u64; 2] = [100, 1_000];
+
+/// What the tables have, and what is predicted.
+const PUBLISHED: [Setting; 3] = [REDHAT, SOL, DYN];
+
+/// What stands beside them.
+const BESIDE: [Setting; 3] = [SOL_YOUNG, BOUNDED, DRAIN];
+
+/// What is kept over time.
+const OVER_TIME: [Setting; 5] = [REDHAT, SOL, DYN, BOUNDED, DRAIN];
+
+/// Draws of a run over 1000 MB, which takes 30 times as long as one over 100 MB.
+const LARGE_DRAWS: u32 = 12;
+
+/// The phases that write, and whose data a run may wait for.
+const WRITES: [Phase; 2] = [Phase::PutChars, Phase::BlockWrite];
+
+fn experiments() -> Vec<Experiment> {
+    let mut all = Vec::new();
+    for mib in SIZES {
+        let draws = if mib == 100 { Draws::Each } else { Draws::First(LARGE_DRAWS) };
+        for setting in PUBLISHED {
+            all.push(experiment(Run::Tables(mib), setting, draws));
+        }
+        for setting in BESIDE {
+            all.push(experiment(Run::Tables(mib), setting, Draws::Nominal));
+        }
+        for setting in PUBLISHED.into_iter().chain(BESIDE) {
+            for phase in WRITES {
+                all.push(experiment(Run::Until(mib, phase), setting, Draws::Nominal));
+            }
+        }
+        for setting in FACTORS {
+            let run = Run::Until(mib, Phase::BlockWrite);
+            all.push(experiment(run, setting, Draws::Nominal));
+        }
+        for setting in OVER_TIME {
+            all.push(experiment(Run::OverTime(mib), setting, Draws::Nominal));
+        }
+    }
+    for setting in OVER_TIME.into_iter().chain(TODAY) {
+        let run =
+            move |machine: &Machine, seed| stall::measure(stall::BURST, machine, setting, seed);
+        let experiment = Experiment::new(stall::ROW.to_owned(), setting.name, run);
+        all.push(Experiment { draws: Draws::Nominal, ..experiment });
+    }
+    all
+}
+
+fn experiment(run: Run, setting: Setting, draws: Draws) -> Experiment {
+    let measure = move |machine: &Machine, seed| run.measure(machine, setting, seed);
+    Experiment { draws, ..Experiment::new(run.name(), setting.name, measure) }
+}

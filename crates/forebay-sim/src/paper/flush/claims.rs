@@ -1,0 +1,239 @@
+//! What the paper printed, what counts as agreement, and the rows that come of it.
+
+use super::bonnie::{self, PHASES, Run};
+use super::settings::{DYN, REDHAT, SOL, Setting, TODAY};
+use super::{BESIDE, FACTORS, OVER_TIME, PAPER, PUBLISHED, SIZES, WRITES, stall};
+use crate::paper::{Measured, Results};
+use crate::report::{Role, Row, spread};
+use crate::workload::bonnie::Phase;
+
+/// KB/s of the paper's two result tables: size, policy, and the phases in the order of [`PHASES`].
+const TABLES: [(u64, &str, [f64; 4]); 6] = [
+    (100, REDHAT.name, [11_302.0, 149_559.0, 9_652.0, 441_398.0]),
+    (100, SOL.name, [10_984.0, 212_797.0, 9_459.0, 440_131.0]),
+    (100, DYN.name, [10_580.0, 193_302.0, 9_423.0, 428_715.0]),
+    (1_000, REDHAT.name, [10_525.0, 32_053.0, 9_723.0, 27_695.0]),
+    (1_000, SOL.name, [10_566.0, 15_590.0, 7_746.0, 27_395.0]),
+    (1_000, DYN.name, [10_562.0, 38_457.0, 8_553.0, 27_279.0]),
+];
+
+/// How far a calibrated rate may lie from the printed one, as a share of it.
+const CALIBRATED_WITHIN: f64 = 0.07;
+
+type Tolerance = (Option<f64>, Option<f64>);
+
+const OPEN: Tolerance = (None, None);
+
+/// A row's words, apart from what was measured.
+struct Claim<'a> {
+    row: &'static str,
+    metric: &'static str,
+    unit: &'static str,
+    policy: &'a str,
+    published: Option<f64>,
+    role: Role,
+    tolerance: Tolerance,
+    note: &'static str,
+}
+
+impl Claim<'_> {
+    fn row(self, results: &Results<'_>, figures: Vec<f64>) -> Row {
+        let spread = spread(figures);
+        Row {
+            paper: PAPER.name,
+            row: self.row.to_owned(),
+            metric: self.metric,
+            unit: self.unit,
+            policy: self.policy.to_owned(),
+            published: self.published,
+            role: self.role,
+            measured: spread.map(|(median, _, _)| median),
+            low: spread.map(|(_, low, _)| low),
+            high: spread.map(|(_, _, high)| high),
+            tolerance: self.tolerance,
+            note: self.note.to_owned(),
+            seed: results.seed,
+        }
+    }
+}
+
+pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for mib in SIZES {
+        for (place, (_, phase)) in PHASES.into_iter().enumerate() {
+            for setting in PUBLISHED.into_iter().chain(BESIDE) {
+                rows.push(rate(results, mib, (place, phase), setting));
+            }
+            for setting in [SOL, DYN] {
+                rows.push(against_redhat(results, mib, (place, phase), setting));
+            }
+        }
+        for phase in WRITES {
+            for setting in PUBLISHED.into_iter().chain(BESIDE) {
+                rows.extend(left_behind(results, mib, phase, setting));
+            }
+        }
+        for setting in FACTORS {
+            rows.push(factor(results, mib, setting));
+            rows.extend(left_behind(results, mib, Phase::BlockWrite, setting));
+        }
+    }
+    for setting in OVER_TIME.into_iter().chain(TODAY) {
+        for metric in [stall::ALL, stall::LIGHT, stall::READER, stall::DURABLE] {
+            let note = "one measurement on the machine as it is; the paper says only that the \
+                        server freezes; who waits for memory may starve longer than in truth, for \
+                        the first to be woken takes all";
+            let claim = context(stall::ROW, metric, "s", setting.name, note);
+            rows.push(claim.row(results, figures(results, setting, stall::ROW, metric)));
+        }
+    }
+    rows
+}
+
+/// A rate in one of the result tables, or beside them.
+fn rate(
+    results: &Results<'_>,
+    mib: u64,
+    (place, phase): (usize, &'static str),
+    setting: Setting,
+) -> Row {
+    let published = published(mib, setting, place);
+    let role = match published {
+        None => Role::Context,
+        Some(_) if setting == REDHAT => Role::Calibrated,
+        Some(_) => Role::Predicted,
+    };
+    let tolerance = match (role, published) {
+        (Role::Calibrated, Some(rate)) => {
+            between(rate * (1.0 - CALIBRATED_WITHIN), rate * (1.0 + CALIBRATED_WITHIN))
+        }
+        _ => OPEN,
+    };
+    let note = match (mib, phase) {
+        (1_000, "char read") => CHAR_READ,
+        _ => "",
+    };
+    let policy = setting.name;
+    Claim {
+        row: Run::of_size(mib),
+        metric: phase,
+        unit: "KB/s",
+        policy,
+        published,
+        role,
+        tolerance,
+        note,
+    }
+    .row(results, figures(results, setting, &Run::Tables(mib).name(), phase))
+}
+
+/// The same as a multiple of what the distribution's settings give on the same draw.
+fn against_redhat(
+    results: &Results<'_>,
+    mib: u64,
+    (place, phase): (usize, &'static str),
+    setting: Setting,
+) -> Row {
+    let rate = |setting| published(mib, setting, place);
+    let published = rate(setting).zip(rate(REDHAT)).map(|(one, other)| one / other);
+    let (tolerance, note) = match (mib, phase, setting == SOL) {
+        (100, "block write", true) => (between(1.2, 1.7), SMALL_WRITE),
+        (100, "block write", false) => (between(1.1, 1.5), SMALL_WRITE),
+        (1_000, "block write", true) => (between(0.3, 0.7), COLLAPSE),
+        (1_000, "block write", false) => (between(1.05, 1.4), "mostly data left in memory"),
+        (_, "block read", _) => (between(0.95, 1.05), ""),
+        (_, "char write", _) => (between(0.93, 1.07), ""),
+        (1_000, _, _) => (OPEN, CHAR_READ),
+        _ => (OPEN, ""),
+    };
+    let metric = match phase {
+        "char write" => "char write against redhat",
+        "block write" => "block write against redhat",
+        "char read" => "char read against redhat",
+        _ => "block read against redhat",
+    };
+    let (policy, role) = (setting.name, Role::Predicted);
+    let ratios = results.compared((policy, REDHAT.name), &Run::Tables(mib).name(), |one, other| {
+        figure(one, phase) / figure(other, phase)
+    });
+    Claim {
+        row: Run::of_size(mib),
+        metric,
+        unit: "ratio",
+        policy,
+        published,
+        role,
+        tolerance,
+        note,
+    }
+    .row(results, ratios)
+}
+
+/// What a phase of writes leaves in memory, and the time until it is safe.
+fn left_behind(results: &Results<'_>, mib: u64, phase: Phase, setting: Setting) -> [Row; 2] {
+    let metrics = if phase == Phase::PutChars {
+        ["char write, left in memory", "char write, time to durable"]
+    } else {
+        ["block write, left in memory", "block write, time to durable"]
+    };
+    let what = [(bonnie::RESIDUE, metrics[0], "MiB"), (bonnie::DURABLE, metrics[1], "s")];
+    what.map(|(name, metric, unit)| {
+        let claim = context(Run::of_size(mib), metric, unit, setting.name, AS_IT_IS);
+        claim.row(results, figures(results, setting, &Run::Until(mib, phase).name(), name))
+    })
+}
+
+/// The block write with one field of the tuning guide's alone.
+fn factor(results: &Results<'_>, mib: u64, setting: Setting) -> Row {
+    let metric = "block write, single fields";
+    let run = Run::Until(mib, Phase::BlockWrite).name();
+    context(Run::of_size(mib), metric, "KB/s", setting.name, FACTOR)
+        .row(results, figures(results, setting, &run, "block write"))
+}
+
+fn context<'a>(
+    row: &'static str,
+    metric: &'static str,
+    unit: &'static str,
+    policy: &'a str,
+    note: &'static str,
+) -> Claim<'a> {
+    let (published, role, tolerance) = (None, Role::Context, OPEN);
+    Claim { row, metric, unit, policy, published, role, tolerance, note }
+}
+
+fn figures(results: &Results<'_>, setting: Setting, run: &str, name: &str) -> Vec<f64> {
+    results.figures(setting.name, run, |measured| figure(measured, name))
+}
+
+fn figure(measured: &Measured, name: &str) -> f64 {
+    let found = measured.figures.iter().find(|(known, _)| *known == name);
+    found.expect("a row names a figure that its experiment has").1
+}
+
+/// What the paper prints, by the place of the phase in its tables here.
+fn published(mib: u64, setting: Setting, place: usize) -> Option<f64> {
+    let row = TABLES.iter().find(|(size, name, _)| *size == mib && *name == setting.name)?;
+    Some(row.2[place])
+}
+
+const fn between(low: f64, high: f64) -> Tolerance {
+    (Some(low), Some(high))
+}
+
+const AS_IT_IS: &str = "one measurement on the machine as it is";
+
+const SMALL_WRITE: &str = "the file fits into memory: the figure is how much flushing falls into \
+                           less than a second, which depends on how near a fifth of memory is to \
+                           100 MB";
+
+const COLLAPSE: &str = "the model shows no collapse: with one sequential writer, oldest first is \
+                        the order of the disk, whatever the batch, and kupdate finds nothing old; \
+                        docs/papers/flush.md has what it leaves out";
+
+const CHAR_READ: &str = "what the block write left in memory is written while characters are read; \
+                         without an elevator reads stand behind those writes, so that the model \
+                         exaggerates it for every setting";
+
+const FACTOR: &str = "one measurement on the machine as it is; nfract=100 makes the difference in \
+                      the model, ndirty and interval hardly any";
