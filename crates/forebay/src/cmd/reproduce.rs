@@ -19,7 +19,8 @@ use crate::table::{Cell as Value, Format, Table};
 /// Runs the papers and prints one table each, or one array of all rows as JSON.
 pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let papers = chosen(arguments.paper.as_deref())?;
-    if let Some(set) = arguments.set.iter().find(|set| set.starts_with("kernel.readahead=")) {
+    let named = |set: &&String| POLICY_KEYS.iter().any(|key| set.starts_with(key));
+    if let Some(set) = arguments.set.iter().find(named) {
         bail!(
             Complaint::new(format!("--set {set}: a paper's experiments name their own policies"))
                 .hint("`forebay simulate --policy` runs a job with any policy")
@@ -42,6 +43,10 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     print(arguments.format, tables)?;
     Ok(if arguments.check && missed { NO } else { 0 })
 }
+
+/// Overrides of what experiments name themselves.
+const POLICY_KEYS: [&str; 4] =
+    ["kernel.readahead=", "kernel.flush=", "kernel.throttle=", "kernel.controller="];
 
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Paper>> {
     let Some(name) = name else { return Ok(PAPERS.iter().collect()) };

@@ -2,6 +2,7 @@
 
 use forebay_core::control;
 use forebay_core::flush;
+use forebay_core::io::Op;
 use forebay_core::throttle;
 use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
@@ -62,6 +63,10 @@ impl Setup {
         let mut latencies = Latencies::new();
         let mut bytes = 0;
         let mut count = |finished: &Finished| {
+            // The sync that makes all safe in the end is not the load's.
+            if !matches!(finished.op, Op::Write { .. }) {
+                return;
+            }
             bytes += finished.result.unwrap_or(0);
             latencies.record(finished.done.since(finished.issued));
         };
@@ -78,8 +83,10 @@ impl Setup {
             let Some(size) = machine.parameters().find(|known| known.key == key) else { continue };
             let share = if key == MEMORY { self.memory_ppm } else { MILLION };
             let bytes = u128::from(size.value) * u128::from(share) / u128::from(MILLION);
+            let least = if key == CACHE { u128::from(size.value.min(CACHE_MIN)) } else { 0 };
             if scale != 1 || share != MILLION {
-                scaled.set(key, &(bytes / u128::from(scale)).to_string())?;
+                let bytes = (bytes / u128::from(scale)).max(least);
+                scaled.set(key, &bytes.to_string())?;
             }
         }
         Ok(scaled)
@@ -87,11 +94,15 @@ impl Setup {
 }
 
 const MEMORY: &str = "memory.page_cache";
+const CACHE: &str = "device.write_cache";
+
+/// Less memory than two stripes for each of its eight dies, and the drive's dies wait for data.
+const CACHE_MIN: u64 = 256 << 10;
 
 /// The sizes of a machine that the load meets.
 const SIZES: [&str; 7] = [
     MEMORY,
-    "device.write_cache",
+    CACHE,
     "device.buffer",
     "device.random_region",
     "device.live",
@@ -106,11 +117,11 @@ pub(super) const DURABLE: &str = "time until durable";
 /// Bytes that were on the device when the last write returned, in GB.
 pub(super) const WRITTEN: &str = "device bytes at the last write";
 /// The same when all is on the device, in GB.
-pub(super) const WRITTEN_ALL: &str = "device bytes until durable";
+const WRITTEN_ALL: &str = "device bytes until durable";
 /// Dirty bytes when the last write returned, in GB.
-pub(super) const RESIDUE: &str = "residue left dirty";
+const RESIDUE: &str = "residue left dirty";
 /// Dirty bytes on average over the time to the last write, in GB.
-pub(super) const LEVEL: &str = "mean dirty level";
+const LEVEL: &str = "mean dirty level";
 
 /// Every figure of a run with its unit, in the order of the rows.
 pub(super) const FIGURES: [(&str, &str); 13] = [
