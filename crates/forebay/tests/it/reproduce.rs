@@ -41,7 +41,7 @@ fn every_figure_of_the_readahead_paper_is_where_it_was() {
 fn a_paper_becomes_a_table_for_people() {
     let mut scene = Scene::new();
     scene.forebay("reproduce readahead --draws 2 --format text");
-    scene.forebay("reproduce --draws 1 --format markdown --set device.jitter=0 --seed 5");
+    scene.forebay("reproduce readahead --draws 1 --format markdown --set device.jitter=0 --seed 5");
     scene.matches("reproduce.txt");
 }
 
@@ -92,6 +92,7 @@ fn what_cannot_be_reproduced_is_refused() {
         .refused("reproduce readahead --machine desktop-2005")
         .refused("reproduce readahead --set device.rate_outr=1MB/s")
         .refused("reproduce readahead --set device.capacity=1MiB")
+        .refused("reproduce throttle --set kernel.throttle=off")
         .refused("reproduce readahead --format yaml");
     scene.matches("reproduce_refused.txt");
 }

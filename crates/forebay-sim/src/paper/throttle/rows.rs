@@ -1,7 +1,7 @@
 //! What the paper prints and what was measured beside it, as rows.
 
 use super::load::{DURABLE, FIGURES, LAST_WRITE, Setup, WRITTEN};
-use super::{DRAWN, FULL, HIGH, LOW, OFF, OTHERS, PAPER, SCALED, STOCK};
+use super::{DRAWN, FULL, HIGH, LOW, OFF, OTHERS, PAPER, SCALED, SMALLER, STOCK};
 use crate::paper::{Measured, Results};
 use crate::report::{Role, Row, spread};
 
@@ -119,23 +119,23 @@ pub(super) fn published(results: &Results<'_>) -> Vec<Row> {
 }
 
 /// Whether the scaled runs can stand for those at full size.
-pub(super) fn agreement(results: &Results<'_>, scale: u64) -> Vec<Row> {
+pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> Vec<Row> {
+    let metrics = [("last write against full", LAST_WRITE), ("durable against full", DURABLE)];
     let mut rows = Vec::new();
-    for setup in [STOCK, OFF] {
-        for (metric, figure) in [
-            ("last write, scaled against full", LAST_WRITE),
-            ("durable, scaled against full", DURABLE),
-        ] {
-            let of = |row| only(results.figures(setup.name, row, |one| one.figure(figure)));
-            let (full, scaled) = (of(FULL), of(SCALED));
-            let claim = Claim {
-                role: Role::Derived,
-                tolerance: between(-2.0, 2.0),
-                ..Claim::context(SCALED, (metric, "%"), setup.name, "")
-            };
-            let mut row = claim.row(results, 100.0 * (scaled / full - 1.0), Vec::new());
-            row.note = format!("all sizes divided by {scale}, times multiplied by it");
-            rows.push(row);
+    for (place, scale) in [(SCALED, scaled), (SMALLER, drawn)] {
+        for setup in [STOCK, OFF] {
+            for (metric, figure) in metrics {
+                let of = |row| only(results.figures(setup.name, row, |one| one.figure(figure)));
+                let claim = Claim {
+                    role: Role::Derived,
+                    tolerance: between(-2.0, 2.0),
+                    ..Claim::context(place, (metric, "%"), setup.name, "")
+                };
+                let difference = 100.0 * (of(place) / of(FULL) - 1.0);
+                let mut row = claim.row(results, difference, Vec::new());
+                row.note = format!("all sizes divided by {scale}, times multiplied by it");
+                rows.push(row);
+            }
         }
     }
     rows
@@ -150,8 +150,7 @@ pub(super) fn at_one_level(results: &Results<'_>) -> Vec<Row> {
         Claim::context(SCALED, (name, "%"), policy, note).row(results, value, Vec::new())
     };
     let low = "no throttle, but memory for no more than the stock throttle keeps dirty";
-    let high = "the stock throttle with about as much dirty as without one; near the limit its \
-                pauses become 200 ms";
+    let high = "the stock throttle with about as much dirty as without one";
     let mut rows = vec![
         row(
             "run time against linux-3.18",

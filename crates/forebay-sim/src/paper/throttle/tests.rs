@@ -7,7 +7,7 @@ use crate::paper::Measured;
 use crate::report::{Role, Verdict};
 
 /// Small enough for every test run.
-const SMALL: Sizes = Sizes { full: 128, scaled: 256 };
+const SMALL: Sizes = Sizes { full: 128, scaled: 192, drawn: 256 };
 
 const SMALL_PAPER: Paper =
     Paper { experiments: || experiments(SMALL), rows: |results| rows(results, SMALL), ..PAPER };
@@ -38,7 +38,7 @@ fn every_row_is_there_once_and_inside_its_own_range() {
         assert!(low <= measured && measured <= high, "{} {}", row.metric, row.policy);
     }
     let role = |role| rows.iter().filter(|row| row.role == role).count();
-    assert_eq!((role(Role::Calibrated), role(Role::Predicted), role(Role::Derived)), (1, 3, 4));
+    assert_eq!((role(Role::Calibrated), role(Role::Predicted), role(Role::Derived)), (1, 3, 8));
 }
 
 #[test]
