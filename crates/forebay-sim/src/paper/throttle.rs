@@ -33,9 +33,9 @@ pub(super) const PAPER: Paper = Paper {
             flash drive. Calibrated on the stock kernel alone. The stock and the modified kernel \
             are measured once, with the range of scaled draws; the others are scaled down. What \
             follows: the gain is fewer bytes to the drive, as more writes meet a page that is \
-            dirty already and more is left dirty at the end; at one dirty level a run takes the \
-            same time with and without the throttle. Not claimed: latencies, which the paper does \
-            not print.",
+            dirty already and more is left dirty at the end; at one dirty level a run takes \
+            about the same time with and without the throttle. Not claimed: latencies, which the \
+            paper does not print.",
     experiments: || experiments(SIZES),
     rows: |results| rows(results, SIZES),
 };

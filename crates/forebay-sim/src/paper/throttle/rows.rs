@@ -53,18 +53,18 @@ impl<'a> Claim<'a> {
 
     fn of(self, results: &Results<'_>, setup: &Setup, metric: &str) -> Row {
         let figures = |row| results.figures(setup.name, row, |measured| measured.figure(metric));
-        self.row(results, only(figures(FULL)), figures(DRAWN))
+        self.row(results, only(&figures(FULL)), figures(DRAWN))
     }
 
     /// How the modified kernel differs from the stock one.
     fn modified(self, results: &Results<'_>, figure: fn(&Measured, &Measured) -> f64) -> Row {
         let compared = |row| results.compared((OFF.name, STOCK.name), row, figure);
-        self.row(results, only(compared(FULL)), compared(DRAWN))
+        self.row(results, only(&compared(FULL)), compared(DRAWN))
     }
 }
 
 /// The figure of an experiment that is measured once.
-fn only(figures: Vec<f64>) -> f64 {
+fn only(figures: &[f64]) -> f64 {
     *figures.first().expect("every experiment is measured at least once")
 }
 
@@ -125,7 +125,7 @@ pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> V
     for (place, scale) in [(SCALED, scaled), (SMALLER, drawn)] {
         for setup in [STOCK, OFF] {
             for (metric, figure) in metrics {
-                let of = |row| only(results.figures(setup.name, row, |one| one.figure(figure)));
+                let of = |row| only(&results.figures(setup.name, row, |one| one.figure(figure)));
                 let claim = Claim {
                     role: Role::Derived,
                     tolerance: between(-2.0, 2.0),
@@ -144,7 +144,7 @@ pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> V
 /// How long runs take under each setup, against stock; first those of one dirty level.
 pub(super) fn at_one_level(results: &Results<'_>) -> Vec<Row> {
     let compared = |one: &str, other: &str, metric: &'static str| {
-        only(results.compared((one, other), SCALED, |one, other| percent(one, other, metric)))
+        only(&results.compared((one, other), SCALED, |one, other| percent(one, other, metric)))
     };
     let row = |name: &'static str, policy, note, value| {
         Claim::context(SCALED, (name, "%"), policy, note).row(results, value, Vec::new())
@@ -177,7 +177,7 @@ pub(super) fn figures(results: &Results<'_>, setup: &Setup, full: bool) -> Vec<R
         let context = |row, note| Claim::context(row, (metric, unit), setup.name, note);
         if !full {
             let figure = results.figures(setup.name, SCALED, |one| one.figure(metric));
-            rows.push(context(SCALED, "").row(results, only(figure), Vec::new()));
+            rows.push(context(SCALED, "").row(results, only(&figure), Vec::new()));
         } else if metric != LAST_WRITE {
             rows.push(context(FULL, "").of(results, setup, metric));
         }
