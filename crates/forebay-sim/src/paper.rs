@@ -15,9 +15,10 @@ use crate::scenario::Outcome;
 
 mod flush;
 mod request_size;
+mod throttle;
 
 /// Every paper that can be reproduced.
-pub static PAPERS: &[Paper] = &[request_size::PAPER, flush::PAPER];
+pub static PAPERS: &[Paper] = &[request_size::PAPER, throttle::PAPER, flush::PAPER];
 
 /// One paper.
 #[derive(Debug)]
@@ -157,6 +158,11 @@ impl Experiment {
     ) -> Self {
         Self { row, policy: policy.to_owned(), draws: Draws::Each, run: Arc::new(run) }
     }
+
+    /// The same, measured on the machine as it is alone.
+    pub(crate) fn nominal(self) -> Self {
+        Self { draws: Draws::Nominal, ..self }
+    }
 }
 
 impl fmt::Debug for Experiment {
@@ -189,6 +195,12 @@ impl Measured {
     /// Bytes per second in units of a million.
     pub(crate) fn megabytes_per_second(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.seconds()
+    }
+
+    /// A figure that the experiment keeps, by its name.
+    pub(crate) fn figure(&self, name: &str) -> f64 {
+        let found = self.figures.iter().find(|(known, _)| *known == name);
+        found.expect("a row asks for a figure that its experiment keeps").1
     }
 
     /// The length of the run.

@@ -54,6 +54,8 @@ pub struct SimWorld<'a> {
     /// When the state of the engine was last looked at, and whether it was dirty and no write was
     /// at a device then.
     looked: (Instant, bool),
+    /// The pages that were dirty or on their way then.
+    unsafe_pages: u64,
 }
 
 /// The thread that flushes: what it has to do on a core.
@@ -81,6 +83,9 @@ pub struct Record {
     pub busy: Vec<(u64, Duration)>,
     /// How long pages were dirty while no device had a request.
     pub idle_while_dirty: Duration,
+    /// Pages that were dirty or on their way times the nanoseconds that they were, until the last
+    /// task exited; by the time they give the mean level.
+    pub unsafe_page_nanos: u128,
     /// The knobs of writeback, from each moment on.
     pub knobs: Vec<(Instant, Knobs)>,
     /// How things stood when the last task exited, before the finale.
@@ -210,6 +215,7 @@ impl<'a> SimWorld<'a> {
             record: Record { knobs: vec![(engine.now(), *engine.knobs())], ..Record::default() },
             quiet: false,
             looked: (engine.now(), false),
+            unsafe_pages: engine.levels().unsafe_pages(),
         }
     }
 
@@ -449,13 +455,19 @@ impl SimWorld<'_> {
     /// Looks at the engine after all outputs of an input.
     fn look(&mut self, engine: &Engine) {
         let (since, idle) = self.looked;
+        let passed = self.now.since(since);
         if idle {
-            self.record.idle_while_dirty += self.now.since(since);
+            self.record.idle_while_dirty += passed;
+        }
+        if self.record.at_exit.is_none() {
+            let page_nanos = u128::from(self.unsafe_pages) * u128::from(passed.as_nanos());
+            self.record.unsafe_page_nanos += page_nanos;
         }
         let walked = engine.pages_walked() - self.pages_walked;
         self.pages_walked += walked;
         self.kernel.debt += self.prices.flush_scan.times(walked);
         let levels = engine.levels();
+        self.unsafe_pages = levels.unsafe_pages();
         self.looked = (self.now, levels.unsafe_pages() > 0 && engine.devices_are_idle());
         self.quiet = self.alive == 0 && engine.is_quiet();
         if self.record.knobs.last().is_some_and(|(_, knobs)| knobs != engine.knobs()) {

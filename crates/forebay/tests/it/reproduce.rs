@@ -103,6 +103,7 @@ fn what_cannot_be_reproduced_is_refused() {
         .refused("reproduce readahead --machine desktop-2005")
         .refused("reproduce readahead --set device.rate_outr=1MB/s")
         .refused("reproduce readahead --set device.capacity=1MiB")
+        .refused("reproduce throttle --set kernel.throttle=off")
         .refused("reproduce readahead --format yaml")
         .refused("reproduce readahead --set kernel.flush=linux-6")
         .refused("reproduce flush --series figures.txt")

@@ -26,7 +26,7 @@ pub(super) const READER: &str = "longest time without an answer to the reader";
 /// From the start until all is safe, in seconds.
 pub(super) const DURABLE: &str = "time to durable";
 
-/// The longest time between two answers, the start taken for one.
+/// The longest time between two answers, the start and the end of the burst taken for answers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gap {
     last: Instant,
@@ -74,6 +74,9 @@ pub(super) fn measure(
         concerned.for_each(|(gap, _)| gap.answer(finished.done));
     };
     let (outcome, _) = scenario.run(tasks, &mut observe);
+    // Who waited for an answer when the last one came waited until then.
+    let end = gaps[0].last;
+    gaps.iter_mut().for_each(|gap| gap.answer(end));
     let mut measured = Measured::new(bytes, outcome);
     measured.figures =
         gaps.iter().zip([ALL, LIGHT, READER]).map(|(gap, name)| gap.figure(name)).collect();

@@ -72,9 +72,11 @@ fn nobody_is_answered_more_often_than_all_together() {
     for setting in [REDHAT, SOL, DYN, BOUNDED, DRAIN].into_iter().chain(TODAY) {
         let measured = stall::measure(burst, &small, setting, 1).unwrap();
         let of = |name| figure(&measured, name);
-        assert!(of(stall::ALL) <= of(stall::LIGHT) + 1e-9, "{}", setting.name);
+        let (all, light) = (of(stall::ALL), of(stall::LIGHT));
+        assert!(all <= light + 1e-9, "{}: {all} {light}", setting.name);
         assert!(of(stall::ALL) <= of(stall::READER) + 1e-9, "{}", setting.name);
-        assert!(of(stall::ALL) > 0.0 && of(stall::DURABLE) > 0.5, "{}", setting.name);
+        let (all, durable) = (of(stall::ALL), of(stall::DURABLE));
+        assert!(all > 0.0 && durable > 0.5, "{}: {all} {durable}", setting.name);
     }
 }
 
