@@ -20,6 +20,9 @@ mod throttle;
 /// Every paper that can be reproduced.
 pub static PAPERS: &[Paper] = &[request_size::PAPER, throttle::PAPER, flush::PAPER];
 
+/// What most papers' figures are.
+const MEDIAN_OVER_DRAWS: &str = "measured is the median over the draws, range their extremes.";
+
 /// One paper.
 #[derive(Debug)]
 pub struct Paper {
@@ -31,6 +34,8 @@ pub struct Paper {
     pub machine: &'static str,
     /// What is modelled and what is not claimed, in a few sentences.
     pub about: &'static str,
+    /// What the measured figures and their ranges are.
+    pub measured: &'static str,
     experiments: fn() -> Vec<Experiment>,
     rows: fn(&Results<'_>) -> Vec<Row>,
 }

@@ -36,6 +36,7 @@ pub(super) const PAPER: Paper = Paper {
             the collapse under the tuning guide's settings, which the model does not show, and the \
             order of reads before writes, for there is no elevator. KB are 1024 bytes, as bonnie \
             prints them.",
+    measured: super::MEDIAN_OVER_DRAWS,
     experiments,
     rows: claims::rows,
 };

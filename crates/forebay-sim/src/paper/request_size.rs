@@ -31,6 +31,7 @@ pub(super) const PAPER: Paper = Paper {
             of two lists, the 2.6 request plug, one disk of the time. Calibrated on the unmodified \
             kernel alone. Not claimed: absolute times, which depend on a disk that the paper does \
             not name.",
+    measured: super::MEDIAN_OVER_DRAWS,
     experiments,
     rows,
 };

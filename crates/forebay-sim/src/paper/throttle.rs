@@ -36,6 +36,8 @@ pub(super) const PAPER: Paper = Paper {
             dirty already and more is left dirty at the end; at one dirty level a run takes \
             about the same time with and without the throttle. Not claimed: latencies, which the \
             paper does not print.",
+    measured: "measured is one run, at full size where nothing else is said; range has it and the \
+               draws, which are run at 1/64.",
     experiments: || experiments(SIZES),
     rows: |results| rows(results, SIZES),
 };

@@ -152,7 +152,7 @@ fn table(paper: &Paper, machine: &Machine, arguments: &Reproduce, rows: &[Row]) 
         count(Verdict::NotClaimed),
         rows.iter().filter(|row| is_miss(row)).count(),
     ));
-    table.notes.push("measured is the median over the draws, range their extremes.".to_owned());
+    table.notes.push(paper.measured.to_owned());
     table.notes.push(paper.about.to_owned());
     table.notes.push(format!(
         "forebay {}, machine {}, seed {}, draws {}{}",
