@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     tasks: Vec<Member>,
     elapsed: Duration,
     run: Run,
+    /// The lengths of all pauses.
+    pause_lengths: Counted,
     calls: u64,
     progress: ProgressBar,
 }
@@ -85,6 +87,8 @@ pub(crate) struct Ended<'a> {
     pub(crate) run: Run,
     /// What each task slept because a throttle told it to, up to the last one that did.
     pub(crate) pauses: &'a [Pauses],
+    /// The lengths of all pauses.
+    pub(crate) pause_lengths: Option<&'a Latencies>,
 }
 
 impl Tally {
@@ -92,7 +96,8 @@ impl Tally {
     pub(crate) fn new() -> Self {
         let progress = messages::spinner();
         let (jobs, tasks, run) = (Vec::new(), Vec::new(), Run::default());
-        Self { jobs, tasks, elapsed: Duration::ZERO, run, calls: 0, progress }
+        let (elapsed, pause_lengths, calls) = (Duration::ZERO, Counted::default(), 0);
+        Self { jobs, tasks, elapsed, run, pause_lengths, calls, progress }
     }
 
     /// The next group is about to run.
@@ -142,6 +147,9 @@ impl Tally {
     pub(crate) fn end(&mut self, ended: &Ended<'_>) {
         self.elapsed += ended.elapsed;
         self.run.add(&ended.run);
+        if let Some(lengths) = ended.pause_lengths.filter(|lengths| lengths.count() > 0) {
+            self.pause_lengths.all().merge(lengths);
+        }
         for (_, share) in &mut self.jobs {
             share.elapsed += length(share.span.take());
         }
@@ -156,7 +164,8 @@ impl Tally {
     pub(crate) fn report(self, labels: &PerSlot<Option<String>>, rows: &mut Vec<Row>) {
         self.progress.finish_and_clear();
         if let [(name, share)] = &self.jobs[..] {
-            rows.push(Row { run: Some(self.run), ..share.row(labels, name) });
+            let pause_lengths = self.pause_lengths.summary();
+            rows.push(Row { run: Some(self.run), pause_lengths, ..share.row(labels, name) });
             return;
         }
         let mut all = Share::default();
@@ -165,7 +174,8 @@ impl Tally {
             all.merge(share);
         }
         all.elapsed = self.elapsed;
-        rows.push(Row { run: Some(self.run), ..all.row(labels, "all") });
+        let pause_lengths = self.pause_lengths.summary();
+        rows.push(Row { run: Some(self.run), pause_lengths, ..all.row(labels, "all") });
     }
 }
 
@@ -193,6 +203,7 @@ impl Share {
             pauses: self.pauses,
             alive: self.alive,
             run: None,
+            pause_lengths: Summary::default(),
         }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Row {
     pub(crate) alive: Duration,
     /// What belongs to no section.
     pub(crate) run: Option<Run>,
+    /// The lengths of all pauses of the run, if the row is the run's.
+    pub(crate) pause_lengths: Summary,
 }
 
 /// What a run came to as a whole.
@@ -177,6 +179,8 @@ const EVERY: &[Column] = &[
     ("sync_max_us", |row| micros(&row.syncs, row.syncs.max)),
     ("pauses", |row| row.pauses.count.into()),
     ("paused_percent", paused),
+    ("pause_p50_us", |row| micros(&row.pause_lengths, row.pause_lengths.p50)),
+    ("pause_p99_us", |row| micros(&row.pause_lengths, row.pause_lengths.p99)),
     ("pause_max_us", |row| longest_pause(row)),
     ("pages_read", |row| count(row, |run| run.stats.pages_read)),
     ("pages_used", |row| count(row, |run| run.stats.pages_used)),
@@ -233,7 +237,9 @@ const JOBS: &[Column] = &[
     ("\nmax", |row| micros(&row.syncs, row.syncs.max).short()),
     ("\npauses", |row| row.pauses.count.into()),
     ("paused\n%", paused),
-    ("pause us\nmax", |row| longest_pause(row).short()),
+    ("pause us\np50", |row| micros(&row.pause_lengths, row.pause_lengths.p50).short()),
+    ("\np99", |row| micros(&row.pause_lengths, row.pause_lengths.p99).short()),
+    ("\nmax", |row| longest_pause(row).short()),
 ];
 
 /// For people, run by run.

@@ -113,7 +113,7 @@ fn perform(
     })?;
     let (busy, stats) = (outcome.device_busy, outcome.stats);
     let run = Run { busy, stats, writeback: None };
-    tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &[] });
+    tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &[], pause_lengths: None });
     let verified = outcome.verified_bytes;
     match outcome.first_error {
         Some(failure) if outcome.errors > 0 || is_ours(&failure) => {

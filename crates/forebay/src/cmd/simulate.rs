@@ -87,7 +87,12 @@ fn simulate(
         let mut count = |finished: &Finished| tally.count(finished);
         let (outcome, record) = scenario.run(tasks, &mut count);
         let run = whole(&outcome, &record, machine.page_cache_bytes() / PAGE_SIZE);
-        tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &record.pauses });
+        tally.end(&Ended {
+            elapsed: outcome.elapsed,
+            run,
+            pauses: &record.pauses,
+            pause_lengths: Some(&record.pause_lengths),
+        });
     }
     Ok(tally)
 }

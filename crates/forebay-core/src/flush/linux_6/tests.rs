@@ -38,6 +38,22 @@ fn a_chunk_is_half_a_second_of_the_drain_but_no_more_than_an_eighth_of_the_limit
 }
 
 #[test]
+fn chunks_are_those_of_the_kernel() {
+    let mut bench = Bench::new("linux-6");
+    let cases = [
+        (10_000, 32_768, 5_120),
+        (25_600, 1_048_576, 13_312),
+        (1_000, 32_768, 1_024),
+        (200_000, 1_048_576, 100_352),
+    ];
+    for (drain, limit, pages) in cases {
+        bench.pages.devices[0].drain = Some(drain);
+        bench.pages.knobs.limit = Amount::Pages(limit);
+        assert_eq!(chunk_pages(DeviceId(0), &bench.pages), pages, "{drain} {limit}");
+    }
+}
+
+#[test]
 fn files_are_written_in_turn_and_each_goes_on_where_it_ended() {
     let mut bench = Bench::new("linux-6");
     bench.pages.knobs.batch = Some(10);
