@@ -84,8 +84,8 @@ pub struct Traffic {
 
 /// What turns the knobs.
 pub trait Controller: Debug + Send {
-    /// The knobs to begin with, from those of the flush rule.
-    fn begin(&mut self, own: Knobs) -> Knobs {
+    /// The knobs to begin with, from those of the flush rule, in a page memory of `total` pages.
+    fn begin(&mut self, own: Knobs, _total: u64) -> Knobs {
         own
     }
 

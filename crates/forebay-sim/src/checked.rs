@@ -127,6 +127,9 @@ struct Asked {
     flush_failed: bool,
 }
 
+/// More inputs than any scenario has that comes to its end.
+const INPUTS_MAX: u64 = 2_000_000;
+
 impl<W: World> Checked<W> {
     /// Watches `inner`.
     pub fn new(inner: W, watched: Watched) -> Self {
@@ -163,6 +166,7 @@ impl<W: World> Checked<W> {
 
     fn see_input(&mut self, input: &Input) {
         self.counts.inputs += 1;
+        assert!(self.counts.inputs < INPUTS_MAX, "a scenario comes to its end");
         self.current = None;
         match *input {
             Input::Call(call, op) => self.see_call(call, op),

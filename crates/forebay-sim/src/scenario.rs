@@ -86,6 +86,22 @@ impl PolicySet {
     }
 }
 
+impl PolicySet {
+    /// Why the flush rule's levels cannot stand side by side in page memory of `bytes`, if they
+    /// cannot: given in different units, they can be compared only there.
+    pub fn contradiction(&self, bytes: u64) -> Option<String> {
+        let total = bytes / PAGE_SIZE;
+        let knobs = self.flush.build().knobs();
+        let (background, limit) = (knobs.background.pages(total), knobs.limit.pages(total));
+        (background > limit).then(|| {
+            format!(
+                "{}: the background level of {background} pages lies above the limit of {limit}",
+                self.flush
+            )
+        })
+    }
+}
+
 impl NewFile {
     /// A file that is only read, or written in place.
     pub const fn fixed(bytes: u64) -> Self {
@@ -167,7 +183,7 @@ impl Scenario {
 }
 
 /// Makes one file after another safe.
-struct SyncAll(Vec<HandleId>);
+pub(crate) struct SyncAll(pub(crate) Vec<HandleId>);
 
 impl Workload for SyncAll {
     fn next(&mut self, _now: Instant) -> Step {

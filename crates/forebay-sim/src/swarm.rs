@@ -10,14 +10,13 @@ use std::rc::Rc;
 
 use forebay_core::drive::drive;
 use forebay_core::engine::{Config, Engine};
-use forebay_core::io::Op;
-use forebay_core::time::Instant;
 use forebay_core::units::{FileId, HandleId, PAGE_SIZE};
-use forebay_core::workload::{Step, Workload};
+use forebay_core::workload::Workload;
 
 use crate::checked::{Checked, Counts, Placed, Watched};
 use crate::device::Device;
 use crate::rng::Rng;
+use crate::scenario::SyncAll;
 use crate::world::SimWorld;
 use draw::{
     random_device, random_policies, random_policy, random_prices, random_queue, random_size,
@@ -123,18 +122,15 @@ fn random_files(engine: &mut Engine, rng: &mut Rng) -> (Vec<Box<dyn Device>>, Ve
     (devices, files)
 }
 
-/// Makes everything safe, through one description after the other.
-struct SyncAll(Vec<HandleId>);
-
-impl Workload for SyncAll {
-    fn next(&mut self, _now: Instant) -> Step {
-        self.0.pop().map_or(Step::Exit, |handle| Step::Call(Op::Sync { handle }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_dirtied_on_their_way_are_written_beside_a_writer_that_waits() {
+        let swarmed = run_once(50_000_482);
+        assert!(swarmed.calls > 0, "the scenario ends");
+    }
 
     #[test]
     fn scenarios_keep_every_promise() {

@@ -72,7 +72,6 @@ impl PageCache {
         }
         let (file, page) = (slot.file as usize, slot.page);
         slot.flags |= DIRTY;
-        slot.mark = ticks(due);
         let dirty = &mut self.dirty;
         if dirty.files.len() <= file {
             dirty.files.resize_with(file + 1, OfFile::default);
@@ -82,9 +81,10 @@ impl PageCache {
         of_file.since.get_or_insert(now);
         if flags & WRITEBACK != 0 {
             of_file.again += 1;
+            self.frames[frame.index()].mark = ticks(due);
         } else {
             self.lists.of(flags).remove(&mut self.frames, frame.0);
-            self.push_dirty(frame.0);
+            self.push_dirty(frame.0, ticks(due));
         }
         true
     }
@@ -113,7 +113,8 @@ impl PageCache {
         self.dirty.moving -= 1;
         if flags & DIRTY != 0 {
             of_file.again -= 1;
-            self.push_dirty(frame.0);
+            let due = self.frames[frame.index()].mark;
+            self.push_dirty(frame.0, due);
         } else {
             self.lists.of(flags).push_front(&mut self.frames, frame.0);
         }
@@ -260,18 +261,19 @@ impl PageCache {
         }
     }
 
-    /// Puts a page at the end of those that wait to be written; its mark is its due.
-    fn push_dirty(&mut self, frame: u32) {
+    /// Puts a page at the end of those that wait to be written.
+    fn push_dirty(&mut self, frame: u32, due: u32) {
         let dirty = &mut self.dirty;
         dirty.waiting += 1;
+        // No entry of the page has the number of the next one, nor is any counted for it meanwhile.
+        self.frames[frame as usize].mark = dirty.number(dirty.queue.len());
         // Few void entries cost less than sweeping them.
         const VOID_MIN: u64 = 1_024;
         if dirty.queue.len() as u64 > 2 * dirty.waiting + VOID_MIN {
             self.sweep();
         }
         let dirty = &mut self.dirty;
-        let slot = &mut self.frames[frame as usize];
-        let due = core::mem::replace(&mut slot.mark, dirty.number(dirty.queue.len()));
+        self.frames[frame as usize].mark = dirty.number(dirty.queue.len());
         match dirty.queue.back() {
             None => dirty.unordered = false,
             Some(last) => dirty.unordered |= due < last.due,
@@ -426,6 +428,19 @@ mod tests {
             cache.start_writeback(oldest.frame);
         }
         assert_eq!(order, [7, 1]);
+    }
+
+    #[test]
+    fn a_sweep_takes_no_due_for_a_number() {
+        let mut cache = PageCache::new(8);
+        // The front of the queue is never void, so numbers begin with zero and pass the due.
+        write(&mut cache, 7, at(0), at(0));
+        for _ in 0..3_000 {
+            let frame = write(&mut cache, 0, at(0), at(1));
+            assert!(cache.dirty_entries().all(|entry| entry.due <= 100), "a due of 1 s");
+            cache.start_writeback(frame);
+            cache.end_writeback(frame);
+        }
     }
 
     #[test]

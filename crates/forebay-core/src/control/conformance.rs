@@ -85,7 +85,7 @@ fn check(spec: &str, knobs: &Knobs, total: u64) {
 fn history(spec: &str, seed: u64, devices: u64) -> Vec<Knobs> {
     let mut random = Random(seed);
     let mut controller = Spec::parse(spec).unwrap().build();
-    let mut knobs = controller.begin(OWN);
+    let mut knobs = controller.begin(OWN, 1 << 20);
     let mut history = Vec::new();
     check(spec, &knobs, 100_000);
     for _ in 0..100 {
@@ -118,7 +118,7 @@ fn who_does_not_observe_changes_nothing() {
     let mut random = Random(1);
     for spec in specs() {
         let mut controller = Spec::parse(&spec).unwrap().build();
-        let begun = controller.begin(OWN);
+        let begun = controller.begin(OWN, 1 << 20);
         if !controller.observes() {
             assert_eq!(controller.observe(&[sample(&mut random)], begun), begun, "{spec}");
         }

@@ -108,8 +108,8 @@ impl Follow {
 }
 
 impl Controller for Follow {
-    fn begin(&mut self, own: Knobs) -> Knobs {
-        let limit = self.start.clamp(self.floor, self.cap);
+    fn begin(&mut self, own: Knobs, total: u64) -> Knobs {
+        let limit = pages::bounded(self.start, self.floor, total, self.cap);
         // The background level is to the limit as their times are to each other.
         let background = u128::from(limit) * u128::from(self.background_ms);
         let background = (background / u128::from(self.limit_ms)) as u64;
@@ -158,14 +158,14 @@ mod tests {
 
     fn observed(spec: &str, samples: &[Sample]) -> Knobs {
         let mut controller = Spec::parse(spec).unwrap().build();
-        let begun = controller.begin(OWN);
+        let begun = controller.begin(OWN, TOTAL);
         controller.observe(samples, begun)
     }
 
     #[test]
     fn it_begins_modestly_until_a_drain_is_known() {
         let mut controller = Spec::parse("drain").unwrap().build();
-        let begun = controller.begin(OWN);
+        let begun = controller.begin(OWN, TOTAL);
         let expected = Knobs {
             limit: Amount::Pages(32_768),
             background: Amount::Pages(0),
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn small_changes_are_left_alone_and_a_limit_falls_with_the_dirty_pages() {
         let mut controller = Spec::parse("drain").unwrap().build();
-        let mut knobs = controller.begin(OWN);
+        let mut knobs = controller.begin(OWN, TOTAL);
         let mut then = |drain, dirty| {
             knobs = controller.observe(&[measured(Some(drain), dirty)], knobs);
             (knobs.limit, knobs.in_flight)

@@ -59,7 +59,7 @@ struct Fixed {
 }
 
 impl Controller for Fixed {
-    fn begin(&mut self, own: Knobs) -> Knobs {
+    fn begin(&mut self, own: Knobs, _total: u64) -> Knobs {
         match self.preset {
             Some(vector) => Knobs { in_flight: own.in_flight, ..vector.knobs() },
             None => own,
@@ -83,7 +83,7 @@ mod tests {
     use crate::writeback::{Amount, Knobs};
 
     fn begin(spec: &str) -> Knobs {
-        Spec::parse(spec).unwrap().build().begin(OWN)
+        Spec::parse(spec).unwrap().build().begin(OWN, 1 << 20)
     }
 
     #[test]

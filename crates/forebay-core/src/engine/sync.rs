@@ -168,8 +168,6 @@ impl Engine {
             None if !cached && sync.sent == sync.end - sync.first => Parked::Done,
             None => Parked::NextStage,
             Some(request) => {
-                // Metadata are not safe before the flush.
-                sync.sent = 0;
                 self.await_request(call, request);
                 Parked::Yes
             }

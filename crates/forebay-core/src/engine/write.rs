@@ -179,11 +179,9 @@ impl Engine {
         self.writeback.forget_dirty(self.files[file.index()].device, dropped);
         self.stats.pages_cancelled += dropped;
         self.files[file.index()].bytes = 0;
+        self.wake_memory_waiters();
         match in_use {
-            None => {
-                self.wake_memory_waiters();
-                self.end_call(call, Ok(0));
-            }
+            None => self.end_call(call, Ok(0)),
             Some(frame) if self.cache.is_moving(frame) => self.wait_for_page(call, file, frame),
             // A call that was woken holds the page; it lets go when it resumes.
             Some(_) => self.wait_for_memory(call),

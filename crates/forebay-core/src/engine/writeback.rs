@@ -166,7 +166,7 @@ impl Writeback {
     }
 
     fn begin(&mut self, now: Instant) {
-        let knobs = self.policies.controller.begin(self.policies.flush.knobs());
+        let knobs = self.policies.controller.begin(self.policies.flush.knobs(), self.state.total);
         self.state.set_knobs(knobs);
         self.last_sample = now;
         let observes = self.policies.controller.observes();
@@ -635,11 +635,13 @@ impl DirtyPages for Sender<'_> {
 
     fn write_inodes(&mut self, changed: Instant) -> Sent {
         let state = &*self.state;
-        let ready = |file: &&FileId| {
-            let inode = &state.inodes[file.index()];
-            !inode.moving && inode.changed.is_some_and(|since| since <= changed)
+        let inode = |file: &FileId| &state.inodes[file.index()];
+        let old = |file: &&FileId| inode(file).changed.is_some_and(|since| since <= changed);
+        let mut files = state.changed.iter().filter(old);
+        let Some(&file) = files.clone().find(|file| !inode(file).moving) else {
+            // Metadata that changed on their way are written when they have arrived.
+            return if files.next().is_some() { Sent::Full } else { Sent::Nothing };
         };
-        let Some(&file) = state.changed.iter().find(ready) else { return Sent::Nothing };
         let device = self.files[file.index()].device;
         if self.room(device).is_none() {
             return self.full(device);

@@ -128,7 +128,9 @@ impl Flush for Bdflush {
     }
 
     fn run(&mut self, pages: &mut dyn DirtyPages) {
-        if pages.memory_is_short() {
+        // Pages that were dirtied on their way are dirty when they arrive, and nobody says so.
+        let above = pages.all().dirty > 0 && Balance::of(pages) > Balance::Below;
+        if above || pages.memory_is_short() {
             self.bdflush.get_or_insert_default();
         }
         if self.timer.expired(pages.now(), pages.knobs().interval) {

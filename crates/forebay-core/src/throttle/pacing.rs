@@ -14,11 +14,11 @@
 //! so one that writes less than a share counts for nobody and never waits; the reserve is there
 //! for it. A writer to several devices counts at the one where it is first held in half a second.
 //!
-//! All writers together are never faster than the room in 200 ms. Without a measured drain this is
-//! the only rule: the level rises ever more slowly, and comes to rest where the writers are as fast
-//! as the device, whatever its speed. With a measured drain it catches the level if the drain has
-//! fallen and the measurement has not; a device that needs less than 200 ms for its pages at the
-//! setpoint may fill the room as fast as it can empty it twice.
+//! All writers together are never faster than the room in 200 ms, or than twice what the device has
+//! written in the last 10 ms or more, which shrinks with the room. Without a measured drain this is
+//! the only rule: writers find out how fast the device is by doubling, and the level comes to rest
+//! where they are as fast as it is. With a measured drain it catches the level if the drain has
+//! fallen and the measurement has not.
 //!
 //! The free level lies a quarter of the way from background to setpoint. A flusher that stops at
 //! the background would leave a fast device idle while writers sleep, if they were held from there.
@@ -36,6 +36,9 @@ pub(super) const RATE_MAX: u64 = 1 << 24;
 
 /// In this part of a second the writers may at most fill the room.
 const ROOM_PER_SECOND: u64 = 5;
+
+/// The least length of a count of what a device writes.
+const COUNT: Duration = Duration::from_millis(10);
 
 /// Shorter pauses stay on the clock.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
@@ -85,6 +88,11 @@ struct Held {
     present: u64,
     /// In this epoch or the last.
     both: u64,
+    /// Since when pages written are counted, and how many had been written then.
+    since: Instant,
+    written: u64,
+    /// Pages a second that the device wrote in the count before.
+    recent: u64,
 }
 
 impl Band {
@@ -187,9 +195,9 @@ impl Pacing {
         }
         let held = &mut self.devices[device];
         held.advance(epoch(view.now));
-        let rate = rate
-            .map_or(u64::MAX, |rate| rate.max(1))
-            .min(band.rate_max(view.drain.unwrap_or(0), lately));
+        held.observe(view.now, view.own.written);
+        let known = view.drain.unwrap_or(held.recent);
+        let rate = rate.map_or(u64::MAX, |rate| rate.max(1)).min(band.rate_max(known, lately));
         Duration(held.both.max(1).saturating_mul(1_000_000_000) / rate)
     }
 
@@ -259,6 +267,17 @@ impl Held {
             self.both = if epoch == self.epoch + 1 { self.present } else { 0 };
             self.present = 0;
             self.epoch = epoch;
+        }
+    }
+
+    /// Counts what the device has written.
+    fn observe(&mut self, now: Instant, written: u64) {
+        let elapsed = now.since(self.since);
+        if elapsed >= COUNT {
+            let pages = u128::from(written.saturating_sub(self.written));
+            let rate = pages * 1_000_000_000 / u128::from(elapsed.as_nanos());
+            self.recent = u64::try_from(rate).unwrap_or(u64::MAX).min(RATE_MAX);
+            (self.since, self.written) = (now, written);
         }
     }
 

@@ -77,7 +77,12 @@ impl Throttle for Paper318 {
             }
             *dirtied = 0;
         }
-        let level = level(view, self.shares.observe(view));
+        let share = self.shares.observe(view);
+        // Below the background level nothing is written that a writer could wait for.
+        if view.all.unsafe_pages() <= view.background.min(view.limit / 2) {
+            return None;
+        }
+        let level = level(view, share);
         let pause = pause(level, view.background, view.limit);
         (pause >= self.floor).then_some(pause)
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
@@ -40,6 +40,9 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         ..Results::default()
     };
     for filled in &chosen.runs {
+        if let Some(why) = filled.policies.contradiction(machine.page_cache_bytes()) {
+            bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
+        }
         let tally = simulate(&groups, &machine, &filled.policies, arguments.seed, compat)?;
         tally.report(&filled.labels.clone().map(Some), &mut results.rows);
     }

@@ -32,7 +32,7 @@ fn second(busy: u64, writes: u64) -> Sample {
 /// The knobs after some seconds of one disk.
 fn knobs(spec: &str, seconds: &[Sample]) -> Knobs {
     let mut controller = Spec::parse(spec).unwrap().build();
-    let begun = controller.begin(OWN);
+    let begun = controller.begin(OWN, 1 << 20);
     seconds.iter().fold(begun, |knobs, one| controller.observe(&[*one], knobs))
 }
 

@@ -467,3 +467,61 @@ fn old_pages_are_written_when_their_time_has_come() {
     hands.settle();
     assert_eq!(hands.engine.device_levels(DeviceId(0)).written, 1);
 }
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+#[test]
+fn metadata_that_change_on_a_slow_way_are_written_again() {
+    let (mut hands, handle) = Hands::writing(64, 8, "linux-6:interval=0,background=0,commit=1");
+    hands.engine.set_inode(FileId(0), 1 << 20);
+    let data_done = |hands: &mut Hands| {
+        while let Some(place) = hands.submits.iter().position(|one| one.kind.is_data_write()) {
+            let id = hands.submits.remove(place).id;
+            hands.input(Input::Done(id, Ok(())));
+        }
+    };
+    let pass = |hands: &mut Hands, until: u64| {
+        while hands.now < at(until) {
+            hands.now += Duration::from_millis(100);
+            hands.input(Input::Timeout);
+        }
+    };
+    hands.write(0, handle, 0, PAGE_SIZE);
+    data_done(&mut hands);
+    pass(&mut hands, 1_000);
+    assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)]);
+    pass(&mut hands, 1_100);
+    hands.write(0, handle, 0, PAGE_SIZE);
+    data_done(&mut hands);
+    pass(&mut hands, 4_000);
+    hands.finish(Ok(()));
+    pass(&mut hands, 10_000);
+    assert_eq!(hands.kinds(), [(RequestKind::Inode, 0, 1)], "changed at 1.1 s");
+}
+
+#[test]
+fn metadata_of_the_first_moment_wait_for_their_age() {
+    let (mut hands, handle) = Hands::writing(64, 8, "bdflush-2.2.19:interval=15");
+    hands.engine.set_inode(FileId(0), 1 << 20);
+    hands.write(0, handle, 0, PAGE_SIZE);
+    hands.now = at(150);
+    hands.input(Input::Timeout);
+    assert_eq!(hands.kinds(), [], "age_super is 5 s");
+}
+
+#[test]
+fn memory_that_a_cut_frees_is_used_while_it_waits() {
+    let (mut hands, handle) = Hands::writing(4, 1, QUIET);
+    let other = hands.engine.add_file(DeviceId(0), PAGES * PAGE_SIZE, 1 << 20);
+    let reader = hands.engine.open(other, Spec::parse("off").unwrap().build());
+    hands.write(0, handle, 0, PAGE_SIZE);
+    hands.sync(1, handle);
+    hands.write(0, handle, PAGE_SIZE, 3 * PAGE_SIZE);
+    hands.read(2, reader, 5, 1);
+    assert!(hands.wakes.is_empty());
+    hands.input(Input::Call(CallId(3), Op::Truncate { handle }));
+    assert_eq!(hands.engine.resident_pages(FileId(0)), 1, "three of four frames are free");
+    assert!(hands.wakes.contains(&CallId(2)), "the reader hears of them");
+}

@@ -42,6 +42,11 @@ impl File {
                     .hint("the name ends in .csv or .json")
             ),
         };
+        // Better now than after a minute of work.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("--series {}: '{}' is no directory", path.display(), folder.display());
+        }
         Ok(Self { path: path.to_owned(), format, table: Table::new("", &COLUMNS) })
     }
 
@@ -64,6 +69,12 @@ impl File {
 
     /// Writes the file.
     pub(super) fn write(&self) -> Result<()> {
+        if self.table.rows.is_empty() {
+            bail!(
+                Complaint::new("--series: the papers that were run keep nothing over time")
+                    .hint("`forebay reproduce flush` does")
+            );
+        }
         let mut text = Vec::new();
         self.table.print(self.format, &mut text)?;
         let name = self.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -115,7 +126,7 @@ mod tests {
         assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let absent = folder.path().join("absent").join("figures.csv");
-        assert!(points(&absent).write().is_err());
+        assert!(File::named(&absent).is_err(), "said before anything runs");
     }
 
     #[test]
