@@ -3,7 +3,8 @@
 //! Source:     Forebay, for the daemon as for the simulator; a fifth of memory is the
 //!             dirty_ratio of Linux.
 //! Behaviour:  limit and background level are what the devices write in a given time, by the
-//!             measured drain, within bounds. Until a drain is known, the limit is a modest amount.
+//!             measured drain, within bounds. Until a drain is known, the limit is a modest amount,
+//!             an eighth of it in flight.
 //!             Pages in flight are what the slowest device writes in a given time at its best: a
 //!             drain measured beside readers must not shrink the queue, which would leave the
 //!             device to the readers and shrink the drain further. The best is forgotten by a 64th
@@ -116,7 +117,8 @@ impl Controller for Follow {
         Knobs {
             limit: Amount::Pages(limit),
             background: Amount::Pages(background.min(limit / 2)),
-            in_flight: None,
+            // Enough for a fast device, and not all that a slow one would take a second for.
+            in_flight: (self.queue_ms > 0).then_some((limit / 8).max(IN_FLIGHT_MIN)),
             ..own
         }
     }
@@ -169,7 +171,7 @@ mod tests {
         let expected = Knobs {
             limit: Amount::Pages(32_768),
             background: Amount::Pages(0),
-            in_flight: None,
+            in_flight: Some(4_096),
             ..OWN
         };
         assert_eq!(begun, expected, "128 MiB, whatever the device does");
