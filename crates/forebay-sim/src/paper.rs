@@ -13,6 +13,7 @@ use crate::report::Row;
 use crate::rng::latin_hypercube;
 use crate::scenario::Outcome;
 
+mod claim;
 mod flush;
 mod request_size;
 mod throttle;
@@ -102,6 +103,8 @@ pub struct Series {
 
 /// All measurements of a paper.
 pub(crate) struct Results<'a> {
+    /// Its short name.
+    pub(crate) paper: &'static str,
     experiments: &'a [Experiment],
     /// Per experiment, one measurement per draw.
     measured: Vec<Vec<Measured>>,
@@ -150,7 +153,8 @@ impl Paper {
         for (cell, measured) in cells.iter().zip(measured) {
             grouped[cell.place].push(measured.clone());
         }
-        (self.rows)(&Results { experiments: &experiments, measured: grouped, seed })
+        let paper = self.name;
+        (self.rows)(&Results { paper, experiments: &experiments, measured: grouped, seed })
     }
 }
 

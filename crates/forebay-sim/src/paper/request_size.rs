@@ -14,9 +14,10 @@ use forebay_core::readahead::Spec;
 use forebay_core::units::{KIB, MIB, PAGE_SIZE};
 use forebay_core::workload::{Finished, Workload};
 
+use super::claim::{Claim, OPEN, between, percent};
 use super::{Experiment, Measured, Paper, Results};
 use crate::machine::{Machine, MachineError};
-use crate::report::{Role, Row, spread};
+use crate::report::{Role, Row};
 use crate::scenario::{NewFile, PolicySet, Scenario};
 use crate::workload::reads::{Calls, interleaved, sequential, sysbench};
 use crate::workload::sysbench::Rndrd;
@@ -130,45 +131,6 @@ impl Kind {
     }
 }
 
-/// A row's words and numbers, apart from what was measured.
-struct Claim<'a> {
-    kind: Kind,
-    metric: &'static str,
-    unit: &'static str,
-    policy: &'a str,
-    published: Option<f64>,
-    role: Role,
-    tolerance: (Option<f64>, Option<f64>),
-    note: &'static str,
-}
-
-impl Claim<'_> {
-    fn row(self, results: &Results<'_>, figures: Vec<f64>) -> Row {
-        let spread = spread(figures);
-        Row {
-            paper: PAPER.name,
-            row: self.kind.name(),
-            metric: self.metric,
-            unit: self.unit,
-            policy: self.policy.to_owned(),
-            published: self.published,
-            role: self.role,
-            measured: spread.map(|(median, _, _)| median),
-            low: spread.map(|(_, low, _)| low),
-            high: spread.map(|(_, _, high)| high),
-            tolerance: self.tolerance,
-            note: self.note.to_owned(),
-            seed: results.seed,
-        }
-    }
-}
-
-const OPEN: (Option<f64>, Option<f64>) = (None, None);
-
-const fn between(low: f64, high: f64) -> (Option<f64>, Option<f64>) {
-    (Some(low), Some(high))
-}
-
 fn rows(results: &Results<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for kib in BLOCKS {
@@ -216,38 +178,21 @@ fn throughput(results: &Results<'_>, kind: Kind, kib: u64, policy: &str) -> Row 
         ),
         _ => (None, Role::Context, OPEN, "figure 3 carries no numbers"),
     };
-    Claim { kind, metric: "throughput", unit: "MB/s", policy, published, role, tolerance, note }
+    let row = kind.name();
+    Claim { row, metric: "throughput", unit: "MB/s", policy, published, role, tolerance, note }
         .row(results, results.figures(policy, &kind.name(), Measured::megabytes_per_second))
 }
 
 /// Figure 4.
 fn total_time(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
-    Claim {
-        kind,
-        metric: "total time",
-        unit: "s",
-        policy,
-        published: None,
-        role: Role::Context,
-        tolerance: OPEN,
-        note: "figure 4 carries no numbers",
-    }
-    .row(results, results.figures(policy, &kind.name(), Measured::seconds))
+    Claim::context(kind.name(), ("total time", "s"), policy, "figure 4 carries no numbers")
+        .row(results, results.figures(policy, &kind.name(), Measured::seconds))
 }
 
 /// Figure 5.
 fn pages(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
-    Claim {
-        kind,
-        metric: "pages allocated",
-        unit: "pages",
-        policy,
-        published: None,
-        role: Role::Context,
-        tolerance: OPEN,
-        note: "figure 5 carries no numbers",
-    }
-    .row(results, results.figures(policy, &kind.name(), pages_read))
+    Claim::context(kind.name(), ("pages allocated", "pages"), policy, "figure 5 carries no numbers")
+        .row(results, results.figures(policy, &kind.name(), pages_read))
 }
 
 /// What the text says of figures 3 to 5, and the same for the other competitors.
@@ -258,7 +203,7 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
         let predicted = *policy == AFTER;
         let role = if predicted { Role::Predicted } else { Role::Context };
         let claim = |metric, unit, published: Option<f64>, tolerance, note| Claim {
-            kind,
+            row: kind.name(),
             metric,
             unit,
             policy,
@@ -328,7 +273,7 @@ fn repeats(results: &Results<'_>, kib: u64) -> Row {
         _ => (None, OPEN, ""),
     };
     Claim {
-        kind: Kind::Random(kib * KIB),
+        row: Kind::Random(kib * KIB).name(),
         metric: "repeated requests",
         unit: "%",
         policy: "any",
@@ -350,7 +295,8 @@ fn no_loss(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
         _ => (Role::Context, OPEN, ""),
     };
     let metric = "throughput gain";
-    Claim { kind, metric, unit: "%", policy, published: None, role, tolerance, note }.row(
+    let row = kind.name();
+    Claim { row, metric, unit: "%", policy, published: None, role, tolerance, note }.row(
         results,
         results.compared((policy, BEFORE), &kind.name(), |after, before| {
             percent(after.megabytes_per_second(), before.megabytes_per_second())
@@ -365,7 +311,7 @@ fn kept_windows(results: &Results<'_>, policy: &str) -> Row {
         _ => (Role::Context, OPEN),
     };
     Claim {
-        kind: Kind::Interleaved,
+        row: Kind::Interleaved.name(),
         metric: "device requests change",
         unit: "%",
         policy,
@@ -384,16 +330,7 @@ fn kept_windows(results: &Results<'_>, policy: &str) -> Row {
 
 /// What is left of the gain with one change taken back.
 fn ablated(results: &Results<'_>, kind: Kind, policy: &str) -> Vec<Row> {
-    let claim = |metric, unit| Claim {
-        kind,
-        metric,
-        unit,
-        policy,
-        published: None,
-        role: Role::Context,
-        tolerance: OPEN,
-        note: "ablation",
-    };
+    let claim = |metric, unit| Claim::context(kind.name(), (metric, unit), policy, "ablation");
     let gain = results.compared((policy, BEFORE), &kind.name(), |after, before| {
         percent(after.megabytes_per_second(), before.megabytes_per_second())
     });
@@ -408,9 +345,4 @@ fn ablated(results: &Results<'_>, kind: Kind, policy: &str) -> Vec<Row> {
 
 fn pages_read(measured: &Measured) -> f64 {
     measured.outcome.stats.pages_read as f64
-}
-
-/// How much greater `one` is than `other`.
-fn percent(one: f64, other: f64) -> f64 {
-    100.0 * (one / other - 1.0)
 }

@@ -2,9 +2,10 @@
 
 use super::bonnie::{self, PHASES, Run};
 use super::settings::{DYN, REDHAT, SOL, Setting, TODAY};
-use super::{BESIDE, FACTORS, OVER_TIME, PAPER, PUBLISHED, SIZES, WRITES, stall};
-use crate::paper::{Measured, Results};
-use crate::report::{Role, Row, spread};
+use super::{BESIDE, FACTORS, OVER_TIME, PUBLISHED, SIZES, WRITES, stall};
+use crate::paper::Results;
+use crate::paper::claim::{Claim, OPEN, between};
+use crate::report::{Role, Row};
 use crate::workload::bonnie::Phase;
 
 /// KB/s of the paper's two result tables: size, policy, and the phases in the order of [`PHASES`].
@@ -19,43 +20,6 @@ const TABLES: [(u64, &str, [f64; 4]); 6] = [
 
 /// How far a calibrated rate may lie from the printed one, as a share of it.
 const CALIBRATED_WITHIN: f64 = 0.07;
-
-type Tolerance = (Option<f64>, Option<f64>);
-
-const OPEN: Tolerance = (None, None);
-
-/// A row's words, apart from what was measured.
-struct Claim<'a> {
-    row: &'static str,
-    metric: &'static str,
-    unit: &'static str,
-    policy: &'a str,
-    published: Option<f64>,
-    role: Role,
-    tolerance: Tolerance,
-    note: &'static str,
-}
-
-impl Claim<'_> {
-    fn row(self, results: &Results<'_>, figures: Vec<f64>) -> Row {
-        let spread = spread(figures);
-        Row {
-            paper: PAPER.name,
-            row: self.row.to_owned(),
-            metric: self.metric,
-            unit: self.unit,
-            policy: self.policy.to_owned(),
-            published: self.published,
-            role: self.role,
-            measured: spread.map(|(median, _, _)| median),
-            low: spread.map(|(_, low, _)| low),
-            high: spread.map(|(_, _, high)| high),
-            tolerance: self.tolerance,
-            note: self.note.to_owned(),
-            seed: results.seed,
-        }
-    }
-}
 
 pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -81,9 +45,8 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
     for setting in OVER_TIME.into_iter().chain(TODAY) {
         for metric in [stall::ALL, stall::LIGHT, stall::READER, stall::DURABLE] {
             let note = "one measurement on the machine as it is; the paper says only that the \
-                        server freezes; who waits for memory may starve longer than in truth, for \
-                        the first to be woken takes all";
-            let claim = context(stall::ROW, metric, "s", setting.name, note);
+                        server freezes";
+            let claim = Claim::context(stall::ROW, (metric, "s"), setting.name, note);
             rows.push(claim.row(results, figures(results, setting, stall::ROW, metric)));
         }
     }
@@ -115,7 +78,7 @@ fn rate(
     };
     let policy = setting.name;
     Claim {
-        row: Run::of_size(mib),
+        row: Run::of_size(mib).to_owned(),
         metric: phase,
         unit: "KB/s",
         policy,
@@ -154,10 +117,10 @@ fn against_redhat(
     };
     let (policy, role) = (setting.name, Role::Predicted);
     let ratios = results.compared((policy, REDHAT.name), &Run::Tables(mib).name(), |one, other| {
-        figure(one, phase) / figure(other, phase)
+        one.figure(phase) / other.figure(phase)
     });
     Claim {
-        row: Run::of_size(mib),
+        row: Run::of_size(mib).to_owned(),
         metric,
         unit: "ratio",
         policy,
@@ -178,7 +141,7 @@ fn left_behind(results: &Results<'_>, mib: u64, phase: Phase, setting: Setting) 
     };
     let what = [(bonnie::RESIDUE, metrics[0], "MiB"), (bonnie::DURABLE, metrics[1], "s")];
     what.map(|(name, metric, unit)| {
-        let claim = context(Run::of_size(mib), metric, unit, setting.name, AS_IT_IS);
+        let claim = Claim::context(Run::of_size(mib), (metric, unit), setting.name, AS_IT_IS);
         claim.row(results, figures(results, setting, &Run::Until(mib, phase).name(), name))
     })
 }
@@ -187,38 +150,18 @@ fn left_behind(results: &Results<'_>, mib: u64, phase: Phase, setting: Setting) 
 fn factor(results: &Results<'_>, mib: u64, setting: Setting) -> Row {
     let metric = "block write, single fields";
     let run = Run::Until(mib, Phase::BlockWrite).name();
-    context(Run::of_size(mib), metric, "KB/s", setting.name, FACTOR)
+    Claim::context(Run::of_size(mib), (metric, "KB/s"), setting.name, FACTOR)
         .row(results, figures(results, setting, &run, "block write"))
 }
 
-fn context<'a>(
-    row: &'static str,
-    metric: &'static str,
-    unit: &'static str,
-    policy: &'a str,
-    note: &'static str,
-) -> Claim<'a> {
-    let (published, role, tolerance) = (None, Role::Context, OPEN);
-    Claim { row, metric, unit, policy, published, role, tolerance, note }
-}
-
 fn figures(results: &Results<'_>, setting: Setting, run: &str, name: &str) -> Vec<f64> {
-    results.figures(setting.name, run, |measured| figure(measured, name))
-}
-
-fn figure(measured: &Measured, name: &str) -> f64 {
-    let found = measured.figures.iter().find(|(known, _)| *known == name);
-    found.expect("a row names a figure that its experiment has").1
+    results.figures(setting.name, run, |measured| measured.figure(name))
 }
 
 /// What the paper prints, by the place of the phase in its tables here.
 fn published(mib: u64, setting: Setting, place: usize) -> Option<f64> {
     let row = TABLES.iter().find(|(size, name, _)| *size == mib && *name == setting.name)?;
     Some(row.2[place])
-}
-
-const fn between(low: f64, high: f64) -> Tolerance {
-    (Some(low), Some(high))
 }
 
 const AS_IT_IS: &str = "one measurement on the machine as it is";

@@ -1,66 +1,25 @@
 //! What the paper prints and what was measured beside it, as rows.
 
 use super::load::{DURABLE, FIGURES, LAST_WRITE, Setup, WRITTEN};
-use super::{DRAWN, FULL, HIGH, LOW, OFF, OTHERS, PAPER, SCALED, SMALLER, STOCK};
+use super::{DRAWN, FULL, HIGH, LOW, OFF, OTHERS, SCALED, SMALLER, STOCK};
+use crate::paper::claim::{Claim, between, percent};
 use crate::paper::{Measured, Results};
-use crate::report::{Role, Row, spread};
+use crate::report::{Role, Row};
 
-/// A row's words and numbers, apart from what was measured.
-#[derive(Clone, Copy)]
-struct Claim<'a> {
-    row: &'static str,
-    metric: &'static str,
-    unit: &'static str,
-    policy: &'a str,
-    published: Option<f64>,
-    role: Role,
-    tolerance: (Option<f64>, Option<f64>),
-    note: &'static str,
+/// The row of a figure at full size, whose range is that of the draws and itself.
+fn at_full_size(claim: Claim<'_>, results: &Results<'_>, setup: &Setup, metric: &str) -> Row {
+    let figures = |row| results.figures(setup.name, row, |measured| measured.figure(metric));
+    claim.row_at(results, only(&figures(FULL)), figures(DRAWN))
 }
 
-impl<'a> Claim<'a> {
-    /// Something that the paper says nothing about.
-    const fn context(
-        row: &'static str,
-        (metric, unit): (&'static str, &'static str),
-        policy: &'a str,
-        note: &'static str,
-    ) -> Self {
-        let (role, tolerance) = (Role::Context, (None, None));
-        Self { row, metric, unit, policy, published: None, role, tolerance, note }
-    }
+/// How a figure of the modified kernel differs from that of the stock one, in percent.
+fn modified(claim: Claim<'_>, results: &Results<'_>, metric: &str) -> Row {
+    compared(claim, results, (OFF.name, STOCK.name), metric)
+}
 
-    /// The row of a figure at full size, whose range is that of the draws and itself.
-    fn row(self, results: &Results<'_>, full: f64, mut drawn: Vec<f64>) -> Row {
-        drawn.push(full);
-        let ends = spread(drawn);
-        Row {
-            paper: PAPER.name,
-            row: self.row.to_owned(),
-            metric: self.metric,
-            unit: self.unit,
-            policy: self.policy.to_owned(),
-            published: self.published,
-            role: self.role,
-            measured: Some(full),
-            low: ends.map(|(_, low, _)| low),
-            high: ends.map(|(_, _, high)| high),
-            tolerance: self.tolerance,
-            note: self.note.to_owned(),
-            seed: results.seed,
-        }
-    }
-
-    fn of(self, results: &Results<'_>, setup: &Setup, metric: &str) -> Row {
-        let figures = |row| results.figures(setup.name, row, |measured| measured.figure(metric));
-        self.row(results, only(&figures(FULL)), figures(DRAWN))
-    }
-
-    /// How the modified kernel differs from the stock one.
-    fn modified(self, results: &Results<'_>, figure: fn(&Measured, &Measured) -> f64) -> Row {
-        let compared = |row| results.compared((OFF.name, STOCK.name), row, figure);
-        self.row(results, only(&compared(FULL)), compared(DRAWN))
-    }
+fn compared(claim: Claim<'_>, results: &Results<'_>, policies: (&str, &str), metric: &str) -> Row {
+    let compared = |row| results.compared(policies, row, |one, other| against(one, other, metric));
+    claim.row_at(results, only(&compared(FULL)), compared(DRAWN))
 }
 
 /// The figure of an experiment that is measured once.
@@ -68,13 +27,9 @@ fn only(figures: &[f64]) -> f64 {
     *figures.first().expect("every experiment is measured at least once")
 }
 
-const fn between(low: f64, high: f64) -> (Option<f64>, Option<f64>) {
-    (Some(low), Some(high))
-}
-
 /// How much greater a figure of `one` is than that of `other`, in percent.
-fn percent(one: &Measured, other: &Measured, metric: &str) -> f64 {
-    100.0 * (one.figure(metric) / other.figure(metric) - 1.0)
+fn against(one: &Measured, other: &Measured, metric: &str) -> f64 {
+    percent(one.figure(metric), other.figure(metric))
 }
 
 const CALIBRATED: &str = "device.efficiency of ssd-2014 was fitted to this figure and to no other";
@@ -87,7 +42,7 @@ const BASES: &str = "the paper prints a decrease of 34 % twice; 864 s and 644.28
 /// Figure 1 and the text about it.
 pub(super) fn published(results: &Results<'_>) -> Vec<Row> {
     let claim = |metric, unit, policy, published, role, tolerance, note| Claim {
-        row: FULL,
+        row: FULL.to_owned(),
         metric,
         unit,
         policy,
@@ -103,18 +58,34 @@ pub(super) fn published(results: &Results<'_>) -> Vec<Row> {
     let far = between(580.0, 709.0);
     // Times that are 0.71 to 0.82 of the stock kernel's.
     let (less, more) = (between(-29.0, -18.0), between(22.0, 40.8));
+    let context = |metric, note| Claim::context(FULL, (metric, "%"), off, note);
     vec![
-        claim(LAST_WRITE, "s", stock, 864.0, calibrated, near, CALIBRATED)
-            .of(results, &STOCK, LAST_WRITE),
-        claim(LAST_WRITE, "s", off, 644.28, predicted, far, WITHOUT).of(results, &OFF, LAST_WRITE),
-        claim("run time change", "%", off, -25.4, predicted, less, BASES)
-            .modified(results, |off, stock| percent(off, stock, LAST_WRITE)),
-        claim("throughput change", "%", off, 34.1, predicted, more, BASES)
-            .modified(results, |off, stock| percent(stock, off, LAST_WRITE)),
-        Claim::context(FULL, ("run time change until durable", "%"), off, "with a final sync")
-            .modified(results, |off, stock| percent(off, stock, DURABLE)),
-        Claim::context(FULL, ("device bytes change", "%"), off, "until the last write")
-            .modified(results, |off, stock| percent(off, stock, WRITTEN)),
+        at_full_size(
+            claim(LAST_WRITE, "s", stock, 864.0, calibrated, near, CALIBRATED),
+            results,
+            &STOCK,
+            LAST_WRITE,
+        ),
+        at_full_size(
+            claim(LAST_WRITE, "s", off, 644.28, predicted, far, WITHOUT),
+            results,
+            &OFF,
+            LAST_WRITE,
+        ),
+        modified(
+            claim("run time change", "%", off, -25.4, predicted, less, BASES),
+            results,
+            LAST_WRITE,
+        ),
+        // Throughput is to throughput as the times are the other way round.
+        compared(
+            claim("throughput change", "%", off, 34.1, predicted, more, BASES),
+            results,
+            (stock, off),
+            LAST_WRITE,
+        ),
+        modified(context("run time change until durable", "with a final sync"), results, DURABLE),
+        modified(context("device bytes change", "until the last write"), results, WRITTEN),
     ]
 }
 
@@ -131,8 +102,8 @@ pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> V
                     tolerance: between(-2.0, 2.0),
                     ..Claim::context(place, (metric, "%"), setup.name, "")
                 };
-                let difference = 100.0 * (of(place) / of(FULL) - 1.0);
-                let mut row = claim.row(results, difference, Vec::new());
+                let difference = percent(of(place), of(FULL));
+                let mut row = claim.row_at(results, difference, Vec::new());
                 row.note = format!("all sizes divided by {scale}, times multiplied by it");
                 rows.push(row);
             }
@@ -144,10 +115,10 @@ pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> V
 /// How long runs take under each setup, against stock; first those of one dirty level.
 pub(super) fn at_one_level(results: &Results<'_>) -> Vec<Row> {
     let compared = |one: &str, other: &str, metric: &'static str| {
-        only(&results.compared((one, other), SCALED, |one, other| percent(one, other, metric)))
+        only(&results.compared((one, other), SCALED, |one, other| against(one, other, metric)))
     };
     let row = |name: &'static str, policy, note, value| {
-        Claim::context(SCALED, (name, "%"), policy, note).row(results, value, Vec::new())
+        Claim::context(SCALED, (name, "%"), policy, note).row_at(results, value, Vec::new())
     };
     let low = "no throttle, but memory for no more than the stock throttle keeps dirty";
     let high = "the stock throttle with about as much dirty as without one";
@@ -177,9 +148,9 @@ pub(super) fn figures(results: &Results<'_>, setup: &Setup, full: bool) -> Vec<R
         let context = |row, note| Claim::context(row, (metric, unit), setup.name, note);
         if !full {
             let figure = results.figures(setup.name, SCALED, |one| one.figure(metric));
-            rows.push(context(SCALED, "").row(results, only(&figure), Vec::new()));
+            rows.push(context(SCALED, "").row_at(results, only(&figure), Vec::new()));
         } else if metric != LAST_WRITE {
-            rows.push(context(FULL, "").of(results, setup, metric));
+            rows.push(at_full_size(context(FULL, ""), results, setup, metric));
         }
     }
     rows
