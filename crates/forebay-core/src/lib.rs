@@ -94,6 +94,8 @@ pub mod io;
 pub mod policy;
 pub mod readahead;
 pub mod stats;
+#[cfg(test)]
+mod testing;
 pub mod throttle;
 pub mod time;
 pub mod units;

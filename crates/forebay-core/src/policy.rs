@@ -58,6 +58,18 @@ pub struct Parameter {
     pub summary: &'static str,
 }
 
+impl Parameter {
+    /// A number from the first to the last of a range.
+    pub(crate) const fn new(
+        name: &'static str,
+        default: u64,
+        (low, high): (u64, u64),
+        summary: &'static str,
+    ) -> Self {
+        Self { name, default, low, high, summary }
+    }
+}
+
 /// A policy and the values of its parameters.
 pub struct Spec<T: Slot + ?Sized> {
     policy: &'static Policy<T>,

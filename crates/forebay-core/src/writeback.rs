@@ -61,6 +61,11 @@ impl Amount {
     }
 }
 
+/// The background level that counts: Linux takes half of the limit where it would not lie below.
+pub(crate) const fn background_below(background: u64, limit: u64) -> u64 {
+    if background >= limit { limit / 2 } else { background }
+}
+
 /// How many pages are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {

@@ -25,45 +25,28 @@ const FRAMES: u64 = 65_536;
 /// Pages that one round meets.
 const PAGES: u64 = 400_000;
 
-/// Reads of `pages` pages at random places of a file, aligned to their size.
-struct Reads {
+/// Calls of `pages` pages at random places of a file, aligned to their size.
+struct Calls {
     handle: HandleId,
+    writes: bool,
     file_pages: u64,
     pages: u64,
     left: u64,
     rng: Rng,
 }
 
-impl Workload for Reads {
+impl Workload for Calls {
     fn next(&mut self, _now: Instant) -> Step {
         if self.left == 0 {
             return Step::Exit;
         }
         self.left -= 1;
-        let len = self.pages * PAGE_SIZE;
+        let (handle, len) = (self.handle, self.pages * PAGE_SIZE);
         let offset = self.rng.below(self.file_pages / self.pages) * len;
-        Step::Call(Op::Read { handle: self.handle, offset, len })
-    }
-}
-
-/// Writes of `pages` pages at random places of a file, aligned to their size.
-struct Writes {
-    handle: HandleId,
-    file_pages: u64,
-    pages: u64,
-    left: u64,
-    rng: Rng,
-}
-
-impl Workload for Writes {
-    fn next(&mut self, _now: Instant) -> Step {
-        if self.left == 0 {
-            return Step::Exit;
-        }
-        self.left -= 1;
-        let len = self.pages * PAGE_SIZE;
-        let offset = self.rng.below(self.file_pages / self.pages) * len;
-        Step::Call(Op::Write { handle: self.handle, offset, len, durable: false })
+        Step::Call(match self.writes {
+            true => Op::Write { handle, offset, len, durable: false },
+            false => Op::Read { handle, offset, len },
+        })
     }
 }
 
@@ -108,7 +91,8 @@ impl Case {
 
     fn reads(&self, handle: HandleId) -> Box<dyn Workload> {
         let (file_pages, pages) = (self.file_pages, self.pages);
-        Box::new(Reads { handle, file_pages, pages, left: PAGES / pages, rng: Rng::new(7) })
+        let (writes, left, rng) = (false, PAGES / pages, Rng::new(7));
+        Box::new(Calls { handle, writes, file_pages, pages, left, rng })
     }
 }
 
@@ -212,7 +196,11 @@ fn path(criterion: &mut Criterion) {
                     |(engine, handle)| {
                         let (handle, rng) = (*handle, Rng::new(7));
                         let (file_pages, left) = (WRITTEN_PAGES, PAGES / pages);
-                        play(engine, Box::new(Writes { handle, file_pages, pages, left, rng }))
+                        let writes = true;
+                        play(
+                            engine,
+                            Box::new(Calls { handle, writes, file_pages, pages, left, rng }),
+                        )
                     },
                     BatchSize::LargeInput,
                 );

@@ -84,9 +84,7 @@ impl PolicySet {
                 .map_err(|error| ("kernel.throttle", error))?,
         })
     }
-}
 
-impl PolicySet {
     /// Why the flush rule's levels cannot stand side by side in page memory of `bytes`, if they
     /// cannot: given in different units, they can be compared only there.
     pub fn contradiction(&self, bytes: u64) -> Option<String> {

@@ -51,8 +51,8 @@ pub struct SimWorld<'a> {
     record: Record,
     /// Nothing is in flight.
     quiet: bool,
-    /// When the state of the engine was last looked at, and whether it was dirty and no write was
-    /// at a device then.
+    /// When the state of the engine was last looked at, and whether pages were dirty and no request
+    /// was at a device then.
     looked: (Instant, bool),
     /// The pages that were dirty or on their way then.
     unsafe_pages: u64,
@@ -243,11 +243,6 @@ impl<'a> SimWorld<'a> {
     }
 
     /// What was seen beside the calls.
-    pub fn record(&self) -> &Record {
-        &self.record
-    }
-
-    /// The same, at the end.
     pub fn into_record(self) -> Record {
         self.record
     }

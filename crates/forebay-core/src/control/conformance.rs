@@ -1,11 +1,10 @@
 //! What every controller of the table keeps, whatever it decides.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{POLICIES, Sample, Spec, Traffic};
-use crate::readahead::testing::Random;
+use super::{Controller, Sample, Spec, Traffic};
+use crate::testing::{Random, specs};
 use crate::time::Duration;
 use crate::writeback::{Amount, Knobs};
 
@@ -19,21 +18,12 @@ pub(super) const OWN: Knobs = Knobs {
     expire: Duration::from_secs(30),
 };
 
-/// Each controller by itself, and with its parameters at their ends, as far as they can stand;
-/// once more with limits in seconds, where they exist.
-fn specs() -> Vec<String> {
-    let mut specs = Vec::new();
-    for policy in POLICIES {
-        specs.push(String::from(policy.name));
-        for parameter in policy.parameters {
-            for value in [parameter.low, parameter.low + 1, parameter.high] {
-                specs.push(format!("{}:{}={value}", policy.name, parameter.name));
-                specs.push(format!("{}:map=1,{}={value}", policy.name, parameter.name));
-            }
-        }
-    }
-    specs.retain(|spec| Spec::parse(spec).is_ok());
-    specs
+/// Each controller by itself, and with its parameters at their ends; once more with limits in
+/// seconds, where they exist.
+fn all_specs() -> Vec<String> {
+    let mut all = specs::<dyn Controller>("");
+    all.extend(specs::<dyn Controller>("map=1,"));
+    all
 }
 
 /// A number of any size: none, one, reasonable, without end.
@@ -99,7 +89,7 @@ fn history(spec: &str, seed: u64, devices: u64) -> Vec<Knobs> {
 
 #[test]
 fn results_are_in_range_whatever_is_observed() {
-    for spec in specs() {
+    for spec in all_specs() {
         for seed in 0..6 {
             history(&spec, seed, seed % 4);
         }
@@ -108,7 +98,7 @@ fn results_are_in_range_whatever_is_observed() {
 
 #[test]
 fn the_same_samples_lead_to_the_same_knobs() {
-    for spec in specs() {
+    for spec in all_specs() {
         assert_eq!(history(&spec, 7, 2), history(&spec, 7, 2), "{spec}");
     }
 }
@@ -116,7 +106,7 @@ fn the_same_samples_lead_to_the_same_knobs() {
 #[test]
 fn who_does_not_observe_changes_nothing() {
     let mut random = Random(1);
-    for spec in specs() {
+    for spec in all_specs() {
         let mut controller = Spec::parse(&spec).unwrap().build();
         let begun = controller.begin(OWN, 1 << 20);
         if !controller.observes() {

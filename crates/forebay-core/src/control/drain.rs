@@ -38,24 +38,30 @@ pub(super) const POLICY: Policy = Policy {
     summary: "limits as seconds of what the devices were seen to write",
     source: "Forebay",
     parameters: &[
-        parameter("limit_ms", 1_000, (10, 600_000), "drain in ms above which writers wait"),
-        parameter("background_ms", 0, (0, 600_000), "drain in ms above which pages are written"),
-        parameter("queue_ms", 50, (0, 10_000), "drain in ms at a device; 0 leaves it to its queue"),
-        parameter("floor_mib", 32, (1, 1 << 20), "least limit in MiB, but for a fifth of memory"),
-        parameter("cap_mib", 4_096, (1, 1 << 20), "greatest limit in MiB"),
-        parameter("start_mib", 128, (1, 1 << 20), "limit in MiB until a drain is measured"),
+        Parameter::new("limit_ms", 1_000, (10, 600_000), "drain in ms above which writers wait"),
+        Parameter::new(
+            "background_ms",
+            0,
+            (0, 600_000),
+            "drain in ms above which pages are written",
+        ),
+        Parameter::new(
+            "queue_ms",
+            50,
+            (0, 10_000),
+            "drain in ms at a device; 0 leaves it to its queue",
+        ),
+        Parameter::new(
+            "floor_mib",
+            32,
+            (1, 1 << 20),
+            "least limit in MiB, but for a fifth of memory",
+        ),
+        Parameter::new("cap_mib", 4_096, (1, 1 << 20), "greatest limit in MiB"),
+        Parameter::new("start_mib", 128, (1, 1 << 20), "limit in MiB until a drain is measured"),
     ],
     build: |values| Box::new(Follow::new(values)),
 };
-
-const fn parameter(
-    name: &'static str,
-    default: u64,
-    (low, high): (u64, u64),
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, default, low, high, summary }
-}
 
 /// The fewest pages in flight, one request of 128 KiB: a device with less has nothing to merge.
 const IN_FLIGHT_MIN: u64 = 32;

@@ -51,31 +51,38 @@ pub(super) const BOUNDED: Policy = Policy {
 
 /// The parameters of both; they differ in the cap.
 const fn parameters(cap: u64) -> [Parameter; 16] {
-    const fn parameter(
-        name: &'static str,
-        default: u64,
-        (low, high): (u64, u64),
-        summary: &'static str,
-    ) -> Parameter {
-        Parameter { name, default, low, high, summary }
-    }
     [
-        parameter("n", 3, (1, 60), "seconds of a window"),
-        parameter("min_nfract", 30, (0, 100), "least nfract, in percent"),
-        parameter("cap", cap, (0, 100), "greatest nfract, in percent"),
-        parameter("min_ndirty", 300, (10, 5_000), "least ndirty, in pages"),
-        parameter("max_ndirty", 1_000, (10, 5_000), "greatest ndirty, in pages"),
-        parameter("min_interval", 15, (1, 6_000), "least interval, in hundredths of a second"),
-        parameter("max_interval", 500, (1, 6_000), "greatest interval, in hundredths of a second"),
-        parameter("sliding", 0, (0, 1), "an update every second instead of every window"),
-        parameter("sums", 0, (0, 1), "averages as ratios of sums, not means of seconds"),
-        parameter("hold", 0, (0, 1), "an idle second keeps the share of writes"),
-        parameter("share", 0, (0, 2), "share of writes in 0 operations, 1 sectors, 2 busy time"),
-        parameter("affine", 0, (0, 1), "ndirty falls in a straight line instead of as 1/x"),
-        parameter("factor", 0, (0, 2), "x is 0 the product, 1 the lesser of both, 2 W alone"),
-        parameter("busiest", 0, (0, 1), "the busiest disk is the load, not the mean"),
-        parameter("map", 0, (0, 1), "0 percentages of memory, 1 seconds of drain"),
-        parameter("part", 2, (2, 32), "with map=1, the background level is this part of the limit"),
+        Parameter::new("n", 3, (1, 60), "seconds of a window"),
+        Parameter::new("min_nfract", 30, (0, 100), "least nfract, in percent"),
+        Parameter::new("cap", cap, (0, 100), "greatest nfract, in percent"),
+        Parameter::new("min_ndirty", 300, (10, 5_000), "least ndirty, in pages"),
+        Parameter::new("max_ndirty", 1_000, (10, 5_000), "greatest ndirty, in pages"),
+        Parameter::new("min_interval", 15, (1, 6_000), "least interval, in hundredths of a second"),
+        Parameter::new(
+            "max_interval",
+            500,
+            (1, 6_000),
+            "greatest interval, in hundredths of a second",
+        ),
+        Parameter::new("sliding", 0, (0, 1), "an update every second instead of every window"),
+        Parameter::new("sums", 0, (0, 1), "averages as ratios of sums, not means of seconds"),
+        Parameter::new("hold", 0, (0, 1), "an idle second keeps the share of writes"),
+        Parameter::new(
+            "share",
+            0,
+            (0, 2),
+            "share of writes in 0 operations, 1 sectors, 2 busy time",
+        ),
+        Parameter::new("affine", 0, (0, 1), "ndirty falls in a straight line instead of as 1/x"),
+        Parameter::new("factor", 0, (0, 2), "x is 0 the product, 1 the lesser of both, 2 W alone"),
+        Parameter::new("busiest", 0, (0, 1), "the busiest disk is the load, not the mean"),
+        Parameter::new("map", 0, (0, 1), "0 percentages of memory, 1 seconds of drain"),
+        Parameter::new(
+            "part",
+            2,
+            (2, 32),
+            "with map=1, the background level is this part of the limit",
+        ),
     ]
 }
 

@@ -11,7 +11,6 @@
 
 use super::Engine;
 use super::call::{Cursor, Task, Wait};
-use super::writeback::Who;
 use crate::io::{IoError, RequestKind};
 use crate::units::{CallId, FileId, HandleId, PageIndex, RequestId};
 
@@ -39,8 +38,8 @@ enum Stage {
     Write,
     Arrive,
     Inode,
-    InodeArrives,
-    Flush,
+    SendFlush,
+    Flushed,
 }
 
 impl SyncCall {
@@ -81,31 +80,31 @@ impl Engine {
         let file = self.file_of(sync.handle);
         if let Some(error) = self.take_error(call) {
             // Errors of pages have been counted; a flush that failed concerns this call alone.
-            if sync.stage == Stage::Flush {
+            if sync.stage == Stage::Flushed {
                 self.end_sync(call, &sync, Err(error));
                 return;
             }
         }
-        let parked = match sync.stage {
+        let next = match sync.stage {
             Stage::Write => self.send_range(call, file, &mut sync),
             Stage::Arrive => self.await_range(call, file, &mut sync),
             Stage::Inode => self.send_inode(call, file, &mut sync),
-            Stage::InodeArrives => self.send_flush(call, file, &mut sync),
-            Stage::Flush => {
+            Stage::SendFlush => self.send_flush(call, file, &mut sync),
+            Stage::Flushed => {
                 self.writeback.inode_flushed(file, sync.arrivals);
                 self.end_sync(call, &sync, Ok(()));
                 return;
             }
         };
-        match parked {
-            Parked::Yes => self.calls[call.index()].task = Task::Sync(sync),
-            Parked::NextStage => self.advance_sync(call, sync),
-            Parked::Done => self.end_sync(call, &sync, Ok(())),
+        match next {
+            Next::Wait => self.calls[call.index()].task = Task::Sync(sync),
+            Next::Stage => self.advance_sync(call, sync),
+            Next::End => self.end_sync(call, &sync, Ok(())),
         }
     }
 
     /// Sends the dirty pages from where the call stands.
-    fn send_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+    fn send_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Next {
         let device = self.files[file.index()].device;
         while let Some((page, moves)) = self.cache.next_dirty(file, sync.at) {
             if page >= sync.end {
@@ -121,67 +120,67 @@ impl Engine {
                 }
                 sync.waited = true;
                 self.wait_for_arrival(call, file, page);
-                return Parked::Yes;
+                return Next::Wait;
             }
             if !self.block.takes_write(device) {
                 self.block.unplug(self.now, device);
                 self.calls[call.index()].wait = Wait::Place;
                 self.writeback.place_waiters.push(call);
-                return Parked::Yes;
+                return Next::Wait;
             }
             let most = (sync.end - page).min(self.block.request_pages_max(device));
-            let sent = self.sender(Who::Call).send(file, page, most, sync.kind);
+            let sent = self.sender().send(file, page, most, sync.kind);
             sync.sent += sent;
             sync.at = page + sent;
         }
         self.block.unplug(self.now, device);
         (sync.stage, sync.at) = (Stage::Arrive, sync.first);
-        Parked::NextStage
+        Next::Stage
     }
 
     /// Waits for the pages that are on their way, one after another.
-    fn await_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+    fn await_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Next {
         match self.cache.next_writeback(file, sync.at).filter(|page| *page < sync.end) {
             Some(page) => {
                 sync.at = page + 1;
                 self.wait_for_arrival(call, file, page);
-                Parked::Yes
+                Next::Wait
             }
             None => {
                 sync.stage = Stage::Inode;
-                Parked::NextStage
+                Next::Stage
             }
         }
     }
 
     /// Sends the file's metadata if it has changed.
-    fn send_inode(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
+    fn send_inode(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Next {
         let device = self.files[file.index()].device;
         if self.writeback.inode_is_moving(file) || !self.block.takes_write(device) {
             self.calls[call.index()].wait = Wait::Place;
             self.writeback.place_waiters.push(call);
-            return Parked::Yes;
+            return Next::Wait;
         }
-        sync.stage = Stage::InodeArrives;
+        sync.stage = Stage::SendFlush;
         let cached = self.writeback.inode_is_cached(file);
-        match self.sender(Who::Call).send_inode(file) {
-            None if !cached && sync.sent == sync.end - sync.first => Parked::Done,
-            None => Parked::NextStage,
+        match self.sender().send_inode(file) {
+            None if !cached && sync.sent == sync.end - sync.first => Next::End,
+            None => Next::Stage,
             Some(request) => {
                 self.await_request(call, request);
-                Parked::Yes
+                Next::Wait
             }
         }
     }
 
     /// Empties the device's cache.
-    fn send_flush(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Parked {
-        sync.stage = Stage::Flush;
+    fn send_flush(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Next {
+        sync.stage = Stage::Flushed;
         sync.arrivals = self.writeback.inode_arrivals(file);
-        let request = self.sender(Who::Call).send_flush(file);
+        let request = self.sender().send_flush(file);
         self.stats.flushes += 1;
         self.await_request(call, request);
-        Parked::Yes
+        Next::Wait
     }
 
     fn wait_for_arrival(&mut self, call: CallId, file: FileId, page: PageIndex) {
@@ -206,12 +205,12 @@ impl Engine {
     }
 }
 
-/// What became of a stage.
-enum Parked {
+/// What comes after a step of a stage.
+enum Next {
     /// The call waits.
-    Yes,
+    Wait,
     /// The next stage begins.
-    NextStage,
+    Stage,
     /// All is safe.
-    Done,
+    End,
 }

@@ -110,7 +110,7 @@ struct Inode {
 
 /// Who sends pages to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+enum Who {
     /// The flush rule, which makes room for calls.
     Rule,
     /// A call that waits for them.
@@ -406,17 +406,12 @@ impl Engine {
         self.wake_memory_waiters();
     }
 
-    pub(super) fn sender(&mut self, who: Who) -> Sender<'_> {
-        Sender {
-            now: self.now,
-            who,
-            cache: &mut self.cache,
-            block: &mut self.block,
-            files: &self.files,
-            state: &mut self.writeback.state,
-        }
+    /// The dirty pages, for a call that waits for some.
+    pub(super) fn sender(&mut self) -> Sender<'_> {
+        Sender { who: Who::Call, ..self.rule_and_sender().1 }
     }
 
+    /// The flush rule, and the dirty pages for it.
     fn rule_and_sender(&mut self) -> (&mut dyn Flush, Sender<'_>) {
         let sender = Sender {
             now: self.now,

@@ -23,25 +23,21 @@ pub const JIFFY: Duration = Duration::from_millis(10);
 
 /// The fields with their ranges and defaults, in the order of the line.
 pub const FIELDS: &[Parameter] = &[
-    field("nfract", 40, 0..=100, "dirty pages above which writers wait, in percent of memory"),
-    field("ndirty", 500, 10..=5_000, "pages that bdflush writes in one pass"),
-    field("nrefill", 64, 5..=2_000, "never read"),
-    field("nref_dirt", 256, 25..=2_000, "never read"),
-    field("interval", 500, 0..=6_000, "jiffies between passes of kupdate; 0 stops it"),
-    field("age_buffer", 3_000, 100..=60_000, "jiffies until a dirty page is old"),
-    field("age_super", 500, 100..=60_000, "jiffies until changed metadata is old"),
-    field("dummy1", 1_884, 1..=2_047, "never read"),
-    field("dummy2", 2, 1..=5, "never read"),
+    Parameter::new(
+        "nfract",
+        40,
+        (0, 100),
+        "dirty pages above which writers wait, in percent of memory",
+    ),
+    Parameter::new("ndirty", 500, (10, 5_000), "pages that bdflush writes in one pass"),
+    Parameter::new("nrefill", 64, (5, 2_000), "never read"),
+    Parameter::new("nref_dirt", 256, (25, 2_000), "never read"),
+    Parameter::new("interval", 500, (0, 6_000), "jiffies between passes of kupdate; 0 stops it"),
+    Parameter::new("age_buffer", 3_000, (100, 60_000), "jiffies until a dirty page is old"),
+    Parameter::new("age_super", 500, (100, 60_000), "jiffies until changed metadata is old"),
+    Parameter::new("dummy1", 1_884, (1, 2_047), "never read"),
+    Parameter::new("dummy2", 2, (1, 5), "never read"),
 ];
-
-const fn field(
-    name: &'static str,
-    default: u64,
-    range: core::ops::RangeInclusive<u64>,
-    summary: &'static str,
-) -> Parameter {
-    Parameter { name, default, low: *range.start(), high: *range.end(), summary }
-}
 
 /// The nine fields, each inside its range unless [`as_kernel`](Vector::as_kernel) let it slip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,30 +3,13 @@
 //! The model itself stops a rule that does not come to an end at one moment, and asserts that a
 //! written page was dirty.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::testing::{Bench, Write};
-use super::{DirtyPages, POLICIES, Spec};
-use crate::readahead::testing::Random;
+use super::{DirtyPages, Flush, POLICIES, Spec};
+use crate::testing::{Random, specs};
 use crate::time::Duration;
 use crate::writeback::{Amount, Knobs};
-
-/// Each rule by itself, and with its parameters at their ends, as far as they can stand.
-fn specs() -> Vec<String> {
-    let mut specs = Vec::new();
-    for policy in POLICIES {
-        specs.push(String::from(policy.name));
-        for parameter in policy.parameters {
-            for value in [parameter.low, parameter.low + 1, parameter.high] {
-                specs.push(format!("{}:{}={value}", policy.name, parameter.name));
-            }
-        }
-    }
-    specs.retain(|spec| Spec::parse(spec).is_ok());
-    specs
-}
 
 /// Knobs that a controller might choose, reasonable or not.
 fn drawn(random: &mut Random) -> Knobs {
@@ -111,7 +94,7 @@ fn looks(spec: &str) -> bool {
 
 #[test]
 fn everything_is_written_in_the_end() {
-    for spec in specs().iter().filter(|spec| looks(spec)) {
+    for spec in specs::<dyn Flush>("").iter().filter(|spec| looks(spec)) {
         for (seed, slots) in [(0, 1), (1, 3), (2, 100), (3, usize::MAX)] {
             let mut bench = Bench::with_devices(spec, 1 + seed);
             bench.pages.devices[0].slots = slots;
@@ -128,7 +111,7 @@ fn everything_is_written_in_the_end() {
 
 #[test]
 fn the_same_history_leads_to_the_same_writes() {
-    for spec in specs() {
+    for spec in specs::<dyn Flush>("") {
         for seed in 0..4 {
             let slots = [1, 7, 128, usize::MAX][seed as usize];
             for turned in [false, true] {
@@ -163,7 +146,7 @@ fn everything_is_written_whatever_the_knobs_were_in_between() {
 
 #[test]
 fn short_memory_sends_pages_at_once_and_goes_on_as_they_come_back() {
-    for spec in specs() {
+    for spec in specs::<dyn Flush>("") {
         for (slots, batch) in [(1, None), (5, Some(0)), (usize::MAX, Some(7))] {
             let mut bench = Bench::new(&spec);
             bench.pages.knobs.batch = batch;
@@ -182,7 +165,7 @@ fn short_memory_sends_pages_at_once_and_goes_on_as_they_come_back() {
 
 #[test]
 fn a_run_without_anything_dirty_does_nothing() {
-    for spec in specs() {
+    for spec in specs::<dyn Flush>("") {
         let mut bench = Bench::new(&spec);
         for short in [false, true] {
             bench.pages.short = short;
@@ -194,7 +177,7 @@ fn a_run_without_anything_dirty_does_nothing() {
 
 #[test]
 fn timeouts_of_extreme_times_do_not_overflow() {
-    for spec in specs() {
+    for spec in specs::<dyn Flush>("") {
         let mut bench = Bench::new(&spec);
         bench.pages.now = crate::time::Instant(u64::MAX - 5);
         bench.dirty_range(0, 0..3);

@@ -26,7 +26,7 @@ use super::{Demand, DirtyPages, Flush, Policy, Sent};
 use crate::policy::{Parameter, Values};
 use crate::time::{Duration, Instant};
 use crate::units::{DeviceId, FileId, MIB, PAGE_SIZE, PageIndex};
-use crate::writeback::{Amount, Knobs};
+use crate::writeback::{Amount, Knobs, background_below};
 
 #[cfg(test)]
 mod tests;
@@ -37,25 +37,36 @@ pub(super) const POLICY: Policy = Policy {
     summary: "Linux 6: background above a level, old files now and then",
     source: "Linux 6.12",
     parameters: &[
-        number("limit", 20, 100, "dirty_ratio, in percent of page memory"),
-        number("background", 10, 100, "dirty_background_ratio, in percent of page memory"),
-        number("limit_mib", 0, MIB_MAX, "dirty_bytes in MiB; 0 takes the percentage"),
-        number(
+        Parameter::new("limit", 20, (0, 100), "dirty_ratio, in percent of page memory"),
+        Parameter::new(
+            "background",
+            10,
+            (0, 100),
+            "dirty_background_ratio, in percent of page memory",
+        ),
+        Parameter::new("limit_mib", 0, (0, MIB_MAX), "dirty_bytes in MiB; 0 takes the percentage"),
+        Parameter::new(
             "background_mib",
             0,
-            MIB_MAX,
+            (0, MIB_MAX),
             "dirty_background_bytes in MiB; 0 takes the percentage",
         ),
-        number("interval", 500, DAY, "dirty_writeback_centisecs; 0 never looks for old pages"),
-        number("expire", 3_000, DAY, "dirty_expire_centisecs"),
-        number("commit", 5, 86_400, "seconds between writes of metadata; 0 never writes it"),
+        Parameter::new(
+            "interval",
+            500,
+            (0, DAY),
+            "dirty_writeback_centisecs; 0 never looks for old pages",
+        ),
+        Parameter::new("expire", 3_000, (0, DAY), "dirty_expire_centisecs"),
+        Parameter::new(
+            "commit",
+            5,
+            (0, 86_400),
+            "seconds between writes of metadata; 0 never writes it",
+        ),
     ],
     build: |values| Box::new(Linux6::new(values)),
 };
-
-const fn number(name: &'static str, default: u64, high: u64, summary: &'static str) -> Parameter {
-    Parameter { name, default, low: 0, high, summary }
-}
 
 /// 16 TiB, beyond any page memory.
 const MIB_MAX: u64 = 1 << 24;
@@ -403,7 +414,7 @@ impl Threshold {
         let (knobs, total) = (pages.knobs(), pages.total());
         if (self.background, self.limit, self.total) != (knobs.background, knobs.limit, total) {
             let (background, limit) = (knobs.background.pages(total), knobs.limit.pages(total));
-            self.pages = if background >= limit { limit / 2 } else { background };
+            self.pages = background_below(background, limit);
             (self.background, self.limit, self.total) = (knobs.background, knobs.limit, total);
         }
         pages.all().dirty > self.pages

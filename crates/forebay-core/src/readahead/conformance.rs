@@ -3,30 +3,18 @@
 //! The bench itself asserts that no page is added past the end of the file, twice, or out of its
 //! folio's alignment, and its path reads alone what a policy leaves out.
 
-use std::format;
 use std::string::String;
 use std::vec::Vec;
 
-use super::testing::{Bench, Random};
-use super::{Access, AddressSpace, Found, MapAdvice, Mapping, POLICIES, Pattern, Settings};
+use super::testing::Bench;
+use super::{
+    Access, AddressSpace, Found, MapAdvice, Mapping, POLICIES, Pattern, Readahead, Settings,
+};
+use crate::testing::{Random, specs};
 use crate::units::{PAGE_SIZE, PageIndex};
 
 /// The far end of the page numbers that files are tested with.
 const FAR: PageIndex = 1 << 40;
-
-/// Each policy by itself, and with its limits at their ends.
-fn specs() -> Vec<String> {
-    let mut specs = Vec::new();
-    for policy in POLICIES {
-        specs.push(String::from(policy.name));
-        for parameter in policy.parameters {
-            for value in [parameter.low, parameter.low + 1, parameter.high] {
-                specs.push(format!("{}:{}={value}", policy.name, parameter.name));
-            }
-        }
-    }
-    specs
-}
 
 /// A stream of calls that is mostly local, drawn with weights of its own.
 struct Stream {
@@ -134,7 +122,7 @@ fn plan(spec: &str, seed: u64, file_pages: u64, memory: Option<u64>) -> (Vec<Str
 
 #[test]
 fn the_same_calls_lead_to_the_same_plan() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         for seed in 0..8 {
             assert_eq!(plan(&spec, seed, 3000, None), plan(&spec, seed, 3000, None), "{spec}");
         }
@@ -143,7 +131,7 @@ fn the_same_calls_lead_to_the_same_plan() {
 
 #[test]
 fn files_of_few_pages_are_not_left() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         for file_pages in 1..20 {
             plan(&spec, file_pages, file_pages, None);
         }
@@ -152,7 +140,7 @@ fn files_of_few_pages_are_not_left() {
 
 #[test]
 fn page_numbers_far_out_do_not_overflow() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         for seed in 0..8 {
             // The largest limits would fill millions of pages without a budget.
             plan(&spec, seed, FAR + seed, Some(5_000));
@@ -162,7 +150,7 @@ fn page_numbers_far_out_do_not_overflow() {
 
 #[test]
 fn short_memory_is_survived() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         for seed in 0..8 {
             plan(&spec, seed, 3000, Some(seed * 10));
         }
@@ -171,7 +159,7 @@ fn short_memory_is_survived() {
 
 #[test]
 fn a_request_without_end_stops_at_the_end_of_the_file() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         for first in [0, 1, 50, 99] {
             let mut bench = Bench::with_pages(&spec, 100);
             bench.read(first, FAR);
@@ -183,7 +171,7 @@ fn a_request_without_end_stops_at_the_end_of_the_file() {
 
 #[test]
 fn a_request_without_end_stops_when_memory_runs_out() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         for page in [0, 1, FAR] {
             let mut bench = Bench::with_pages(&spec, 2 * FAR);
             bench.pages.memory = Some(1000);
@@ -197,7 +185,7 @@ fn a_request_without_end_stops_when_memory_runs_out() {
 
 #[test]
 fn a_new_descriptor_knows_nothing_of_the_one_before() {
-    for spec in specs() {
+    for spec in specs::<dyn Readahead>("") {
         let mut bench = Bench::new(&spec);
         let fresh = bench.state();
         let first = bench.read(10, 3);

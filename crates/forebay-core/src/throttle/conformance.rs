@@ -1,11 +1,10 @@
 //! What every throttle of the table keeps, whatever it decides.
 
-use std::format;
-use std::string::String;
 use std::vec::Vec;
 
 use super::testing::{BACKGROUND, LIMIT};
-use super::{DirtyView, POLICIES, Spec};
+use super::{DirtyView, Spec, Throttle};
+use crate::testing::{Random, specs};
 use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId};
 use crate::writeback::Levels;
@@ -18,33 +17,6 @@ const QUESTIONS: u64 = 800;
 
 /// The tasks of a stream.
 const TASKS: u32 = 5;
-
-/// Each policy by itself, and with each parameter at its ends.
-fn specs() -> Vec<String> {
-    let mut specs = Vec::new();
-    for policy in POLICIES {
-        specs.push(String::from(policy.name));
-        for parameter in policy.parameters {
-            for value in [parameter.low, parameter.high] {
-                specs.push(format!("{}:{}={value}", policy.name, parameter.name));
-            }
-        }
-    }
-    specs
-}
-
-/// Numbers that look random (splitmix64), named by a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (bits ^ (bits >> 31)) % bound
-    }
-}
 
 /// What the views of a stream are drawn from.
 #[derive(Clone, Copy)]
@@ -117,7 +89,7 @@ const SMALL: [u32; TASKS as usize] = [0, 1, 2, 3, 4];
 
 #[test]
 fn the_same_questions_have_the_same_answers() {
-    for spec in specs() {
+    for spec in specs::<dyn Throttle>("") {
         for seed in 0..4 {
             let first = answers(&spec, seed, USUAL, SMALL);
             assert_eq!(first, answers(&spec, seed, USUAL, SMALL), "{spec}");
@@ -129,7 +101,7 @@ fn the_same_questions_have_the_same_answers() {
 
 #[test]
 fn a_tasks_number_does_not_matter() {
-    for spec in specs() {
+    for spec in specs::<dyn Throttle>("") {
         for seed in 0..4 {
             let plain = answers(&spec, seed, USUAL, SMALL);
             for ids in [[4, 3, 2, 1, 0], [65_534, 0, 1_000, 7, 65_533]] {
@@ -143,7 +115,7 @@ fn a_tasks_number_does_not_matter() {
 fn nobody_waits_below_the_background_level() {
     // Two devices together stay below it.
     let low = Range { dirty: BACKGROUND / 2, ..USUAL };
-    for spec in specs() {
+    for spec in specs::<dyn Throttle>("") {
         for drain in [None, Some(1), Some(10_000)] {
             let found = answers(&spec, 1, Range { drain, ..low }, SMALL);
             assert_eq!(found.iter().flatten().count(), 0, "{spec}");
@@ -153,7 +125,7 @@ fn nobody_waits_below_the_background_level() {
 
 #[test]
 fn any_levels_limits_and_drains_are_survived() {
-    for spec in specs() {
+    for spec in specs::<dyn Throttle>("") {
         for (background, limit) in
             [(0, 0), (0, 1), (1, 1), (100, 0), (0, LIMIT), (LIMIT, LIMIT), (u64::MAX, u64::MAX)]
         {
@@ -169,7 +141,7 @@ fn any_levels_limits_and_drains_are_survived() {
 
 #[test]
 fn time_may_stand_still_or_leap() {
-    for spec in specs() {
+    for spec in specs::<dyn Throttle>("") {
         for step in [0, 1, 10_000_000_000, 1 << 53, u64::MAX] {
             for dirty in [LIMIT, 1 << 61] {
                 answers(&spec, step, Range { step, dirty, ..USUAL }, SMALL);

@@ -23,6 +23,7 @@ use super::{DirtyView, Policy, Throttle};
 use crate::policy::{Parameter, Values};
 use crate::time::{Duration, Instant};
 use crate::units::CallId;
+use crate::writeback::background_below;
 
 use pause::{Bounds, Task, poll_interval};
 use rate::{Bandwidth, Elapsed, INITIAL, RateLimit, follow, scaled};
@@ -290,8 +291,7 @@ impl Linux318 {
     /// The levels of the view as the kernel has them.
     fn look(&mut self, view: &DirtyView) -> Now {
         let thresh = view.limit.min(LEVEL_MAX);
-        let background = view.background.min(LEVEL_MAX);
-        let background = if background >= thresh { thresh / 2 } else { background };
+        let background = background_below(view.background.min(LEVEL_MAX), thresh);
         if self.limit.thresh != Some(thresh) {
             if self.knob || self.limit.thresh.is_none() {
                 self.limit.pages = thresh;

@@ -20,6 +20,7 @@ use super::{DirtyView, Policy, Throttle};
 use crate::policy::Parameter;
 use crate::time::Duration;
 use crate::units::CallId;
+use crate::writeback::background_below;
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
@@ -79,7 +80,7 @@ impl Throttle for Paper318 {
         }
         let share = self.shares.observe(view);
         // Below the background level nothing is written that a writer could wait for.
-        if view.all.unsafe_pages() <= view.background.min(view.limit / 2) {
+        if view.all.unsafe_pages() <= background_below(view.background, view.limit) {
             return None;
         }
         let level = level(view, share);
@@ -96,7 +97,7 @@ fn level(view: &DirtyView, share: Fraction) -> u64 {
 
 /// The pause at `dirty` pages, up to a millionth of a millisecond.
 fn pause(dirty: u64, background: u64, limit: u64) -> Duration {
-    let background = if background >= limit { limit / 2 } else { background };
+    let background = background_below(background, limit);
     let from = background + (limit - background) / 2;
     if dirty <= from {
         return Duration::ZERO;

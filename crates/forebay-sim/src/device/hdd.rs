@@ -316,4 +316,4 @@ fn before(moment: Instant, length: Duration) -> Instant {
 const ROOT_BITS: u32 = 20;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::device) mod tests;

@@ -6,8 +6,9 @@ use std::vec;
 use std::vec::Vec;
 
 use super::super::serial::OFF;
-use super::super::testing::{Bench, Random, Shown};
+use super::super::testing::{Bench, Shown};
 use super::*;
+use crate::testing::Random;
 use crate::units::PAGE_SIZE;
 
 impl Shown for RequestSize {

@@ -333,7 +333,7 @@ fn a_durable_write_larger_than_the_cache_is_on_the_surface_too() {
 }
 
 /// A disk of Ultra-Wide SCSI at 5400 rpm: the curve of its seeks is 2 + 12 sqrt(d) ms throughout.
-fn scsi() -> HddParameters {
+pub(in crate::device) fn scsi() -> HddParameters {
     HddParameters {
         capacity_sectors: 8_400_000,
         rate_outer_bytes_per_s: 8_700_000,

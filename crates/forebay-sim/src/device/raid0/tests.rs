@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::super::hdd::tests::scsi;
 use super::super::hdd::{Hdd, HddParameters};
 use super::super::{FaultPlan, Faulty};
 use super::*;
@@ -12,20 +13,7 @@ const UNIT_SECTORS: u64 = UNIT / SECTOR_SIZE;
 
 /// The 5400 rpm disk of docs/devices.md without zones.
 fn disk() -> HddParameters {
-    HddParameters {
-        capacity_sectors: 8_400_000,
-        rate_outer_bytes_per_s: 6_900_000,
-        inner_share_ppm: MILLION,
-        interface_bytes_per_s: 40_000_000,
-        command_ns: 600_000,
-        seek_min_ns: 2_000_000,
-        seek_third_ns: 8_928_203,
-        seek_full_ns: 14_000_000,
-        rotation_ns: 11_111_111,
-        segment_bytes: 256 << 10,
-        write_cache_bytes: 256 << 10,
-        jitter_sigma_ppm: 0,
-    }
+    HddParameters { rate_outer_bytes_per_s: 6_900_000, inner_share_ppm: MILLION, ..scsi() }
 }
 
 fn disks(members: u64, bus_bytes_per_s: u64) -> Raid0 {
