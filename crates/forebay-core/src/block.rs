@@ -19,6 +19,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::control::Traffic;
+use crate::dispatch::Handling;
 use crate::io::{Request, RequestKind};
 use crate::time::{Duration, Instant};
 use crate::units::{DeviceId, FileId, FrameId, PAGE_SECTORS, PageIndex, RequestId};
@@ -387,7 +388,8 @@ impl Queue {
 impl Bio {
     fn request(self, id: RequestId, device: DeviceId) -> Request {
         let Self { kind, file, first, pages, sector, .. } = self;
-        Request { id, device, file, first, pages, sector, kind }
+        let handling = Handling::Deferred;
+        Request { id, device, file, first, pages, sector, kind, handling }
     }
 
     /// What is left behind the first `pages`.

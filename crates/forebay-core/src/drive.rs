@@ -1,5 +1,6 @@
 //! The loop between the engine and a world, written once.
 
+use crate::dispatch::Processor;
 use crate::engine::Engine;
 use crate::io::{Input, Output};
 use crate::time::Instant;
@@ -16,6 +17,11 @@ pub trait World {
     /// All outputs of an input have been carried out.
     fn settled(&mut self, _engine: &Engine) {}
 
+    /// The processor that the next input is handled on.
+    fn processor(&self) -> Processor {
+        Processor::default()
+    }
+
     /// The next input, waited for until `deadline`; nothing when all is done. At the deadline it is
     /// [`Input::Timeout`].
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input>;
@@ -30,6 +36,7 @@ pub fn drive(engine: &mut Engine, world: &mut impl World) {
         world.settled(engine);
         let Some(input) = world.next(engine.poll_timeout()) else { return };
         let now = world.now();
+        engine.set_processor(world.processor());
         engine.handle(now, input);
     }
 }

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockQueues, Given, QueueConfig};
 use crate::cache::PageCache;
+use crate::dispatch::Processor;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
 use crate::readahead::Readahead;
 use crate::stats::Stats;
@@ -73,6 +74,7 @@ pub struct Engine {
     writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
+    processor: Processor,
 }
 
 /// A file as the engine sees it: a run of sectors.
@@ -112,6 +114,7 @@ impl Engine {
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),
+            processor: Processor::default(),
         }
     }
 
@@ -166,6 +169,12 @@ impl Engine {
         let idle = self.calls.iter().all(|call| !call.uses(handle));
         assert!(idle, "a file is closed after its calls have ended");
         self.handles[handle.index()] = None;
+    }
+
+    /// Says what the processor is like that the next input is handled on; an engine that is not
+    /// told takes switching for free and the processor for idle.
+    pub fn set_processor(&mut self, processor: Processor) {
+        self.processor = processor;
     }
 
     /// Takes one input. All outputs of the one before must have been polled.

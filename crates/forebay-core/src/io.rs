@@ -6,6 +6,7 @@
 
 use core::fmt;
 
+use crate::dispatch::Handling;
 use crate::readahead::{Mapping, Pattern};
 use crate::time::Duration;
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, RequestId};
@@ -128,6 +129,8 @@ pub struct Request {
     pub sector: u64,
     /// What is to be done.
     pub kind: RequestKind,
+    /// Who runs while it is done.
+    pub handling: Handling,
 }
 
 /// What a request does.

@@ -8,6 +8,8 @@
 //!   flush        flush::POLICIES                when and how much to write
 //!   controller   control::POLICIES              how the flush rule's knobs follow the load
 //!   throttle     throttle::POLICIES             how long a writer waits
+//!   elevator     elevator::POLICIES             in which order a device works
+//!   dispatch     dispatch::POLICIES             who runs while it works
 //! ```
 
 use alloc::boxed::Box;

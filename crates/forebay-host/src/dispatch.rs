@@ -288,6 +288,7 @@ const SLICES: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use forebay_core::dispatch::Handling;
     use forebay_core::io::RequestKind;
     use forebay_core::units::{DeviceId, FileId, RequestId};
 
@@ -301,8 +302,8 @@ mod tests {
         let backend = files.add_backend(Arc::new(MemBackend::new(vec![7; 3 * PAGE])));
         files.add_file(Place { backend, base: 512, len: PAGE_SIZE + 5 }).unwrap();
         let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
-        let kind = RequestKind::Read;
-        let request = Request { id, device, file, first: 0, pages: 2, sector: 1, kind };
+        let (kind, handling) = (RequestKind::Read, Handling::Deferred);
+        let request = Request { id, device, file, first: 0, pages: 2, sector: 1, kind, handling };
         let pages = vec![Box::new(Page([9; PAGE])); 2];
         let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
         assert!(finish.result.is_ok());
@@ -317,8 +318,9 @@ mod tests {
         let files = FileMap::one_each([Arc::new(MemBackend::new(bytes.clone())) as _]);
         let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
         let count = 2 * SLICES + 3;
-        let kind = RequestKind::Read;
-        let request = Request { id, device, file, first: 0, pages: count as u64, sector: 0, kind };
+        let (kind, handling) = (RequestKind::Read, Handling::Deferred);
+        let request =
+            Request { id, device, file, first: 0, pages: count as u64, sector: 0, kind, handling };
         let pages = vec![Box::new(Page([0; PAGE])); count];
         let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
         let filled: Vec<u8> = finish.job.pages.iter().flat_map(|page| page.0).collect();

@@ -10,6 +10,8 @@ use super::{File, Finding};
 /// Files with a table of policies; the policies lie in the folder of the same name.
 const FRONT_DOORS: &[&str] = &[
     "crates/forebay-core/src/control.rs",
+    "crates/forebay-core/src/dispatch.rs",
+    "crates/forebay-core/src/elevator.rs",
     "crates/forebay-core/src/flush.rs",
     "crates/forebay-core/src/readahead.rs",
     "crates/forebay-core/src/throttle.rs",

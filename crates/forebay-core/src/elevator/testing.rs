@@ -1,0 +1,79 @@
+//! An elevator by hand: requests come, the driver asks, the device ends.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{DispatchList, Elevator, Kick, Queued, Spec};
+use crate::time::{Duration, Instant};
+use crate::units::{CallId, RequestId};
+
+/// An elevator, its dispatch list and a clock.
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub(super) elevator: Box<dyn Elevator>,
+    pub(super) now: Instant,
+    pub(super) list: DispatchList,
+    requests: Vec<Queued>,
+}
+
+/// Whose request it is, and which way it goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    /// A task reads.
+    Reader(u32),
+    /// The flusher writes.
+    Flusher,
+}
+
+impl Bench {
+    /// The elevator that a user would type so, empty, at time zero.
+    pub(super) fn new(typed: &str) -> Self {
+        let elevator = Spec::parse(typed).unwrap().build();
+        let list = DispatchList::default();
+        Self { elevator, now: Instant::ZERO, list, requests: Vec::new() }
+    }
+
+    /// Time passes.
+    pub(super) fn after(&mut self, time: Duration) -> &mut Self {
+        self.now += time;
+        self
+    }
+
+    /// A request of 8 sectors comes; says its name, and whether the driver is to be asked at once.
+    pub(super) fn add(&mut self, by: By, sector: u64) -> (RequestId, Kick) {
+        let id = RequestId(self.requests.len() as u32);
+        let (write, task) = match by {
+            By::Reader(task) => (false, Some(CallId(task))),
+            By::Flusher => (true, None),
+        };
+        let request = Queued { id, sector, sectors: 8, write, sync: !write, task };
+        self.requests.push(request);
+        (id, self.elevator.insert(self.now, &request))
+    }
+
+    /// The driver asks for one request; says where it begins.
+    pub(super) fn next(&mut self) -> Option<u64> {
+        self.take().map(|request| request.sector)
+    }
+
+    /// The driver asks for one request.
+    pub(super) fn take(&mut self) -> Option<Queued> {
+        if self.list.is_empty() {
+            self.elevator.dispatch(self.now, &mut self.list);
+        }
+        let request = self.list.pop()?;
+        self.elevator.started(self.now, &request);
+        Some(request)
+    }
+
+    /// The driver asks until it gets no more, and ends nothing; says where each begins.
+    pub(super) fn rest(&mut self) -> Vec<u64> {
+        core::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// The device is done with a request.
+    pub(super) fn done(&mut self, id: RequestId) -> Kick {
+        let request = self.requests[id.index()];
+        self.elevator.completed(self.now, &request)
+    }
+}
