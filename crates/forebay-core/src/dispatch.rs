@@ -100,6 +100,11 @@ pub trait Dispatch: fmt::Debug + Send {
 
     /// A request that was handled so is done, `took` after it went to the device.
     fn learn(&mut self, _now: Instant, _class: &Class, _handling: Handling, _took: Duration) {}
+
+    /// How many classes of requests are treated as slow on a device that is marked as fast.
+    fn slow_classes(&self) -> u32 {
+        0
+    }
 }
 
 impl Slot for dyn Dispatch {

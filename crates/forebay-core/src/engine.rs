@@ -17,9 +17,10 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::block::{BlockQueues, Given, QueueConfig};
+use crate::block::{BlockQueues, DeviceCounters, Given, QueueConfig};
 use crate::cache::PageCache;
-use crate::dispatch::Processor;
+use crate::dispatch::{self, Processor};
+use crate::elevator;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
 use crate::readahead::Readahead;
 use crate::stats::Stats;
@@ -74,7 +75,6 @@ pub struct Engine {
     writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
-    processor: Processor,
 }
 
 /// A file as the engine sees it: a run of sectors.
@@ -114,7 +114,6 @@ impl Engine {
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),
-            processor: Processor::default(),
         }
     }
 
@@ -129,6 +128,17 @@ impl Engine {
     pub fn add_device(&mut self, queue: QueueConfig) -> DeviceId {
         self.writeback.add_device();
         self.block.add(queue)
+    }
+
+    /// Puts an elevator and a rule of dispatch in charge of a device, before its first request;
+    /// without a call it has no elevator, and requests are deferred.
+    pub fn set_rules(
+        &mut self,
+        device: DeviceId,
+        elevator: &elevator::Spec,
+        dispatch: &dispatch::Spec,
+    ) {
+        self.block.set_rules(device, elevator.build(), dispatch.build());
     }
 
     /// Adds a file of `bytes` that lies in one piece from `sector` on and cannot grow.
@@ -174,7 +184,7 @@ impl Engine {
     /// Says what the processor is like that the next input is handled on; an engine that is not
     /// told takes switching for free and the processor for idle.
     pub fn set_processor(&mut self, processor: Processor) {
-        self.processor = processor;
+        self.block.processor = processor;
     }
 
     /// Takes one input. All outputs of the one before must have been polled.
@@ -296,12 +306,19 @@ impl Engine {
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
         let pages = self.cache.counters;
+        let devices = (0..self.block.devices()).map(DeviceId);
+        let device = |count: fn(&DeviceCounters) -> u64| {
+            devices.clone().map(|id| count(&self.block.counters(self.now, id))).sum()
+        };
         Stats {
             pages_read: pages.read,
             pages_used: pages.used,
             pages_evicted: pages.evicted,
-            requests: self.block.submitted,
-            request_pages: self.block.submitted_pages,
+            requests: device(|counters| counters.submitted),
+            request_pages: device(|counters| counters.submitted_pages),
+            requests_inline: device(|counters| counters.inline),
+            bios_merged: device(|counters| counters.merged),
+            classes_slow: self.block.slow_classes().into(),
             ..self.stats
         }
     }
@@ -324,7 +341,7 @@ impl Engine {
                 self.begin(call, Task::Fault(FaultCall { handle, page, write, mapping }));
             }
             Op::Advise { handle, advice, offset, len } => {
-                self.advise(handle, advice, offset, len);
+                self.advise((call, handle), advice, offset, len);
                 self.outputs.push_back(Output::Reply(call, Ok(0)));
             }
         }
@@ -380,7 +397,13 @@ impl Engine {
         self.wake_memory_waiters();
     }
 
-    fn advise(&mut self, handle: HandleId, advice: Advice, offset: u64, len: u64) {
+    fn advise(
+        &mut self,
+        (call, handle): (CallId, HandleId),
+        advice: Advice,
+        offset: u64,
+        len: u64,
+    ) {
         let file = self.file_of(handle);
         let bytes = self.files[file.index()].bytes;
         let end = if len == 0 { bytes } else { offset.saturating_add(len).min(bytes) };
@@ -392,13 +415,13 @@ impl Engine {
             }
             Advice::WillNeed if offset < end => {
                 let (first, count) = pages_touched(offset, end - offset);
-                self.with_space(handle, |readahead, space| {
+                self.with_space(handle, (call, None), |readahead, space| {
                     readahead.on_will_need(first, count, space);
                 });
             }
             Advice::NoReuse if offset < end => {
                 let (first, count) = pages_touched(offset, end - offset);
-                self.with_space(handle, |readahead, space| {
+                self.with_space(handle, (call, None), |readahead, space| {
                     readahead.on_no_reuse(first, count, space);
                 });
             }

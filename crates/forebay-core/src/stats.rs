@@ -33,6 +33,12 @@ pub struct Stats {
     pub requests: u64,
     /// Pages of these requests.
     pub request_pages: u64,
+    /// Requests among them that were carried out inline.
+    pub requests_inline: u64,
+    /// Bios that joined a request instead of opening one.
+    pub bios_merged: u64,
+    /// Classes of requests that are treated as slow on devices marked as fast.
+    pub classes_slow: u64,
     /// Faults that had to wait for a device.
     pub faults_major: u64,
     /// Faults that had not.
@@ -65,6 +71,9 @@ impl AddAssign for Stats {
         self.flushes += other.flushes;
         self.requests += other.requests;
         self.request_pages += other.request_pages;
+        self.requests_inline += other.requests_inline;
+        self.bios_merged += other.bios_merged;
+        self.classes_slow += other.classes_slow;
         self.faults_major += other.faults_major;
         self.faults_minor += other.faults_minor;
         self.errors += other.errors;

@@ -44,6 +44,11 @@ impl DispatchList {
         self.waiting.pop_front()
     }
 
+    /// All of them, in this order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Queued> {
+        self.waiting.iter()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -57,7 +62,6 @@ impl DispatchList {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::elevator::Kick;
     use crate::elevator::testing::{Bench, By};
     use crate::time::Duration;

@@ -6,7 +6,7 @@ use crate::cache::{Hit, PageCache};
 use crate::io::RequestKind;
 use crate::readahead::{AddressSpace, Folio, Readahead};
 use crate::time::Instant;
-use crate::units::{FileId, HandleId, PAGE_SECTORS, PAGE_SIZE, PageIndex};
+use crate::units::{CallId, FileId, HandleId, PAGE_SECTORS, PAGE_SIZE, PageIndex};
 
 /// One file's pages, lent to a policy.
 pub(super) struct FileSpace<'a> {
@@ -15,15 +15,20 @@ pub(super) struct FileSpace<'a> {
     file: File,
     cache: &'a mut PageCache,
     block: &'a mut BlockQueues,
+    /// Who asks, and the page that is waited for.
+    task: CallId,
+    wanted: Option<PageIndex>,
     /// Pages added and not yet submitted, `[start, end)`.
     run: (PageIndex, PageIndex),
 }
 
 impl Engine {
-    /// Lends the pages of an open file to its policy.
+    /// Lends the pages of an open file to its policy, on behalf of a call that may wait for one of
+    /// them.
     pub(super) fn with_space(
         &mut self,
         handle: HandleId,
+        (task, wanted): (CallId, Option<PageIndex>),
         act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
     ) {
         let opened = self.handles[handle.index()].as_mut().expect("a call names an open file");
@@ -33,6 +38,8 @@ impl Engine {
             file: self.files[opened.file.index()],
             cache: &mut self.cache,
             block: &mut self.block,
+            task,
+            wanted,
             run: (0, 0),
         };
         act(&mut *opened.readahead, &mut space);
@@ -40,7 +47,7 @@ impl Engine {
     }
 
     /// Reads one absent page for whoever needs it now; nothing if there is no memory for it.
-    pub(super) fn read_alone(&mut self, id: FileId, page: PageIndex) -> Option<Hit> {
+    pub(super) fn read_alone(&mut self, call: CallId, id: FileId, page: PageIndex) -> Option<Hit> {
         if !self.cache.add(id, Folio { first: page, order: 0, marked: false }) {
             return None;
         }
@@ -48,7 +55,8 @@ impl Engine {
         let file = self.files[id.index()];
         let hit = self.cache.lookup(id, page);
         let frame = hit.map(|hit| hit.frame);
-        let bio = Bio { frame, ..file.bio(RequestKind::Read, id, page, 1) };
+        let bio = file.bio(RequestKind::Read, id, page, 1);
+        let bio = Bio { frame, task: Some(call), ahead: false, ..bio };
         self.block.submit_bio(self.now, file.device, bio);
         hit
     }
@@ -60,9 +68,10 @@ impl File {
         self.bytes.div_ceil(PAGE_SIZE)
     }
 
+    /// A run of its pages, asked for by nobody.
     pub(super) fn bio(&self, kind: RequestKind, file: FileId, first: PageIndex, pages: u64) -> Bio {
         let sector = self.sector + first * PAGE_SECTORS;
-        Bio { kind, frame: None, file, first, pages, sector }
+        Bio { kind, frame: None, file, first, pages, sector, task: None, ahead: true }
     }
 }
 
@@ -90,7 +99,9 @@ impl AddressSpace for FileSpace<'_> {
     fn submit(&mut self) {
         let (start, end) = core::mem::take(&mut self.run);
         if start < end {
+            let ahead = !self.wanted.is_some_and(|page| (start..end).contains(&page));
             let bio = self.file.bio(RequestKind::Read, self.id, start, end - start);
+            let bio = Bio { task: Some(self.task), ahead, ..bio };
             self.block.submit_bio(self.now, self.file.device, bio);
         }
     }

@@ -53,9 +53,9 @@ impl Engine {
             let guess = run.map(|run| run.last_frame().next());
             let mut hit = self.cache.lookup_at(file, page, guess);
             if !core::mem::replace(&mut seen, false) {
-                hit = self.meet(&read, file, page, hit, sees_hits);
+                hit = self.meet((call, &read), file, page, hit, sees_hits);
             }
-            let hit = hit.or_else(|| self.read_alone(file, page));
+            let hit = hit.or_else(|| self.read_alone(call, file, page));
             if hit.is_some() {
                 self.end_turn(call);
             }
@@ -93,7 +93,7 @@ impl Engine {
     /// more; returns the page as it is afterwards.
     fn meet(
         &mut self,
-        read: &ReadCall,
+        (call, read): (CallId, &ReadCall),
         file: FileId,
         page: PageIndex,
         found: Option<Hit>,
@@ -104,25 +104,27 @@ impl Engine {
         match self.found(hit) {
             Found::Present if !sees_hits => return hit,
             Found::Absent | Found::Present => {
-                self.show(read, page, hit);
+                self.show((call, read), page, hit);
                 hit = self.cache.lookup(file, page);
             }
             Found::Marked => {}
         }
         if self.found(hit) == Found::Marked {
-            self.show(read, page, hit);
+            self.show((call, read), page, hit);
         }
         hit
     }
 
-    fn show(&mut self, read: &ReadCall, page: PageIndex, hit: Option<Hit>) {
+    fn show(&mut self, (call, read): (CallId, &ReadCall), page: PageIndex, hit: Option<Hit>) {
         let access = Access {
             page,
             remaining: read.asked_end.div_ceil(PAGE_SIZE) - page,
             first: page == read.start / PAGE_SIZE,
             found: self.found(hit),
         };
-        self.lend_space(read.handle, hit, |readahead, space| readahead.on_read(&access, space));
+        self.lend_space(read.handle, (call, page), hit, |readahead, space| {
+            readahead.on_read(&access, space);
+        });
     }
 
     /// As [`with_space`](Self::with_space), and a page that is there stays while the policy makes
@@ -130,13 +132,14 @@ impl Engine {
     fn lend_space(
         &mut self,
         handle: HandleId,
+        (call, page): (CallId, PageIndex),
         hit: Option<Hit>,
         act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
     ) {
         if let Some(hit) = hit {
             self.cache.pin(hit.frame);
         }
-        self.with_space(handle, act);
+        self.with_space(handle, (call, hit.is_none().then_some(page)), act);
         if let Some(hit) = hit {
             self.cache.unpin(hit.frame);
         }
@@ -162,10 +165,12 @@ impl Engine {
         if !resumed {
             self.count_access(hit);
             let fault = Fault { page, write, mapping, found: self.found(hit) };
-            self.lend_space(handle, hit, |readahead, space| readahead.on_fault(&fault, space));
+            self.lend_space(handle, (call, page), hit, |readahead, space| {
+                readahead.on_fault(&fault, space);
+            });
             hit = self.cache.lookup(file, page);
         }
-        let hit = hit.or_else(|| self.read_alone(file, page));
+        let hit = hit.or_else(|| self.read_alone(call, file, page));
         if self.ready_frame(hit).is_none() {
             self.wait(call, file, hit);
             return;

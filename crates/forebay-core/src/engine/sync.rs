@@ -129,7 +129,7 @@ impl Engine {
                 return Next::Wait;
             }
             let most = (sync.end - page).min(self.block.request_pages_max(device));
-            let sent = self.sender().send(file, page, most, sync.kind);
+            let sent = self.sender(call).send(file, page, most, sync.kind);
             sync.sent += sent;
             sync.at = page + sent;
         }
@@ -163,7 +163,7 @@ impl Engine {
         }
         sync.stage = Stage::SendFlush;
         let cached = self.writeback.inode_is_cached(file);
-        match self.sender().send_inode(file) {
+        match self.sender(call).send_inode(file) {
             None if !cached && sync.sent == sync.end - sync.first => Next::End,
             None => Next::Stage,
             Some(request) => {
@@ -177,7 +177,7 @@ impl Engine {
     fn send_flush(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Next {
         sync.stage = Stage::Flushed;
         sync.arrivals = self.writeback.inode_arrivals(file);
-        let request = self.sender().send_flush(file);
+        let request = self.sender(call).send_flush(file);
         self.stats.flushes += 1;
         self.await_request(call, request);
         Next::Wait

@@ -82,7 +82,7 @@ impl Engine {
                 None if self.needs_no_read(file, write.position, len) => {
                     (self.cache.add_written(file, page), true)
                 }
-                None => (self.read_alone(file, page), false),
+                None => (self.read_alone(call, file, page), false),
             };
             let frame = match hit {
                 Some(hit) if fresh => Some(hit.frame),

@@ -91,8 +91,6 @@ struct State {
 struct OfDevice {
     levels: Levels,
     drain: Drain,
-    /// Data writes at the device.
-    writes: u32,
     sampled: DeviceCounters,
 }
 
@@ -114,7 +112,7 @@ enum Who {
     /// The flush rule, which makes room for calls.
     Rule,
     /// A call that waits for them.
-    Call,
+    Call(CallId),
 }
 
 /// The dirty pages, lent to whoever sends some.
@@ -401,14 +399,14 @@ impl Engine {
             levels.written += request.pages;
             levels.dirty += again;
         }
-        own.writes -= 1;
-        own.drain.end(self.now, request.pages, own.writes == 0);
+        let last = self.block.data_writes(request.device) == 0;
+        own.drain.end(self.now, request.pages, last);
         self.wake_memory_waiters();
     }
 
     /// The dirty pages, for a call that waits for some.
-    pub(super) fn sender(&mut self) -> Sender<'_> {
-        Sender { who: Who::Call, ..self.rule_and_sender().1 }
+    pub(super) fn sender(&mut self, call: CallId) -> Sender<'_> {
+        Sender { who: Who::Call(call), ..self.rule_and_sender().1 }
     }
 
     /// The flush rule, and the dirty pages for it.
@@ -468,6 +466,16 @@ fn difference(now: Traffic, before: Traffic) -> Traffic {
     }
 }
 
+impl Who {
+    /// Who asks for what is sent, and whether nobody waits for it.
+    fn asks(self) -> (Option<CallId>, bool) {
+        match self {
+            Self::Rule => (None, true),
+            Self::Call(call) => (Some(call), false),
+        }
+    }
+}
+
 impl Sender<'_> {
     /// Sends the dirty pages of a file that follow each other from `first` on, up to `most`;
     /// returns how many.
@@ -493,8 +501,9 @@ impl Sender<'_> {
             levels.writeback += pages;
         }
         own.drain.begin(self.now);
-        let bio = Bio { frame, ..place.bio(kind, file, first, pages) };
-        own.writes += self.block.submit_bio(self.now, place.device, bio);
+        let (task, ahead) = self.who.asks();
+        let bio = Bio { frame, task, ahead, ..place.bio(kind, file, first, pages) };
+        self.block.submit_bio(self.now, place.device, bio);
         pages
     }
 

@@ -1,6 +1,7 @@
 //! The random parts of a scenario's machine: queues, devices, sizes, policies, prices.
 
 use forebay_core::block::{Plug, QueueConfig};
+use forebay_core::dispatch::Medium;
 use forebay_core::engine::Policies;
 use forebay_core::policy::{self, Slot};
 use forebay_core::readahead::{POLICIES, Settings, Spec};
@@ -21,6 +22,8 @@ pub(super) fn random_queue(rng: &mut Rng) -> QueueConfig {
         congestion_on: congestion_off + rng.below(8) as u32,
         congestion_off,
         write_requests_max: 1 + rng.below(12) as u32,
+        depth: [0, 0, 1, 2, 5][rng.below(5) as usize],
+        medium: Medium::default(),
     }
 }
 

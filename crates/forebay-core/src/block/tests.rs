@@ -1,0 +1,153 @@
+//! The queue by hand.
+
+use std::vec::Vec;
+
+use super::*;
+use crate::units::{FileId, PageIndex};
+
+fn bio(first: PageIndex, pages: u64) -> Bio {
+    Bio {
+        kind: RequestKind::Read,
+        frame: None,
+        file: FileId(0),
+        first,
+        pages,
+        sector: first * 8,
+        task: None,
+        ahead: false,
+    }
+}
+
+fn ready(queues: &mut BlockQueues) -> Vec<(PageIndex, u64)> {
+    core::iter::from_fn(|| queues.pop_ready())
+        .map(|request| (request.first, request.pages))
+        .collect()
+}
+
+#[test]
+fn three_requests_wait_and_the_fourth_lets_all_go() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig::default());
+    for first in [100, 200, 300] {
+        queues.submit_bio(Instant(5), device, bio(first, 1));
+    }
+    assert_eq!(ready(&mut queues), []);
+    assert_eq!(queues.timeout(), Some(Instant(3_000_005)));
+    queues.submit_bio(Instant(9), device, bio(301, 1));
+    assert_eq!(ready(&mut queues), [], "a merge opens no request");
+    queues.submit_bio(Instant(9), device, bio(400, 1));
+    assert_eq!(ready(&mut queues), [(100, 1), (200, 1), (300, 2), (400, 1)]);
+    assert_eq!(queues.timeout(), None);
+}
+
+#[test]
+fn the_delay_lets_requests_go() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig::default());
+    queues.submit_bio(Instant(0), device, bio(7, 1));
+    queues.unplug_due(Instant(2_999_999));
+    assert_eq!(ready(&mut queues), []);
+    queues.unplug_due(Instant(3_000_000));
+    assert_eq!(ready(&mut queues), [(7, 1)]);
+}
+
+#[test]
+fn a_large_bio_becomes_requests_of_the_limit() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig { plug: None, ..QueueConfig::default() });
+    queues.submit_bio(Instant(0), device, bio(0, 70));
+    assert_eq!(ready(&mut queues), [(0, 32), (32, 32), (64, 6)]);
+    assert_eq!(queues.pages(RequestKind::is_read), 70);
+}
+
+#[test]
+fn what_continues_the_last_plugged_request_joins_it_without_a_place() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig { write_requests_max: 1, ..QueueConfig::default() });
+    let write = |first| Bio { kind: RequestKind::Write, ..bio(first, 1) };
+    assert!(!queues.joins(device, &write(7)), "nothing is plugged");
+    queues.submit_bio(Instant(0), device, write(7));
+    assert!(!queues.takes_write(device));
+    assert!(queues.joins(device, &write(8)) && !queues.joins(device, &write(9)));
+    assert!(!queues.joins(device, &bio(8, 1)), "a read is no write");
+    for first in 8..39 {
+        assert!(queues.joins(device, &write(first)));
+        queues.submit_bio(Instant(0), device, write(first));
+    }
+    assert!(!queues.joins(device, &write(39)), "32 pages are a whole request");
+    queues.unplug(Instant(0), device);
+    assert_eq!(ready(&mut queues), [(7, 32)]);
+}
+
+#[test]
+fn congestion_begins_and_ends_at_different_lengths() {
+    let mut queues = BlockQueues::default();
+    let config =
+        QueueConfig { plug: None, congestion_on: 3, congestion_off: 2, ..QueueConfig::default() };
+    let device = queues.add(config);
+    for first in [0, 10, 20] {
+        queues.submit_bio(Instant(0), device, bio(first, 1));
+    }
+    assert!(queues.congested(device));
+    queues.end_request(Instant(0), RequestId(0));
+    assert!(queues.congested(device), "two are not fewer than two");
+    queues.end_request(Instant(0), RequestId(1));
+    assert!(!queues.congested(device));
+}
+
+#[test]
+fn parts_of_a_bio_lie_where_its_pages_lie() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig { plug: None, ..QueueConfig::default() });
+    queues.submit_bio(Instant(0), device, bio(0, 70));
+    let parts = core::iter::from_fn(|| queues.pop_ready());
+    assert_eq!(parts.map(|part| part.sector).collect::<Vec<_>>(), [0, 256, 512]);
+}
+
+#[test]
+fn a_merge_stops_at_the_limit_and_at_another_file() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig::default());
+    queues.submit_bio(Instant(0), device, bio(0, 30));
+    queues.submit_bio(Instant(0), device, bio(30, 5));
+    queues.submit_bio(Instant(7), device, Bio { file: FileId(1), ..bio(35, 1) });
+    assert_eq!(queues.timeout(), Some(Instant(3_000_000)), "so long after the first");
+    queues.unplug_all(Instant(0));
+    assert_eq!(ready(&mut queues), [(0, 32), (32, 3), (35, 1)]);
+}
+
+#[test]
+fn writes_have_places_and_join_no_reads() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig { write_requests_max: 2, ..QueueConfig::default() });
+    let write = |first, pages| Bio { kind: RequestKind::Write, ..bio(first, pages) };
+    queues.submit_bio(Instant(0), device, bio(0, 4));
+    queues.submit_bio(Instant(0), device, write(4, 4));
+    queues.submit_bio(Instant(0), device, write(8, 4));
+    assert!(queues.takes_write(device), "the second write has joined the first");
+    assert_eq!(queues.write_pages(device), 8);
+    queues.submit_bio(Instant(0), device, write(99, 1));
+    assert!(!queues.takes_write(device));
+    queues.unplug_all(Instant(0));
+    assert_eq!(ready(&mut queues), [(0, 4), (4, 8), (99, 1)]);
+    queues.end_request(Instant(9), RequestId(1));
+    assert!(queues.takes_write(device));
+    assert_eq!(queues.write_pages(device), 1);
+}
+
+#[test]
+fn a_device_is_busy_while_it_has_any_request() {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(QueueConfig { plug: None, ..QueueConfig::default() });
+    queues.submit_bio(Instant(10), device, bio(0, 2));
+    let write = Bio { kind: RequestKind::Write, ..bio(50, 1) };
+    queues.submit_bio(Instant(30), device, write);
+    queues.end_request(Instant(40), RequestId(0));
+    assert_eq!(queues.counters(Instant(45), device).busy, Duration(35));
+    queues.end_request(Instant(50), RequestId(1));
+    let counters = queues.counters(Instant(99), device);
+    assert_eq!(counters.busy, Duration(40));
+    let read = Traffic { requests: 1, sectors: 16, time: Duration(30) };
+    let write = Traffic { requests: 1, sectors: 8, time: Duration(20) };
+    assert_eq!((counters.reads, counters.writes), (read, write));
+}
