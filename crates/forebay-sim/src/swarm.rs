@@ -19,7 +19,8 @@ use crate::rng::Rng;
 use crate::scenario::SyncAll;
 use crate::world::SimWorld;
 use draw::{
-    random_device, random_policies, random_policy, random_prices, random_queue, random_size,
+    random_device, random_policies, random_policy, random_prices, random_queue, random_rules,
+    random_size,
 };
 use task::{File, RandomTask, Sizes};
 
@@ -108,6 +109,8 @@ fn random_files(engine: &mut Engine, rng: &mut Rng) -> (Vec<Box<dyn Device>>, Ve
     let mut files = Vec::new();
     for number in 0..1 + rng.below(2) {
         let device = engine.add_device(random_queue(rng));
+        let (elevator, dispatch) = random_rules(rng);
+        engine.set_rules(device, &elevator, &dispatch);
         devices.push(random_device(&mut rng.fork("device", number)));
         for place in 0..1 + rng.below(3) {
             let bytes = random_size(rng);

@@ -4,6 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::units::{FileId, PageIndex};
+use crate::{dispatch, elevator};
 
 fn bio(first: PageIndex, pages: u64) -> Bio {
     Bio {
@@ -150,4 +151,108 @@ fn a_device_is_busy_while_it_has_any_request() {
     let read = Traffic { requests: 1, sectors: 16, time: Duration(30) };
     let write = Traffic { requests: 1, sectors: 8, time: Duration(20) };
     assert_eq!((counters.reads, counters.writes), (read, write));
+}
+
+/// The queue of a device with an elevator and a rule of dispatch.
+fn ruled(elevator: &str, dispatch: &str, config: QueueConfig) -> (BlockQueues, DeviceId) {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(config);
+    let elevator = elevator::Spec::parse(elevator).unwrap().build();
+    queues.set_rules(device, elevator, dispatch::Spec::parse(dispatch).unwrap().build());
+    (queues, device)
+}
+
+#[test]
+fn the_driver_takes_as_many_as_the_device_holds_and_one_more_for_each_that_ends() {
+    let config = QueueConfig { plug: None, depth: 2, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    for first in [10, 20, 30, 40] {
+        queues.submit_bio(Instant(0), device, bio(first, 1));
+    }
+    assert_eq!(ready(&mut queues), [(10, 1), (20, 1)]);
+    queues.unplug(Instant(1), device);
+    assert_eq!(ready(&mut queues), [], "the device is full");
+    queues.end_request(Instant(2), RequestId(0));
+    assert_eq!(ready(&mut queues), [(30, 1)]);
+    assert!(!queues.is_idle());
+}
+
+#[test]
+fn a_bio_joins_any_request_at_its_end_and_the_latest_at_its_front() {
+    let (mut queues, device) = ruled("noop", "deferred", QueueConfig::default());
+    queues.submit_bio(Instant(0), device, bio(100, 4));
+    queues.submit_bio(Instant(0), device, bio(200, 4));
+    queues.submit_bio(Instant(0), device, bio(104, 4));
+    queues.submit_bio(Instant(0), device, bio(96, 4));
+    queues.submit_bio(Instant(0), device, bio(196, 4));
+    assert!(!queues.joins(device, &bio(196, 4)), "a request other than the latest has no front");
+    queues.unplug(Instant(0), device);
+    assert_eq!(ready(&mut queues), [(96, 12), (200, 4), (196, 4)]);
+    assert_eq!(queues.counters(Instant(0), device).merged, 2);
+}
+
+#[test]
+fn a_front_merge_keeps_to_the_request_limit() {
+    let (mut queues, device) = ruled("noop", "deferred", QueueConfig::default());
+    queues.submit_bio(Instant(0), device, bio(100, 30));
+    assert!(queues.joins(device, &bio(98, 2)) && !queues.joins(device, &bio(97, 3)));
+}
+
+#[test]
+fn what_the_driver_has_taken_takes_no_bio_in() {
+    let config = QueueConfig { plug: None, depth: 1, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    queues.submit_bio(Instant(0), device, bio(10, 1));
+    queues.submit_bio(Instant(0), device, bio(20, 1));
+    assert!(!queues.joins(device, &bio(11, 1)) && queues.joins(device, &bio(21, 1)));
+}
+
+#[test]
+fn an_inline_request_meets_no_plug_no_merge_and_no_elevator() {
+    let (mut queues, device) = ruled("noop", "inline", QueueConfig::default());
+    queues.submit_bio(Instant(0), device, bio(10, 1));
+    queues.submit_bio(Instant(0), device, bio(11, 40));
+    assert_eq!(queues.timeout(), None, "no timer");
+    let given: Vec<_> = core::iter::from_fn(|| queues.pop_ready()).collect();
+    let parts: Vec<_> = given.iter().map(|request| (request.first, request.pages)).collect();
+    assert_eq!(parts, [(10, 1), (11, 32), (43, 8)], "split at the request limit alone");
+    assert!(given.iter().all(|request| request.handling == Handling::INLINE));
+    let counters = queues.counters(Instant(0), device);
+    assert_eq!((counters.inline, counters.merged), (3, 0));
+}
+
+#[test]
+fn requests_that_wait_go_before_one_that_is_carried_out_inline() {
+    let (mut queues, device) = ruled("noop", "deferred", QueueConfig::default());
+    queues.submit_bio(Instant(0), device, bio(10, 1));
+    queues.submit_bio(Instant(0), device, bio(90, 1));
+    queues.queues[0].dispatch = dispatch::Spec::parse("inline").unwrap().build();
+    queues.submit_bio(Instant(0), device, bio(50, 1));
+    assert_eq!(ready(&mut queues), [(10, 1), (90, 1), (50, 1)]);
+}
+
+#[test]
+fn behind_requests_that_the_device_cannot_take_nothing_is_carried_out_inline() {
+    let config = QueueConfig { plug: None, depth: 1, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    queues.submit_bio(Instant(0), device, bio(10, 1));
+    queues.submit_bio(Instant(0), device, bio(90, 1));
+    queues.queues[0].dispatch = dispatch::Spec::parse("inline").unwrap().build();
+    queues.submit_bio(Instant(0), device, bio(50, 1));
+    assert_eq!(ready(&mut queues), [(10, 1)]);
+    queues.end_request(Instant(5), RequestId(0));
+    queues.end_request(Instant(9), RequestId(1));
+    let later: Vec<_> = core::iter::from_fn(|| queues.pop_ready()).collect();
+    let order: Vec<_> = later.iter().map(|request| (request.first, request.handling)).collect();
+    assert_eq!(order, [(90, Handling::Deferred), (50, Handling::Deferred)]);
+}
+
+#[test]
+fn a_flush_is_never_held_back() {
+    let config = QueueConfig { depth: 1, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "inline", config);
+    let flush = Bio { kind: RequestKind::Flush, ..bio(0, 0) };
+    queues.submit_alone(Instant(0), device, flush);
+    queues.submit_alone(Instant(0), device, flush);
+    assert_eq!(ready(&mut queues), [(0, 0), (0, 0)]);
 }

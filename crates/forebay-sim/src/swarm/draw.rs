@@ -1,7 +1,8 @@
 //! The random parts of a scenario's machine: queues, devices, sizes, policies, prices.
 
 use forebay_core::block::{Plug, QueueConfig};
-use forebay_core::dispatch::Medium;
+use forebay_core::dispatch::{self, Medium, MediumKind};
+use forebay_core::elevator;
 use forebay_core::engine::Policies;
 use forebay_core::policy::{self, Slot};
 use forebay_core::readahead::{POLICIES, Settings, Spec};
@@ -16,6 +17,8 @@ pub(super) fn random_queue(rng: &mut Rng) -> QueueConfig {
     let plug =
         Plug { requests: 1 + rng.below(5) as u32, delay: Duration::from_micros(rng.below(5_000)) };
     let congestion_off = 1 + rng.below(8) as u32;
+    let kinds = [MediumKind::Solid, MediumKind::Solid, MediumKind::Rotating, MediumKind::Remote];
+    let kind = kinds[rng.below(4) as usize];
     QueueConfig {
         plug: rng.chance(500_000).then_some(plug),
         request_pages_max: 1 + rng.below(40),
@@ -23,7 +26,7 @@ pub(super) fn random_queue(rng: &mut Rng) -> QueueConfig {
         congestion_off,
         write_requests_max: 1 + rng.below(12) as u32,
         depth: [0, 0, 1, 2, 5][rng.below(5) as usize],
-        medium: Medium::default(),
+        medium: Medium { kind, programmed: rng.chance(300_000) },
     }
 }
 
@@ -67,6 +70,11 @@ pub(super) fn random_policy(rng: &mut Rng) -> Spec {
 
 pub(super) fn random_policies(rng: &mut Rng) -> Policies {
     Policies::build(&random_spec(rng), &random_spec(rng), &random_spec(rng))
+}
+
+/// An elevator and a rule of dispatch.
+pub(super) fn random_rules(rng: &mut Rng) -> (elevator::Spec, dispatch::Spec) {
+    (random_spec(rng), random_spec(rng))
 }
 
 /// Any policy of a slot; its parameters are left alone, small, or anything that they may be.
