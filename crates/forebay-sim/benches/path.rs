@@ -16,7 +16,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
 use forebay_sim::device::{Fast, FastParameters};
-use forebay_sim::price::Prices;
+use forebay_sim::price::{Prices, Scheduler};
 use forebay_sim::rng::Rng;
 use forebay_sim::world::SimWorld;
 
@@ -144,6 +144,10 @@ fn play(engine: &mut Engine, task: Box<dyn Workload + '_>) -> u64 {
         page_dirty: Duration::ZERO,
         flush_page: Duration::ZERO,
         flush_scan: Duration::ZERO,
+        scheduler: Scheduler::RoundRobin,
+        cache_bytes: 0,
+        footprint_bytes: 0,
+        refill: Duration::ZERO,
     };
     let device = FastParameters { delay_ns: 10_000, units: 8, ..FastParameters::null() };
     let mut ignore = |_: &Finished| {};

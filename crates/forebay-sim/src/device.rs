@@ -34,6 +34,11 @@ pub mod ssd;
 pub trait Device: Debug + Send {
     /// Takes one request at `now`, which is never before the `now` of the previous call.
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion;
+
+    /// Whether the host's processor moves the data word by word, in a thread of the driver.
+    fn programmed(&self) -> bool {
+        false
+    }
 }
 
 /// One request at a device.
@@ -67,6 +72,9 @@ pub struct Completion {
     pub start: Instant,
     /// When the device is done with it.
     pub done: Instant,
+    /// What the transfer takes of the host's processor between start and end; nothing if the device
+    /// moves the data itself.
+    pub cpu: Duration,
     /// Whether the data were moved.
     pub outcome: Outcome,
 }
@@ -78,6 +86,13 @@ pub enum Outcome {
     Success,
     /// The device reported an error.
     Failure,
+}
+
+impl Completion {
+    /// The data were moved, and the host's processor had no part in it.
+    pub const fn success(start: Instant, done: Instant) -> Self {
+        Self { start, done, cpu: Duration::ZERO, outcome: Outcome::Success }
+    }
 }
 
 impl DeviceAccess {

@@ -16,11 +16,12 @@
 //! [`draw`](Machine::draw) gives the machine at a point.
 
 use forebay_core::block::Plug;
+use forebay_core::dispatch::{Medium, MediumKind};
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, SECTOR_SIZE};
 
 use crate::device::Device;
-use crate::price::Prices;
+use crate::price::{Prices, Scheduler};
 use crate::rng::MILLION;
 
 pub use error::{MachineError, Place};
@@ -47,13 +48,10 @@ static BUILTIN: &[(&str, &str)] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     name: String,
-    summary: String,
     kind: DeviceKind,
-    readahead: String,
-    flush: String,
-    throttle: String,
-    controller: String,
-    placement: Placement,
+    /// In the order of the table of texts.
+    texts: Vec<(&'static str, String)>,
+    /// In the order of the table of keys.
     parameters: Vec<Parameter>,
 }
 
@@ -108,6 +106,14 @@ pub struct Kernel {
     pub throttle: String,
     /// The controller, as a user types it.
     pub controller: String,
+    /// The elevator, as a user types it.
+    pub elevator: String,
+    /// The rule of dispatch, as a user types it.
+    pub dispatch: String,
+    /// Requests that the driver gives to the device at once; no limit if zero.
+    pub queue_depth: u32,
+    /// Which task gets a core.
+    pub scheduler: Scheduler,
 }
 
 impl Machine {
@@ -144,6 +150,10 @@ impl Machine {
     /// # Errors
     /// Names the nearest key, or what the key can be.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), MachineError> {
+        let text = keys::find_text(key).filter(|text| text.belongs_to(self.kind));
+        let Some(text) = text else {
+            return self.set_number(key, value);
+        };
         let bad = |expected: String, nearest| MachineError::BadValue {
             place: Place::Override,
             key: key.to_owned(),
@@ -151,32 +161,18 @@ impl Machine {
             expected,
             nearest,
         };
-        match key {
-            "summary" => value.clone_into(&mut self.summary),
-            "kernel.readahead" | "kernel.flush" | "kernel.throttle" | "kernel.controller" => {
-                let (policy, kind) = match key {
-                    "kernel.readahead" => (&mut self.readahead, "readahead policy"),
-                    "kernel.flush" => (&mut self.flush, "flush policy"),
-                    "kernel.throttle" => (&mut self.throttle, "throttle policy"),
-                    _ => (&mut self.controller, "controller"),
-                };
-                if value.trim().is_empty() {
-                    return Err(bad(format!("a {kind}"), None));
-                }
-                value.clone_into(policy);
-            }
-            "layout.placement" if keys::PLACEMENTS.contains(&value) => {
-                self.placement = file::placement(value);
-            }
-            "layout.placement" => {
-                let near = error::nearest(value, keys::PLACEMENTS.iter().copied());
-                return Err(bad(format!("one of {}", keys::PLACEMENTS.join(", ")), near));
-            }
-            "device.type" => {
-                return Err(bad("a file of its own for another type of device".to_owned(), None));
-            }
-            _ => self.set_number(key, value)?,
+        if key == "device.type" {
+            return Err(bad("a file of its own for another type of device".to_owned(), None));
         }
+        if !text.takes(value) {
+            if text.allowed.is_empty() {
+                return Err(bad(text.what.to_owned(), None));
+            }
+            let near = error::nearest(value, text.allowed.iter().copied());
+            return Err(bad(format!("one of {}", text.allowed.join(", ")), near));
+        }
+        let place = self.texts.iter_mut().find(|(known, _)| *known == key);
+        value.clone_into(&mut place.expect("a machine has every text of its kind").1);
         Ok(())
     }
 
@@ -209,7 +205,7 @@ impl Machine {
 
     /// One sentence about it.
     pub fn summary(&self) -> &str {
-        &self.summary
+        self.text("summary")
     }
 
     /// Its numbers, in the order of the table of keys.
@@ -219,25 +215,8 @@ impl Machine {
 
     /// What it has that is no number: keys and values.
     pub fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let placement = match self.placement {
-            Placement::Contiguous => keys::PLACEMENTS[0],
-            Placement::Scattered => keys::PLACEMENTS[1],
-        };
-        let device = match self.kind {
-            DeviceKind::Hdd => "hdd",
-            DeviceKind::Fast => "fast",
-            DeviceKind::Ssd => "ssd",
-            DeviceKind::Raid0 => "raid0",
-        };
-        [
-            ("kernel.readahead", self.readahead.as_str()),
-            ("kernel.flush", &self.flush),
-            ("kernel.throttle", &self.throttle),
-            ("kernel.controller", &self.controller),
-            ("layout.placement", placement),
-            ("device.type", device),
-        ]
-        .into_iter()
+        let texts = self.texts.iter().filter(|(key, _)| *key != "summary");
+        texts.map(|(key, text)| (*key, text.as_str()))
     }
 
     /// The keys whose value is known as a range only.
@@ -271,6 +250,10 @@ impl Machine {
             page_dirty: self.time("cpu.page_dirty"),
             flush_page: self.time("cpu.flush_page"),
             flush_scan: self.time("cpu.flush_scan"),
+            scheduler: self.scheduler(),
+            cache_bytes: self.number("cpu.cache"),
+            footprint_bytes: self.number("cpu.footprint"),
+            refill: self.time("cpu.refill"),
         }
     }
 
@@ -290,10 +273,14 @@ impl Machine {
             large_folios: self.number("kernel.large_folios") == 1,
             plug: (requests > 0).then_some(Plug { requests, delay }),
             write_requests: self.count("kernel.write_requests"),
-            readahead: self.readahead.clone(),
-            flush: self.flush.clone(),
-            throttle: self.throttle.clone(),
-            controller: self.controller.clone(),
+            readahead: self.text("kernel.readahead").to_owned(),
+            flush: self.text("kernel.flush").to_owned(),
+            throttle: self.text("kernel.throttle").to_owned(),
+            controller: self.text("kernel.controller").to_owned(),
+            elevator: self.text("kernel.elevator").to_owned(),
+            dispatch: self.text("kernel.dispatch").to_owned(),
+            queue_depth: self.count("kernel.queue_depth"),
+            scheduler: self.scheduler(),
         }
     }
 
@@ -303,13 +290,26 @@ impl Machine {
             capacity_sectors: self.capacity_bytes() / SECTOR_SIZE,
             span_ppm: self.number("layout.span"),
             start_ppm: self.number("layout.start"),
-            placement: self.placement,
+            placement: match self.text("layout.placement") {
+                "contiguous" => Placement::Contiguous,
+                _ => Placement::Scattered,
+            },
         }
     }
 
     /// Which model the device is.
     pub fn device_kind(&self) -> DeviceKind {
         self.kind
+    }
+
+    /// What is known of the device beforehand.
+    pub fn medium(&self) -> Medium {
+        let kind = match self.kind {
+            DeviceKind::Hdd | DeviceKind::Raid0 => MediumKind::Rotating,
+            DeviceKind::Fast if self.text("device.medium") == "remote" => MediumKind::Remote,
+            DeviceKind::Fast | DeviceKind::Ssd => MediumKind::Solid,
+        };
+        Medium { kind, programmed: false }
     }
 
     /// The device, idle; `seed` names its rotation and jitter.
@@ -319,6 +319,15 @@ impl Machine {
 
     fn find(&self, key: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.key == key)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        let text = self.texts.iter().find(|(known, _)| *known == key);
+        &text.expect("a machine has every text of its kind").1
+    }
+
+    fn scheduler(&self) -> Scheduler {
+        Scheduler::from_name(self.text("kernel.scheduler"))
     }
 
     fn number(&self, key: &str) -> u64 {
@@ -380,6 +389,12 @@ impl Machine {
 }
 
 impl Parameter {
+    /// A number that a file leaves out.
+    fn by_default(key: &keys::Key, value: u64) -> Self {
+        let (unit, source) = (key.dimension.base(), DEFAULT.to_owned());
+        Self { key: key.name, value, low: value, high: value, unit, source }
+    }
+
     /// Whether the value is known as a range only.
     pub fn is_uncertain(&self) -> bool {
         self.low < self.high
@@ -388,6 +403,9 @@ impl Parameter {
 
 /// Picoseconds of a second.
 const PICOS_PER_S: u64 = 1_000_000_000_000;
+
+/// The source of a number that a file leaves out.
+const DEFAULT: &str = "A: default";
 
 /// The source of a number that was typed.
 const OVERRIDDEN: &str = "A: set by hand";

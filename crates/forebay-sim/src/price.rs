@@ -27,6 +27,37 @@ pub struct Prices {
     pub flush_page: Duration,
     /// What the flusher spends on one page that it only looks at.
     pub flush_scan: Duration,
+    /// Which task gets a core.
+    pub scheduler: Scheduler,
+    /// The cache that a task finds emptied by others when it comes back; none if zero.
+    pub cache_bytes: u64,
+    /// What a task, and the kernel on its behalf, touches of that cache between two switches.
+    pub footprint_bytes: u64,
+    /// Refilling all of that cache.
+    pub refill: Duration,
+}
+
+/// How it is decided which task gets a core, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduler {
+    /// The tasks take turns.
+    #[default]
+    RoundRobin,
+    /// The O(1) scheduler of Linux 2.6.0 to 2.6.22: who has slept goes first.
+    O1,
+    /// Each task gets the same share of the processor.
+    Fair,
+}
+
+impl Scheduler {
+    /// The scheduler that a machine file calls `name`.
+    pub(crate) fn from_name(name: &str) -> Self {
+        match name {
+            "o1" => Self::O1,
+            "fair" => Self::Fair,
+            _ => Self::RoundRobin,
+        }
+    }
 }
 
 impl Prices {

@@ -132,7 +132,7 @@ impl Fast {
             }
         }
         let start = start.expect("a request has at least one stripe");
-        Completion { start, done, outcome: Outcome::Success }
+        Completion::success(start, done)
     }
 
     /// Moves the bytes of a write that ends `after` they are in the cache.
@@ -146,7 +146,7 @@ impl Fast {
     fn flush(&mut self, now: Instant) -> Completion {
         let done = now.max(self.written) + Duration(self.parameters.flush_ns);
         self.written = done;
-        Completion { start: now, done, outcome: Outcome::Success }
+        Completion::success(now, done)
     }
 }
 
@@ -189,8 +189,7 @@ mod tests {
     fn the_null_device_is_done_at_once() {
         let mut device = Fast::new(FastParameters::null(), 0);
         let done = device.service(Instant(5), &DeviceAccess::read(0, 2048));
-        let at_once = Completion { start: Instant(5), done: Instant(5), outcome: Outcome::Success };
-        assert_eq!(done, at_once);
+        assert_eq!(done, Completion::success(Instant(5), Instant(5)));
     }
 
     #[test]

@@ -70,6 +70,10 @@ impl Device for Faulty {
         }
         completion
     }
+
+    fn programmed(&self) -> bool {
+        self.inner.programmed()
+    }
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ impl Hdd {
             None => self.read_anew(start, access),
         };
         self.command_free = done;
-        Completion { start, done, outcome: Outcome::Success }
+        Completion::success(start, done)
     }
 
     /// The drive's own reading, if it has brought everything before `sector` by `start`.
@@ -210,7 +210,7 @@ impl Hdd {
             done
         };
         self.command_free = done;
-        Completion { start, done, outcome: Outcome::Success }
+        Completion::success(start, done)
     }
 
     /// A write that is done when it is on the surface; what the cache holds of it is worthless.
@@ -229,7 +229,7 @@ impl Hdd {
         // A write that idle time began has left the cache and may still be under the head.
         let done = start.max(self.arm_free);
         self.command_free = done;
-        Completion { start, done, outcome: Outcome::Success }
+        Completion::success(start, done)
     }
 
     /// Puts cached writes on the surface in the time before `now` that no read has wanted.

@@ -123,14 +123,20 @@ impl Device for Raid0 {
             Command::Flush => self.flush(now, access),
         }
     }
+
+    fn programmed(&self) -> bool {
+        self.members.iter().any(|member| member.programmed())
+    }
 }
 
 /// The first start, the last end, and a failure if there is one.
 fn together(whole: Option<Completion>, part: Completion) -> Completion {
     let Some(whole) = whole else { return part };
+    let (start, done) = (whole.start.min(part.start), whole.done.max(part.done));
     Completion {
-        start: whole.start.min(part.start),
-        done: whole.done.max(part.done),
+        start,
+        done,
+        cpu: (whole.cpu + part.cpu).min(done.since(start)),
         outcome: match whole.outcome {
             Outcome::Success => part.outcome,
             Outcome::Failure => Outcome::Failure,

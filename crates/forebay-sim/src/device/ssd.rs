@@ -194,7 +194,7 @@ impl Ssd {
         self.link_free = self.link_free.max(taken) + on_link;
         let done = self.link_free.max(ready + on_link);
         self.all_done = self.all_done.max(done);
-        Completion { start, done, outcome: Outcome::Success }
+        Completion::success(start, done)
     }
 
     /// Reads one stripe at the die of its address and says when it is there.
@@ -235,7 +235,7 @@ impl Ssd {
             if access.bytes() > self.parameters.write_cache_bytes { programmed } else { room };
         self.acknowledged = done;
         self.all_done = self.all_done.max(done);
-        (Completion { start, done, outcome: Outcome::Success }, programmed)
+        (Completion::success(start, done), programmed)
     }
 
     /// Programs a write that is in memory at `from` and says when all of it is.
@@ -318,7 +318,7 @@ impl Ssd {
         self.cached_bytes = 0;
         self.controller_free = done;
         self.all_done = done;
-        Completion { start, done, outcome: Outcome::Success }
+        Completion::success(start, done)
     }
 
     /// Empties the buffer in the idle time before `now`.

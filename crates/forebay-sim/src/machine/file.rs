@@ -15,8 +15,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::nearest;
-use super::keys::{Dimension, KEYS, Key, TEXTS};
-use super::{DeviceKind, Machine, MachineError, Parameter, Place, Placement};
+use super::keys::{self, Dimension, KEYS, Key, TEXTS, Text};
+use super::{DeviceKind, Machine, MachineError, Parameter, Place};
 
 /// A file under way to a machine.
 struct Reader<'a> {
@@ -35,7 +35,7 @@ pub(super) fn read(name: &str, text: &str, file: &str) -> Result<Machine, Machin
         MachineError::Syntax { place, message: error.message().to_owned() }
     })?;
     let reader = Reader { file, text, root: root.get_ref() };
-    let kind = match reader.text("device.type")? {
+    let kind = match reader.text(keys::find_text("device.type").expect("it is in the table"))? {
         "hdd" => DeviceKind::Hdd,
         "raid0" => DeviceKind::Raid0,
         "ssd" => DeviceKind::Ssd,
@@ -46,17 +46,11 @@ pub(super) fn read(name: &str, text: &str, file: &str) -> Result<Machine, Machin
     for key in known(kind) {
         parameters.push(reader.parameter(key)?);
     }
-    let machine = Machine {
-        name: name.to_owned(),
-        summary: reader.text("summary")?.to_owned(),
-        kind,
-        readahead: reader.text("kernel.readahead")?.to_owned(),
-        flush: reader.text("kernel.flush")?.to_owned(),
-        throttle: reader.text("kernel.throttle")?.to_owned(),
-        controller: reader.text("kernel.controller")?.to_owned(),
-        placement: placement(reader.text("layout.placement")?),
-        parameters,
-    };
+    let mut texts = Vec::new();
+    for text in TEXTS.iter().filter(|text| text.belongs_to(kind)) {
+        texts.push((text.name, reader.text(text)?.to_owned()));
+    }
+    let machine = Machine { name: name.to_owned(), kind, texts, parameters };
     reader.check_order(&machine)?;
     Ok(machine)
 }
@@ -68,12 +62,8 @@ pub(super) fn known(kind: DeviceKind) -> impl Iterator<Item = &'static Key> {
 
 /// Every key that `kind` has, numbers and texts.
 pub(super) fn names(kind: DeviceKind) -> impl Iterator<Item = &'static str> {
-    known(kind).map(|key| key.name).chain(TEXTS.iter().map(|(name, _)| *name))
-}
-
-/// The placement that an allowed text names.
-pub(super) fn placement(text: &str) -> Placement {
-    if text == "contiguous" { Placement::Contiguous } else { Placement::Scattered }
+    let texts = TEXTS.iter().filter(move |text| text.belongs_to(kind));
+    known(kind).map(|key| key.name).chain(texts.map(|text| text.name))
 }
 
 /// A number of `unit` in the base unit of `key`, if it is possible; else what would be.
@@ -137,7 +127,12 @@ pub(super) fn expected_typed(key: &Key) -> String {
 impl Reader<'_> {
     fn parameter(&self, key: &'static Key) -> Result<Parameter, MachineError> {
         let wanted = "{ value = .., unit = \"..\", source = \"..\" }";
-        let entry = self.find(key.name, wanted)?;
+        let entry = match (self.find(key.name, wanted), key.default) {
+            (Err(MachineError::MissingKey { .. }), Some(value)) => {
+                return Ok(Parameter::by_default(key, value));
+            }
+            (found, _) => found?,
+        };
         let table = entry.get_ref().as_table();
         let table = table.ok_or_else(|| self.bad(key.name, entry, wanted))?;
         for name in table.keys() {
@@ -204,23 +199,21 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&self, key: &'static str) -> Result<&str, MachineError> {
-        let allowed = TEXTS.iter().find(|(name, _)| *name == key).map(|(_, allowed)| *allowed);
-        let allowed = allowed.expect("only texts of the table are read");
-        let wanted = if allowed.is_empty() {
+    fn text(&self, text: &'static Text) -> Result<&str, MachineError> {
+        let wanted = if text.allowed.is_empty() {
             "a text that is not empty".to_owned()
         } else {
-            format!("one of {}", allowed.join(", "))
+            format!("one of {}", text.allowed.join(", "))
         };
-        let entry = self.find(key, &wanted)?;
-        let written = entry.get_ref().as_str().filter(|text| !text.trim().is_empty());
-        match written {
-            Some(text) if allowed.is_empty() || allowed.contains(&text) => Ok(text),
-            Some(_) | None => {
-                let near = nearest(written.unwrap_or_default(), allowed.iter().copied());
-                Err(self.bad_near(key, entry, &wanted, near))
-            }
-        }
+        let entry = match (self.find(text.name, &wanted), text.default) {
+            (Err(MachineError::MissingKey { .. }), Some(default)) => return Ok(default),
+            (found, _) => found?,
+        };
+        let written = entry.get_ref().as_str();
+        written.filter(|written| text.takes(written)).ok_or_else(|| {
+            let near = nearest(written.unwrap_or_default(), text.allowed.iter().copied());
+            self.bad_near(text.name, entry, &wanted, near)
+        })
     }
 
     /// The entry of a dotted key.

@@ -1,4 +1,4 @@
-//! The numbers that a machine file holds: one line each, with dimension and limits.
+//! What a machine file holds: one line each, numbers with dimension and limits, and texts.
 
 use forebay_core::units::PAGE_SIZE;
 
@@ -37,6 +37,23 @@ pub(super) struct Key {
     pub(super) step: u64,
     /// The kinds of device that have it; none if every machine has it.
     pub(super) devices: &'static [DeviceKind],
+    /// What stands if a file leaves it out, in the base unit; a key without must be written.
+    pub(super) default: Option<u64>,
+}
+
+/// One text of a machine.
+#[derive(Debug)]
+pub(super) struct Text {
+    /// Its table and its name in the table, with a dot between.
+    pub(super) name: &'static str,
+    /// What may be written; nothing if any text may.
+    pub(super) allowed: &'static [&'static str],
+    /// What it is, for those who have written something else.
+    pub(super) what: &'static str,
+    /// The kinds of device that have it; none if every machine has it.
+    pub(super) devices: &'static [DeviceKind],
+    /// What stands if a file leaves it out; a text without must be written.
+    pub(super) default: Option<&'static str>,
 }
 
 impl Dimension {
@@ -73,7 +90,7 @@ impl Dimension {
 }
 
 const fn key(name: &'static str, dimension: Dimension, least: u64, most: u64) -> Key {
-    Key { name, dimension, least, most, step: 1, devices: &[] }
+    Key { name, dimension, least, most, step: 1, devices: &[], default: None }
 }
 
 impl Key {
@@ -87,9 +104,46 @@ impl Key {
         Self { step, ..self }
     }
 
+    /// The same key, which a file may leave out.
+    const fn or(self, default: u64) -> Self {
+        Self { default: Some(default), ..self }
+    }
+
     /// Whether a device of `kind` has it.
     pub(super) fn belongs_to(&self, kind: DeviceKind) -> bool {
         self.devices.is_empty() || self.devices.contains(&kind)
+    }
+}
+
+/// A text that may be anything.
+const fn text(name: &'static str, what: &'static str) -> Text {
+    Text { name, allowed: &[], what, devices: &[], default: None }
+}
+
+/// A text that is one of several.
+const fn choice(name: &'static str, allowed: &'static [&'static str]) -> Text {
+    Text { name, allowed, what: "", devices: &[], default: None }
+}
+
+impl Text {
+    /// The same text, for these kinds of device only.
+    const fn of(self, devices: &'static [DeviceKind]) -> Self {
+        Self { devices, ..self }
+    }
+
+    /// The same text, which a file may leave out.
+    const fn or(self, default: &'static str) -> Self {
+        Self { default: Some(default), ..self }
+    }
+
+    /// Whether a device of `kind` has it.
+    pub(super) fn belongs_to(&self, kind: DeviceKind) -> bool {
+        self.devices.is_empty() || self.devices.contains(&kind)
+    }
+
+    /// Whether it may be `written`.
+    pub(super) fn takes(&self, written: &str) -> bool {
+        !written.trim().is_empty() && (self.allowed.is_empty() || self.allowed.contains(&written))
     }
 }
 
@@ -162,6 +216,10 @@ pub(super) static KEYS: &[Key] = &[
     // Only the array's machine has a program that was measured character by character.
     key("cpu.put_char", Dimension::Time, 0, SECOND).of(RAID0),
     key("cpu.get_char", Dimension::Time, 0, SECOND).of(RAID0),
+    key("kernel.queue_depth", Dimension::Count, 0, 65_536).or(0),
+    key("cpu.cache", Dimension::Size, 0, 1 << 32).or(0),
+    key("cpu.footprint", Dimension::Size, 0, 1 << 32).or(0),
+    key("cpu.refill", Dimension::Time, 0, SECOND).or(0),
 ];
 
 /// What every value of the number `name` is a multiple of.
@@ -179,22 +237,37 @@ pub(super) static ORDERED: &[(&str, &str)] = &[
     ("device.stripe_unit", "device.capacity"),
 ];
 
-/// Keys that hold a text: what may be written, or nothing if any text may.
-pub(super) static TEXTS: &[(&str, &[&str])] = &[
-    ("summary", &[]),
-    ("kernel.readahead", &[]),
-    ("layout.placement", PLACEMENTS),
-    ("device.type", KINDS),
-    ("kernel.flush", &[]),
-    ("kernel.throttle", &[]),
-    ("kernel.controller", &[]),
+/// Every text that a machine may have, in the order of the listing.
+pub(super) static TEXTS: &[Text] = &[
+    text("summary", "a sentence"),
+    text("kernel.readahead", "a readahead policy"),
+    text("kernel.flush", "a flush policy"),
+    text("kernel.throttle", "a throttle policy"),
+    text("kernel.controller", "a controller"),
+    text("kernel.elevator", "an elevator").or("none"),
+    text("kernel.dispatch", "a rule of dispatch").or("deferred"),
+    choice("kernel.scheduler", SCHEDULERS).or("round-robin"),
+    choice("layout.placement", PLACEMENTS),
+    choice("device.type", KINDS),
+    choice("device.medium", MEDIA).of(FAST).or("solid"),
 ];
 
+/// The text `name`, if it is one.
+pub(super) fn find_text(name: &str) -> Option<&'static Text> {
+    TEXTS.iter().find(|text| text.name == name)
+}
+
 /// The types of device.
-pub(super) const KINDS: &[&str] = &["hdd", "fast", "ssd", "raid0"];
+const KINDS: &[&str] = &["hdd", "fast", "ssd", "raid0"];
+
+/// What a fast device may be made of.
+const MEDIA: &[&str] = &["solid", "remote"];
+
+/// The schedulers.
+const SCHEDULERS: &[&str] = &["round-robin", "o1", "fair"];
 
 /// How files may be placed.
-pub(super) const PLACEMENTS: &[&str] = &["contiguous", "scattered"];
+const PLACEMENTS: &[&str] = &["contiguous", "scattered"];
 
 /// The most members of an array.
 const MEMBERS_MAX: u64 = 64;
@@ -221,10 +294,23 @@ mod tests {
     #[test]
     fn no_key_stands_twice() {
         let mut names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-        names.extend(TEXTS.iter().map(|(name, _)| *name));
+        names.extend(TEXTS.iter().map(|text| text.name));
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn what_stands_for_a_key_that_is_left_out_is_possible() {
+        for key in KEYS {
+            let possible = |value: u64| {
+                (key.least..=key.most).contains(&value) && value.is_multiple_of(key.step)
+            };
+            assert!(key.default.is_none_or(possible), "{}", key.name);
+        }
+        for text in TEXTS {
+            assert!(text.default.is_none_or(|default| text.takes(default)), "{}", text.name);
+        }
     }
 }

@@ -315,3 +315,68 @@ fn every_number_is_listed_with_unit_and_source() {
         assert_eq!(machine.parameters().count(), file::known(machine.device_kind()).count());
     }
 }
+
+#[test]
+fn what_a_file_leaves_out_stands_as_it_was_before_there_was_such_a_key() {
+    for machine in machines().filter(|machine| machine.name() != "mips-2007") {
+        let kernel = machine.kernel();
+        let texts = [kernel.elevator.as_str(), &kernel.dispatch];
+        assert_eq!((texts, kernel.queue_depth), (["none", "deferred"], 0));
+        assert_eq!(kernel.scheduler, Scheduler::RoundRobin);
+        let prices = machine.prices();
+        assert_eq!((prices.cache_bytes, prices.footprint_bytes), (0, 0));
+        assert_eq!((prices.refill, prices.scheduler), (Duration::ZERO, Scheduler::RoundRobin));
+        let depth = machine.find("kernel.queue_depth").unwrap();
+        assert_eq!((depth.value, depth.source.as_str()), (0, "A: default"));
+        assert!(!machine.uncertain().contains(&"kernel.queue_depth"));
+    }
+}
+
+#[test]
+fn the_keys_that_may_be_left_out_can_be_set() {
+    let mut machine = Machine::builtin("desktop-2004").unwrap();
+    let typed = [
+        ("kernel.queue_depth", "31"),
+        ("kernel.elevator", "cfq:quantum=8"),
+        ("kernel.dispatch", "inline"),
+        ("kernel.scheduler", "o1"),
+        ("cpu.cache", "32KiB"),
+        ("cpu.footprint", "15.5 KiB"),
+        ("cpu.refill", "12.5us"),
+    ];
+    for (key, value) in typed {
+        machine.set(key, value).unwrap();
+    }
+    let (kernel, prices) = (machine.kernel(), machine.prices());
+    let texts = [kernel.elevator.as_str(), &kernel.dispatch];
+    assert_eq!((texts, kernel.queue_depth), (["cfq:quantum=8", "inline"], 31));
+    assert_eq!((kernel.scheduler, prices.scheduler), (Scheduler::O1, Scheduler::O1));
+    assert_eq!((prices.cache_bytes, prices.footprint_bytes), (32_768, 15_872));
+    assert_eq!(prices.refill, Duration(12_500));
+    assert!(machine.texts().any(|text| text == ("kernel.scheduler", "o1")));
+    let mut said = |key, value| machine.set(key, value).unwrap_err().to_string();
+    assert_eq!(
+        said("kernel.scheduler", "faire"),
+        "--set: `kernel.scheduler` is `faire`, expected one of round-robin, o1, fair; did you \
+         mean `fair`?"
+    );
+    assert_eq!(said("kernel.elevator", ""), "--set: `kernel.elevator` is ``, expected an elevator");
+    assert_eq!(
+        said("kernel.queue_depth", "65537"),
+        "--set: `kernel.queue_depth` is `65537`, expected a whole number from 0 to 65536"
+    );
+    assert_eq!(said("device.medium", "remote"), "--set: unknown key `device.medium`");
+}
+
+#[test]
+fn a_medium_is_what_the_waiting_times_of_the_device_are_made_of() {
+    let medium = |name: &str| Machine::builtin(name).unwrap().medium();
+    let of = |kind| Medium { kind, programmed: false };
+    assert_eq!(medium("hdd-2026"), of(MediumKind::Rotating));
+    assert_eq!(medium("raid-2001"), of(MediumKind::Rotating));
+    assert_eq!(medium("ssd-2014"), of(MediumKind::Solid));
+    let mut store = Machine::builtin("vm-2026").unwrap();
+    assert_eq!(store.medium(), of(MediumKind::Solid));
+    store.set("device.medium", "remote").unwrap();
+    assert_eq!(store.medium(), of(MediumKind::Remote));
+}

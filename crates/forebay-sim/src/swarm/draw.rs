@@ -10,7 +10,7 @@ use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
 
 use crate::device::{Device, Fast, FastParameters, FaultPlan, Faulty};
-use crate::price::Prices;
+use crate::price::{Prices, Scheduler};
 use crate::rng::Rng;
 
 pub(super) fn random_queue(rng: &mut Rng) -> QueueConfig {
@@ -109,6 +109,10 @@ pub(super) fn random_prices(rng: &mut Rng) -> Prices {
         page_dirty: up_to(1_000),
         flush_page: up_to(3_000),
         flush_scan: up_to(100),
+        scheduler: Scheduler::RoundRobin,
+        cache_bytes: 0,
+        footprint_bytes: 0,
+        refill: Duration::ZERO,
         cores: 1 + rng.below(3) as u32,
     }
 }

@@ -36,7 +36,7 @@ impl Device for Scribe {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         self.log.lock().unwrap().push((self.number, *access));
         let done = now + Duration::from_millis(1 + self.number);
-        Completion { start: now, done, outcome: Outcome::Success }
+        Completion::success(now, done)
     }
 }
 

@@ -223,3 +223,21 @@ fn a_drive_with_more_data_than_flash_is_refused() {
     assert!(said.contains("`device.flash` is { value = 100"), "{said}");
     assert!(said.ends_with("expected at least 120000000000 bytes, the largest device.capacity"));
 }
+
+#[test]
+fn a_number_that_may_be_left_out_is_read_like_the_others_if_it_stands() {
+    let written = "queue_depth = { value = 2, unit = \"count\", source = \"D: of a test\" }\n";
+    let with = |line: &str| GOOD.replace("large_folios =", &format!("{line}large_folios ="));
+    let machine = Machine::parse(&with(written), "mine.toml").unwrap();
+    assert_eq!(machine.kernel().queue_depth, 2);
+    assert_eq!(
+        complaint("large_folios =", "queue_depth = 2\nlarge_folios ="),
+        "`kernel.queue_depth` is 2, expected { value = .., unit = \"..\", source = \"..\" }"
+    );
+    assert_eq!(
+        complaint("large_folios =", "scheduler = \"o2\"\nlarge_folios ="),
+        "`kernel.scheduler` is \"o2\", expected one of round-robin, o1, fair; did you mean `o1`?"
+    );
+    let machine = Machine::parse(&with("elevator = \"noop\"\n"), "mine.toml").unwrap();
+    assert_eq!(machine.kernel().elevator, "noop");
+}
