@@ -2,7 +2,9 @@
 
 use forebay_core::block::QueueConfig;
 use forebay_core::control;
+use forebay_core::dispatch;
 use forebay_core::drive::drive;
+use forebay_core::elevator;
 use forebay_core::engine::{self, Config, Engine};
 use forebay_core::flush;
 use forebay_core::io::Op;
@@ -27,6 +29,10 @@ pub struct PolicySet {
     pub controller: control::Spec,
     /// How long a writer waits.
     pub throttle: throttle::Spec,
+    /// In which order the device works.
+    pub elevator: elevator::Spec,
+    /// Who runs while it works.
+    pub dispatch: dispatch::Spec,
 }
 
 /// A file to be made, by its bytes.
@@ -82,6 +88,10 @@ impl PolicySet {
                 .map_err(|error| ("kernel.controller", error))?,
             throttle: throttle::Spec::parse(&kernel.throttle)
                 .map_err(|error| ("kernel.throttle", error))?,
+            elevator: elevator::Spec::parse(&kernel.elevator)
+                .map_err(|error| ("kernel.elevator", error))?,
+            dispatch: dispatch::Spec::parse(&kernel.dispatch)
+                .map_err(|error| ("kernel.dispatch", error))?,
         })
     }
 
@@ -124,7 +134,8 @@ impl Scenario {
         // One call more than tasks: what makes all safe at the end.
         let calls_max = (tasks + 1).min(engine::CALLS_MAX);
         let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
-        let device = engine.add_device(queue(&kernel));
+        let device = engine.add_device(queue(machine));
+        engine.set_rules(device, &policies.elevator, &policies.dispatch);
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
         let largest = files.iter().map(|file| file.room).max().unwrap_or(0);
         let places = machine.layout().place(files.len() as u32, inode + largest, seed)?;
@@ -198,12 +209,15 @@ pub fn settings(kernel: &Kernel) -> Settings {
     }
 }
 
-fn queue(kernel: &Kernel) -> QueueConfig {
+fn queue(machine: &Machine) -> QueueConfig {
+    let kernel = machine.kernel();
     let request_pages_max = (kernel.max_sectors_kib * KIB / PAGE_SIZE).max(1);
     QueueConfig {
         plug: kernel.plug,
         request_pages_max,
         write_requests_max: kernel.write_requests.max(1),
+        depth: kernel.queue_depth,
+        medium: machine.medium(),
         ..QueueConfig::default()
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   --policy flush=linux-6          one text     \
-//!   --compare throttle=paced,off    two texts     >  the product: two sets of four policies
+//!   --compare throttle=paced,off    two texts     >  the product: two sets of policies
 //!   not typed                       the default  /
 //! ```
 
 use anyhow::{Context, Result, bail};
 use forebay_core::control::Controller;
+use forebay_core::dispatch::Dispatch;
+use forebay_core::elevator::Elevator;
 use forebay_core::flush::bdflush_vector::{FIELDS, Vector};
 use forebay_core::flush::{self, Flush};
 use forebay_core::policy::{Slot, Spec, SpecError};
@@ -20,15 +22,17 @@ use crate::args::PolicyChoice;
 use crate::messages::Complaint;
 
 /// The slots that policies can fill, in the order of a table's columns.
-pub(crate) const SLOTS: [&str; 4] = [
+pub(crate) const SLOTS: [&str; 6] = [
     <dyn Readahead as Slot>::NAME,
     <dyn Flush as Slot>::NAME,
     <dyn Controller as Slot>::NAME,
     <dyn Throttle as Slot>::NAME,
+    <dyn Elevator as Slot>::NAME,
+    <dyn Dispatch as Slot>::NAME,
 ];
 
 /// The place of readahead among the slots.
-const READAHEAD: usize = 0;
+pub(crate) const READAHEAD: usize = 0;
 
 /// Something for each slot, in the order of [`SLOTS`].
 pub(crate) type PerSlot<T> = [T; SLOTS.len()];
@@ -52,7 +56,7 @@ pub(crate) struct Chosen {
 /// The most runs that one command compares.
 const RUNS_MAX: usize = 1_024;
 
-/// Sets of policies for the four slots, what was not typed from the machine's kernel. `place` says
+/// Sets of policies for all slots, what was not typed from the machine's kernel. `place` says
 /// where a key of the machine stands.
 pub(crate) fn sets(
     choice: &PolicyChoice,
@@ -60,7 +64,14 @@ pub(crate) fn sets(
     place: impl Fn(&str) -> String,
 ) -> Result<Chosen> {
     let typed = Typed::of(choice)?;
-    let own = [&kernel.readahead, &kernel.flush, &kernel.controller, &kernel.throttle];
+    let own = [
+        &kernel.readahead,
+        &kernel.flush,
+        &kernel.controller,
+        &kernel.throttle,
+        &kernel.elevator,
+        &kernel.dispatch,
+    ];
     for (slot, text) in own.into_iter().enumerate() {
         if typed.texts[slot].is_none() {
             let texts =
@@ -170,22 +181,26 @@ impl Typed {
 }
 
 /// Texts that are in order in every slot.
-const DEFAULTS: PerSlot<&str> = ["off", "linux-6", "fixed", "off"];
+const DEFAULTS: PerSlot<&str> = ["off", "linux-6", "fixed", "off", "none", "deferred"];
 
 fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
-    let [readahead, flush, controller, throttle] = texts;
+    let [readahead, flush, controller, throttle, elevator, dispatch] = texts;
     let (flush, flush_label) = flush_spec(flush)?;
     let policies = PolicySet {
         readahead: spec(readahead)?,
         flush,
         controller: spec(controller)?,
         throttle: spec(throttle)?,
+        elevator: spec(elevator)?,
+        dispatch: spec(dispatch)?,
     };
     let labels = [
         policies.readahead.to_string(),
         flush_label,
         policies.controller.to_string(),
         policies.throttle.to_string(),
+        policies.elevator.to_string(),
+        policies.dispatch.to_string(),
     ];
     Ok(Filled { policies, labels })
 }
@@ -272,6 +287,8 @@ fn listed(typed: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const OWN: PerSlot<&str> = ["r", "f", "c", "t", "e", "d"];
+
     fn choice(policy: &[&str], compare: &[&str]) -> PolicyChoice {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         PolicyChoice { policy: owned(policy), compare: owned(compare) }
@@ -289,16 +306,17 @@ mod tests {
     fn the_slot_that_was_typed_last_varies_fastest() {
         let choice = choice(&["flush=linux-6"], &["throttle=a,b", "readahead=x,y"]);
         let typed = Typed::of(&choice).unwrap();
-        let runs = typed.product(["r", "f", "c", "t"]).unwrap();
+        let runs = typed.product(OWN).unwrap();
         let expected = [("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")];
-        let expected = expected.map(|(readahead, throttle)| [readahead, "linux-6", "c", throttle]);
+        let expected =
+            expected.map(|(readahead, throttle)| [readahead, "linux-6", "c", throttle, "e", "d"]);
         assert_eq!(runs, expected);
     }
 
     #[test]
     fn nothing_typed_is_one_run() {
         let typed = Typed::of(&choice(&[], &[])).unwrap();
-        assert_eq!(typed.product(["r", "f", "c", "t"]).unwrap(), [["r", "f", "c", "t"]]);
+        assert_eq!(typed.product(OWN).unwrap(), [OWN]);
     }
 
     #[test]
@@ -307,7 +325,7 @@ mod tests {
         let (one, other) = (format!("readahead={many}"), format!("throttle={many}"));
         let choice = choice(&[], &[&one, &other]);
         let typed = Typed::of(&choice).unwrap();
-        assert!(typed.product(["r", "f", "c", "t"]).is_err());
+        assert!(typed.product(OWN).is_err());
     }
 
     #[test]

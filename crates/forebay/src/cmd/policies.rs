@@ -4,6 +4,8 @@ use std::io;
 
 use anyhow::Result;
 use forebay_core::control::Controller;
+use forebay_core::dispatch::Dispatch;
+use forebay_core::elevator::Elevator;
 use forebay_core::flush::Flush;
 use forebay_core::policy::Slot;
 use forebay_core::readahead::Readahead;
@@ -26,6 +28,8 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     list::<dyn Flush>(&mut table);
     list::<dyn Controller>(&mut table);
     list::<dyn Throttle>(&mut table);
+    list::<dyn Elevator>(&mut table);
+    list::<dyn Dispatch>(&mut table);
     table.notes.push(
         "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, \
          folios) it sets itself unless it is given. The limits shown are for a device of 128 KiB; \

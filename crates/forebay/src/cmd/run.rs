@@ -20,7 +20,7 @@ use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::{self, Complaint};
 use crate::results::{Results, Run};
-use crate::slots;
+use crate::slots::{self, PerSlot, READAHEAD as READAHEAD_SLOT};
 
 /// What fills the slot if nothing was chosen: the rule of today's kernel.
 const READAHEAD: &str = "linux-6.18";
@@ -36,7 +36,8 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
         check_buffers(&name, group)?;
     }
     let title = format!("{name} on {}", arguments.on.display());
-    let shown = [true, false, false, false];
+    let mut shown = PerSlot::default();
+    shown[READAHEAD_SLOT] = true;
     let mut results = Results { title, shown, ..Results::default() };
     let mut verified = 0;
     for policy in &policies {
@@ -44,7 +45,9 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
         for group in &groups {
             verified += perform(arguments, policy, memory, group, &mut tally)?;
         }
-        tally.report(&[Some(policy.to_string()), None, None, None], &mut results.rows);
+        let mut labels = PerSlot::default();
+        labels[READAHEAD_SLOT] = Some(policy.to_string());
+        tally.report(&labels, &mut results.rows);
     }
     let dispatch = match arguments.dispatch {
         DispatchMode::Deferred => format!("{} worker threads", arguments.workers),

@@ -49,10 +49,10 @@ impl Setup {
         let kernel = PolicySet::of(&machine.kernel()).expect("a paper's machine names policies");
         let known = "an experiment names a policy";
         let policies = PolicySet {
-            readahead: kernel.readahead,
             flush: flush::Spec::parse(self.flush).expect(known),
             controller: control::Spec::parse(self.controller).expect(known),
             throttle: throttle::Spec::parse(self.throttle).expect(known),
+            ..kernel
         };
         // The last write ends the load; what is left then is made safe by the scenario.
         let load = Overwrite { sync: false, ..Overwrite::of_paper(scale) };
