@@ -75,11 +75,14 @@ const AHEAD_MAX: u64 = 16 << 10;
 /// The longest time, as expected, that the processor moves data for one request.
 const PROGRAMMED_MAX: Duration = Duration::from_millis(10);
 
+/// A request counts for no more than so many usual ones when modes are compared, so that one whose
+/// time was not the device's alone does not decide.
+const WORK_MAX: u64 = 8;
+
 #[derive(Debug)]
 struct Adaptive {
     settings: Settings,
     classes: Classes<Seen>,
-    programmed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,9 +98,12 @@ struct Settings {
 /// What a class has shown.
 #[derive(Debug)]
 struct Seen {
-    /// Of the part of the device's time that could be used otherwise.
-    overlap: Histogram,
+    /// Of the device's time. All of it could be used otherwise, or nothing of it where the
+    /// processor moves the data.
+    times: Histogram,
     took: Means,
+    /// What half of the requests do not exceed.
+    usual: Duration,
     /// The samples since the limits were found, all if they never were.
     fresh: u32,
     weighed: bool,
@@ -129,7 +135,7 @@ impl Adaptive {
             gain: values.of("gain"),
             trial: Duration::from_millis(values.of("trial_ms")),
         };
-        Self { settings, classes: Classes::new(), programmed: false }
+        Self { settings, classes: Classes::new() }
     }
 
     /// The device's time for such a request: as seen, or by the bytes of a smaller one.
@@ -153,7 +159,6 @@ impl Dispatch for Adaptive {
         processor: Processor,
     ) -> Handling {
         let settings = self.settings;
-        self.programmed = medium.programmed;
         let heavy = medium.programmed && self.expected(class) > PROGRAMMED_MAX;
         let seen = self.classes.of(class, || Seen::new(&settings));
         seen.trying = false;
@@ -164,14 +169,17 @@ impl Dispatch for Adaptive {
         if late || heavy || (class.ahead && class.bytes > AHEAD_MAX) {
             return Handling::Deferred;
         }
-        if seen.overlap.samples() < SAMPLES_MIN {
-            return match (class.ahead, medium.programmed) {
-                (true, _) => Handling::Deferred,
-                (false, true) => Handling::INLINE,
-                (false, false) => spin(processor.switch),
-            };
+        let young = seen.times.samples() < SAMPLES_MIN;
+        if young && class.ahead {
+            return Handling::Deferred;
         }
-        seen.weigh(&settings, class.ahead, processor.switch);
+        if medium.programmed {
+            seen.hold();
+        } else if young {
+            return spin(processor.switch);
+        } else {
+            seen.weigh(&settings, class.ahead, processor.switch);
+        }
         if !processor.contended {
             return spin(seen.idle);
         }
@@ -184,12 +192,12 @@ impl Dispatch for Adaptive {
 
     fn learn(&mut self, now: Instant, class: &Class, _: Handling, took: Duration) {
         let settings = self.settings;
-        let overlap = if self.programmed { Duration::ZERO } else { took };
         let seen = self.classes.of(class, || Seen::new(&settings));
-        seen.overlap.add(overlap);
+        seen.times.add(took);
         seen.took.add(took, class.bytes);
         seen.fresh = seen.fresh.saturating_add(1);
-        seen.trials.done(now, seen.trying);
+        let bound = Some(seen.usual.times(WORK_MAX)).filter(|bound| *bound > Duration::ZERO);
+        seen.trials.done(now, bound.map_or(took, |bound| took.min(bound)), seen.trying);
     }
 
     fn slow_classes(&self) -> u32 {
@@ -201,8 +209,9 @@ impl Dispatch for Adaptive {
 impl Seen {
     fn new(settings: &Settings) -> Self {
         Self {
-            overlap: Histogram::new(),
+            times: Histogram::new(),
             took: Means::default(),
+            usual: Duration::ZERO,
             fresh: 0,
             weighed: false,
             longest: ENDLESS,
@@ -213,23 +222,33 @@ impl Seen {
         }
     }
 
+    /// Nothing of the time could be used otherwise: spinning is free.
+    fn hold(&mut self) {
+        if self.fresh >= SAMPLES_MIN {
+            self.usual = self.times.quantile(50);
+            self.fresh = 0;
+        }
+        (self.longest, self.idle, self.busy) = (ENDLESS, ENDLESS, ENDLESS);
+    }
+
     /// Finds the limits anew, if enough was learned since the last time.
     fn weigh(&mut self, settings: &Settings, ahead: bool, switch: Duration) {
         if self.weighed && self.fresh < SAMPLES_MIN {
             return;
         }
+        self.usual = self.times.quantile(50);
         let bound = switch.times(SPIN_MAX);
-        self.longest = if self.overlap.quantile(90) > bound { bound } else { ENDLESS };
+        self.longest = if self.times.quantile(90) > bound { bound } else { ENDLESS };
         let prices = |processor| Prices { switch, processor, latency: settings.latency };
         // Nobody waits for what is read ahead: the asker itself could use the processor.
         let idle = prices(if ahead { settings.busy } else { settings.idle });
-        let best = self.overlap.spin(idle, self.longest);
+        let best = self.times.spin(idle, self.longest);
         let held = self.weighed && best < self.idle && self.idle <= self.longest;
         if !held || self.pays(idle, self.idle, best, settings.gain) {
             self.idle = best;
         }
         let busy = prices(settings.busy);
-        let best = self.overlap.spin(busy, self.longest);
+        let best = self.times.spin(busy, self.longest);
         let held = self.weighed && self.busy <= self.longest;
         if !held || self.pays(busy, self.busy, best, settings.gain) {
             self.busy = best;
@@ -240,7 +259,7 @@ impl Seen {
 
     /// Whether a change of limits saves so many percent of the cost.
     fn pays(&self, prices: Prices, from: Duration, to: Duration, gain: u64) -> bool {
-        let (old, new) = (self.overlap.cost(prices, from), self.overlap.cost(prices, to));
+        let (old, new) = (self.times.cost(prices, from), self.times.cost(prices, to));
         new * 100 < old * u128::from(100 - gain.min(100))
     }
 

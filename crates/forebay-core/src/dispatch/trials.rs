@@ -1,7 +1,8 @@
 //! Which way of handling a class is better while others want the processor, by trying.
 //!
 //! Time is cut into epochs; in each, one mode is at work, and what counts is how many requests of
-//! the class are done per time. The first third of an epoch after a change is not counted, because
+//! the class are done per time. A request counts by its device's time, which no mode changes: so
+//! an epoch is not judged by how many long requests happened to fall into it. The first third of an epoch after a change is not counted, because
 //! the scheduler still knows the asker by what it did before.
 //!
 //! ```text
@@ -31,10 +32,10 @@ const STRETCH: u64 = 2;
 /// An epoch must be so many times as long as its longest gap before it is judged.
 const GAPS_MIN: u64 = 4;
 
-/// Requests done, and the time that this took.
+/// The device's time of the requests that were done, and the time that passed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
-    done: u64,
+    work: u64,
     time: u64,
 }
 
@@ -113,8 +114,8 @@ impl Trials {
         mode
     }
 
-    /// A request is done while others want the processor, or while nobody does.
-    pub(super) fn done(&mut self, now: Instant, contended: bool) {
+    /// A request that counts for `work` is done while others want the processor, or nobody does.
+    pub(super) fn done(&mut self, now: Instant, work: Duration, contended: bool) {
         if !contended {
             self.last = None;
             return;
@@ -124,20 +125,20 @@ impl Trials {
         self.clock = self.clock.saturating_add(gap);
         let epoch = &mut self.epoch;
         if epoch.all.time >= epoch.settling {
-            epoch.settled.add(gap);
+            epoch.settled.add(work, gap);
         }
-        epoch.all.add(gap);
+        epoch.all.add(work, gap);
         epoch.gap_max = epoch.gap_max.max(gap);
     }
 
     fn is_over(&self, open: [bool; MODES]) -> bool {
         let Epoch { all, settled, gap_max, .. } = &self.epoch;
         let judged = all.time >= GAPS_MIN * gap_max;
-        if all.time >= self.length && settled.done > 0 {
+        if all.time >= self.length && settled.work > 0 {
             return judged || all.time >= STRETCH * self.length;
         }
         let other = self.best_but(self.mode, open).and_then(|mode| self.known[mode as usize]);
-        let lost = other.map_or(0, |other| all.time.saturating_sub(other.time_of(all.done)));
+        let lost = other.map_or(0, |other| all.time.saturating_sub(other.time_of(all.work)));
         let hopeless = all.time >= self.length / 10 && lost > all.time / 2;
         judged && (hopeless || lost >= (self.length / 4).max(1))
     }
@@ -174,7 +175,7 @@ impl Trials {
         let rates =
             (self.known[mode as usize], self.best.and_then(|best| self.known[best as usize]));
         let (Some(own), Some(best)) = rates else { return 0 };
-        let lost = own.time.saturating_sub(best.time_of(own.done));
+        let lost = own.time.saturating_sub(best.time_of(own.work));
         let epochs = u128::from(lost) * 200 / u128::from(own.time.max(1));
         let epochs = u64::try_from(epochs).unwrap_or(u64::MAX);
         epochs.clamp(STAY_MIN.min(self.stay_max), self.stay_max).saturating_mul(self.length)
@@ -200,35 +201,35 @@ impl Trials {
 }
 
 impl Rate {
-    fn add(&mut self, gap: u64) {
-        self.done += 1;
+    fn add(&mut self, work: Duration, gap: u64) {
+        self.work = self.work.saturating_add(work.0.max(1));
         self.time = self.time.saturating_add(gap);
     }
 
     fn above(self, other: Self) -> bool {
-        u128::from(self.done) * u128::from(other.time)
-            > u128::from(other.done) * u128::from(self.time)
+        u128::from(self.work) * u128::from(other.time)
+            > u128::from(other.work) * u128::from(self.time)
     }
 
-    /// The time in which so many requests are done.
-    fn time_of(self, done: u64) -> u64 {
-        let time = u128::from(done) * u128::from(self.time) / u128::from(self.done.max(1));
+    /// The time in which so much is done.
+    fn time_of(self, work: u64) -> u64 {
+        let time = u128::from(work) * u128::from(self.time) / u128::from(self.work.max(1));
         u64::try_from(time).unwrap_or(u64::MAX)
     }
 
     /// With what was seen since: about the last four epochs, but what has changed by a quarter is
     /// known afresh.
     fn with(self, seen: Self) -> Self {
-        let expected = self.time_of(seen.done);
+        let expected = self.time_of(seen.work);
         if expected.abs_diff(seen.time) > expected / 4 {
             return seen;
         }
         let kept = Self {
-            done: self.done - self.done.div_ceil(4),
+            work: self.work - self.work.div_ceil(4),
             time: self.time - self.time.div_ceil(4),
         };
         Self {
-            done: kept.done.saturating_add(seen.done),
+            work: kept.work.saturating_add(seen.work),
             time: kept.time.saturating_add(seen.time),
         }
     }
