@@ -226,3 +226,160 @@ fn size(bytes: u64) -> usize {
         bytes => (bytes - 1).ilog2() as usize + 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    fn histogram(times: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::new();
+        times.into_iter().for_each(|time| histogram.add(Duration(time)));
+        histogram
+    }
+
+    /// Times of all octaves up to 2^25, most of them near each other.
+    fn times(random: &mut Random, samples: u64) -> Vec<u64> {
+        let octave = random.below(20);
+        let mut any = |_| {
+            let above = random.below(6);
+            random.below(1 << (octave + above))
+        };
+        (0..samples).map(&mut any).collect()
+    }
+
+    #[test]
+    fn every_time_lies_in_the_bucket_whose_end_is_the_next_one_above() {
+        let mut random = Random(1);
+        let near = (0..64).flat_map(|octave| [(1 << octave) - 1, 1 << octave, (1 << octave) + 1]);
+        let any = (0..64).map(|shift| random.below(u64::MAX) >> shift);
+        for time in near.chain(any).chain([0, 1, 2, 3, u64::MAX]) {
+            let bucket = bucket(time);
+            assert!(time <= end(bucket), "{time}");
+            assert!(bucket < 4 || time > end(bucket - 1), "{time}");
+        }
+    }
+
+    #[test]
+    fn ends_lie_a_quarter_of_an_octave_apart() {
+        for bucket in 64..BUCKETS {
+            let (low, high) = (u128::from(end(bucket - 1)), u128::from(end(bucket)));
+            assert!(low * 1_189 / 1_000 <= high && high <= low * 1_190 / 1_000, "{bucket}");
+        }
+    }
+
+    #[test]
+    fn the_spin_is_the_best_of_all_ends() {
+        let mut random = Random(7);
+        for round in 0..400 {
+            let times = times(&mut random, 32 + round % 700);
+            let switch = random.below(1 << 20);
+            let (processor, latency) = (random.below(300), random.below(200));
+            let prices = Prices { switch: Duration(switch), processor, latency };
+            let longest = if round % 3 == 0 { switch * 50 } else { u64::MAX };
+            // The cost from the single times, without buckets.
+            let cost = |limit: u64| -> u128 {
+                let each = |time: &u64| match *time <= limit && limit > 0 {
+                    true => u128::from(processor) * u128::from(*time),
+                    false => {
+                        u128::from(processor) * u128::from(limit)
+                            + u128::from(switch) * u128::from(100 + latency)
+                    }
+                };
+                times.iter().map(each).sum()
+            };
+            let allowed = (0..BUCKETS).map(end).filter(|end| *end <= longest);
+            let weighed = allowed.clone().filter(|end| *end <= 4 * switch);
+            let least = weighed.chain(allowed.last()).chain([0]).map(cost).min().unwrap();
+            let found = histogram(times.iter().copied()).spin(prices, Duration(longest));
+            assert!(found.0 <= longest);
+            assert_eq!(cost(found.0), least, "round {round}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_known_time_is_spun_for_up_to_the_price_of_the_switch() {
+        let spin = |time, processor| {
+            let prices = Prices { switch: Duration(10_000), processor, latency: 0 };
+            histogram([time; 64]).spin(prices, ENDLESS)
+        };
+        assert_eq!([spin(9_999, 100), spin(10_001, 100)], [ENDLESS, Duration::ZERO]);
+        assert_eq!([spin(333_333, 3), spin(333_334, 3)], [ENDLESS, Duration::ZERO]);
+        assert_eq!(spin(u64::MAX, 0), ENDLESS, "a processor without value");
+    }
+
+    #[test]
+    fn of_two_humps_only_the_near_one_is_spun_for() {
+        let times = (0..100).map(|sample| if sample < 90 { 5_000 } else { 1_000_000 });
+        let prices = Prices { switch: Duration(10_000), processor: 100, latency: 0 };
+        let found = histogram(times).spin(prices, ENDLESS);
+        assert_eq!(found, Duration(end(bucket(5_000))));
+    }
+
+    #[test]
+    fn quantiles_of_equal_times_are_exact() {
+        let times = (0..100).map(|sample| if sample < 90 { 5_123 } else { 77_777 });
+        let histogram = histogram(times);
+        assert_eq!(histogram.quantile(90), Duration(5_123));
+        assert_eq!(histogram.quantile(91), Duration(77_777));
+        assert_eq!(Histogram::new().quantile(90), Duration::ZERO);
+    }
+
+    #[test]
+    fn old_times_fade() {
+        let mut histogram = histogram([1_000_000; 1_024]);
+        (0..4 * 512).for_each(|_| histogram.add(Duration(1_000)));
+        assert_eq!(histogram.quantile(90), Duration(1_000));
+        assert!(histogram.samples() <= SAMPLES_MAX && histogram.samples() >= SAMPLES_MAX / 2);
+        let huge = Prices { switch: ENDLESS, processor: 1_000, latency: 1_000 };
+        (0..4_096).for_each(|_| histogram.add(ENDLESS));
+        assert!(histogram.cost(huge, ENDLESS) > 0, "the largest sums do not overflow");
+    }
+
+    /// Spinning for the price of the switch costs at most twice what a prophet pays.
+    #[test]
+    fn spinning_for_one_switch_costs_at_most_twice_the_optimum() {
+        let mut random = Random(3);
+        let switch = 10_000;
+        let cost = |time: u64| if time <= switch { time } else { switch + switch };
+        for time in [1, switch - 1, switch, switch + 1, 2 * switch, u64::MAX] {
+            assert!(cost(time) <= 2 * time.min(switch), "{time}");
+        }
+        let prices = Prices { switch: Duration(switch), processor: 100, latency: 0 };
+        for _ in 0..200 {
+            // An adversary that knows the limit ends each request just beyond it, or at once.
+            let part = random.below(101);
+            let draw = |_| if random.below(100) < part { switch + 1 } else { 1 };
+            let times: Vec<u64> = (0..200).map(draw).collect();
+            let prophet: u64 = times.iter().map(|time| (*time).min(switch)).sum();
+            assert!(times.iter().map(|time| cost(*time)).sum::<u64>() <= 2 * prophet);
+            // What is chosen knowing how often is not worse than either fixed rule.
+            let histogram = histogram(times.iter().copied());
+            let chosen = histogram.cost(prices, histogram.spin(prices, ENDLESS));
+            let (never, always) = (200 * switch, times.iter().sum::<u64>());
+            assert!(chosen <= 100 * u128::from(never.min(always)));
+        }
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_to_octaves() {
+        let sizes = [0, 1, 2, 3, 4, 4_096, 4_097, 1 << 63, (1 << 63) + 1, u64::MAX].map(size);
+        assert_eq!(sizes, [0, 0, 1, 2, 2, 12, 13, 63, 64, 64]);
+    }
+
+    #[test]
+    fn smaller_classes_come_nearest_first_and_never_of_the_other_direction() {
+        let class = |write, bytes, ahead| Class { write, bytes, ahead };
+        let mut classes = Classes::new();
+        for (name, class) in [
+            (1, class(false, 512, false)),
+            (2, class(false, 4_096, true)),
+            (3, class(true, 8_192, false)),
+            (4, class(false, 65_536, false)),
+        ] {
+            *classes.of(&class, || 0) = name;
+        }
+        let found: Vec<_> = classes.smaller(&class(false, 65_536, false)).copied().collect();
+        assert_eq!(found, [2, 1]);
+    }
+}
