@@ -309,3 +309,152 @@ fn spin(limit: Duration) -> Handling {
         limit => Handling::Inline(limit),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{READ, rule, solid};
+    use super::*;
+
+    const SWITCH: Duration = Duration::from_micros(10);
+    const IDLE: Processor = Processor { switch: SWITCH, contended: false };
+    const WANTED: Processor = Processor { switch: SWITCH, contended: true };
+
+    /// What is said of a class after so many requests of so many microseconds.
+    fn after(rule: &mut dyn Dispatch, class: &Class, medium: Medium, samples: u32, us: u64) {
+        for _ in 0..samples {
+            let handling = rule.choose(Instant::ZERO, class, medium, IDLE);
+            rule.learn(Instant::ZERO, class, handling, Duration::from_micros(us));
+        }
+    }
+
+    /// The answers to a class that takes so many microseconds: idle processor, wanted processor.
+    fn answers(typed: &str, class: Class, medium: Medium, us: u64) -> [Handling; 2] {
+        let mut rule = rule(typed);
+        after(&mut *rule, &class, medium, 64, us);
+        [IDLE, WANTED].map(|processor| rule.choose(Instant::ZERO, &class, medium, processor))
+    }
+
+    #[test]
+    fn an_unknown_class_is_spun_for_as_long_as_a_switch() {
+        let mut rule = rule("adaptive");
+        after(&mut *rule, &READ, solid(false), 31, 1_000);
+        let mut ask = |processor| rule.choose(Instant::ZERO, &READ, solid(false), processor);
+        assert_eq!([ask(IDLE), ask(WANTED)], [Handling::Inline(SWITCH); 2]);
+        let free = Processor::default();
+        assert_eq!(ask(free), Handling::Deferred, "there is nothing to spin for");
+        rule.learn(Instant::ZERO, &READ, Handling::Deferred, Duration::from_millis(1));
+        let known = rule.choose(Instant::ZERO, &READ, solid(false), IDLE);
+        assert_eq!(known, Handling::Deferred, "the deferred one was the last that it took");
+    }
+
+    #[test]
+    fn the_value_of_the_processor_decides_how_long_is_spun() {
+        let at = |typed, us| answers(typed, READ, solid(false), us);
+        let (spin, block) = (Handling::INLINE, Handling::Deferred);
+        assert_eq!(at("adaptive", 9), [spin, spin]);
+        assert_eq!(at("adaptive", 11), [spin, block]);
+        assert_eq!(at("adaptive", 333), [spin, block]);
+        assert_eq!(at("adaptive", 334), [block, block]);
+        assert_eq!(at("adaptive:latency=100", 19), [spin, spin]);
+        assert_eq!(at("adaptive:busy=50,idle=6", 19), [spin, spin]);
+        assert_eq!(at("adaptive:busy=50,idle=6", 167), [block, block]);
+    }
+
+    #[test]
+    fn rotating_and_remote_media_are_never_spun_for() {
+        for kind in [MediumKind::Rotating, MediumKind::Remote] {
+            for programmed in [false, true] {
+                let medium = Medium { kind, programmed };
+                let found = answers("adaptive:idle=0", READ, medium, 1);
+                assert_eq!(found, [Handling::Deferred; 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_takes_fifty_switches_is_never_spun_for_to_the_end() {
+        let at = |us| answers("adaptive:idle=0,busy=0", READ, solid(false), us);
+        assert_eq!(at(500), [Handling::INLINE; 2]);
+        for us in [501, 1_000, 1_000_000] {
+            for handling in at(us) {
+                let bounded = |limit| limit <= SWITCH.times(50);
+                assert!(matches!(handling, Handling::Inline(limit) if bounded(limit)), "{us}");
+            }
+        }
+    }
+
+    #[test]
+    fn slow_classes_are_counted() {
+        let mut rule = rule("adaptive");
+        assert_eq!(rule.slow_classes(), 0);
+        after(&mut *rule, &READ, solid(false), 33, 501);
+        after(&mut *rule, &Class { write: true, ..READ }, solid(false), 33, 499);
+        assert_eq!(rule.slow_classes(), 1);
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_spun_for_only_if_its_class_says_so() {
+        let ahead = Class { ahead: true, ..READ };
+        let mut young = rule("adaptive");
+        after(&mut *young, &READ, solid(false), 64, 1);
+        let first = young.choose(Instant::ZERO, &ahead, solid(false), IDLE);
+        assert_eq!(first, Handling::Deferred, "another class speaks for itself");
+        let at = |bytes, us| answers("adaptive", Class { bytes, ..ahead }, solid(false), us);
+        assert_eq!(at(16 << 10, 9), [Handling::INLINE; 2]);
+        assert_eq!(at(16 << 10, 11), [Handling::Deferred; 2], "nobody waits for it");
+        assert_eq!(at((16 << 10) + 1, 1), [Handling::Deferred; 2]);
+    }
+
+    #[test]
+    fn a_transfer_of_more_than_ten_milliseconds_is_deferred() {
+        let at = |us| answers("adaptive", READ, solid(true), us)[0];
+        assert_eq!([at(10_000), at(10_001)], [Handling::INLINE, Handling::Deferred]);
+    }
+
+    #[test]
+    fn an_unseen_transfer_is_judged_by_the_bytes_of_a_smaller_one() {
+        let mut rule = rule("adaptive");
+        let class = |bytes| Class { bytes, ..READ };
+        let mut ask = |bytes| rule.choose(Instant::ZERO, &class(bytes), solid(true), IDLE);
+        assert_eq!(ask(1 << 40), Handling::INLINE, "nothing is known");
+        after(&mut *rule, &READ, solid(true), 4, 100);
+        // 100 us for 4 KiB are 10 ms for 400 KiB.
+        let mut ask = |bytes| rule.choose(Instant::ZERO, &class(bytes), solid(true), IDLE);
+        assert_eq!(ask(400 << 10), Handling::INLINE);
+        assert_eq!(ask(401 << 10), Handling::Deferred);
+        assert_eq!(ask(u64::MAX), Handling::Deferred);
+        let deferred = class(401 << 10);
+        rule.learn(Instant::ZERO, &deferred, Handling::Deferred, Duration::from_millis(3));
+        let known = rule.choose(Instant::ZERO, &deferred, solid(true), IDLE);
+        assert_eq!(known, Handling::INLINE, "it was deferred, and showed that it is fast");
+    }
+
+    #[test]
+    fn a_shorter_spin_has_to_gain_and_a_longer_one_need_not() {
+        let told = |us| {
+            let mut rule = rule("adaptive:gain=10");
+            after(&mut *rule, &READ, solid(false), 64, 330);
+            after(&mut *rule, &READ, solid(false), 16_384, us);
+            rule.choose(Instant::ZERO, &READ, solid(false), IDLE)
+        };
+        assert_eq!(told(360), Handling::INLINE, "blocking gains less than a tenth");
+        assert_eq!(told(380), Handling::Deferred);
+        let mut back = rule("adaptive:gain=10");
+        after(&mut *back, &READ, solid(false), 64, 340);
+        after(&mut *back, &READ, solid(false), 16_384, 333);
+        let found = back.choose(Instant::ZERO, &READ, solid(false), IDLE);
+        assert_eq!(found, Handling::INLINE);
+    }
+
+    #[test]
+    fn without_exploration_the_model_decides_alone() {
+        let mut rule = rule("adaptive:explore=0");
+        let mut now = Instant::ZERO;
+        for _ in 0..20_000 {
+            now += Duration::from_millis(1);
+            let handling = rule.choose(now, &READ, solid(true), WANTED);
+            assert_eq!(handling, Handling::INLINE);
+            rule.learn(now, &READ, handling, SWITCH);
+        }
+    }
+}
