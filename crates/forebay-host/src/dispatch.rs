@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use forebay_core::dispatch::Handling;
 use forebay_core::io::Request;
 use forebay_core::units::{FrameId, PAGE_SIZE};
 
@@ -20,18 +21,6 @@ use crate::frames::{PAGE, Page};
 
 /// The largest number of worker threads.
 pub const WORKERS_MAX: usize = 256;
-
-/// Who carries out requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// Worker threads, from one to [`WORKERS_MAX`], while tasks go on.
-    Deferred {
-        /// The number of threads.
-        workers: usize,
-    },
-    /// The engine's own thread, on the spot.
-    Inline,
-}
 
 /// A request with the pages that it fills.
 pub(crate) struct Job {
@@ -75,15 +64,12 @@ struct Busy {
 }
 
 impl Dispatcher {
-    /// Starts the worker threads, if any.
+    /// Starts the worker threads, if there are to be any.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn new(files: Arc<FileMap>, dispatch: Dispatch) -> io::Result<Self> {
-        let workers = match dispatch {
-            Dispatch::Inline => None,
-            Dispatch::Deferred { workers } => Some(Workers::start(&files, workers)?),
-        };
+    pub(crate) fn new(files: Arc<FileMap>, workers: Option<usize>) -> io::Result<Self> {
+        let workers = workers.map(|count| Workers::start(&files, count)).transpose()?;
         let (arrived, busy, spare) = (VecDeque::new(), Busy::default(), Vec::new());
         Ok(Self { files, workers, arrived, busy, spare })
     }
@@ -99,14 +85,15 @@ impl Dispatcher {
         self.spare.push((frames, pages));
     }
 
-    /// Sends a job off.
+    /// Sends a job off, or carries it out on the spot. A read that blocks cannot be given up: a
+    /// limit to the time that it may take inline says nothing here.
     pub(crate) fn submit(&mut self, job: Job) {
         // What has come back is counted first, so that a pause in between is no busy time.
         self.collect();
         self.busy.begin(Instant::now());
-        match &self.workers {
-            Some(workers) => workers.send(job),
-            None => {
+        match (&self.workers, job.request.handling) {
+            (Some(workers), Handling::Deferred) => workers.send(job),
+            (None, _) | (_, Handling::Inline(_)) => {
                 let finish = job.carry_out(&self.files);
                 self.arrive(finish);
             }
@@ -288,7 +275,6 @@ const SLICES: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use forebay_core::dispatch::Handling;
     use forebay_core::io::RequestKind;
     use forebay_core::units::{DeviceId, FileId, RequestId};
 

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use forebay_core::block::QueueConfig;
+use forebay_core::dispatch;
 use forebay_core::drive::drive;
+use forebay_core::elevator;
 use forebay_core::engine::{Config, Engine};
 use forebay_core::readahead::Spec;
 use forebay_core::stats::Stats;
@@ -13,7 +15,7 @@ use forebay_core::units::{FileId, HandleId, PAGE_SIZE, SECTOR_SIZE};
 use forebay_core::workload::{Finished, Workload};
 use thiserror::Error;
 
-use crate::dispatch::{Dispatch, WORKERS_MAX};
+use crate::dispatch::WORKERS_MAX;
 use crate::failure::Failure;
 use crate::files::FileMap;
 use crate::verify::Verifier;
@@ -26,8 +28,11 @@ pub struct Setup {
     pub readahead: Spec,
     /// Page memory in bytes, at least one page; the rest of a page is not used.
     pub memory: u64,
-    /// Who carries out requests.
-    pub dispatch: Dispatch,
+    /// Who carries out requests: the engine's own thread, or workers while tasks go on.
+    pub dispatch: dispatch::Spec,
+    /// Worker threads, from one to [`WORKERS_MAX`]; under the rule `inline` there are none, and what
+    /// it defers all the same is carried out on the spot.
+    pub workers: usize,
     /// The queue of every backend.
     pub queue: QueueConfig,
     /// Whether every delivered byte is compared with what a second descriptor reads. The time that
@@ -87,8 +92,13 @@ impl Setup {
     /// Deferred dispatch to four workers and a queue without a plug, as for today's fast devices.
     pub fn new(readahead: Spec, memory: u64) -> Self {
         let queue = QueueConfig { plug: None, ..QueueConfig::default() };
-        let dispatch = Dispatch::Deferred { workers: 4 };
-        Self { readahead, memory, dispatch, queue, verify: false }
+        let dispatch = dispatch::Spec::parse("deferred").expect("the table has it");
+        Self { readahead, memory, dispatch, workers: 4, queue, verify: false }
+    }
+
+    /// The worker threads that there are to be.
+    fn workers(&self) -> Option<usize> {
+        (self.dispatch.policy().name != "inline").then_some(self.workers)
     }
 
     fn frames(&self) -> Result<u32, RunError> {
@@ -132,11 +142,8 @@ pub fn run<'a>(
     mut observer: impl FnMut(&Finished, &[u8]) + 'a,
 ) -> Result<Outcome, RunError> {
     let frames = setup.frames()?;
-    match setup.dispatch {
-        Dispatch::Deferred { workers } if !(1..=WORKERS_MAX).contains(&workers) => {
-            return Err(RunError::Workers(workers));
-        }
-        Dispatch::Deferred { .. } | Dispatch::Inline => {}
+    if !(1..=WORKERS_MAX).contains(&setup.workers) {
+        return Err(RunError::Workers(setup.workers));
     }
     let mut opener = Opener { files: &files, opened: Vec::new() };
     let tasks = tasks(&mut opener);
@@ -152,7 +159,7 @@ pub fn run<'a>(
         observer(finished, delivered);
     };
     let files = Arc::new(files);
-    let mut world = HostWorld::new(frames, &files, setup.dispatch, tasks, Box::new(checked))
+    let mut world = HostWorld::new(frames, &files, setup.workers(), tasks, Box::new(checked))
         .map_err(RunError::Threads)?;
     drive(&mut engine, &mut world);
     let exited = world.exited().expect("a run ends when every task has exited");
@@ -176,6 +183,8 @@ pub fn run<'a>(
 fn engine(setup: &Setup, files: &FileMap, opened: &[FileId], config: Config) -> Engine {
     let mut engine = Engine::new(config);
     let devices: Vec<_> = files.backends().iter().map(|_| engine.add_device(setup.queue)).collect();
+    let none = elevator::Spec::parse("none").expect("the table has it");
+    devices.iter().for_each(|device| engine.set_rules(*device, &none, &setup.dispatch));
     for place in files.places() {
         engine.add_file(devices[place.backend], place.len, place.base / SECTOR_SIZE);
     }

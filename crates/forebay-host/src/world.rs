@@ -26,7 +26,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, FileId, HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
 
-use crate::dispatch::{Dispatch, Dispatcher, Finish, Job};
+use crate::dispatch::{Dispatcher, Finish, Job};
 use crate::failure::{Cause, Failure};
 use crate::files::FileMap;
 use crate::frames::Frames;
@@ -90,11 +90,11 @@ impl<'a> HostWorld<'a> {
     pub fn new(
         frames: u32,
         files: &Arc<FileMap>,
-        dispatch: Dispatch,
+        workers: Option<usize>,
         tasks: Vec<Box<dyn Workload + 'a>>,
         observer: Observer<'a>,
     ) -> io::Result<Self> {
-        let dispatcher = Dispatcher::new(Arc::clone(files), dispatch)?;
+        let dispatcher = Dispatcher::new(Arc::clone(files), workers)?;
         let task = |workload| Task { workload, call: None, buffer: Vec::new() };
         let tasks: Vec<_> = tasks.into_iter().map(task).collect();
         Ok(Self {

@@ -8,6 +8,7 @@
 //! | [`job`] | a fio job, with its pauses and its end |
 //! | [`bonnie`] | bonnie 1.x: characters, blocks and seeks on one file |
 //! | [`burst`] | a backup: many sequential writers, beside a light writer and a reader |
+//! | [`company`] | none: tasks that compute or reread beside a measured one |
 //! | [`overwrite`] | random writes over a hot file |
 //! | [`marks`] | none: what a workload notes down for its caller |
 //! | [`reads`] | any sequence of calls; sequential and interleaved readers |
@@ -15,6 +16,7 @@
 
 pub mod bonnie;
 pub mod burst;
+pub mod company;
 pub mod job;
 mod libc;
 pub mod marks;

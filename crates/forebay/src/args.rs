@@ -92,8 +92,8 @@ pub(crate) struct Simulate {
 #[derive(Debug, Args)]
 pub(crate) struct PolicyChoice {
     /// The policy of a slot: `readahead=request-size:max=32`; the slots are readahead, flush,
-    /// controller and throttle (see `forebay policies`). A slot is filled once. `run` only reads
-    /// and takes readahead alone
+    /// controller, throttle, elevator and dispatch (see `forebay policies`). A slot is filled once.
+    /// `run` only reads, and takes readahead and dispatch alone
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
     /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give
@@ -135,10 +135,7 @@ pub(crate) struct RunOn {
     /// Page memory of the engine, in bytes or with a unit: k, M, G, T
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) memory: String,
-    /// Who performs the requests
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) dispatch: DispatchMode,
-    /// Worker threads of the deferred dispatch
+    /// Worker threads for requests that are deferred
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) workers: u32,
     /// Compare every byte with what a plain read of the file gives; the time for it counts
@@ -149,16 +146,6 @@ pub(crate) struct RunOn {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
-}
-
-/// Who performs the requests of a real run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DispatchMode {
-    /// Worker threads
-    #[default]
-    Deferred,
-    /// The engine's own thread, on the spot
-    Inline,
 }
 
 /// Arguments of `plan`.

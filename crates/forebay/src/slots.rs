@@ -34,6 +34,9 @@ pub(crate) const SLOTS: [&str; 6] = [
 /// The place of readahead among the slots.
 pub(crate) const READAHEAD: usize = 0;
 
+/// The place of dispatch among the slots.
+pub(crate) const DISPATCH: usize = 5;
+
 /// Something for each slot, in the order of [`SLOTS`].
 pub(crate) type PerSlot<T> = [T; SLOTS.len()];
 
@@ -86,20 +89,24 @@ pub(crate) fn sets(
     Ok(Chosen { runs, shown: std::array::from_fn(shown) })
 }
 
-/// The readahead policies of a command in which no page becomes dirty.
-pub(crate) fn readahead(choice: &PolicyChoice, default: &str) -> Result<Vec<readahead::Spec>> {
+/// Policies for a command that only reads, on files of this machine: `own` stands where nothing was
+/// typed.
+pub(crate) fn of_reads(choice: &PolicyChoice, own: [&'static str; 2]) -> Result<Vec<Filled>> {
     let typed = Typed::of(choice)?;
-    if let Some(slot) = (0..SLOTS.len()).find(|&slot| slot != READAHEAD && typed.is_filled(slot)) {
+    let decides = |slot| slot == READAHEAD || slot == DISPATCH;
+    if let Some(slot) = (0..SLOTS.len()).find(|&slot| !decides(slot) && typed.is_filled(slot)) {
         bail!(
             Complaint::new(format!(
-                "`run` only reads: no page becomes dirty, and the slot '{}' has nothing to decide",
+                "`run` only reads, and the kernel below orders requests: the slot '{}' has nothing \
+                 to decide",
                 SLOTS[slot]
             ))
             .hint("`forebay simulate` takes policies for all slots")
         );
     }
-    let texts = typed.texts[READAHEAD].clone().unwrap_or_else(|| vec![default.to_owned()]);
-    texts.iter().map(|text| Ok(spec::<dyn Readahead>(text)?)).collect()
+    let mut texts = DEFAULTS;
+    [texts[READAHEAD], texts[DISPATCH]] = own;
+    typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
 }
 
 /// The readahead policy of `SLOT=NAME` in a command that has no other slot.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use forebay_core::units::PAGE_SIZE;
 use forebay_host::backend::{Backend, FileBackend};
-use forebay_host::dispatch::{Dispatch, WORKERS_MAX};
+use forebay_host::dispatch::WORKERS_MAX;
 use forebay_host::files::FileMap;
 use forebay_host::run::{Setup, run};
 
@@ -92,7 +92,7 @@ fn a_removed_file_is_read_to_its_end() {
     let file = file_of(&bytes);
     let backend = Arc::new(FileBackend::open(file.path()).unwrap());
     drop(file);
-    let unverified = Setup { verify: false, ..setup("fixed", 4, Dispatch::Inline) };
+    let unverified = Setup { verify: false, ..setup("fixed", 4, INLINE) };
     let (outcome, answers) = read_ranges(&unverified, Arc::clone(&backend) as _, &[(0, 50_000)]);
     assert!(answers[0].1 == bytes);
     assert_eq!(outcome.verified_bytes, 0);
@@ -116,13 +116,12 @@ fn what_is_neither_file_nor_device_is_refused() {
 fn setups_that_cannot_run_are_refused_in_words() {
     let refused =
         |setup: &Setup| run(setup, FileMap::new(), |_| vec![], |_, _| {}).unwrap_err().to_string();
-    let inline = setup("off", 1, Dispatch::Inline);
+    let inline = setup("off", 1, INLINE);
     let memory = |memory| refused(&Setup { memory, ..inline.clone() });
     let pages = "page memory holds from 1 to 4294967295 pages of 4096 bytes";
     assert_eq!(memory(PAGE_SIZE - 1), format!("{pages}, not 4095 bytes"));
     assert_eq!(memory(u64::MAX), format!("{pages}, not 18446744073709551615 bytes"));
-    let workers =
-        |workers| refused(&Setup { dispatch: Dispatch::Deferred { workers }, ..inline.clone() });
+    let workers = |workers| refused(&Setup { workers, ..inline.clone() });
     assert_eq!(workers(0), "deferred dispatch takes from 1 to 256 workers, not 0");
     assert_eq!(workers(257), "deferred dispatch takes from 1 to 256 workers, not 257");
 }
@@ -130,7 +129,7 @@ fn setups_that_cannot_run_are_refused_in_words() {
 #[test]
 fn the_largest_number_of_workers_serves() {
     let bytes = contents(5, 100_000);
-    let setup = setup("fixed", 64, Dispatch::Deferred { workers: WORKERS_MAX });
+    let setup = setup("fixed", 64, ("deferred", WORKERS_MAX));
     let (_, answers) = read_ranges(&setup, mem(&bytes), &[(0, 100_000)]);
     assert!(answers[0].1 == bytes);
 }

@@ -6,7 +6,6 @@ use forebay_core::io::IoError;
 use forebay_core::units::{FileId, PAGE_SIZE};
 use forebay_core::workload::Step;
 use forebay_host::backend::{Backend, Delay, FailAfter, FailAt, FileBackend, MemBackend};
-use forebay_host::dispatch::Dispatch;
 use forebay_host::failure::Cause;
 use forebay_host::files::FileMap;
 use forebay_host::run::run;
@@ -199,7 +198,7 @@ fn what_cannot_be_read_a_second_time_is_not_verified() {
     };
     let short = Odd { truth: mem(&bytes[..5_000]), read };
     let backend = Arc::new(Longer(short));
-    let setup = setup("off", 4, Dispatch::Inline);
+    let setup = setup("off", 4, INLINE);
     let (outcome, _) = read_ranges(&setup, backend, &[(8_000, 10)]);
     assert_eq!((outcome.errors, outcome.verified_bytes), (1, 0));
     assert_eq!(

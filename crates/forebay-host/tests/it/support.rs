@@ -9,7 +9,6 @@ use forebay_core::time::Instant;
 use forebay_core::units::{FileId, HandleId, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
 use forebay_host::backend::{Backend, MemBackend};
-use forebay_host::dispatch::Dispatch;
 use forebay_host::files::FileMap;
 use forebay_host::run::{Outcome, Setup, run};
 use tempfile::NamedTempFile;
@@ -55,8 +54,14 @@ pub(crate) fn mem(bytes: &[u8]) -> Arc<dyn Backend> {
 }
 
 /// Every way to carry out requests.
-pub(crate) const DISPATCHES: [Dispatch; 3] =
-    [Dispatch::Inline, Dispatch::Deferred { workers: 1 }, Dispatch::Deferred { workers: 4 }];
+pub(crate) const DISPATCHES: [Dispatch; 4] =
+    [("inline", 1), ("deferred", 1), ("deferred", 4), ("adaptive", 4)];
+
+/// The engine's own thread alone.
+pub(crate) const INLINE: Dispatch = ("inline", 1);
+
+/// A rule of dispatch and a number of workers.
+pub(crate) type Dispatch = (&'static str, usize);
 
 /// Runs a test for every policy of the table and every dispatch, under verification.
 pub(crate) fn for_every_setup(frames: u64, test: impl Fn(&Setup)) {
@@ -70,7 +75,9 @@ pub(crate) fn for_every_setup(frames: u64, test: impl Fn(&Setup)) {
 /// A verified run of a policy in so many frames.
 pub(crate) fn setup(policy: &str, frames: u64, dispatch: Dispatch) -> Setup {
     let readahead = Spec::parse(policy).expect("a test names a policy");
-    Setup { dispatch, verify: true, ..Setup::new(readahead, frames * PAGE_SIZE) }
+    let (rule, workers) = dispatch;
+    let dispatch = forebay_core::dispatch::Spec::parse(rule).expect("a test names a rule");
+    Setup { dispatch, workers, verify: true, ..Setup::new(readahead, frames * PAGE_SIZE) }
 }
 
 /// A task that is a closure.

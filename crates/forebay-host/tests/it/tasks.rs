@@ -9,7 +9,6 @@ use forebay_core::readahead::Mapping;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, FileId, PAGE_SIZE};
 use forebay_core::workload::Step;
-use forebay_host::dispatch::Dispatch;
 use forebay_host::files::FileMap;
 use forebay_host::run::{Setup, run};
 
@@ -149,7 +148,7 @@ fn a_finished_call_carries_its_question_and_its_times() {
 fn tasks_with_handles_of_their_own_share_the_pages_of_a_file() {
     let bytes = contents(5, 20 * 4096);
     let outcome = run(
-        &setup("off", 64, Dispatch::Inline),
+        &setup("off", 64, INLINE),
         FileMap::one_each([mem(&bytes)]),
         |opener| {
             let mut task = |_| {
@@ -170,7 +169,7 @@ fn files_on_one_backend_lie_behind_each_other() {
     let files = FileMap::shared(mem(&bytes), [7, 100]).unwrap();
     let mut delivered = Vec::new();
     run(
-        &setup("off", 4, Dispatch::Inline),
+        &setup("off", 4, INLINE),
         files,
         |opener| {
             assert_eq!((opener.files(), opener.bytes(FileId(1))), (2, 100));

@@ -5,29 +5,28 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_core::readahead::Spec;
 use forebay_core::units::{FileId, PAGE_SIZE};
 use forebay_host::backend::{Backend, FileBackend};
-use forebay_host::dispatch::Dispatch;
 use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
 use forebay_host::run::{RunError, Setup, run as run_on};
 use forebay_sim::fio::Compat;
+use forebay_sim::scenario::PolicySet;
 use forebay_sim::workload::job::{Access, Group, groups};
 
-use crate::args::{DispatchMode, RunOn};
+use crate::args::RunOn;
 use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::{self, Complaint};
 use crate::results::{Results, Run};
-use crate::slots::{self, PerSlot, READAHEAD as READAHEAD_SLOT};
+use crate::slots::{self, DISPATCH, Filled, PerSlot, READAHEAD};
 
-/// What fills the slot if nothing was chosen: the rule of today's kernel.
-const READAHEAD: &str = "linux-6.18";
+/// What fills the slots if nothing was chosen: readahead and dispatch of today's kernel.
+const OWN: [&str; 2] = ["linux-6.18", "deferred"];
 
 /// Runs the job once with each policy and prints one table, or an error and no results.
 pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
-    let policies = slots::readahead(&arguments.policies, READAHEAD)?;
+    let runs = slots::of_reads(&arguments.policies, OWN)?;
     let memory = choice::bytes("--memory", &arguments.memory)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
@@ -37,26 +36,23 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     }
     let title = format!("{name} on {}", arguments.on.display());
     let mut shown = PerSlot::default();
-    shown[READAHEAD_SLOT] = true;
+    (shown[READAHEAD], shown[DISPATCH]) = (true, true);
     let mut results = Results { title, shown, ..Results::default() };
     let mut verified = 0;
-    for policy in &policies {
+    for Filled { policies, labels } in &runs {
         let mut tally = Tally::new();
         for group in &groups {
-            verified += perform(arguments, policy, memory, group, &mut tally)?;
+            verified += perform(arguments, policies, memory, group, &mut tally)?;
         }
-        let mut labels = PerSlot::default();
-        labels[READAHEAD_SLOT] = Some(policy.to_string());
+        let decides = |slot| slot == READAHEAD || slot == DISPATCH;
+        let labels = std::array::from_fn(|slot| decides(slot).then(|| labels[slot].clone()));
         tally.report(&labels, &mut results.rows);
     }
-    let dispatch = match arguments.dispatch {
-        DispatchMode::Deferred => format!("{} worker threads", arguments.workers),
-        DispatchMode::Inline => "inline".to_owned(),
-    };
     results.notes.push(format!(
-        "forebay {}, real time, {} of page memory, {dispatch}{}",
+        "forebay {}, real time, {} of page memory, {} workers{}",
         env!("CARGO_PKG_VERSION"),
         arguments.memory,
+        arguments.workers,
         if arguments.verify { format!(", {verified} bytes verified") } else { String::new() },
     ));
     results.notes.push(
@@ -84,7 +80,7 @@ fn check_buffers(name: &str, group: &Group<'_>) -> Result<()> {
 /// Runs one group of jobs; returns the bytes that were verified.
 fn perform(
     arguments: &RunOn,
-    policy: &Spec,
+    policies: &PolicySet,
     memory: u64,
     group: &Group<'_>,
     tally: &mut Tally,
@@ -95,12 +91,10 @@ fn perform(
     let opened_bytes = backend.len();
     let files = FileMap::shared(Arc::new(backend), group.sizes().iter().copied());
     let files = files.map_err(|error| too_small(&path.to_string(), group, &error))?;
-    let mut setup = Setup::new(policy.clone(), memory);
+    let mut setup = Setup::new(policies.readahead.clone(), memory);
     setup.verify = arguments.verify;
-    setup.dispatch = match arguments.dispatch {
-        DispatchMode::Deferred => Dispatch::Deferred { workers: arguments.workers as usize },
-        DispatchMode::Inline => Dispatch::Inline,
-    };
+    setup.dispatch = policies.dispatch.clone();
+    setup.workers = arguments.workers as usize;
     let compat: Compat = arguments.job_options.fio_compat.into();
     tally.begin(group);
     let outcome = run_on(

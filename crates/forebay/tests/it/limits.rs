@@ -50,7 +50,7 @@ fn a_read_ahead_limit_beyond_the_policy_is_refused() {
 fn page_memory_may_be_larger_than_this_computer() {
     let scene = Scene::new().file("job", "[a]\nrw=read\nsize=1M\n").file("file", vec![7; 1 << 20]);
     printed(scene.limited(MEBIBYTES, "simulate job --set memory.page_cache=1000TB"));
-    printed(scene.limited(MEBIBYTES, "run job --on file --dispatch inline --memory 15T"));
+    printed(scene.limited(MEBIBYTES, "run job --on file --policy dispatch=inline --memory 15T"));
 }
 
 #[test]
@@ -114,7 +114,12 @@ fn many_jobs_and_files_are_no_trouble() {
     printed(scene.limited(MEBIBYTES, "simulate files"));
     printed(scene.limited(MEBIBYTES, "simulate large --set memory.page_cache=1MiB"));
     printed(scene.limited(MEBIBYTES, "simulate deep"));
-    printed(scene.limited(MEBIBYTES, "run deep --on file --verify --memory 64k --dispatch inline"));
+    printed(
+        scene.limited(
+            MEBIBYTES,
+            "run deep --on file --verify --memory 64k --policy dispatch=inline",
+        ),
+    );
 }
 
 #[test]

@@ -12,12 +12,12 @@ const RANDOM: &str = "[random]\nrw=randread\nsize=1M\nbs=8k\n";
 fn a_file_is_read_by_worker_threads_or_on_the_spot() {
     let mut scene = scene();
     scene
-        .forebay("run stream.fio --on file --dispatch inline")
-        .forebay("run stream.fio --on file --dispatch inline --verify --format markdown")
+        .forebay("run stream.fio --on file --policy dispatch=inline")
+        .forebay("run stream.fio --on file --policy dispatch=inline --verify --format markdown")
         .forebay("run random.fio --on file --verify --workers 2")
-        .forebay("run random.fio --on file --dispatch inline --format csv")
-        .forebay("run random.fio --on file --dispatch inline --compare readahead=off,linux-6.18")
-        .forebay("run stream.fio --on file --dispatch inline --memory 4k --policy readahead=fixed");
+        .forebay("run random.fio --on file --policy dispatch=inline --format csv")
+        .forebay("run random.fio --on file --policy dispatch=inline --compare readahead=off,linux-6.18")
+        .forebay("run stream.fio --on file --policy dispatch=inline --memory 4k --policy readahead=fixed");
     scene.matches_after("run.txt", without_times);
 }
 
@@ -25,7 +25,7 @@ fn a_file_is_read_by_worker_threads_or_on_the_spot() {
 fn odd_files_are_read_to_their_last_byte() {
     let text = "[odd]\nrw=read\nsize=10001\nbs=1001\n[rest]\nrw=read\nsize=1\nbs=1\n";
     let mut scene = scene().file("odd.fio", text).file("odd", contents(12_289));
-    scene.forebay("run odd.fio --on odd --verify --dispatch inline");
+    scene.forebay("run odd.fio --on odd --verify --policy dispatch=inline");
     scene.matches_after("run_odd.txt", without_times);
 }
 
@@ -49,7 +49,7 @@ fn what_cannot_be_read_is_refused() {
         .refused("run stream.fio --on file --memory 64Q")
         .refused("run stream.fio --on file --workers 0")
         .refused("run stream.fio --on file --workers 257")
-        .refused("run stream.fio --on file --dispatch later")
+        .refused("run stream.fio --on file --policy dispatch=later")
         .refused("run stream.fio");
     scene.matches("run_refused.txt");
 }
@@ -61,8 +61,8 @@ fn a_file_that_is_cut_short_is_an_error_and_no_table() {
     const SHORT: &str = "/sys/devices/system/cpu/online";
     if fs::metadata(SHORT).is_ok_and(|file| file.len() == 4_096) {
         let scene = scene().file("page.fio", "[page]\nrw=read\nsize=4k\n");
-        for dispatch in ["inline", "deferred"] {
-            let line = format!("run page.fio --on {SHORT} --dispatch {dispatch}");
+        for dispatch in ["inline", "deferred", "adaptive"] {
+            let line = format!("run page.fio --on {SHORT} --policy dispatch={dispatch}");
             let output = scene.command(&line).output().expect("the program runs");
             assert_refused(&line, &output);
             let expected = "at byte 0: the file was cut short: ";
