@@ -83,6 +83,8 @@ pub enum DeviceKind {
     Ssd,
     /// Disks in stripes.
     Raid0,
+    /// Flash behind two buffers that the processor empties itself.
+    OneNand,
 }
 
 /// How the kernel is set up.
@@ -307,9 +309,9 @@ impl Machine {
         let kind = match self.kind {
             DeviceKind::Hdd | DeviceKind::Raid0 => MediumKind::Rotating,
             DeviceKind::Fast if self.text("device.medium") == "remote" => MediumKind::Remote,
-            DeviceKind::Fast | DeviceKind::Ssd => MediumKind::Solid,
+            DeviceKind::Fast | DeviceKind::Ssd | DeviceKind::OneNand => MediumKind::Solid,
         };
-        Medium { kind, programmed: false }
+        Medium { kind, programmed: self.kind == DeviceKind::OneNand }
     }
 
     /// The device, idle; `seed` names its rotation and jitter.
