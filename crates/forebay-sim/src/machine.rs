@@ -38,6 +38,7 @@ mod layout;
 static BUILTIN: &[(&str, &str)] = &[
     ("desktop-2004", include_str!("../machines/desktop-2004.toml")),
     ("hdd-2026", include_str!("../machines/hdd-2026.toml")),
+    ("mips-2007", include_str!("../machines/mips-2007.toml")),
     ("nvme-2026", include_str!("../machines/nvme-2026.toml")),
     ("raid-2001", include_str!("../machines/raid-2001.toml")),
     ("ssd-2014", include_str!("../machines/ssd-2014.toml")),
