@@ -23,6 +23,7 @@ pub use list::DispatchList;
 mod list;
 mod none;
 mod noop;
+mod sorted;
 #[cfg(test)]
 mod testing;
 
