@@ -144,5 +144,11 @@ impl Slot for dyn Elevator {
 }
 
 /// Every elevator.
-pub static POLICIES: &[Policy] =
-    &[none::POLICY, noop::POLICY, deadline::POLICY, mq_deadline::POLICY];
+pub static POLICIES: &[Policy] = &[
+    // Linux 6.18.
+    none::POLICY,
+    mq_deadline::POLICY,
+    // Linux 2.6.21.
+    noop::POLICY,
+    deadline::POLICY,
+];

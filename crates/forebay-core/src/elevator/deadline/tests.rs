@@ -100,6 +100,17 @@ fn one_sweep_goes_up_and_starts_again_from_the_lowest() {
 }
 
 #[test]
+fn a_new_sweep_begins_a_new_batch() {
+    let mut bench = Bench::new("deadline");
+    add(&mut bench, READ, &[500, 900]);
+    assert_eq!(bench.rest(), [500, 900]);
+    add(&mut bench, READ, &[0, 8, 16]);
+    add(&mut bench, By::Flusher, &[700]);
+    // If the gap below 900 still counted, the second read would be chosen, and the third not.
+    assert_eq!(bench.rest(), [0, 8, 16, 700]);
+}
+
+#[test]
 fn a_request_that_begins_at_a_sector_is_found_unless_front_merges_are_off() {
     for (typed, found) in [("deadline", true), ("deadline:front_merges=off", false)] {
         let mut bench = Bench::new(typed);
