@@ -126,6 +126,23 @@ fn a_request_that_comes_to_streams_without_end_leaves_as_promised() {
     }
 }
 
+#[test]
+fn a_read_has_no_promise_where_writes_are_always_chosen() {
+    for name in ["deadline:writes_starved=0", "mq-deadline:writes_starved=0"] {
+        let mut queue = Queue::new(name, 1);
+        let mut streams = Streams::new([0, 0, 2]);
+        streams.fill(&mut queue, None);
+        assert_eq!(queue.elevator.waits_at_most(2, SERVICE), Duration(u64::MAX));
+        let victim = queue.insert(request(8, false, Some(CallId(2))));
+        for _ in 0..10_000 {
+            streams.fill(&mut queue, Some(victim));
+            queue.run();
+            queue.now += SERVICE;
+            assert_ne!(queue.complete(0).id, victim, "{name}");
+        }
+    }
+}
+
 /// How long a write waits at an elevator with deadlines where everything has expired, and how many
 /// others there are at a time: `AHEAD` writes came before it, each gets a whole batch of followers,
 /// and reads are always ready.

@@ -91,10 +91,12 @@ fn one_sweep_goes_up_and_starts_again_from_the_oldest() {
 }
 
 #[test]
-fn a_read_that_comes_between_the_last_one_and_the_next_goes_first() {
-    let mut bench = reading("mq-deadline", 100);
-    add(&mut bench, READ, &[900, 108]);
-    assert_eq!(bench.rest(), [108, 900]);
+fn a_read_that_begins_no_earlier_than_the_last_one_goes_before_those_above() {
+    for sector in [100, 104, 108] {
+        let mut bench = reading("mq-deadline", 100);
+        add(&mut bench, READ, &[900, sector, 99]);
+        assert_eq!(bench.rest(), [sector, 900, 99]);
+    }
 }
 
 #[test]
