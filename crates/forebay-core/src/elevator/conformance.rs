@@ -119,10 +119,9 @@ impl Queue {
 
     /// Time passes until the elevator wants to be asked, while nothing else happens.
     fn wait_for_the_elevator(&mut self) {
-        let timeout = self.elevator.timeout();
         let idle = self.device.is_empty() && self.dispatched.is_empty();
         if idle && !self.waiting.is_empty() && !self.run() {
-            let timeout = timeout.expect("an elevator that idles has a timeout");
+            let timeout = self.elevator.timeout().expect("an elevator that idles has a timeout");
             self.now = self.now.max(timeout);
             assert!(self.run(), "{}: goes on at its timeout, {timeout:?}", self.name);
         }

@@ -18,7 +18,7 @@ use crate::units::{CallId, RequestId};
 const SERVICE: Duration = Duration::from_millis(10);
 
 /// Promises of more services than this take too long to try.
-const SERVICES_MAX: u64 = 100_000;
+const SERVICES_MAX: u64 = 20_000;
 
 /// Requests before the victim comes.
 const WARM: u64 = 40;
