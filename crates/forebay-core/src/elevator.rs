@@ -9,8 +9,11 @@
 //! | --- | --- |
 //! | `none` | today's kernels without a scheduler: first come, first served |
 //! | `noop` | Linux 2.6.21: first come, first served, sorted against what is dispatched |
+//! | `deadline` | Linux 2.6.21: sorted batches; a request that expires goes first |
+//! | `mq_deadline` | Linux 6.18: the same with longer batches |
 //!
-//! The dispatch list is in `list`.
+//! The dispatch list is in `list`; requests by sector and by age are in `sorted`, and reads and
+//! writes apart in `directions`.
 
 use core::fmt;
 
@@ -20,9 +23,15 @@ use crate::units::{CallId, RequestId};
 
 pub use list::DispatchList;
 
+#[cfg(test)]
+mod conformance;
+mod deadline;
+mod directions;
 mod list;
+mod mq_deadline;
 mod none;
 mod noop;
+mod sorted;
 #[cfg(test)]
 mod testing;
 
@@ -119,10 +128,10 @@ pub trait Elevator: fmt::Debug + Send {
     /// Whether no request waits here.
     fn is_empty(&self) -> bool;
 
-    /// How long a request waits at most from its insertion until the driver takes it, if `others`
-    /// requests at most are inserted before it or while it waits, each takes the device at most
-    /// `service`, and the driver takes one at a time. The elevator's own promise, which its
-    /// conformance test holds it to.
+    /// How long a request waits at most from its insertion until the driver takes it, however many
+    /// come after it, if at no time more than `others` others wait or are at the device, each takes
+    /// the device at most `service`, and the driver takes one at a time. The elevator's own
+    /// promise, which the conformance test holds it to; the greatest length where there is none.
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration;
 }
 
@@ -135,4 +144,11 @@ impl Slot for dyn Elevator {
 }
 
 /// Every elevator.
-pub static POLICIES: &[Policy] = &[none::POLICY, noop::POLICY];
+pub static POLICIES: &[Policy] = &[
+    // Linux 6.18.
+    none::POLICY,
+    mq_deadline::POLICY,
+    // Linux 2.6.21.
+    noop::POLICY,
+    deadline::POLICY,
+];
