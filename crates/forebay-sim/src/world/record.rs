@@ -1,0 +1,163 @@
+//! What a world saw beside the calls.
+
+use std::ops::AddAssign;
+
+use forebay_core::stats::Stats;
+use forebay_core::time::{Duration, Instant};
+use forebay_core::writeback::{Knobs, Levels};
+
+use crate::stats::Latencies;
+
+/// What a world saw beside the calls.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Sectors that devices read and wrote in each second in which they did, the first second being
+    /// number 0.
+    pub seconds: Vec<(u64, Moved)>,
+    /// The pauses of each task, up to the last one that paused.
+    pub pauses: Vec<Pauses>,
+    /// The lengths of all pauses.
+    pub pause_lengths: Latencies,
+    /// How long devices were busy in each second in which one was, summed over them.
+    pub busy: Vec<(u64, Duration)>,
+    /// How long pages were dirty while no device had a request.
+    pub idle_while_dirty: Duration,
+    /// Pages that were dirty or on their way times the nanoseconds that they were, until the last
+    /// task exited; by the time they give the mean level.
+    pub unsafe_page_nanos: u128,
+    /// The knobs of writeback, from each moment on.
+    pub knobs: Vec<(Instant, Knobs)>,
+    /// How things stood when the last task exited, before the finale.
+    pub at_exit: Option<AtExit>,
+    /// What each task had of the processor, those of the finale last.
+    pub tasks: Vec<Usage>,
+    /// What the kernel threads had of it, summed over them.
+    pub kernel: Usage,
+    /// How long cores were busy, summed over them: the tasks' and the kernel threads' time.
+    pub cpu_busy: Duration,
+    /// How often a core was given to a runner at a price.
+    pub dispatches: u64,
+    /// What these cost together.
+    pub dispatch_time: Duration,
+}
+
+/// What a task, or a kernel thread, had of the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Its time on a core, the price of getting there and waiting there for a device included.
+    pub cpu: Duration,
+    /// How it came and went.
+    pub switches: Switches,
+}
+
+/// How a task, or a kernel thread, came to cores and left them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// It left a core because it had to wait. The end of a task does not count.
+    pub voluntary: u64,
+    /// It left a core to others although it had something to do.
+    pub involuntary: u64,
+    /// It was woken.
+    pub wakes: u64,
+    /// Its call went on after a wait; kernel threads have no calls.
+    pub resumes: u64,
+    /// The wakes among those above that found it on its core, or pushed off it, so that it went on
+    /// without leaving.
+    pub in_place: u64,
+}
+
+/// The pauses of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// How many there were.
+    pub count: u64,
+    /// Their sum.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+impl AddAssign for Pauses {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        let (sum, more) = (&mut self.switches, other.switches);
+        sum.voluntary += more.voluntary;
+        sum.involuntary += more.involuntary;
+        sum.wakes += more.wakes;
+        sum.resumes += more.resumes;
+        sum.in_place += more.in_place;
+    }
+}
+
+/// How things stood when the last task exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtExit {
+    /// When that was.
+    pub at: Instant,
+    /// What the engine had counted.
+    pub stats: Stats,
+    /// Pages that were dirty or on their way.
+    pub levels: Levels,
+}
+
+/// Sectors moved in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// From the devices.
+    pub read: u64,
+    /// To the devices.
+    pub written: u64,
+}
+
+impl Record {
+    /// A request has moved its sectors.
+    pub(super) fn count_moved(&mut self, now: Instant, sectors: u64, written: bool) {
+        let second = now.0 / NANOS_PER_S;
+        let seconds = &mut self.seconds;
+        if seconds.last().is_none_or(|(last, _)| *last != second) {
+            seconds.push((second, Moved::default()));
+        }
+        if let Some((_, moved)) = seconds.last_mut() {
+            *(if written { &mut moved.written } else { &mut moved.read }) += sectors;
+        }
+    }
+
+    /// A device is busy from one moment to another: each second gets its part.
+    pub(super) fn count_busy(&mut self, mut from: Instant, to: Instant) {
+        let seconds = &mut self.busy;
+        while from < to {
+            let second = from.0 / NANOS_PER_S;
+            let end = to.min(Instant(second.saturating_add(1).saturating_mul(NANOS_PER_S)));
+            let place = seconds.partition_point(|(known, _)| *known < second);
+            if seconds.get(place).is_none_or(|(known, _)| *known != second) {
+                seconds.insert(place, (second, Duration::ZERO));
+            }
+            seconds[place].1 += end.since(from);
+            if end == from {
+                return;
+            }
+            from = end;
+        }
+    }
+
+    /// A task pauses.
+    pub(super) fn count_pause(&mut self, task: usize, length: Duration) {
+        let pauses = &mut self.pauses;
+        if pauses.len() <= task {
+            pauses.resize(task + 1, Pauses::default());
+        }
+        pauses[task] += Pauses { count: 1, total: length, longest: length };
+        self.pause_lengths.record(length);
+    }
+}
+
+/// Nanoseconds of a second.
+const NANOS_PER_S: u64 = 1_000_000_000;

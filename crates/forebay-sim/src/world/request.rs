@@ -1,0 +1,239 @@
+//! Requests on their way to devices, and who runs while a device works.
+//!
+//! ```text
+//!                     device moves the data        processor moves the data
+//!   deferred          Done by an event             the driver's thread serves it
+//!   inline, by task   the task keeps its core until the device is done, or the limit is over
+//!   inline, no task   the flusher does the same on its own time
+//! ```
+
+use forebay_core::dispatch::Handling;
+use forebay_core::engine::Engine;
+use forebay_core::io::{Input, IoError, Request, RequestKind};
+use forebay_core::time::{Duration, Instant};
+use forebay_core::units::{CallId, PAGE_SECTORS, RequestId};
+
+use super::kernel::Queued;
+use super::task::Stage;
+use super::{SimWorld, What};
+use crate::cpu::{CoreId, Runner, Stretch};
+use crate::device::{Command, Completion, Device, DeviceAccess, Outcome};
+
+/// A device and when it was in use.
+pub(super) struct Attached {
+    device: Box<dyn Device>,
+    pub(super) programmed: bool,
+    last_given: Instant,
+    busy_until: Instant,
+    pub(super) busy: Duration,
+}
+
+/// A request that its device is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ended {
+    id: RequestId,
+    success: bool,
+    sectors: u64,
+    written: bool,
+}
+
+impl Attached {
+    pub(super) fn new(device: Box<dyn Device>) -> Self {
+        let (programmed, zero) = (device.programmed(), Instant::ZERO);
+        Self { device, programmed, last_given: zero, busy_until: zero, busy: Duration::ZERO }
+    }
+
+    /// Serves a request; says too from when on the device is busy that was not before.
+    fn service(&mut self, given: Instant, access: &DeviceAccess) -> (Completion, Instant) {
+        // Two cores may run up costs side by side; the device gets their requests in order.
+        self.last_given = self.last_given.max(given);
+        let completion = self.device.service(self.last_given, access);
+        let from = completion.start.max(self.busy_until);
+        self.busy += completion.done.since(from);
+        self.busy_until = self.busy_until.max(completion.done);
+        (completion, from)
+    }
+}
+
+impl SimWorld<'_> {
+    /// The engine has a request for a device.
+    pub(super) fn submit(&mut self, request: &Request) {
+        let read = request.kind.is_read();
+        let pages = if read { 0 } else { request.pages };
+        let price = self.prices.request_submit + self.prices.flush_page.times(pages);
+        let limit = match request.handling {
+            Handling::Deferred => None,
+            Handling::Inline(limit) => Some(limit),
+        };
+        match (self.handling, limit) {
+            (Some((_, task)), Some(limit)) => {
+                self.cost += price;
+                self.stage(task, Stage::Serve(*request, limit));
+                return;
+            }
+            (None, Some(limit)) => {
+                let at = self.now;
+                self.flusher.debt += price;
+                let queued = Queued { at, request: *request, limit, payer: Runner::Flusher };
+                self.flusher.add(queued);
+                return;
+            }
+            (Some(_) | None, None) => {}
+        }
+        *(if read { &mut self.cost } else { &mut self.flusher.debt }) += price;
+        match self.handling {
+            // Something before it takes until who knows when.
+            Some((_, task)) if self.has_script(task) => self.stage(task, Stage::Submit(*request)),
+            Some((_, task)) => self.send(request, self.now + self.cost, Runner::Task(task)),
+            None => self.send(request, self.now + self.cost, Runner::Flusher),
+        }
+    }
+
+    /// A call sleeps for a while.
+    pub(super) fn pause(&mut self, task: CallId, length: Duration) {
+        self.record.count_pause(task.index(), length);
+        if self.handling.is_some_and(|(_, handled)| handled == task) && self.has_script(task) {
+            self.stage(task, Stage::Pause(length));
+        } else {
+            self.push_event(self.now + self.cost + length, What::Awaken(task));
+        }
+    }
+
+    /// Costs are known to the engine: pages that were added, and that a pass has looked at.
+    pub(super) fn charge_pages(&mut self, engine: &Engine) {
+        let added = engine.pages_added();
+        self.cost += self.prices.page_alloc.times(added - self.pages_added);
+        self.pages_added = added;
+    }
+
+    /// The engine has handled the input of a task: what it costs lies before the task.
+    pub(super) fn settle_input(&mut self) {
+        let cost = std::mem::take(&mut self.cost);
+        let Some((core, task)) = self.handling.take() else { return };
+        if self.has_script(task) {
+            self.tasks[task.index()].script.push_back(Stage::Work(cost));
+            if !self.advance_script(core, task) {
+                self.cpu.occupy(core, Duration::ZERO, self.now);
+            }
+        } else {
+            self.cpu.occupy(core, cost, self.now);
+        }
+    }
+
+    /// The next stage of what a task does on its core; false if there is none.
+    pub(super) fn advance_script(&mut self, core: CoreId, task: CallId) -> bool {
+        while let Some(stage) = self.tasks[task.index()].script.pop_front() {
+            match stage {
+                Stage::Work(Duration::ZERO) => {}
+                Stage::Work(work) => {
+                    self.cpu.occupy(core, work, self.now);
+                    return true;
+                }
+                Stage::Serve(request, limit) => {
+                    if self.serve_inline(core, task, &request, limit) {
+                        return true;
+                    }
+                }
+                Stage::Submit(request) => self.send(&request, self.now, Runner::Task(task)),
+                Stage::Pause(length) => self.push_event(self.now + length, What::Awaken(task)),
+            }
+        }
+        false
+    }
+
+    /// The next input about a request that a runner has served on its core.
+    pub(super) fn hear_of(&mut self, runner: Runner) -> Option<Input> {
+        let ended = match runner {
+            Runner::Task(task) => self.tasks[task.index()].ended.pop_front(),
+            Runner::Flusher => self.flusher.ended.take(),
+            Runner::Driver(device) => self.drivers[device.index()].ended.take(),
+        }?;
+        self.polled = Some(runner);
+        Some(self.end_request(ended))
+    }
+
+    /// A request is done.
+    pub(super) fn end_request(&mut self, ended: Ended) -> Input {
+        self.record.count_moved(self.now, ended.sectors, ended.written);
+        let result = if ended.success { Ok(()) } else { Err(IoError::Device) };
+        Input::Done(ended.id, result)
+    }
+
+    /// A runner serves a request on its core for as long as it may. What has not ended by then ends
+    /// by an event.
+    pub(super) fn serve(
+        &mut self,
+        core: CoreId,
+        request: &Request,
+        limit: Duration,
+    ) -> Option<Ended> {
+        let (completion, ended) = self.service(request, self.now);
+        let took = completion.done.since(self.now);
+        let stays = took <= limit || self.devices[request.device.index()].programmed;
+        let stretch = if stays {
+            Stretch { work: completion.cpu, not_before: completion.done }
+        } else {
+            self.push_event(completion.done, What::Done(ended));
+            Stretch { work: completion.cpu.min(limit), not_before: self.now + limit }
+        };
+        self.cpu.occupy_until(core, stretch, self.now);
+        stays.then_some(ended)
+    }
+
+    /// Gives a request to its device, or to the thread of the device's driver.
+    pub(super) fn send(&mut self, request: &Request, at: Instant, payer: Runner) {
+        let device = request.device;
+        if self.devices[device.index()].programmed {
+            let limit = Duration(u64::MAX);
+            self.drivers[device.index()].add(Queued { at, request: *request, limit, payer });
+            self.push_event(at, What::Arrive(device));
+        } else {
+            let (completion, ended) = self.service(request, at);
+            self.push_event(completion.done, What::Done(ended));
+        }
+    }
+
+    /// A task serves a request on its core; false if it had to hand it over.
+    fn serve_inline(
+        &mut self,
+        core: CoreId,
+        task: CallId,
+        request: &Request,
+        limit: Duration,
+    ) -> bool {
+        // What the driver's thread has not begun came before.
+        if self.drivers[request.device.index()].has_requests() {
+            self.send(request, self.now, Runner::Task(task));
+            return false;
+        }
+        let ended = self.serve(core, request, limit);
+        self.tasks[task.index()].ended.extend(ended);
+        true
+    }
+
+    fn service(&mut self, request: &Request, given: Instant) -> (Completion, Ended) {
+        let (sector, sectors) = (request.sector, request.pages * PAGE_SECTORS);
+        let command = match request.kind {
+            RequestKind::Read => Command::Read,
+            RequestKind::Write | RequestKind::Inode => Command::Write,
+            RequestKind::DurableWrite => Command::DurableWrite,
+            RequestKind::Flush => Command::Flush,
+        };
+        let access = DeviceAccess { sector, sectors, command };
+        let (completion, from) = self.devices[request.device.index()].service(given, &access);
+        self.record.count_busy(from, completion.done);
+        let success = completion.outcome == Outcome::Success;
+        let written = !request.kind.is_read();
+        (completion, Ended { id: request.id, success, sectors, written })
+    }
+
+    /// A task does something after all that its input has cost so far.
+    fn stage(&mut self, task: CallId, stage: Stage) {
+        let cost = std::mem::take(&mut self.cost);
+        self.tasks[task.index()].script.extend([Stage::Work(cost), stage]);
+    }
+
+    fn has_script(&self, task: CallId) -> bool {
+        !self.tasks[task.index()].script.is_empty()
+    }
+}
