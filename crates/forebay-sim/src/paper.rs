@@ -14,12 +14,14 @@ use crate::rng::latin_hypercube;
 use crate::scenario::Outcome;
 
 mod claim;
+mod context_switch;
 mod flush;
 mod request_size;
 mod throttle;
 
 /// Every paper that can be reproduced.
-pub static PAPERS: &[Paper] = &[request_size::PAPER, throttle::PAPER, flush::PAPER];
+pub static PAPERS: &[Paper] =
+    &[request_size::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
 
 /// What most papers' figures are.
 const MEDIAN_OVER_DRAWS: &str = "measured is the median over the draws, range their extremes.";

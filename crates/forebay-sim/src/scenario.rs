@@ -16,7 +16,7 @@ use forebay_core::units::{FileId, HandleId, KIB, PAGE_SECTORS, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
 
 use crate::machine::{Kernel, Machine, MachineError};
-use crate::world::{AtExit, Observer, Record, SimWorld};
+use crate::world::{AtExit, Observer, Record, SimWorld, Traits};
 
 /// A policy for each slot of the path.
 #[derive(Clone, Debug)]
@@ -53,10 +53,11 @@ pub struct Scenario {
     readahead: readahead::Spec,
     files: u32,
     seed: u64,
+    traits: Vec<Traits>,
 }
 
 /// What a run came to, apart from its calls, which the observer has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// From the start to the end of the last task.
     pub elapsed: Duration,
@@ -150,12 +151,18 @@ impl Scenario {
         engine.set_policies(engine::Policies::build(flush, controller, throttle));
         let readahead = policies.readahead.clone().with(settings(&kernel));
         let files = files.len() as u32;
-        Ok(Self { engine, machine: machine.clone(), readahead, files, seed })
+        Ok(Self { engine, machine: machine.clone(), readahead, files, seed, traits: Vec::new() })
     }
 
     /// Opens a file, by its place in the list of sizes.
     pub fn open(&mut self, file: u32) -> HandleId {
         self.engine.open(FileId(file), self.readahead.build())
+    }
+
+    /// Says what the first tasks are like to a processor; the others are like most.
+    #[must_use]
+    pub fn with_traits(self, traits: Vec<Traits>) -> Self {
+        Self { traits, ..self }
     }
 
     /// Lets the tasks run to their ends; then what they wrote becomes safe.
@@ -172,7 +179,7 @@ impl Scenario {
             finale.push(Box::new(SyncAll(handles)));
         }
         let world = SimWorld::new(&self.engine, prices, vec![device], tasks, observer);
-        let mut world = world.with_finale(finale);
+        let mut world = world.with_finale(finale).with_traits(self.traits);
         drive(&mut self.engine, &mut world);
         world.assert_all_exited();
         let busy = world.device_busy();

@@ -290,7 +290,7 @@ mod tests {
             };
             let allowed = (0..BUCKETS).map(end).filter(|end| *end <= longest);
             let weighed = allowed.clone().filter(|end| *end <= 4 * switch);
-            let least = weighed.chain(allowed.last()).chain([0]).map(cost).min().unwrap();
+            let least = weighed.chain(allowed.max()).chain([0]).map(cost).min().unwrap();
             let found = histogram(times.iter().copied()).spin(prices, Duration(longest));
             assert!(found.0 <= longest);
             assert_eq!(cost(found.0), least, "round {round}: {found}");

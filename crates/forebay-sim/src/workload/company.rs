@@ -70,17 +70,19 @@ impl Workload for Computes {
     }
 }
 
-/// A task that reads a small file over and over, page by page; only the first time it waits.
+/// A task that reads a few pages over and over, one by one; only the first time it waits.
 #[derive(Clone, Debug)]
 pub struct Rereads {
     /// When it ends.
     pub until: Ended,
     /// The file.
     pub handle: HandleId,
-    /// Its pages, at least one.
+    /// The first of its pages.
+    pub first: u64,
+    /// How many they are, at least one.
     pub pages: u64,
-    /// The page that comes next.
-    pub page: u64,
+    /// How many it has read.
+    pub at: u64,
 }
 
 impl Workload for Rereads {
@@ -88,8 +90,8 @@ impl Workload for Rereads {
         if self.until.at().is_some() {
             return Step::Exit;
         }
-        let offset = self.page % self.pages * PAGE_SIZE;
-        self.page += 1;
+        let offset = (self.first + self.at % self.pages) * PAGE_SIZE;
+        self.at += 1;
         Step::Call(Op::Read { handle: self.handle, offset, len: PAGE_SIZE })
     }
 }

@@ -1,0 +1,202 @@
+//! Selective context switch on Linux 2.6.21.
+//!
+//! Source:     K. Lee, "The selective context switch for the storage which has no latency", Hanyang
+//!             University (in Korean); tables 2, 3 and 4.
+//! Behaviour:  reads of one page, random and sequential, alone, beside ten tasks that compute and
+//!             beside ten that read cached pages; the start of a system; a ring of tasks for the
+//!             price of a switch. Each under the kernel's O(1) scheduler and under one that charges
+//!             the driver's thread to whoever asked.
+//! Differs:    the paper prints neither bytes nor request size nor passes. Reads have 4 KiB and no
+//!             readahead, which is what equal times of both patterns mean; their number follows
+//!             from the unmodified kernel's time. What its ten tasks with input and output did is
+//!             not said; as its times are those of ten tasks that compute, they read cached pages.
+//! Not for:    devices with a queue.
+//!
+//! ```text
+//!   table 2    a ring of tasks: what a switch costs          calibrates
+//!   table 3    before: number of reads, the reader's share   calibrates; after: predicted
+//!   table 4    before: number of reads                       calibrates; after: predicted
+//!   beyond     2 and 4 cores; latencies from 5 us to 10 ms; the adaptive rule beside both
+//! ```
+
+use forebay_core::time::Duration;
+
+use super::{Draws, Experiment, Measured, Paper};
+use crate::cpu::ring_switch;
+use crate::machine::Machine;
+use crate::scenario::Outcome;
+use load::{Company, DATA, Load, Pattern, Reader};
+
+mod latency;
+mod load;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+/// The table's line.
+pub(super) const PAPER: Paper = Paper {
+    name: "context-switch",
+    citation: "K. Lee: The selective context switch for the storage which has no latency",
+    machine: "mips-2007",
+    about: "Modelled: block queue and plug of Linux 2.6.21, OneNAND behind the thread of the MTD \
+            block layer, cost of a switch by what it evicts, two schedulers. Calibrated on table 2 \
+            and on the unmodified kernel's columns. Not claimed: agreement under load. The model \
+            of the kernel's own O(1) scheduler contradicts the paper there: whoever reads inline \
+            is charged for the device's time, loses the bonus of a sleeper, and is slower beside \
+            ten busy tasks, not 10 to 20 % faster.",
+    measured: super::MEDIAN_OVER_DRAWS,
+    experiments,
+    rows: rows::rows,
+};
+
+const DEFERRED: &str = "deferred";
+const INLINE: &str = "inline";
+const ADAPTIVE: &str = "adaptive";
+const MODES: [&str; 3] = [DEFERRED, INLINE, ADAPTIVE];
+
+/// Whose processor time is shared how: the kernel's own rules, and fair shares of those who ask.
+const SCHEDULERS: [&str; 2] = ["o1", "fair"];
+
+/// Reads of the paper's runs: as many as give the unmodified kernel's 46300 ms on the board as it
+/// is.
+const READS: u64 = 214_000;
+
+/// The reader's weight beside tasks of 1024 under fair shares: the one that gives the unmodified
+/// kernel's 386473 ms beside ten tasks that compute.
+const WEIGHT: u32 = 1_394;
+
+/// Reads of the start of a system, and what its tasks compute after each: half of the time, which
+/// is assumed.
+const BOOT_READS: u64 = 7_000;
+const BOOT_COMPUTES: Duration = Duration::from_micros(217);
+const BOOT_TASKS: u32 = 4;
+
+/// Draws, and by what their runs are shortened.
+const DRAWS: Draws = Draws::First(12);
+const DRAWN_SCALE: u64 = 16;
+
+/// A row of tables 3 and 4.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    reader: Reader,
+    readers: u32,
+    company: Company,
+    /// Before and after, in ms.
+    published: [f64; 2],
+}
+
+const fn reader(pattern: Pattern) -> Reader {
+    Reader { pattern, reads: READS, computes: Duration::ZERO, footprint: 0, weight: WEIGHT }
+}
+
+const fn case(name: &'static str, pattern: Pattern, company: Company, published: [f64; 2]) -> Case {
+    Case { name, reader: reader(pattern), readers: 1, company, published }
+}
+
+const TEN: Company = Company::Compute(10);
+const TEN_READ: Company = Company::Reread(10);
+
+const CASES: [Case; 7] = [
+    case("random", Pattern::Random, Company::Alone, [46_300.0, 43_330.0]),
+    case("sequential", Pattern::Sequential, Company::Alone, [46_090.0, 43_136.0]),
+    case("random, 10 compute", Pattern::Random, TEN, [386_473.0, 349_073.0]),
+    case("sequential, 10 compute", Pattern::Sequential, TEN, [375_778.0, 301_404.0]),
+    case("random, 10 read", Pattern::Random, TEN_READ, [385_642.0, 347_193.0]),
+    case("sequential, 10 read", Pattern::Sequential, TEN_READ, [376_710.0, 301_312.0]),
+    Case {
+        name: BOOT,
+        reader: Reader {
+            pattern: Pattern::Random,
+            reads: BOOT_READS,
+            computes: BOOT_COMPUTES,
+            footprint: DATA,
+            weight: 1024,
+        },
+        readers: BOOT_TASKS,
+        company: Company::Alone,
+        published: [12_156.0, 11_187.0],
+    },
+];
+
+const BOOT: &str = "boot";
+
+/// Cases that are measured with more cores too.
+const ON_CORES: [usize; 2] = [0, 2];
+const CORES: [u32; 2] = [2, 4];
+
+/// A cell of table 2: tasks in the ring, bytes of data of each, us.
+const SWITCHES: [(u32, u64, f64); 8] = [
+    (2, 0, 6.94),
+    (4, 0, 12.63),
+    (6, 0, 12.74),
+    (8, 0, 13.35),
+    (2, DATA, 19.90),
+    (4, DATA, 17.40),
+    (6, DATA, 20.90),
+    (8, DATA, 19.27),
+];
+
+impl Case {
+    fn load(&self, dispatch: &'static str, scheduler: &'static str, cores: u32) -> Load {
+        let Self { reader, readers, company, .. } = *self;
+        Load { reader, readers, company, dispatch, scheduler, cores, scale: 1 }
+    }
+}
+
+/// What was run, as a row names it.
+fn on_cores(case: &Case, cores: u32) -> String {
+    if cores == 1 { case.name.to_owned() } else { format!("{}, {cores} cores", case.name) }
+}
+
+fn drawn(case: &Case) -> String {
+    format!("{}, drawn", case.name)
+}
+
+fn ring(tasks: u32, data: u64) -> String {
+    let with = if data > 0 { "100 KB of data" } else { "no data" };
+    format!("ring of {tasks}, {with}")
+}
+
+/// The rule and the scheduler, as a row names them.
+fn policy(dispatch: &str, scheduler: &str) -> String {
+    format!("{dispatch} ({scheduler})")
+}
+
+fn experiments() -> Vec<Experiment> {
+    let mut all = Vec::new();
+    for (tasks, data, _) in SWITCHES {
+        let run = move |machine: &Machine, _| {
+            let cost = ring_switch(&machine.prices(), tasks, data);
+            let micros = cost.as_nanos() as f64 / 1e3;
+            let figures = vec![(rows::SWITCH, micros)];
+            Ok(Measured { figures, ..Measured::new(0, Outcome::default()) })
+        };
+        all.push(Experiment::new(ring(tasks, data), "", run));
+    }
+    let mut add = |row: String, load: Load, draws| {
+        let run = move |machine: &Machine, seed| load.measure(machine, seed);
+        let policy = policy(load.dispatch, load.scheduler);
+        all.push(Experiment { draws, ..Experiment::new(row, &policy, run) });
+    };
+    for scheduler in SCHEDULERS {
+        for case in &CASES {
+            for mode in MODES {
+                add(on_cores(case, 1), case.load(mode, scheduler, 1), Draws::Nominal);
+            }
+            for mode in [DEFERRED, INLINE] {
+                let load = Load { scale: DRAWN_SCALE, ..case.load(mode, scheduler, 1) };
+                add(drawn(case), load, DRAWS);
+            }
+        }
+        for case in ON_CORES.map(|place| &CASES[place]) {
+            for cores in CORES {
+                for mode in MODES {
+                    add(on_cores(case, cores), case.load(mode, scheduler, cores), Draws::Nominal);
+                }
+            }
+        }
+    }
+    all.extend(latency::experiments());
+    all
+}
