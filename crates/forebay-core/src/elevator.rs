@@ -9,6 +9,8 @@
 //! | --- | --- |
 //! | `none` | today's kernels without a scheduler: first come, first served |
 //! | `noop` | Linux 2.6.21: first come, first served, sorted against what is dispatched |
+//! | `anticipatory` | Linux 2.6.21: batches, and a wait for the task that was served last |
+//! | `cfq` | Linux 2.6.21: a slice of time for each task in turn |
 //!
 //! The dispatch list is in `list`.
 
@@ -20,9 +22,15 @@ use crate::units::{CallId, RequestId};
 
 pub use list::DispatchList;
 
+mod anticipatory;
+mod cfq;
+mod habits;
+mod jiffies;
 mod list;
+mod nearer;
 mod none;
 mod noop;
+mod roll;
 mod sorted;
 #[cfg(test)]
 mod testing;
@@ -136,4 +144,4 @@ impl Slot for dyn Elevator {
 }
 
 /// Every elevator.
-pub static POLICIES: &[Policy] = &[none::POLICY, noop::POLICY];
+pub static POLICIES: &[Policy] = &[none::POLICY, noop::POLICY, anticipatory::POLICY, cfq::POLICY];
