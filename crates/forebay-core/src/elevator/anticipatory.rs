@@ -81,7 +81,7 @@ struct Anticipatory {
 
 impl Anticipatory {
     fn new(values: &Values<'_>) -> Self {
-        let jiffies = Jiffies::new(values);
+        let jiffies = Jiffies { hz: values.of(HZ.name) };
         let time = |name| jiffies.of_millis(values.of(name));
         let antic_expire = match values.of("antic_expire") {
             ANTIC_DEFAULT => (jiffies.hz / 150).max(1),

@@ -33,7 +33,7 @@ use super::jiffies::{HZ, Jiffies};
 use super::nearer::Head;
 use super::roll::Roll;
 use super::{DispatchList, Elevator, Kick, Policy, Queued};
-use crate::policy::{Parameter, Values};
+use crate::policy::Parameter;
 use crate::time::{Duration, Instant};
 use crate::units::RequestId;
 use queue::Queue;
@@ -61,7 +61,7 @@ pub(super) const POLICY: Policy = Policy {
         Parameter::new("slice_idle", 8, TIME, "ms to idle for a task's next request; 0 never does"),
         HZ,
     ],
-    build: |values| Box::new(Cfq::new(values)),
+    build: |values| Box::new(Cfq::new(|name| values.of(name))),
 };
 
 /// Milliseconds that a time may take, and a slice.
@@ -111,21 +111,21 @@ struct Cfq {
 }
 
 impl Cfq {
-    fn new(values: &Values<'_>) -> Self {
-        let jiffies = Jiffies::new(values);
-        let time = |name| jiffies.of_millis(values.of(name));
-        let some_time = |name| jiffies.of_millis_or_one(values.of(name));
+    fn new(value: impl Fn(&str) -> u64) -> Self {
+        let jiffies = Jiffies { hz: value(HZ.name) };
+        let time = |name| jiffies.of_millis(value(name));
+        let some_time = |name| jiffies.of_millis_or_one(value(name));
         let head = Head {
             at: 0,
-            back_max: values.of("back_seek_max") * 2,
-            back_penalty: values.of("back_seek_penalty"),
+            back_max: value("back_seek_max") * 2,
+            back_penalty: value("back_seek_penalty"),
         };
         Self {
             jiffies,
-            quantum: values.of("quantum"),
+            quantum: value("quantum"),
             expire: [time("fifo_expire_async"), time("fifo_expire_sync")],
             slice: [some_time("slice_async"), some_time("slice_sync")],
-            slice_async_rq: values.of("slice_async_rq"),
+            slice_async_rq: value("slice_async_rq"),
             idle: some_time("slice_idle"),
             head,
             roll: Roll::default(),

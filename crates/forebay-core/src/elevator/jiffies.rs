@@ -6,7 +6,7 @@
 //!                  ^ now is jiffy 0; a timer for jiffy 2 goes off here: ^ and no sooner
 //! ```
 
-use crate::policy::{Parameter, Values};
+use crate::policy::Parameter;
 use crate::time::{Duration, Instant};
 
 /// How often the timer interrupts.
@@ -18,15 +18,11 @@ const SECOND: u64 = 1_000_000_000;
 /// A clock that counts the interrupts of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Jiffies {
+    /// How often it counts in a second, the parameter [`HZ`].
     pub(super) hz: u64,
 }
 
 impl Jiffies {
-    /// The clock that the parameter [`HZ`] says.
-    pub(super) fn new(values: &Values<'_>) -> Self {
-        Self { hz: values.of(HZ.name) }
-    }
-
     /// What the clock shows.
     pub(super) fn at(self, now: Instant) -> u64 {
         (u128::from(now.0) * u128::from(self.hz) / u128::from(SECOND)) as u64
