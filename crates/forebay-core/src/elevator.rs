@@ -9,10 +9,13 @@
 //! | --- | --- |
 //! | `none` | today's kernels without a scheduler: first come, first served |
 //! | `noop` | Linux 2.6.21: first come, first served, sorted against what is dispatched |
+//! | `deadline` | Linux 2.6.21: sorted batches; a request that expires goes first |
 //! | `anticipatory` | Linux 2.6.21: batches, and a wait for the task that was served last |
 //! | `cfq` | Linux 2.6.21: a slice of time for each task in turn |
+//! | `mq_deadline` | Linux 6.18: as `deadline`, with longer batches |
 //!
-//! The dispatch list is in `list`.
+//! The dispatch list is in `list`; requests by sector and by age are in `sorted`, and reads and
+//! writes apart in `directions`.
 
 use core::fmt;
 
@@ -24,9 +27,14 @@ pub use list::DispatchList;
 
 mod anticipatory;
 mod cfq;
+#[cfg(test)]
+mod conformance;
+mod deadline;
+mod directions;
 mod habits;
 mod jiffies;
 mod list;
+mod mq_deadline;
 mod nearer;
 mod none;
 mod noop;
@@ -128,10 +136,10 @@ pub trait Elevator: fmt::Debug + Send {
     /// Whether no request waits here.
     fn is_empty(&self) -> bool;
 
-    /// How long a request waits at most from its insertion until the driver takes it, if `others`
-    /// requests at most are inserted before it or while it waits, each takes the device at most
-    /// `service`, and the driver takes one at a time. The elevator's own promise, which its
-    /// conformance test holds it to.
+    /// How long a request waits at most from its insertion until the driver takes it, however many
+    /// come after it, if at no time more than `others` others wait or are at the device, each takes
+    /// the device at most `service`, and the driver takes one at a time. The elevator's own
+    /// promise, which the conformance test holds it to; the greatest length where there is none.
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration;
 }
 
@@ -144,4 +152,13 @@ impl Slot for dyn Elevator {
 }
 
 /// Every elevator.
-pub static POLICIES: &[Policy] = &[none::POLICY, noop::POLICY, anticipatory::POLICY, cfq::POLICY];
+pub static POLICIES: &[Policy] = &[
+    // Linux 6.18.
+    none::POLICY,
+    mq_deadline::POLICY,
+    // Linux 2.6.21.
+    noop::POLICY,
+    deadline::POLICY,
+    anticipatory::POLICY,
+    cfq::POLICY,
+];

@@ -62,7 +62,6 @@ impl DispatchList {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::elevator::Kick;
     use crate::elevator::testing::{Bench, By};
     use crate::time::Duration;

@@ -56,6 +56,7 @@ impl Elevator for None {
     }
 
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
+        // Those that came before it, and none that came after.
         service.times(others)
     }
 }

@@ -54,6 +54,7 @@ impl Elevator for Noop {
     }
 
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
+        // Those that came before it, and none that came after.
         service.times(others)
     }
 }

@@ -79,6 +79,33 @@ impl Bench {
         let request = self.requests[id.index()];
         self.elevator.completed(self.now, &request)
     }
+
+    /// A request that waits grows by 8 sectors at its end.
+    pub(super) fn grow_back(&mut self, id: RequestId) {
+        let before = self.requests[id.index()];
+        self.grow(before, Queued { sectors: before.sectors + 8, ..before });
+    }
+
+    /// A request that waits grows by 8 sectors at its front.
+    pub(super) fn grow_front(&mut self, id: RequestId) {
+        let before = self.requests[id.index()];
+        let (sector, sectors) = (before.sector - 8, before.sectors + 8);
+        self.grow(before, Queued { sector, sectors, ..before });
+    }
+
+    /// A request takes in the one behind it.
+    pub(super) fn join(&mut self, kept: RequestId, gone: RequestId) {
+        let (before, gone) = (self.requests[kept.index()], self.requests[gone.index()]);
+        assert_eq!(before.end(), gone.sector, "the two touch");
+        let after = Queued { sectors: before.sectors + gone.sectors, ..before };
+        self.requests[kept.index()] = after;
+        self.elevator.joined(&before, &after, &gone);
+    }
+
+    fn grow(&mut self, before: Queued, after: Queued) {
+        self.requests[before.id.index()] = after;
+        self.elevator.grown(&before, &after);
+    }
 }
 
 /// Two tasks read their files, far from each other, page after page: each asks for the next one a
