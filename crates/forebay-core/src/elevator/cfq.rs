@@ -57,7 +57,12 @@ pub(super) const POLICY: Policy = Policy {
         Parameter::new("back_seek_penalty", 2, (1, 1_024), "sectors forward that one back costs"),
         Parameter::new("slice_sync", 100, SLICE, "ms of a slice of a task"),
         Parameter::new("slice_async", 40, SLICE, "ms of a slice of what is written behind"),
-        Parameter::new("slice_async_rq", 2, (1, 1_024), "an eighth of half of its requests"),
+        Parameter::new(
+            "slice_async_rq",
+            2,
+            (1, 1_024),
+            "an eighth of the requests of such a slice",
+        ),
         Parameter::new("slice_idle", 8, TIME, "ms to idle for a task's next request; 0 never does"),
         HZ,
     ],
@@ -283,11 +288,11 @@ impl Elevator for Cfq {
                 self.idle_until = None;
                 kick = true;
             }
-        } else if let Some(active) = self.active {
-            if preempts(self.queues[place].is_awaited, self.queues[active].sync) {
-                self.preempt(now, place);
-                kick = true;
-            }
+        } else if let Some(active) = self.active
+            && preempts(self.queues[place].is_awaited, self.queues[active].sync)
+        {
+            self.preempt(now, place);
+            kick = true;
         }
         if kick { Kick::Now } else { Kick::Later }
     }
@@ -386,9 +391,9 @@ impl Elevator for Cfq {
     /// ```
     ///
     /// When it has expired, so have those of its queue that came before it, and the oldest goes
-    /// first in each turn. A queue in turn is passed by none, and one that waits becomes one in turn
-    /// when those have had theirs: two turns of all others lie between two of its own. A turn looks
-    /// at its end after each request; what was dispatched before is done before the next one.
+    /// first in each turn. A queue in turn is passed by none, and one that waits becomes one in
+    /// turn when those have had theirs: two turns of all others lie between two of its own. A turn
+    /// looks at its end after each request; what was dispatched before is done before the next.
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
         let slice = self.slice.into_iter().map(|base| slice(base, PRIORITY)).fold(0, u64::max);
         let expire = self.expire.into_iter().fold(0, u64::max);
