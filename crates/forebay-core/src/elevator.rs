@@ -10,7 +10,9 @@
 //! | `none` | today's kernels without a scheduler: first come, first served |
 //! | `noop` | Linux 2.6.21: first come, first served, sorted against what is dispatched |
 //! | `deadline` | Linux 2.6.21: sorted batches; a request that expires goes first |
-//! | `mq_deadline` | Linux 6.18: the same with longer batches |
+//! | `anticipatory` | Linux 2.6.21: batches, and a wait for the task that was served last |
+//! | `cfq` | Linux 2.6.21: a slice of time for each task in turn |
+//! | `mq_deadline` | Linux 6.18: as `deadline`, with longer batches |
 //!
 //! The dispatch list is in `list`; requests by sector and by age are in `sorted`, and reads and
 //! writes apart in `directions`.
@@ -23,14 +25,20 @@ use crate::units::{CallId, RequestId};
 
 pub use list::DispatchList;
 
+mod anticipatory;
+mod cfq;
 #[cfg(test)]
 mod conformance;
 mod deadline;
 mod directions;
+mod habits;
+mod jiffies;
 mod list;
 mod mq_deadline;
+mod nearer;
 mod none;
 mod noop;
+mod roll;
 mod sorted;
 #[cfg(test)]
 mod testing;
@@ -151,4 +159,6 @@ pub static POLICIES: &[Policy] = &[
     // Linux 2.6.21.
     noop::POLICY,
     deadline::POLICY,
+    anticipatory::POLICY,
+    cfq::POLICY,
 ];

@@ -49,6 +49,11 @@ impl DispatchList {
         self.waiting.iter()
     }
 
+    /// The request that the driver takes last.
+    pub fn tail(&self) -> Option<&Queued> {
+        self.waiting.back()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

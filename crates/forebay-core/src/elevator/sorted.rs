@@ -59,6 +59,11 @@ impl Sorted {
         self.requests.get(self.place(request) + 1)
     }
 
+    /// The request before one that waits.
+    pub(super) fn predecessor(&self, request: &Queued) -> Option<&Queued> {
+        self.place(request).checked_sub(1).map(|place| &self.requests[place])
+    }
+
     /// The request that begins at a sector and goes in a direction.
     pub(super) fn starts_at(&self, sector: u64, write: bool) -> Option<RequestId> {
         let first = self.requests.partition_point(|one| one.sector < sector);

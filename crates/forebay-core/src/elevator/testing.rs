@@ -23,6 +23,8 @@ pub(super) enum By {
     Reader(u32),
     /// The flusher writes.
     Flusher,
+    /// A task writes, and nobody waits for that.
+    Writer(u32),
 }
 
 impl Bench {
@@ -45,6 +47,7 @@ impl Bench {
         let (write, task) = match by {
             By::Reader(task) => (false, Some(CallId(task))),
             By::Flusher => (true, None),
+            By::Writer(task) => (true, Some(CallId(task))),
         };
         let request = Queued { id, sector, sectors: 8, write, sync: !write, task };
         self.requests.push(request);
@@ -103,4 +106,42 @@ impl Bench {
         self.requests[before.id.index()] = after;
         self.elevator.grown(&before, &after);
     }
+}
+
+/// Two tasks read their files, far from each other, page after page: each asks for the next one a
+/// millisecond after it got the last. Says whose request each of the first `count` was that the
+/// device did, in 5 ms.
+pub(super) fn two_readers(typed: &str, count: usize) -> Vec<u32> {
+    let (service, think) = (Duration::from_millis(5), Duration::from_millis(1));
+    let mut bench = Bench::new(typed);
+    let mut next = [0, 50_000_000];
+    let mut asks = [Some(Instant::ZERO); 2];
+    let mut at_device: Option<(Queued, Instant)> = None;
+    let mut order = Vec::new();
+    while order.len() < count {
+        for task in 0..2 {
+            if asks[task].take_if(|at| *at <= bench.now).is_some() {
+                let _ = bench.add(By::Reader(task as u32), next[task]);
+                next[task] += 8;
+            }
+        }
+        if let Some((request, _)) = at_device.take_if(|(_, ends)| *ends <= bench.now) {
+            let _ = bench.done(request.id);
+            let task = request.task.unwrap().0;
+            order.push(task);
+            asks[task as usize] = Some(bench.now + think);
+        }
+        if at_device.is_none() {
+            at_device = bench.take().map(|request| (request, bench.now + service));
+        }
+        let wake = bench.elevator.timeout().filter(|_| at_device.is_none());
+        let times = asks.into_iter().flatten().chain(wake).chain(at_device.map(|(_, ends)| ends));
+        bench.now = bench.now.max(times.min().unwrap());
+    }
+    order
+}
+
+/// The lengths of the runs of one task.
+pub(super) fn runs(order: &[u32]) -> Vec<usize> {
+    order.chunk_by(|one, next| one == next).map(<[u32]>::len).collect()
 }
