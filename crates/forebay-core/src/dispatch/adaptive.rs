@@ -17,8 +17,8 @@
 //! *Idle.* Spinning to the end costs `U E[t]`. The limit `x` that costs least costs no more, so
 //! `switch P(t > x) <= U E[t]`: the asker loses at most `idle`, 3 % of its latency, whatever the
 //! times are. A hysteresis must not weaken that: longer spins are taken up at once, and only
-//! shorter ones have to gain `gain`, since the band then lies on the side where the asker loses
-//! less. Where the longest spin is 50 switches, `P(t > 50 switch) switch <= E[t] / 50` stands in.
+//! shorter ones have to gain `gain`, so its band lies on the side where the asker loses less. Where
+//! an endless spin is cut at 50 switches, `switch P(t > 50 switch) <= E[t] / 50` takes the place.
 //!
 //! *Wanted.* A mode is tried for an epoch of `trial_ms`. With a rate `r < 1` of the other, an epoch
 //! that has another to compare with loses `min(1 - r, 1/4)` of its length, and the scheduler's
@@ -107,8 +107,8 @@ struct Seen {
     /// The samples since the limits were found, all if they never were.
     fresh: u32,
     weighed: bool,
-    /// The longest spin that is allowed, and what costs least while the processor is idle and
-    /// while it is wanted.
+    /// The longest spin that is allowed, and what would cost least without this bound while the
+    /// processor is idle and while it is wanted.
     longest: Duration,
     idle: Duration,
     busy: Duration,
@@ -181,10 +181,10 @@ impl Dispatch for Adaptive {
             seen.weigh(&settings, class.ahead, processor.switch);
         }
         if !processor.contended {
-            return spin(seen.idle);
+            return spin(seen.idle.min(seen.longest));
         }
         if settings.explore == 0 {
-            return spin(seen.busy);
+            return spin(seen.busy.min(seen.longest));
         }
         seen.trying = true;
         spin(seen.tried())
@@ -242,15 +242,14 @@ impl Seen {
         let prices = |processor| Prices { switch, processor, latency: settings.latency };
         // Nobody waits for what is read ahead: the asker itself could use the processor.
         let idle = prices(if ahead { settings.busy } else { settings.idle });
-        let best = self.times.spin(idle, self.longest);
-        let held = self.weighed && best < self.idle && self.idle <= self.longest;
-        if !held || self.pays(idle, self.idle, best, settings.gain) {
+        let best = self.times.spin(idle);
+        let shorter = self.weighed && best < self.idle;
+        if !shorter || self.pays(idle, self.idle, best, settings.gain) {
             self.idle = best;
         }
         let busy = prices(settings.busy);
-        let best = self.times.spin(busy, self.longest);
-        let held = self.weighed && self.busy <= self.longest;
-        if !held || self.pays(busy, self.busy, best, settings.gain) {
+        let best = self.times.spin(busy);
+        if !self.weighed || self.pays(busy, self.busy, best, settings.gain) {
             self.busy = best;
         }
         self.weighed = true;
@@ -265,7 +264,8 @@ impl Seen {
 
     /// The limit of the mode that the trials have at work.
     fn tried(&mut self) -> Duration {
-        let model = match self.busy {
+        let limit = self.busy.min(self.longest);
+        let model = match limit {
             Duration::ZERO => Mode::Deferred,
             ENDLESS => Mode::Inline,
             Duration(_) => Mode::Limited,
@@ -273,7 +273,7 @@ impl Seen {
         let open = [true, model == Mode::Limited, self.longest == ENDLESS];
         match self.trials.mode(model, open) {
             Mode::Deferred => Duration::ZERO,
-            Mode::Limited => self.busy,
+            Mode::Limited => limit,
             Mode::Inline => ENDLESS,
         }
     }
