@@ -29,13 +29,15 @@
 //!   the model's mode is better           1/4 s                        1.3 %
 //!   it is worse, r = 3/4                 (1/4 + 1/8) s                1.9 %
 //!   it is worse, r = 2/3                 (1/3 + 1/6) s                2.5 %
-//!   tried again later                    its loss is 1/200 of the time since, at most 1/64 / 4
+//!   tried again later                    0.5 to 1 % of the time since
 //! ```
 //!
-//! The model does not err by more while its prices are right; a third mode, a spin with a limit, is
-//! tried only if the times have two humps. There is no hysteresis between rates: a change costs
-//! an epoch at most, staying with a mode that is 10 % worse costs 10 %. The `gain` holds for the
-//! model alone, whose change of mind is a reason to try.
+//! A trial is paid off when the loss that it showed is 1/200 of the time since; with a memory as
+//! long as an epoch it shows half of its loss. A worse `r` at the beginning is an error of the
+//! prices. A third mode, a spin with a limit, is tried only if the times have two humps. Between
+//! rates there is no hysteresis: a change costs a part of one epoch, but staying with a mode that
+//! is 10 % worse costs 10 %. The `gain` holds for the model alone, whose change of mind is a reason
+//! to try.
 
 use alloc::boxed::Box;
 
