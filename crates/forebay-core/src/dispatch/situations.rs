@@ -54,22 +54,29 @@ fn an_idle_processor_costs_the_asker_no_more_than_its_value() {
 
 #[test]
 fn a_wanted_processor_is_given_away_while_the_device_works() {
-    assert_eq!(losses(false, Rivals::Equal(2)), [0, 0]);
-    assert_eq!(losses(false, Rivals::Equal(11)), [0, 0]);
+    assert_eq!(losses(false, Rivals::Equal(2)), [130, 85]);
+    assert_eq!(losses(false, Rivals::Equal(11)), [203, 133]);
+    assert_eq!(losses(false, Rivals::Equal(30)), [277, 179]);
 }
 
 #[test]
 fn a_transfer_by_the_processor_is_deferred_where_its_charge_costs_more() {
-    for (share, worst) in [(740, [0, 0]), (770, [0, 0]), (800, [0, 0]), (940, [0, 0])] {
+    for (share, worst) in
+        [(740, [261, 273]), (770, [251, 226]), (800, [221, 194]), (940, [121, 101])]
+    {
         assert_eq!(losses(true, Rivals::Shares(11, share)), worst, "{share}");
     }
 }
 
 #[test]
 fn a_transfer_by_the_processor_stays_inline_where_it_saves_switches() {
-    for (share, worst) in
-        [(1_000, [0, 0]), (1_030, [0, 0]), (1_060, [0, 0]), (1_110, [0, 0]), (1_160, [0, 0])]
-    {
+    for (share, worst) in [
+        (1_000, [0, 0]),
+        (1_030, [73, 61]),
+        (1_060, [88, 87]),
+        (1_110, [167, 140]),
+        (1_160, [160, 138]),
+    ] {
         assert_eq!(losses(true, Rivals::Shares(11, share)), worst, "{share}");
     }
 }
