@@ -2,8 +2,9 @@
 //!
 //! Time is cut into epochs; in each, one mode is at work, and what counts is how many requests of
 //! the class are done per time. A request counts by its device's time, which no mode changes: so
-//! an epoch is not judged by how many long requests happened to fall into it. The first third of an epoch after a change is not counted, because
-//! the scheduler still knows the asker by what it did before.
+//! an epoch is not judged by how many long requests happened to fall into it. The first third of
+//! an epoch after a change is not counted, because the scheduler still knows the asker by what it
+//! did before.
 //!
 //! ```text
 //!   |..mmmmmm|..mmmmmm|..mmmmmm|mmmmmmmm|mmmmmmmm| ... |..mm|..mmmmmm|mmmmmmmm|
@@ -11,9 +12,10 @@
 //! ```
 //!
 //! An epoch that has lost a quarter of its length to the best other mode, or more than half of its
-//! time after a tenth of its length, is cut short; but as long as its longest gap is more than a
-//! quarter of it, which may be the turn of another task, only when it has lost half a length. Another mode is tried again when its last trial's
-//! loss is half a percent of the time since.
+//! time after a tenth of its length, is cut short. As long as its longest gap is more than a
+//! quarter of it, which may be the turn of another task, it is cut only when it has lost half a
+//! length. Another mode is tried again when its last trial's loss is half a percent of the time
+//! since.
 
 use super::Mode;
 use crate::time::{Duration, Instant};
