@@ -17,8 +17,8 @@
 //! *Idle.* Spinning to the end costs `U E[t]`. The limit `x` that costs least costs no more, so
 //! `switch P(t > x) <= U E[t]`: the asker loses at most `idle`, 3 % of its latency, whatever the
 //! times are. A hysteresis must not weaken that: longer spins are taken up at once, and only
-//! shorter ones have to gain `gain`, since the band then lies on the side where the asker loses
-//! less. Where the longest spin is 50 switches, `P(t > 50 switch) switch <= E[t] / 50` stands in.
+//! shorter ones have to gain `gain`, so its band lies on the side where the asker loses less. Where
+//! an endless spin is cut at 50 switches, `switch P(t > 50 switch) <= E[t] / 50` takes the place.
 //!
 //! *Wanted.* A mode is tried for an epoch of `trial_ms`. With a rate `r < 1` of the other, an epoch
 //! that has another to compare with loses `min(1 - r, 1/4)` of its length, and the scheduler's
@@ -27,15 +27,17 @@
 //!
 //! ```text
 //!   the model's mode is better           1/4 s                        1.3 %
-//!   it is worse, r = 3/4                 (1/4 + 1/8) s                1.9 %
-//!   it is worse, r = 2/3                 (1/3 + 1/6) s                2.5 %
-//!   tried again later                    its loss is 1/200 of the time since, at most 1/64 / 4
+//!   it is worse, r = 0.74                0.26 s, and as much again    2.6 %
 //! ```
 //!
-//! The model does not err by more while its prices are right; a third mode, a spin with a limit, is
-//! tried only if the times have two humps. There is no hysteresis between rates: a change costs
-//! an epoch at most, staying with a mode that is 10 % worse costs 10 %. The `gain` holds for the
-//! model alone, whose change of mind is a reason to try.
+//! A trial is paid off when the loss that it showed is 1/200 of the time since. A memory as long as
+//! an epoch hides most of the first loss, so the first return comes after 10 to 15 s and not after
+//! 50: that is the second 0.26 s, and a run that ends right behind it, at 15 s, loses 3.5 %. A
+//! model that is wrong by more than `r = 0.74`, or a memory longer than an epoch, costs more.
+//! A third mode, a spin with a limit, is tried only if the times have two humps. Between
+//! rates there is no hysteresis: a change costs a part of one epoch, but staying with a mode that
+//! is 10 % worse costs 10 %. The `gain` holds for the model alone, whose change of mind is a reason
+//! to try.
 
 use alloc::boxed::Box;
 
@@ -107,8 +109,8 @@ struct Seen {
     /// The samples since the limits were found, all if they never were.
     fresh: u32,
     weighed: bool,
-    /// The longest spin that is allowed, and what costs least while the processor is idle and
-    /// while it is wanted.
+    /// The longest spin that is allowed, and what would cost least without this bound while the
+    /// processor is idle and while it is wanted.
     longest: Duration,
     idle: Duration,
     busy: Duration,
@@ -181,10 +183,10 @@ impl Dispatch for Adaptive {
             seen.weigh(&settings, class.ahead, processor.switch);
         }
         if !processor.contended {
-            return spin(seen.idle);
+            return spin(seen.idle.min(seen.longest));
         }
         if settings.explore == 0 {
-            return spin(seen.busy);
+            return spin(seen.busy.min(seen.longest));
         }
         seen.trying = true;
         spin(seen.tried())
@@ -242,15 +244,14 @@ impl Seen {
         let prices = |processor| Prices { switch, processor, latency: settings.latency };
         // Nobody waits for what is read ahead: the asker itself could use the processor.
         let idle = prices(if ahead { settings.busy } else { settings.idle });
-        let best = self.times.spin(idle, self.longest);
-        let held = self.weighed && best < self.idle && self.idle <= self.longest;
-        if !held || self.pays(idle, self.idle, best, settings.gain) {
+        let best = self.times.spin(idle);
+        let shorter = self.weighed && best < self.idle;
+        if !shorter || self.pays(idle, self.idle, best, settings.gain) {
             self.idle = best;
         }
         let busy = prices(settings.busy);
-        let best = self.times.spin(busy, self.longest);
-        let held = self.weighed && self.busy <= self.longest;
-        if !held || self.pays(busy, self.busy, best, settings.gain) {
+        let best = self.times.spin(busy);
+        if !self.weighed || self.pays(busy, self.busy, best, settings.gain) {
             self.busy = best;
         }
         self.weighed = true;
@@ -265,7 +266,8 @@ impl Seen {
 
     /// The limit of the mode that the trials have at work.
     fn tried(&mut self) -> Duration {
-        let model = match self.busy {
+        let limit = self.busy.min(self.longest);
+        let model = match limit {
             Duration::ZERO => Mode::Deferred,
             ENDLESS => Mode::Inline,
             Duration(_) => Mode::Limited,
@@ -273,7 +275,7 @@ impl Seen {
         let open = [true, model == Mode::Limited, self.longest == ENDLESS];
         match self.trials.mode(model, open) {
             Mode::Deferred => Duration::ZERO,
-            Mode::Limited => self.busy,
+            Mode::Limited => limit,
             Mode::Inline => ENDLESS,
         }
     }

@@ -9,7 +9,7 @@
 //!   sum over t <= x of U t   +   the number of t > x, times (U x + switch (1 + lam))
 //! ```
 //!
-//! among zero (never spin), the buckets' ends up to four switches, and the longest that is allowed.
+//! among zero (never spin), the buckets' ends up to four switches, and no limit at all.
 //! Each bucket keeps the sum of its times, so the first sum is exact and not one of bucket ends.
 //! The rule is that of a rented ski: A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical studies of
 //! competitive spinning for a shared-memory multiprocessor", SOSP 1991.
@@ -33,7 +33,7 @@ const BUCKETS: usize = 256;
 const CUTS: [u64; 3] =
     [10_968_499_650_544_839_024, 13_043_817_825_332_782_213, 15_511_800_964_685_064_949];
 
-/// Beyond so many switches nothing but the longest spin is weighed.
+/// Beyond so many switches nothing but an endless spin is weighed.
 const SWITCHES_WEIGHED: u64 = 4;
 
 /// The times of a class, the older the fainter.
@@ -90,26 +90,23 @@ impl Histogram {
         Duration::ZERO
     }
 
-    /// The limit of a spin that costs least, not beyond `longest`; of equals the longer.
-    pub(super) fn spin(&self, prices: Prices, longest: Duration) -> Duration {
-        let (weighed, last) = (prices.switch.times(SWITCHES_WEIGHED), last_end(longest));
-        let mut best = (self.cost(prices, Duration::ZERO), 0);
+    /// The limit of a spin that costs least; of equals the longer.
+    pub(super) fn spin(&self, prices: Prices) -> Duration {
+        let weighed = prices.switch.times(SWITCHES_WEIGHED).0;
+        let mut best = (self.cost(prices, Duration::ZERO), Duration::ZERO);
         let mut spun = 0_u128;
         let mut left = self.samples;
         for (bucket, end) in (0..BUCKETS).map(|bucket| (bucket, end(bucket))) {
-            if end > last {
-                break;
-            }
             spun += u128::from(self.sums[bucket]);
             left -= u32::from(self.counts[bucket]);
-            if end <= weighed.0 || end == last {
+            if end <= weighed || end == ENDLESS.0 {
                 let cost = prices.of(spun, left, end);
                 if cost <= best.0 {
-                    best = (cost, end);
+                    best = (cost, Duration(end));
                 }
             }
         }
-        Duration(best.1)
+        best.1
     }
 
     /// What spinning up to `limit`, the end of a bucket, costs for all samples: hundredths of
@@ -156,15 +153,6 @@ impl Prices {
 
 /// No limit.
 pub(super) const ENDLESS: Duration = Duration(u64::MAX);
-
-/// The last bucket's end that is not beyond `limit`, zero if there is none.
-fn last_end(limit: Duration) -> u64 {
-    match bucket(limit.0) {
-        bucket if end(bucket) <= limit.0 => end(bucket),
-        0 => 0,
-        bucket => end(bucket - 1),
-    }
-}
 
 /// The bucket of a time: its octave, and which of the cuts it reaches there.
 fn bucket(time: u64) -> usize {
@@ -276,7 +264,6 @@ mod tests {
             let switch = random.below(1 << 20);
             let (processor, latency) = (random.below(300), random.below(200));
             let prices = Prices { switch: Duration(switch), processor, latency };
-            let longest = if round % 3 == 0 { switch * 50 } else { u64::MAX };
             // The cost from the single times, without buckets.
             let cost = |limit: u64| -> u128 {
                 let each = |time: &u64| match *time <= limit && limit > 0 {
@@ -288,12 +275,29 @@ mod tests {
                 };
                 times.iter().map(each).sum()
             };
-            let allowed = (0..BUCKETS).map(end).filter(|end| *end <= longest);
-            let weighed = allowed.clone().filter(|end| *end <= 4 * switch);
-            let least = weighed.chain(allowed.max()).chain([0]).map(cost).min().unwrap();
-            let found = histogram(times.iter().copied()).spin(prices, Duration(longest));
-            assert!(found.0 <= longest);
+            let weighed = (0..BUCKETS).map(end).filter(|end| *end <= 4 * switch);
+            let least = weighed.chain([0, u64::MAX]).map(cost).min().unwrap();
+            let found = histogram(times.iter().copied()).spin(prices);
             assert_eq!(cost(found.0), least, "round {round}: {found}");
+        }
+    }
+
+    #[test]
+    fn blocking_costs_the_asker_no_more_than_the_value_of_the_processor() {
+        let mut random = Random(9);
+        for round in 0..2_000 {
+            let times = times(&mut random, 32 + round % 700);
+            let switch = 1 + random.below(1 << 16);
+            let prices = Prices { switch: Duration(switch), processor: 3, latency: 0 };
+            let histogram = histogram(times.iter().copied());
+            let slow = histogram.quantile(90) > Duration(50 * switch);
+            let longest = if slow { Duration(50 * switch) } else { ENDLESS };
+            // An endless spin is cut where one in ten takes longer.
+            let spin = histogram.spin(prices).min(longest);
+            let spins = |time: &&u64| **time <= spin.0 && spin.0 > 0;
+            let blocked = times.len() - times.iter().filter(spins).count();
+            let lost = 100 * switch * blocked as u64;
+            assert!(lost <= 3 * times.iter().sum::<u64>(), "round {round}");
         }
     }
 
@@ -301,7 +305,7 @@ mod tests {
     fn a_known_time_is_spun_for_up_to_the_price_of_the_switch() {
         let spin = |time, processor| {
             let prices = Prices { switch: Duration(10_000), processor, latency: 0 };
-            histogram([time; 64]).spin(prices, ENDLESS)
+            histogram([time; 64]).spin(prices)
         };
         assert_eq!([spin(9_999, 100), spin(10_001, 100)], [ENDLESS, Duration::ZERO]);
         assert_eq!([spin(333_333, 3), spin(333_334, 3)], [ENDLESS, Duration::ZERO]);
@@ -312,7 +316,7 @@ mod tests {
     fn of_two_humps_only_the_near_one_is_spun_for() {
         let times = (0..100).map(|sample| if sample < 90 { 5_000 } else { 1_000_000 });
         let prices = Prices { switch: Duration(10_000), processor: 100, latency: 0 };
-        let found = histogram(times).spin(prices, ENDLESS);
+        let found = histogram(times).spin(prices);
         assert_eq!(found, Duration(end(bucket(5_000))));
     }
 
@@ -355,7 +359,7 @@ mod tests {
             assert!(times.iter().map(|time| cost(*time)).sum::<u64>() <= 2 * prophet);
             // What is chosen knowing how often is not worse than either fixed rule.
             let histogram = histogram(times.iter().copied());
-            let chosen = histogram.cost(prices, histogram.spin(prices, ENDLESS));
+            let chosen = histogram.cost(prices, histogram.spin(prices));
             let (never, always) = (200 * switch, times.iter().sum::<u64>());
             assert!(chosen <= 100 * u128::from(never.min(always)));
         }

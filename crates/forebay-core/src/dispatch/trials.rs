@@ -2,8 +2,9 @@
 //!
 //! Time is cut into epochs; in each, one mode is at work, and what counts is how many requests of
 //! the class are done per time. A request counts by its device's time, which no mode changes: so
-//! an epoch is not judged by how many long requests happened to fall into it. The first third of an epoch after a change is not counted, because
-//! the scheduler still knows the asker by what it did before.
+//! an epoch is not judged by how many long requests happened to fall into it. The first third of
+//! an epoch after a change is not counted, because the scheduler still knows the asker by what it
+//! did before.
 //!
 //! ```text
 //!   |..mmmmmm|..mmmmmm|..mmmmmm|mmmmmmmm|mmmmmmmm| ... |..mm|..mmmmmm|mmmmmmmm|
@@ -11,8 +12,10 @@
 //! ```
 //!
 //! An epoch that has lost a quarter of its length to the best other mode, or more than half of its
-//! time after a tenth of its length, is cut short. Another mode is tried again when its last trial's
-//! loss is half a percent of the time since.
+//! time after a tenth of its length, is cut short. As long as its longest gap is more than a
+//! quarter of it, which may be the turn of another task, it is cut only when it has lost half a
+//! length. Another mode is tried again when its last trial's loss is half a percent of the time
+//! since.
 
 use super::Mode;
 use crate::time::{Duration, Instant};
@@ -140,7 +143,7 @@ impl Trials {
         let other = self.best_but(self.mode, open).and_then(|mode| self.known[mode as usize]);
         let lost = other.map_or(0, |other| all.time.saturating_sub(other.time_of(all.work)));
         let hopeless = all.time >= self.length / 10 && lost > all.time / 2;
-        judged && (hopeless || lost >= (self.length / 4).max(1))
+        (judged && (hopeless || lost >= (self.length / 4).max(1))) || lost > self.length / 2
     }
 
     /// Notes what the epoch of `mode` has shown, and when the others are tried again.
@@ -232,5 +235,88 @@ impl Rate {
             work: kept.work.saturating_add(seen.work),
             time: kept.time.saturating_add(seen.time),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const BOTH: [bool; MODES] = [true, false, true];
+
+    /// Runs for so many milliseconds; a request of 1 ms takes `gaps` of them by mode. Returns the
+    /// time in each mode in milliseconds.
+    fn run(trials: &mut Trials, now: &mut u64, ms: u64, gaps: [u64; MODES]) -> [u64; MODES] {
+        let (end, mut spent) = (*now + ms, [0; MODES]);
+        while *now < end {
+            let mode = trials.mode(Mode::Inline, BOTH) as usize;
+            *now += gaps[mode];
+            spent[mode] += gaps[mode];
+            let done = Instant::ZERO + Duration::from_millis(*now);
+            trials.done(done, Duration::from_millis(1), true);
+        }
+        spent
+    }
+
+    fn fresh() -> Trials {
+        Trials::new(Duration(SECOND), 64)
+    }
+
+    #[test]
+    fn the_models_mode_is_tried_first_and_the_better_one_stays() {
+        let (mut trials, mut now) = (fresh(), 0);
+        assert_eq!(run(&mut trials, &mut now, 1_000, [4, 0, 5])[0], 0);
+        let spent = run(&mut trials, &mut now, 20_000, [4, 0, 5]);
+        assert!(spent[2] <= 10, "the request that began: {spent:?}");
+    }
+
+    #[test]
+    fn a_trial_that_loses_is_cut_short() {
+        for (gap, most) in [(5, 1_000), (6, 752), (7, 587), (9, 220), (40, 200)] {
+            let (mut trials, mut now) = (fresh(), 0);
+            let spent = run(&mut trials, &mut now, 10_000, [gap, 0, 4]);
+            assert!(spent[0] <= most + 2 * gap, "{gap}: {spent:?}");
+            assert!(spent[0] >= 100, "{gap}: {spent:?}");
+        }
+    }
+
+    #[test]
+    fn trying_again_costs_about_half_a_percent() {
+        for gap in [21, 22, 25, 30, 80] {
+            let (mut trials, mut now) = (fresh(), 0);
+            run(&mut trials, &mut now, 100_000, [gap, 0, 20]);
+            let spent = run(&mut trials, &mut now, 3_000_000, [gap, 0, 20]);
+            let lost = spent[0] - spent[0] * 20 / gap;
+            assert!(spent[0] > 0 && lost <= 3_000_000 * 6 / 1_000, "{gap}: {spent:?}, {lost}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_became_better_is_found() {
+        let (mut trials, mut now) = (fresh(), 0);
+        run(&mut trials, &mut now, 30_000, [5, 0, 4]);
+        run(&mut trials, &mut now, 64_000, [4, 0, 5]);
+        assert!(run(&mut trials, &mut now, 10_000, [4, 0, 5])[2] <= 10);
+    }
+
+    #[test]
+    fn a_mode_that_is_closed_is_left_at_once() {
+        let (mut trials, mut now) = (fresh(), 0);
+        run(&mut trials, &mut now, 30_000, [5, 0, 4]);
+        assert_eq!(trials.mode(Mode::Inline, BOTH), Mode::Inline);
+        assert_eq!(trials.mode(Mode::Deferred, [true, false, false]), Mode::Deferred);
+    }
+
+    #[test]
+    fn time_that_nobody_wants_the_processor_does_not_count() {
+        let mut trials = fresh();
+        trials.mode(Mode::Inline, BOTH);
+        for second in 0..100 {
+            let now = Instant(second * SECOND);
+            trials.done(now, Duration(1), second % 2 == 0);
+        }
+        assert_eq!(trials.clock, 0);
+        assert_eq!(trials.mode(Mode::Inline, BOTH), Mode::Inline);
     }
 }
