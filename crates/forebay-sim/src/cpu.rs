@@ -39,7 +39,7 @@ mod fair;
 mod o1;
 mod round_robin;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 /// Who can have a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -68,7 +68,8 @@ fn footprint(prices: &Prices, data: u64) -> u64 {
 /// What it costs to give a core to a runner after others have brought in so many bytes.
 fn cost(prices: &Prices, data: u64, others: u64) -> Duration {
     let (own, cache) = (footprint(prices, data), prices.cache_bytes);
-    let evicted = own.saturating_add(others.min(cache)).saturating_sub(cache).min(own);
+    let untouched = cache - others.min(cache);
+    let evicted = own.saturating_sub(untouched);
     let refill = u128::from(prices.refill.as_nanos()) * u128::from(evicted);
     // What is evicted is no more than the cache, so the quotient is no more than the price.
     let refill = (refill / u128::from(cache.max(1))) as u64;
@@ -151,7 +152,6 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let prices = Prices { cache_bytes: u64::MAX, refill: Duration(u64::MAX), ..mips() };
-        let all = ring_switch(&prices, u32::MAX, u64::MAX);
-        assert_eq!(all, Duration(u64::MAX));
+        assert_eq!(ring_switch(&prices, u32::MAX, u64::MAX), Duration(u64::MAX));
     }
 }
