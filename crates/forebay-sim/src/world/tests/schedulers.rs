@@ -118,15 +118,13 @@ fn hogs_slow_a_reader_down_by_the_share_of_its_driver_s_thread() {
         let thread_us = (REQUEST_US * percent + 50) / 100;
         let time = |hogs| reader(Scheduler::O1, hogs, thread_us, Handling::Deferred, 60_000);
         let ratio = time(10) * 1_000 / time(0);
-        found.push((percent, ratio, stated));
-    }
-    assert_eq!(found, [], "pin");
-    for (percent, ratio, stated) in &found {
-        let percent_off = ratio.abs_diff(*stated) * 100 / stated;
-        assert!(percent_off <= 7, "{percent}: {found:?}");
         let formula = 11 * percent * 10 + 1_000 - percent * 10;
-        assert!(ratio.abs_diff(formula) * 100 <= 3 * formula, "{percent}: {found:?}");
+        assert!(ratio.abs_diff(formula) * 100 <= 2 * formula, "{percent}: {ratio}");
+        found.push((percent, ratio, ratio.abs_diff(stated) * 100 <= 6 * stated));
     }
+    // Within 6 % of an independent model but for one, which lies 7 % above its own formula there.
+    let expected = [(60, 7_067, true), (67, 7_758, true), (71, 8_142, false), (77, 8_757, true)];
+    assert_eq!(found, expected);
 }
 
 #[test]
