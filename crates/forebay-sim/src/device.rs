@@ -10,6 +10,7 @@
 //! | [`hdd`] | one arm over one spindle: seek, rotation, zones, the drive's own prefetch |
 //! | [`fast`] | k units side by side behind one link: NVMe, virtual disks, nothing at all |
 //! | [`ssd`] | dies behind a SATA link: one-bit buffer, slower flash, garbage collection |
+//! | [`onenand`] | flash behind two page buffers that the host's processor empties itself |
 //! | [`raid0`] | stripes over members of any kind, behind one bus |
 //! | [`faulty`] | a wrapper that fails or delays chosen requests |
 
@@ -21,12 +22,14 @@ use forebay_core::units::SECTOR_SIZE;
 pub use fast::{Fast, FastParameters};
 pub use faulty::{FaultPlan, Faulty};
 pub use hdd::{Hdd, HddParameters};
+pub use onenand::{OneNand, OneNandParameters};
 pub use raid0::{Raid0, Raid0Parameters};
 pub use ssd::{Ssd, SsdParameters};
 
 pub mod fast;
 pub mod faulty;
 pub mod hdd;
+pub mod onenand;
 pub mod raid0;
 pub mod ssd;
 

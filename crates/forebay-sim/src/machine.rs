@@ -38,6 +38,7 @@ mod layout;
 static BUILTIN: &[(&str, &str)] = &[
     ("desktop-2004", include_str!("../machines/desktop-2004.toml")),
     ("hdd-2026", include_str!("../machines/hdd-2026.toml")),
+    ("mips-2007", include_str!("../machines/mips-2007.toml")),
     ("nvme-2026", include_str!("../machines/nvme-2026.toml")),
     ("raid-2001", include_str!("../machines/raid-2001.toml")),
     ("ssd-2014", include_str!("../machines/ssd-2014.toml")),
@@ -83,6 +84,8 @@ pub enum DeviceKind {
     Ssd,
     /// Disks in stripes.
     Raid0,
+    /// Flash behind two buffers that the processor empties itself.
+    OneNand,
 }
 
 /// How the kernel is set up.
@@ -307,9 +310,9 @@ impl Machine {
         let kind = match self.kind {
             DeviceKind::Hdd | DeviceKind::Raid0 => MediumKind::Rotating,
             DeviceKind::Fast if self.text("device.medium") == "remote" => MediumKind::Remote,
-            DeviceKind::Fast | DeviceKind::Ssd => MediumKind::Solid,
+            DeviceKind::Fast | DeviceKind::Ssd | DeviceKind::OneNand => MediumKind::Solid,
         };
-        Medium { kind, programmed: false }
+        Medium { kind, programmed: self.kind == DeviceKind::OneNand }
     }
 
     /// The device, idle; `seed` names its rotation and jitter.

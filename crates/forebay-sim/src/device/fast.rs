@@ -5,6 +5,7 @@
 //! Behaviour:  a request is cut into stripes; each stripe takes the unit that is free first, pays
 //!             the fixed delay once per unit and request, and the unit's time per byte; the bytes
 //!             then cross the link one after another. The request is done with its last stripe.
+//!             Few requests may have a much longer delay, beside the jitter that all have.
 //!             Writes lie in a volatile cache: a flush waits for all that were given before, and
 //!             takes its own time; so does a durable write, for itself.
 //! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
@@ -14,7 +15,7 @@
 
 use forebay_core::time::{Duration, Instant};
 
-use super::{Command, Completion, Device, DeviceAccess, Outcome, transfer_time};
+use super::{Command, Completion, Device, DeviceAccess, transfer_time};
 use crate::rng::Rng;
 
 /// What a fast device is made of.
@@ -34,6 +35,10 @@ pub struct FastParameters {
     pub flush_ns: u64,
     /// Sigma of the log-normal jitter on the delay.
     pub jitter_sigma_ppm: u64,
+    /// How many of a million requests are much slower than the others.
+    pub tail_ppm: u64,
+    /// What is added to the delay of those.
+    pub tail_ns: u64,
 }
 
 /// A fast device at work.
@@ -53,7 +58,10 @@ pub struct Fast {
     link_free: Instant,
     /// The latest end of the writes so far.
     written: Instant,
+    /// What the tail adds to the delay of the latest request.
+    late: Duration,
     rng: Rng,
+    tail: Rng,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +82,8 @@ impl FastParameters {
             stripe_bytes: u64::MAX,
             flush_ns: 0,
             jitter_sigma_ppm: 0,
+            tail_ppm: 0,
+            tail_ns: 0,
         }
     }
 }
@@ -88,7 +98,9 @@ impl Fast {
             requests: 0,
             link_free: Instant::ZERO,
             written: Instant::ZERO,
+            late: Duration::ZERO,
             rng: Rng::new(seed).fork("fast-jitter", 0),
+            tail: Rng::new(seed).fork("fast-tail", 0),
         }
     }
 
@@ -101,7 +113,7 @@ impl Fast {
             Duration::ZERO
         } else {
             let delay = Duration(self.parameters.delay_ns);
-            self.rng.jittered(delay, self.parameters.jitter_sigma_ppm)
+            self.rng.jittered(delay, self.parameters.jitter_sigma_ppm) + self.late
         };
         let ready = start + delay;
         // The link carries a stripe while the unit delivers it, so the slower of the two counts.
@@ -119,6 +131,9 @@ impl Fast {
     fn transfer(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         let stripe_bytes = self.parameters.stripe_bytes.max(1);
         self.requests += 1;
+        // Chance is asked once for every request, so that a larger share adds to the same requests.
+        let late = self.tail.chance(self.parameters.tail_ppm);
+        self.late = Duration(if late { self.parameters.tail_ns } else { 0 });
         let mut left = access.bytes();
         let (mut start, mut done) = (None, now);
         loop {
@@ -167,6 +182,7 @@ pub const UNITS_MAX: u32 = 4_096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::MILLION;
 
     const UNLIMITED: u64 = u64::MAX;
 
@@ -264,6 +280,51 @@ mod tests {
         let parameters = FastParameters { link_bytes_per_s: UNLIMITED, ..jittered };
         let mean = closed_loop(parameters, 1, 100_000).as_nanos() / 100_000;
         assert!((49_800..50_200).contains(&mean), "{mean}");
+    }
+
+    /// The times of reads that do not wait for each other.
+    fn times(parameters: FastParameters, seed: u64, sectors: u64) -> Vec<u64> {
+        let mut device = Fast::new(parameters, seed);
+        let read = |index: u64| {
+            let now = Instant(index * 1_000_000_000);
+            device.service(now, &DeviceAccess::read(0, sectors)).done.since(now).as_nanos()
+        };
+        (0..100_000).map(read).collect()
+    }
+
+    #[test]
+    fn the_tail_is_its_share_of_the_requests_and_its_delay_late() {
+        let tail = FastParameters { tail_ppm: 10_000, tail_ns: 900_000, ..plain(1, 50_000) };
+        let times = times(tail, 1, 8);
+        let late = times.iter().filter(|time| **time == 950_000).count();
+        assert!((900..1_100).contains(&late), "{late}");
+        assert!(times.iter().all(|time| [50_000, 950_000].contains(time)));
+    }
+
+    #[test]
+    fn a_request_of_many_stripes_is_late_once() {
+        let striped = FastParameters { stripe_bytes: 4_096, ..plain(8, 9_000) };
+        let tail = FastParameters { tail_ppm: MILLION, tail_ns: 100_000, ..striped };
+        assert!(times(tail, 1, 256).iter().all(|time| *time == 109_000));
+    }
+
+    #[test]
+    fn the_tail_leaves_the_jitter_of_every_request_as_it_is() {
+        let jitter = FastParameters { jitter_sigma_ppm: 300_000, ..plain(1, 50_000) };
+        let with = |tail_ppm| {
+            let parameters = FastParameters { tail_ppm, tail_ns: 7_000_000, ..jitter };
+            times(parameters, 5, 8)
+        };
+        let (none, few, more) = (with(0), with(10_000), with(50_000));
+        let late = |times: &[u64]| -> Vec<usize> {
+            let late = |at: &usize| times[*at] == none[*at] + 7_000_000;
+            (0..times.len()).filter(late).collect()
+        };
+        let (few_late, more_late) = (late(&few), late(&more));
+        assert!(few_late.iter().all(|at| more_late.contains(at)));
+        let changed = (0..none.len()).filter(|at| few[*at] != none[*at]).count();
+        assert_eq!((changed, none), (few_late.len(), with(0)));
+        assert!((900..1_100).contains(&changed), "{changed}");
     }
 
     #[test]

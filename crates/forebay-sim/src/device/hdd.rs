@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::SECTOR_SIZE;
 
-use super::{Command, Completion, Device, DeviceAccess, Outcome, bytes_in, transfer_time};
+use super::{Command, Completion, Device, DeviceAccess, bytes_in, transfer_time};
 use crate::rng::{MILLION, Rng};
 
 /// What a disk is made of.

@@ -20,7 +20,7 @@ use std::collections::BinaryHeap;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::SECTOR_SIZE;
 
-use super::{Command, Completion, Device, DeviceAccess, Outcome, bytes_in, transfer_time};
+use super::{Command, Completion, Device, DeviceAccess, bytes_in, transfer_time};
 use crate::rng::{MILLION, Rng, scaled};
 
 /// What a flash drive is made of.

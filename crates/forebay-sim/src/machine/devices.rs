@@ -4,7 +4,8 @@ use forebay_core::units::SECTOR_SIZE;
 
 use super::{DeviceKind, Machine};
 use crate::device::{
-    Device, Fast, FastParameters, Hdd, HddParameters, Raid0, Raid0Parameters, Ssd, SsdParameters,
+    Device, Fast, FastParameters, Hdd, HddParameters, OneNand, OneNandParameters, Raid0,
+    Raid0Parameters, Ssd, SsdParameters,
 };
 use crate::rng::Rng;
 
@@ -15,6 +16,7 @@ pub(super) fn build(machine: &Machine, seed: u64) -> Box<dyn Device> {
         DeviceKind::Fast => Box::new(Fast::new(fast(machine), seed)),
         DeviceKind::Ssd => Box::new(Ssd::new(ssd(machine), seed)),
         DeviceKind::Raid0 => Box::new(raid0(machine, seed)),
+        DeviceKind::OneNand => Box::new(OneNand::new(onenand(machine), seed)),
     }
 }
 
@@ -44,6 +46,8 @@ fn fast(machine: &Machine) -> FastParameters {
         stripe_bytes: machine.number("device.stripe"),
         flush_ns: machine.number("device.flush"),
         jitter_sigma_ppm: machine.number("device.jitter"),
+        tail_ppm: machine.number("device.tail"),
+        tail_ns: machine.number("device.tail_delay"),
     }
 }
 
@@ -67,6 +71,19 @@ fn ssd(machine: &Machine) -> SsdParameters {
         program_ns: machine.number("device.program"),
         write_cache_bytes: machine.number("device.write_cache"),
         flush_ns: machine.number("device.flush"),
+        jitter_sigma_ppm: machine.number("device.jitter"),
+    }
+}
+
+fn onenand(machine: &Machine) -> OneNandParameters {
+    OneNandParameters {
+        load_ns: machine.number("device.load"),
+        transfer_ns: machine.number("device.transfer"),
+        command_ns: machine.number("device.command"),
+        register_ns: machine.number("device.register"),
+        polls: machine.number("device.polls") == 1,
+        overlap: machine.number("device.overlap") == 1,
+        program_ns: machine.number("device.program"),
         jitter_sigma_ppm: machine.number("device.jitter"),
     }
 }

@@ -38,6 +38,7 @@ pub(super) fn read(name: &str, text: &str, file: &str) -> Result<Machine, Machin
     let kind = match reader.text(keys::find_text("device.type").expect("it is in the table"))? {
         "hdd" => DeviceKind::Hdd,
         "raid0" => DeviceKind::Raid0,
+        "onenand" => DeviceKind::OneNand,
         "ssd" => DeviceKind::Ssd,
         _ => DeviceKind::Fast,
     };

@@ -150,10 +150,14 @@ impl Text {
 /// What is described as a disk, or as several of them.
 const DISKS: &[DeviceKind] = &[DeviceKind::Hdd, DeviceKind::Raid0];
 const SATA_OR_SCSI: &[DeviceKind] = &[DeviceKind::Hdd, DeviceKind::Raid0, DeviceKind::Ssd];
+const COMMANDED: &[DeviceKind] =
+    &[DeviceKind::Hdd, DeviceKind::Raid0, DeviceKind::Ssd, DeviceKind::OneNand];
 const FLASH: &[DeviceKind] = &[DeviceKind::Fast, DeviceKind::Ssd];
 const FAST: &[DeviceKind] = &[DeviceKind::Fast];
 const SSD: &[DeviceKind] = &[DeviceKind::Ssd];
 const RAID0: &[DeviceKind] = &[DeviceKind::Raid0];
+const ONENAND: &[DeviceKind] = &[DeviceKind::OneNand];
+const PROGRAMMED: &[DeviceKind] = &[DeviceKind::Ssd, DeviceKind::OneNand];
 
 /// Every number that a machine may have. A key's place decides which coordinate of a draw it gets,
 /// so a new key goes to the end.
@@ -179,7 +183,7 @@ pub(super) static KEYS: &[Key] = &[
     key("device.rate_outer", Dimension::Rate, 1_000, PETA).of(DISKS),
     key("device.inner_share", Dimension::Share, 1, 1_000_000).of(DISKS),
     key("device.interface_rate", Dimension::Rate, 1_000, PETA).of(SATA_OR_SCSI),
-    key("device.command", Dimension::Time, 0, SECOND).of(SATA_OR_SCSI),
+    key("device.command", Dimension::Time, 0, SECOND).of(COMMANDED),
     key("device.seek_min", Dimension::Time, 0, SECOND).of(DISKS),
     key("device.seek_third", Dimension::Time, 0, SECOND).of(DISKS),
     key("device.seek_full", Dimension::Time, 0, SECOND).of(DISKS),
@@ -212,7 +216,7 @@ pub(super) static KEYS: &[Key] = &[
     key("device.efficiency", Dimension::Share, 1_000, 1_000_000).of(SSD),
     key("device.write_command", Dimension::Time, 0, SECOND).of(SSD),
     key("device.read", Dimension::Time, 0, SECOND).of(SSD),
-    key("device.program", Dimension::Time, 0, SECOND).of(SSD),
+    key("device.program", Dimension::Time, 0, SECOND).of(PROGRAMMED),
     // Only the array's machine has a program that was measured character by character.
     key("cpu.put_char", Dimension::Time, 0, SECOND).of(RAID0),
     key("cpu.get_char", Dimension::Time, 0, SECOND).of(RAID0),
@@ -220,6 +224,13 @@ pub(super) static KEYS: &[Key] = &[
     key("cpu.cache", Dimension::Size, 0, 1 << 32).or(0),
     key("cpu.footprint", Dimension::Size, 0, 1 << 32).or(0),
     key("cpu.refill", Dimension::Time, 0, SECOND).or(0),
+    key("device.load", Dimension::Time, 0, SECOND).of(ONENAND),
+    key("device.transfer", Dimension::Time, 0, SECOND).of(ONENAND),
+    key("device.register", Dimension::Time, 0, SECOND).of(ONENAND),
+    key("device.polls", Dimension::Flag, 0, 1).of(ONENAND),
+    key("device.overlap", Dimension::Flag, 0, 1).of(ONENAND),
+    key("device.tail", Dimension::Share, 0, 1_000_000).of(FAST).or(0),
+    key("device.tail_delay", Dimension::Time, 0, 60 * SECOND).of(FAST).or(0),
 ];
 
 /// What every value of the number `name` is a multiple of.
@@ -258,7 +269,7 @@ pub(super) fn find_text(name: &str) -> Option<&'static Text> {
 }
 
 /// The types of device.
-const KINDS: &[&str] = &["hdd", "fast", "ssd", "raid0"];
+const KINDS: &[&str] = &["hdd", "fast", "ssd", "raid0", "onenand"];
 
 /// What a fast device may be made of.
 const MEDIA: &[&str] = &["solid", "remote"];

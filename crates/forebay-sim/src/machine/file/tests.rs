@@ -57,7 +57,7 @@ fn a_missing_key_is_refused_at_its_table() {
     );
     assert_eq!(
         complaint("type = \"hdd\"", ""),
-        "mine.toml:38: missing `device.type`, expected one of hdd, fast, ssd, raid0"
+        "mine.toml:38: missing `device.type`, expected one of hdd, fast, ssd, raid0, onenand"
     );
     assert!(complaint("unit = \"GB\", ", "").contains("missing `device.capacity.unit`"));
     let bare = complaint(", source = \"D: 2.6 caches in single pages\"", "");
