@@ -39,7 +39,7 @@ mod fair;
 mod o1;
 mod round_robin;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 /// Who can have a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -278,7 +278,8 @@ impl Cpu {
         let runner = self.queue.pick(now)?;
         let last = self.seats.of(runner).core;
         // Its last core may still hold some of its data.
-        let core = if self.cores[last].is_none() { last } else { idle };
+        let again = self.caches.matter() && self.cores[last].is_none();
+        let core = if again { last } else { idle };
         Some(self.place(core, runner, now))
     }
 
@@ -379,9 +380,9 @@ impl Cpu {
         first
     }
 
-    /// Whether a runner waits for a core.
+    /// Whether a runner waits for a core and none is idle for it.
     pub(crate) fn contended(&self) -> bool {
-        self.waiting > 0
+        self.waiting > self.cores.iter().filter(|run| run.is_none()).count()
     }
 
     /// How long cores were busy, summed over them.

@@ -4,14 +4,15 @@
 //!             2.6.36 has come to.
 //! Behaviour:  a runner's virtual time goes on while it has a core, the slower the greater its
 //!             weight; who is behind the most comes next. In a period of 6 ms, or 0.75 ms a
-//!             runner if that is more, each has a slice by its weight. Who is woken is put half
+//!             runner if that is more, each has a slice by its weight, of 0.75 ms at least (as from
+//!             5.12 on). Who is woken is put half
 //!             a period behind the least virtual time at most, and pushes off who is more than
 //!             1 ms of its own virtual time ahead. All three lengths are multiplied by 1 and the
 //!             logarithm of the number of cores, up to 8.
 //! Differs:    one queue for all cores, and exact time in place of ticks. A driver's thread runs
 //!             on the virtual time of whoever asked for what it does, so that handing work over
 //!             changes nobody's share. A new runner begins at the least virtual time. Left out
-//!             are groups, buddies and the least slice between two checks.
+//!             are groups and buddies.
 //! Not for:    machines of many cores: the kernel balances queues there.
 
 use std::collections::BTreeSet;
@@ -179,7 +180,7 @@ impl RunQueue for Fair {
         let period = LATENCY.max(GRANULARITY.saturating_mul(runners));
         let period = u128::from(period.saturating_mul(self.factor));
         let slice = period * u128::from(self.account(runner).weight) / u128::from(self.load.max(1));
-        let slice = u64::try_from(slice).unwrap_or(u64::MAX).max(1);
+        let slice = u64::try_from(slice).unwrap_or(u64::MAX).max(GRANULARITY * self.factor);
         Some(charged + Duration(slice.saturating_sub(self.seats.of(runner).ran)))
     }
 

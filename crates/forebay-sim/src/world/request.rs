@@ -6,6 +6,9 @@
 //!   inline, by task   the task keeps its core until the device is done, or the limit is over
 //!   inline, no task   the flusher does the same on its own time
 //! ```
+//!
+//! Who serves a request on its core sees its end by looking: whoever waits for it is runnable at
+//! once, without the price of an interrupt.
 
 use forebay_core::dispatch::Handling;
 use forebay_core::engine::Engine;
