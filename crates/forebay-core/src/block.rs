@@ -96,6 +96,8 @@ pub(crate) struct BlockQueues {
     ready: VecDeque<Request>,
     /// The processor that inputs are handled on.
     pub(crate) processor: Processor,
+    /// Reads that were made of bios.
+    pub(crate) reads_opened: u64,
 }
 
 /// A request at its device.
@@ -293,6 +295,7 @@ impl BlockQueues {
     }
 
     fn insert(&mut self, now: Instant, device: DeviceId, bio: &Bio) -> RequestId {
+        self.reads_opened += u64::from(bio.kind.is_read());
         let queue = &mut self.queues[device.index()];
         let id = queue.insert(now, &mut self.table, bio);
         if queue.may_run() {
@@ -308,6 +311,7 @@ impl BlockQueues {
         bio: &Bio,
         handling: Handling,
     ) -> RequestId {
+        self.reads_opened += u64::from(bio.kind.is_read());
         let id = self.table.add(device, bio, handling);
         let queue = &mut self.queues[device.index()];
         queue.count(bio);

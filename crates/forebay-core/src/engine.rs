@@ -298,6 +298,11 @@ impl Engine {
         self.cache.counters.added
     }
 
+    /// Reads that calls have put in front of devices so far, whether they have been submitted or not.
+    pub fn reads_opened(&self) -> u64 {
+        self.block.reads_opened
+    }
+
     /// Dirty pages that flush rules have looked at so far, one after another.
     pub fn pages_walked(&self) -> u64 {
         self.writeback.pages_walked()

@@ -131,6 +131,8 @@ pub struct Request {
     pub kind: RequestKind,
     /// Who runs while it is done.
     pub handling: Handling,
+    /// The call that asked for it first; none for what the flusher sends.
+    pub task: Option<CallId>,
 }
 
 /// What a request does.

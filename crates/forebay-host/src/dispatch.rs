@@ -289,7 +289,8 @@ mod tests {
         files.add_file(Place { backend, base: 512, len: PAGE_SIZE + 5 }).unwrap();
         let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
         let (kind, handling) = (RequestKind::Read, Handling::Deferred);
-        let request = Request { id, device, file, first: 0, pages: 2, sector: 1, kind, handling };
+        let request =
+            Request { id, device, file, first: 0, pages: 2, sector: 1, kind, handling, task: None };
         let pages = vec![Box::new(Page([9; PAGE])); 2];
         let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
         assert!(finish.result.is_ok());
@@ -305,8 +306,17 @@ mod tests {
         let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
         let count = 2 * SLICES + 3;
         let (kind, handling) = (RequestKind::Read, Handling::Deferred);
-        let request =
-            Request { id, device, file, first: 0, pages: count as u64, sector: 0, kind, handling };
+        let request = Request {
+            id,
+            device,
+            file,
+            first: 0,
+            pages: count as u64,
+            sector: 0,
+            kind,
+            handling,
+            task: None,
+        };
         let pages = vec![Box::new(Page([0; PAGE])); count];
         let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
         let filled: Vec<u8> = finish.job.pages.iter().flat_map(|page| page.0).collect();

@@ -64,6 +64,9 @@ pub struct SimWorld<'a> {
     /// Pages that the engine had added, and looked at, when costs were last charged.
     pages_added: u64,
     pages_walked: u64,
+    /// Reads that calls have put in front of devices, and those of them that were paid for.
+    reads_opened: u64,
+    reads_charged: u64,
     observer: &'a mut Observer<'a>,
     /// Tasks that have not exited, those of the finale not counted before it begins.
     alive: usize,
@@ -128,6 +131,8 @@ impl<'a> SimWorld<'a> {
             polled: None,
             pages_added: engine.pages_added(),
             pages_walked: engine.pages_walked(),
+            reads_opened: engine.reads_opened(),
+            reads_charged: engine.reads_opened(),
             observer,
             alive,
             finale: Vec::new(),
@@ -308,6 +313,7 @@ impl World for SimWorld<'_> {
     }
 
     fn settled(&mut self, engine: &Engine) {
+        self.charge_rest(engine);
         self.look(engine);
     }
 

@@ -25,8 +25,8 @@ pub(crate) struct Bio {
 impl Bio {
     /// The request that it is when it joins no other.
     pub(super) fn request(&self, id: RequestId, device: DeviceId, handling: Handling) -> Request {
-        let Self { kind, file, first, pages, sector, .. } = *self;
-        Request { id, device, file, first, pages, sector, kind, handling }
+        let Self { kind, file, first, pages, sector, task, .. } = *self;
+        Request { id, device, file, first, pages, sector, kind, handling, task }
     }
 
     /// What a rule of dispatch sees of it; nothing of metadata and flushes, which are queued.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::elevator::Queued;
 use crate::io::{Request, RequestKind};
 use crate::time::Instant;
-use crate::units::{CallId, DeviceId, FrameId, PAGE_SECTORS, RequestId};
+use crate::units::{DeviceId, FrameId, PAGE_SECTORS, RequestId};
 
 use super::bio::Bio;
 use crate::dispatch::Handling;
@@ -16,7 +16,6 @@ pub(super) struct Held {
     pub(super) request: Request,
     /// The frame of its first page, if it is known.
     pub(super) frame: Option<FrameId>,
-    pub(super) task: Option<CallId>,
     pub(super) ahead: bool,
     /// Whether it went through the elevator, which wants to hear of its end.
     pub(super) queued: bool,
@@ -34,13 +33,13 @@ pub(super) struct Table {
 impl Held {
     /// As an elevator sees it.
     pub(super) fn as_queued(&self) -> Queued {
-        let Request { id, sector, pages, kind, .. } = self.request;
+        let Request { id, sector, pages, kind, task, .. } = self.request;
         let (write, sync) = match kind {
             RequestKind::Read => (false, true),
             RequestKind::Write | RequestKind::Inode => (true, false),
             RequestKind::DurableWrite | RequestKind::Flush => (true, true),
         };
-        Queued { id, sector, sectors: pages * PAGE_SECTORS, write, sync, task: self.task }
+        Queued { id, sector, sectors: pages * PAGE_SECTORS, write, sync, task }
     }
 }
 
@@ -52,8 +51,8 @@ impl Table {
             RequestId(self.slots.len() as u32 - 1)
         });
         let request = bio.request(id, device, handling);
-        let Bio { frame, task, ahead, .. } = *bio;
-        let held = Held { request, frame, task, ahead, queued: false, given: None };
+        let Bio { frame, ahead, .. } = *bio;
+        let held = Held { request, frame, ahead, queued: false, given: None };
         self.slots[id.index()] = Some(held);
         id
     }

@@ -62,8 +62,16 @@ impl SimWorld<'_> {
     /// The engine has a request for a device.
     pub(super) fn submit(&mut self, request: &Request) {
         let read = request.kind.is_read();
-        let pages = if read { 0 } else { request.pages };
-        let price = self.prices.request_submit + self.prices.flush_page.times(pages);
+        // A read that waited for its turn was paid for when it began to wait.
+        let price = if !read {
+            self.prices.request_submit + self.prices.flush_page.times(request.pages)
+        } else if self.reads_charged < self.reads_opened {
+            self.reads_charged += 1;
+            self.prices.request_submit
+        } else {
+            Duration::ZERO
+        };
+        let payer = request.task.map_or(Runner::Flusher, Runner::Task);
         let limit = match request.handling {
             Handling::Deferred => None,
             Handling::Inline(limit) => Some(limit),
@@ -77,7 +85,7 @@ impl SimWorld<'_> {
             (None, Some(limit)) => {
                 let at = self.now;
                 self.flusher.debt += price;
-                let queued = Queued { at, request: *request, limit, payer: Runner::Flusher };
+                let queued = Queued { at, request: *request, limit, payer };
                 self.flusher.add(queued);
                 return;
             }
@@ -87,8 +95,7 @@ impl SimWorld<'_> {
         match self.handling {
             // Something before it takes until who knows when.
             Some((_, task)) if self.has_script(task) => self.stage(task, Stage::Submit(*request)),
-            Some((_, task)) => self.send(request, self.now + self.cost, Runner::Task(task)),
-            None => self.send(request, self.now + self.cost, Runner::Flusher),
+            Some(_) | None => self.send(request, self.now + self.cost, payer),
         }
     }
 
@@ -102,11 +109,20 @@ impl SimWorld<'_> {
         }
     }
 
-    /// Costs are known to the engine: pages that were added, and that a pass has looked at.
+    /// What the engine has done so far is paid for: pages that were added.
     pub(super) fn charge_pages(&mut self, engine: &Engine) {
         let added = engine.pages_added();
         self.cost += self.prices.page_alloc.times(added - self.pages_added);
         self.pages_added = added;
+        self.reads_opened = engine.reads_opened();
+    }
+
+    /// All that an input has caused is paid for: reads, too, that wait for their turn.
+    pub(super) fn charge_rest(&mut self, engine: &Engine) {
+        self.charge_pages(engine);
+        let waiting = self.reads_opened - self.reads_charged;
+        self.cost += self.prices.request_submit.times(waiting);
+        self.reads_charged = self.reads_opened;
     }
 
     /// The engine has handled the input of a task: what it costs lies before the task.
