@@ -72,7 +72,7 @@ const BOOT_COMPUTES: Duration = Duration::from_micros(217);
 const BOOT_TASKS: u32 = 4;
 
 /// Draws, and by what their runs are shortened.
-const DRAWS: Draws = Draws::First(12);
+const DRAWS: Draws = Draws::First(8);
 const DRAWN_SCALE: u64 = 16;
 
 /// A row of tables 3 and 4.
@@ -82,6 +82,8 @@ struct Case {
     reader: Reader,
     readers: u32,
     company: Company,
+    /// By what its run is shortened.
+    scale: u64,
     /// Before and after, in ms.
     published: [f64; 2],
 }
@@ -91,7 +93,9 @@ const fn reader(pattern: Pattern) -> Reader {
 }
 
 const fn case(name: &'static str, pattern: Pattern, company: Company, published: [f64; 2]) -> Case {
-    Case { name, reader: reader(pattern), readers: 1, company, published }
+    // Whoever reads cached pages makes a call every 40 us.
+    let scale = if matches!(company, Company::Reread(_)) { 8 } else { 1 };
+    Case { name, reader: reader(pattern), readers: 1, company, scale, published }
 }
 
 const TEN: Company = Company::Compute(10);
@@ -115,6 +119,7 @@ const CASES: [Case; 7] = [
         },
         readers: BOOT_TASKS,
         company: Company::Alone,
+        scale: 1,
         published: [12_156.0, 11_187.0],
     },
 ];
@@ -139,8 +144,8 @@ const SWITCHES: [(u32, u64, f64); 8] = [
 
 impl Case {
     fn load(&self, dispatch: &'static str, scheduler: &'static str, cores: u32) -> Load {
-        let Self { reader, readers, company, .. } = *self;
-        Load { reader, readers, company, dispatch, scheduler, cores, scale: 1 }
+        let Self { reader, readers, company, scale, .. } = *self;
+        Load { reader, readers, company, dispatch, scheduler, cores, scale }
     }
 }
 
