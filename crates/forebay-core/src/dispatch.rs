@@ -14,14 +14,25 @@
 //! | --- | --- |
 //! | `deferred` | always queue and switch |
 //! | `inline` | never, on a device that is marked as fast |
+//! | `adaptive` | as each class of requests was seen to cost least |
+//! | `overlap`, `trials` | what it knows: times of the device; what was done per time |
 
 use core::fmt;
 
 use crate::policy::{self, Slot};
 use crate::time::{Duration, Instant};
 
+mod adaptive;
+#[cfg(test)]
+mod conformance;
 mod deferred;
 mod inline;
+mod overlap;
+#[cfg(test)]
+mod situations;
+#[cfg(test)]
+mod testing;
+mod trials;
 
 /// A rule of dispatch and its parameters.
 pub type Spec = policy::Spec<dyn Dispatch>;
@@ -77,7 +88,7 @@ pub enum Handling {
     /// It is queued, and the processor goes to another task.
     Deferred,
     /// It goes to the device at once, and the asker keeps the processor until the device is done,
-    /// but no longer than this; then as if it had been deferred.
+    /// but no longer than this, which is never zero; then as if it had been deferred.
     Inline(Duration),
 }
 
@@ -98,8 +109,26 @@ pub trait Dispatch: fmt::Debug + Send {
         processor: Processor,
     ) -> Handling;
 
-    /// A request that was handled so is done, `took` after it went to the device.
+    /// A request that was handled so is done, `took` after it went to the device: the device's
+    /// time in either handling, without the asker's way back to its processor.
     fn learn(&mut self, _now: Instant, _class: &Class, _handling: Handling, _took: Duration) {}
+
+    /// How many classes of requests are kept from spinning to the end because they are slow.
+    fn slow_classes(&self) -> u32 {
+        0
+    }
+}
+
+/// The ways between which a rule can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Deferred,
+    Limited,
+    Inline,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::Deferred, Self::Limited, Self::Inline];
 }
 
 impl Slot for dyn Dispatch {
@@ -111,4 +140,4 @@ impl Slot for dyn Dispatch {
 }
 
 /// Every rule of dispatch.
-pub static POLICIES: &[Policy] = &[deferred::POLICY, inline::POLICY];
+pub static POLICIES: &[Policy] = &[deferred::POLICY, inline::POLICY, adaptive::POLICY];

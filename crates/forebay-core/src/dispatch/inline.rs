@@ -4,13 +4,16 @@
 //!             University (in Korean): a device that is marked as fast when it is set up.
 //! Behaviour:  requests of reads and writes go to the device at once, without plug, merging or
 //!             elevator, and the asker keeps the processor until they are done.
-//! Differs:    nothing known.
+//! Differs:    the mark may be a mistake: a class of requests of which one in ten takes longer than
+//!             50 switches is deferred, until one in ten takes no longer than 25. Where the
+//!             processor moves the data itself, no request is.
 //! Not for:    devices whose time another task could use.
 
 use alloc::boxed::Box;
 
+use super::overlap::{Classes, Histogram, SAMPLES_MIN};
 use super::{Class, Dispatch, Handling, Medium, Policy, Processor};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
@@ -18,14 +21,69 @@ pub(super) const POLICY: Policy = Policy {
     summary: "Whoever asks keeps the processor until the device is done.",
     source: "K. Lee, selective context switch",
     parameters: &[],
-    build: |_| Box::new(Inline),
+    build: |_| Box::new(Inline { classes: Classes::new() }),
 };
 
+/// A class is slow when one in ten requests takes more switches than the first, and fast again
+/// below the second.
+const SLOW: (u64, u64) = (50, 25);
+
 #[derive(Debug)]
-struct Inline;
+struct Inline {
+    classes: Classes<Seen>,
+}
+
+/// What a class has shown.
+#[derive(Debug)]
+struct Seen {
+    times: Histogram,
+    /// Samples since the class was judged.
+    fresh: u32,
+    slow: bool,
+}
 
 impl Dispatch for Inline {
-    fn choose(&mut self, _: Instant, _: &Class, _: Medium, _: Processor) -> Handling {
-        Handling::INLINE
+    fn choose(
+        &mut self,
+        _: Instant,
+        class: &Class,
+        medium: Medium,
+        processor: Processor,
+    ) -> Handling {
+        if medium.programmed {
+            return Handling::INLINE;
+        }
+        let seen = self.classes.of(class, Seen::new);
+        if seen.fresh >= SAMPLES_MIN {
+            seen.judge(processor.switch);
+        }
+        if seen.slow { Handling::Deferred } else { Handling::INLINE }
+    }
+
+    fn learn(&mut self, _: Instant, class: &Class, _: Handling, took: Duration) {
+        let seen = self.classes.of(class, Seen::new);
+        seen.times.add(took);
+        seen.fresh = seen.fresh.saturating_add(1);
+    }
+
+    fn slow_classes(&self) -> u32 {
+        u32::try_from(self.classes.iter().filter(|seen| seen.slow).count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self { times: Histogram::new(), fresh: 0, slow: false }
+    }
+
+    /// Without a cost of switches nothing is slow compared with it.
+    fn judge(&mut self, switch: Duration) {
+        self.fresh = 0;
+        let late = self.times.quantile(90);
+        self.slow = match self.slow {
+            _ if switch == Duration::ZERO => false,
+            false => late > switch.times(SLOW.0),
+            true => late >= switch.times(SLOW.1),
+        };
     }
 }

@@ -1,0 +1,311 @@
+//! Each class of requests is handled as costs least, by what it and its rivals have shown.
+//!
+//! Source:     Forebay; the limit of a spin after A. Karlin, K. Li, M. Manasse, S. Owicki,
+//!             "Empirical studies of competitive spinning for a shared-memory multiprocessor"
+//!             (SOSP 1991); where it begins: K. Lee, "The selective context switch for the storage
+//!             which has no latency", Hanyang University (in Korean).
+//! Behaviour:  while the processor is idle, spins as long as it costs less than blocking at the
+//!             `idle` value of a processor; while others want it, tries the ways in turn and keeps
+//!             the one in which more requests are done. Rotating and remote media are never spun
+//!             for, nor without a limit what takes 50 switches in one of ten cases.
+//! Differs:    nothing is tried while the processor is idle: both ways show the device's time, and
+//!             a try of the worse one costs up to a whole switch.
+//! Not for:    tasks that share a class and fare differently under the two ways.
+//!
+//! # What it may cost
+//!
+//! *Idle.* Spinning to the end costs `U E[t]`. The limit `x` that costs least costs no more, so
+//! `switch P(t > x) <= U E[t]`: the asker loses at most `idle`, 3 % of its latency, whatever the
+//! times are. A hysteresis must not weaken that: longer spins are taken up at once, and only
+//! shorter ones have to gain `gain`, since the band then lies on the side where the asker loses
+//! less. Where the longest spin is 50 switches, `P(t > 50 switch) switch <= E[t] / 50` stands in.
+//!
+//! *Wanted.* A mode is tried for an epoch of `trial_ms`. With a rate `r < 1` of the other, an epoch
+//! that has another to compare with loses `min(1 - r, 1/4)` of its length, and the scheduler's
+//! memory as much as half of `1 - r` of its own length, once, on the way back. The first epoch has
+//! nothing to compare with. In a run of 20 s with epochs and a memory of 1 s:
+//!
+//! ```text
+//!   the model's mode is better           1/4 s                        1.3 %
+//!   it is worse, r = 3/4                 (1/4 + 1/8) s                1.9 %
+//!   it is worse, r = 2/3                 (1/3 + 1/6) s                2.5 %
+//!   tried again later                    its loss is 1/200 of the time since, at most 1/64 / 4
+//! ```
+//!
+//! The model does not err by more while its prices are right; a third mode, a spin with a limit, is
+//! tried only if the times have two humps. There is no hysteresis between rates: a change costs
+//! an epoch at most, staying with a mode that is 10 % worse costs 10 %. The `gain` holds for the
+//! model alone, whose change of mind is a reason to try.
+
+use alloc::boxed::Box;
+
+use super::overlap::{Classes, ENDLESS, Histogram, Prices, SAMPLES_MIN};
+use super::trials::Trials;
+use super::{Class, Dispatch, Handling, Medium, MediumKind, Mode, Policy, Processor};
+use crate::policy::{Parameter, Values};
+use crate::time::{Duration, Instant};
+
+/// The table's line.
+pub(super) const POLICY: Policy = Policy {
+    name: "adaptive",
+    summary: "Each class of requests is handled as was seen to cost least.",
+    source: "Forebay; Karlin, Li, Manasse, Owicki, SOSP 1991",
+    parameters: &[
+        Parameter::new("idle", 3, (0, 100), "value of an idle processor in percent"),
+        Parameter::new("busy", 100, (0, 1_000), "value of a wanted processor in percent"),
+        Parameter::new("latency", 0, (0, 1_000), "value of the asker's latency in percent"),
+        Parameter::new(
+            "explore",
+            64,
+            (0, 1 << 20),
+            "most trials that a mode stays before another is tried; 0 tries nothing",
+        ),
+        Parameter::new("gain", 10, (0, 100), "predicted gain in percent that changes the mode"),
+        Parameter::new("trial_ms", 1_000, (10, 60_000), "length of a trial in ms"),
+    ],
+    build: |values| Box::new(Adaptive::new(values)),
+};
+
+/// Beyond so many switches nine of ten requests must end, or no spin is without a limit.
+const SPIN_MAX: u64 = 50;
+
+/// The largest request ahead of its use that may be carried out inline: bytes.
+const AHEAD_MAX: u64 = 16 << 10;
+
+/// The longest time, as expected, that the processor moves data for one request.
+const PROGRAMMED_MAX: Duration = Duration::from_millis(10);
+
+/// A request counts for no more than so many usual ones when modes are compared, so that one whose
+/// time was not the device's alone does not decide.
+const WORK_MAX: u64 = 8;
+
+#[derive(Debug)]
+struct Adaptive {
+    settings: Settings,
+    classes: Classes<Seen>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    idle: u64,
+    busy: u64,
+    latency: u64,
+    explore: u64,
+    gain: u64,
+    trial: Duration,
+}
+
+/// What a class has shown.
+#[derive(Debug)]
+struct Seen {
+    /// Of the device's time. All of it could be used otherwise, or nothing of it where the
+    /// processor moves the data.
+    times: Histogram,
+    took: Means,
+    /// What half of the requests do not exceed.
+    usual: Duration,
+    /// The samples since the limits were found, all if they never were.
+    fresh: u32,
+    weighed: bool,
+    /// The longest spin that is allowed, and what costs least while the processor is idle and
+    /// while it is wanted.
+    longest: Duration,
+    idle: Duration,
+    busy: Duration,
+    /// Whether the trials decided about the last request.
+    trying: bool,
+    trials: Trials,
+}
+
+/// Sums of times and sizes, the older the fainter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Means {
+    samples: u32,
+    time: u128,
+    bytes: u128,
+}
+
+impl Adaptive {
+    fn new(values: &Values<'_>) -> Self {
+        let settings = Settings {
+            idle: values.of("idle"),
+            busy: values.of("busy"),
+            latency: values.of("latency"),
+            explore: values.of("explore"),
+            gain: values.of("gain"),
+            trial: Duration::from_millis(values.of("trial_ms")),
+        };
+        Self { settings, classes: Classes::new() }
+    }
+
+    /// The device's time for such a request: as seen, or by the bytes of a smaller one.
+    fn expected(&mut self, class: &Class) -> Duration {
+        let settings = self.settings;
+        let own = self.classes.of(class, || Seen::new(&settings)).took;
+        if own.samples > 0 {
+            return own.time();
+        }
+        let known = self.classes.smaller(class).map(|seen| seen.took).find(|took| took.samples > 0);
+        known.map_or(Duration::ZERO, |took| took.time_of(class.bytes))
+    }
+}
+
+impl Dispatch for Adaptive {
+    fn choose(
+        &mut self,
+        _: Instant,
+        class: &Class,
+        medium: Medium,
+        processor: Processor,
+    ) -> Handling {
+        let settings = self.settings;
+        let heavy = medium.programmed && self.expected(class) > PROGRAMMED_MAX;
+        let seen = self.classes.of(class, || Seen::new(&settings));
+        seen.trying = false;
+        let late = match medium.kind {
+            MediumKind::Solid => false,
+            MediumKind::Rotating | MediumKind::Remote => true,
+        };
+        if late || heavy || (class.ahead && class.bytes > AHEAD_MAX) {
+            return Handling::Deferred;
+        }
+        let young = seen.times.samples() < SAMPLES_MIN;
+        if young && class.ahead {
+            return Handling::Deferred;
+        }
+        if medium.programmed {
+            seen.hold();
+        } else if young {
+            return spin(processor.switch);
+        } else {
+            seen.weigh(&settings, class.ahead, processor.switch);
+        }
+        if !processor.contended {
+            return spin(seen.idle);
+        }
+        if settings.explore == 0 {
+            return spin(seen.busy);
+        }
+        seen.trying = true;
+        spin(seen.tried())
+    }
+
+    fn learn(&mut self, now: Instant, class: &Class, _: Handling, took: Duration) {
+        let settings = self.settings;
+        let seen = self.classes.of(class, || Seen::new(&settings));
+        seen.times.add(took);
+        seen.took.add(took, class.bytes);
+        seen.fresh = seen.fresh.saturating_add(1);
+        let bound = Some(seen.usual.times(WORK_MAX)).filter(|bound| *bound > Duration::ZERO);
+        seen.trials.done(now, bound.map_or(took, |bound| took.min(bound)), seen.trying);
+    }
+
+    fn slow_classes(&self) -> u32 {
+        let slow = self.classes.iter().filter(|seen| seen.weighed && seen.longest < ENDLESS);
+        u32::try_from(slow.count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Seen {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            times: Histogram::new(),
+            took: Means::default(),
+            usual: Duration::ZERO,
+            fresh: 0,
+            weighed: false,
+            longest: ENDLESS,
+            idle: Duration::ZERO,
+            busy: Duration::ZERO,
+            trying: false,
+            trials: Trials::new(settings.trial, settings.explore),
+        }
+    }
+
+    /// Nothing of the time could be used otherwise: spinning is free.
+    fn hold(&mut self) {
+        if self.fresh >= SAMPLES_MIN {
+            self.usual = self.times.quantile(50);
+            self.fresh = 0;
+        }
+        (self.longest, self.idle, self.busy) = (ENDLESS, ENDLESS, ENDLESS);
+    }
+
+    /// Finds the limits anew, if enough was learned since the last time.
+    fn weigh(&mut self, settings: &Settings, ahead: bool, switch: Duration) {
+        if self.weighed && self.fresh < SAMPLES_MIN {
+            return;
+        }
+        self.usual = self.times.quantile(50);
+        let bound = switch.times(SPIN_MAX);
+        self.longest = if self.times.quantile(90) > bound { bound } else { ENDLESS };
+        let prices = |processor| Prices { switch, processor, latency: settings.latency };
+        // Nobody waits for what is read ahead: the asker itself could use the processor.
+        let idle = prices(if ahead { settings.busy } else { settings.idle });
+        let best = self.times.spin(idle, self.longest);
+        let held = self.weighed && best < self.idle && self.idle <= self.longest;
+        if !held || self.pays(idle, self.idle, best, settings.gain) {
+            self.idle = best;
+        }
+        let busy = prices(settings.busy);
+        let best = self.times.spin(busy, self.longest);
+        let held = self.weighed && self.busy <= self.longest;
+        if !held || self.pays(busy, self.busy, best, settings.gain) {
+            self.busy = best;
+        }
+        self.weighed = true;
+        self.fresh = 0;
+    }
+
+    /// Whether a change of limits saves so many percent of the cost.
+    fn pays(&self, prices: Prices, from: Duration, to: Duration, gain: u64) -> bool {
+        let (old, new) = (self.times.cost(prices, from), self.times.cost(prices, to));
+        new * 100 < old * u128::from(100 - gain.min(100))
+    }
+
+    /// The limit of the mode that the trials have at work.
+    fn tried(&mut self) -> Duration {
+        let model = match self.busy {
+            Duration::ZERO => Mode::Deferred,
+            ENDLESS => Mode::Inline,
+            Duration(_) => Mode::Limited,
+        };
+        let open = [true, model == Mode::Limited, self.longest == ENDLESS];
+        match self.trials.mode(model, open) {
+            Mode::Deferred => Duration::ZERO,
+            Mode::Limited => self.busy,
+            Mode::Inline => ENDLESS,
+        }
+    }
+}
+
+impl Means {
+    fn add(&mut self, time: Duration, bytes: u64) {
+        if self.samples >= 1024 {
+            *self = Self { samples: self.samples / 2, time: self.time / 2, bytes: self.bytes / 2 };
+        }
+        self.samples += 1;
+        self.time += u128::from(time.0);
+        self.bytes += u128::from(bytes);
+    }
+
+    fn time(self) -> Duration {
+        let mean = self.time / u128::from(self.samples.max(1));
+        Duration(u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
+    /// The time of so many bytes at the rate that was seen.
+    fn time_of(self, bytes: u64) -> Duration {
+        let each = (self.bytes / u128::from(self.samples.max(1))).max(1);
+        let time = u128::from(self.time().0) * u128::from(bytes) / each;
+        Duration(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}
+
+/// A spin up to a limit; without a limit above zero there is none.
+fn spin(limit: Duration) -> Handling {
+    match limit {
+        Duration::ZERO => Handling::Deferred,
+        limit => Handling::Inline(limit),
+    }
+}

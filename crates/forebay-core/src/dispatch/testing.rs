@@ -1,0 +1,107 @@
+//! One task that asks again as soon as it has been answered, a device and others who compute.
+
+use alloc::boxed::Box;
+
+use super::{Class, Dispatch, Handling, Medium, Processor, Spec};
+use crate::testing::Random;
+use crate::time::{Duration, Instant};
+
+/// A read of a page that somebody waits for.
+pub(super) const READ: Class = Class { write: false, bytes: 4096, ahead: false };
+
+/// How long the scheduler of [`Rivals::Shares`] knows a task by what it did.
+const MEMORY: u64 = 1_000_000_000;
+
+/// Where the asker finds itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation<'a> {
+    /// The longest usual time of the device from each moment on.
+    pub(super) times: &'a [(Instant, Duration)],
+    /// To another task and back.
+    pub(super) switch: Duration,
+    pub(super) programmed: bool,
+    pub(super) rivals: Rivals,
+}
+
+/// Who else wants the processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rivals {
+    /// Nobody.
+    None,
+    /// Together with the asker so many tasks, each with the same share of the processor.
+    Equal(u64),
+    /// So many tasks. The scheduler gives one that keeps the processor while the device works so
+    /// many thousandths of what it gives others, once it knows it as such.
+    Shares(u64, u64),
+}
+
+/// A rule that always says the same.
+#[derive(Debug)]
+pub(super) struct Always(pub(super) Handling);
+
+impl Dispatch for Always {
+    fn choose(&mut self, _: Instant, _: &Class, _: Medium, _: Processor) -> Handling {
+        self.0
+    }
+}
+
+/// A rule as a user types it.
+pub(super) fn rule(typed: &str) -> Box<dyn Dispatch> {
+    Spec::parse(typed).unwrap().build()
+}
+
+/// Solid media with or without a transfer by the processor.
+pub(super) fn solid(programmed: bool) -> Medium {
+    Medium { programmed, ..Medium::default() }
+}
+
+/// The requests that are done until `end`.
+pub(super) fn done(
+    rule: &mut (impl Dispatch + ?Sized),
+    situation: &Situation<'_>,
+    end: Instant,
+) -> u64 {
+    let Situation { times, switch, programmed, rivals } = *situation;
+    let contended = !matches!(rivals, Rivals::None);
+    let processor = Processor { switch, contended };
+    let (mut random, mut now, mut known, mut done) = (Random(1), Instant::ZERO, 0_u64, 0);
+    loop {
+        let usual = times.iter().rev().find(|(from, _)| *from <= now).map_or(0, |(_, time)| time.0);
+        // Between seven and nine tenths, and five times as long once in a hundred.
+        let draw = random.below(20_000);
+        let took = if draw < 200 { 5 * usual } else { usual * (70_000 + draw) / 100_000 };
+        let handling = rule.choose(now, &READ, solid(programmed), processor);
+        let spun = match handling {
+            Handling::Deferred => 0,
+            Handling::Inline(limit) => took.min(limit.0),
+        };
+        let switched = if spun < took { switch.0 } else { 0 };
+        let busy = spun + switched;
+        now += Duration(match rivals {
+            Rivals::None => took + switched,
+            Rivals::Equal(tasks) => (busy * tasks).max(took + switched),
+            Rivals::Shares(tasks, part) => {
+                let share = (1_000 * (MEMORY - known) + part * known) / MEMORY;
+                let wall = (took + switch.0) * tasks * 1_000 / share;
+                known = match spun {
+                    0 => known.saturating_sub(wall),
+                    1.. => (known + wall).min(MEMORY),
+                };
+                wall
+            }
+        });
+        if now > end {
+            return done;
+        }
+        rule.learn(now, &READ, handling, Duration(took));
+        done += 1;
+    }
+}
+
+/// How much less `typed` gets done than the better of the two fixed rules: hundredths of a percent.
+pub(super) fn lost(typed: &str, situation: &Situation<'_>, end: Instant) -> u64 {
+    let fixed = |handling| done(&mut Always(handling), situation, end);
+    let better = fixed(Handling::Deferred).max(fixed(Handling::INLINE));
+    let own = done(&mut *rule(typed), situation, end);
+    better.saturating_sub(own) * 10_000 / better.max(1)
+}
