@@ -23,8 +23,8 @@ use super::{AccessError, Buffer, Mode, Options, Order, plain};
 pub struct File {
     inner: Arc<Inner>,
     hits: Hits,
-    /// Decides in the adaptive mode.
-    judge: Mutex<Judge>,
+    /// Decides in the adaptive mode, from the first access on that has to be waited for.
+    judge: OnceLock<Mutex<Judge>>,
     /// Started by the first access that needs it.
     worker: OnceLock<Workers>,
 }
@@ -77,15 +77,13 @@ impl File {
         };
         let note = if options.mode.uses_ring() { missing_ring(options) } else { None };
         let uring = options.uring && note.is_none();
-        let (alignment, device) = (Alignment::of(&file), Device::of(&file));
         if options.random {
             // It is advice; where it cannot be given, reads bring more than they need.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         }
-        let options = Options { uring, ..options };
+        let (options, alignment) = (Options { uring, ..options }, Alignment::of(&file));
         let inner = Arc::new(Inner { file, path, options, alignment, note });
-        let judge = Mutex::new(Judge::new(device));
-        Ok(Self { inner, hits: Hits::new(), judge, worker: OnceLock::new() })
+        Ok(Self { inner, hits: Hits::new(), judge: OnceLock::new(), worker: OnceLock::new() })
     }
 
     /// Reads from `offset` on until `bytes` are full or the file has ended; returns how many there
@@ -178,7 +176,7 @@ impl File {
                 Guess::HitToSee => {
                     let begin = Instant::now();
                     let read = inner.read(bytes, offset, 0);
-                    let hit = self.hits.is_hit(bytes.len(), begin.elapsed());
+                    let hit = Hits::is_hit(bytes.len(), begin.elapsed());
                     self.hits.learn(bytes.len(), hit);
                     return read;
                 }
@@ -191,7 +189,7 @@ impl File {
         let spin = limit(how);
         let (read, hit) = if spin.is_zero() || !inner.options.uring {
             let read = inner.read(bytes, offset, 0);
-            (read, self.hits.is_hit(bytes.len(), begin.elapsed()))
+            (read, Hits::is_hit(bytes.len(), begin.elapsed()))
         } else {
             self.read_by_ring(bytes, offset, spin)
         };
@@ -252,7 +250,8 @@ impl File {
 
     /// The rule is only arithmetic: after a panic in it, it stands as well as before.
     fn judge(&self) -> impl std::ops::DerefMut<Target = Judge> + '_ {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+        let new = || Mutex::new(Judge::new(Device::of(&self.inner.file)));
+        self.judge.get_or_init(new).lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,19 +22,29 @@ pub(super) struct Judge {
     rule: Box<dyn Dispatch>,
     device: Device,
     watch: Watch,
-    begin: Instant,
+    clock: Clock,
+}
+
+/// Time as the rule is told it. Rules compare how much is done in a time, so it stands still while
+/// the asker has nothing to ask for.
+#[derive(Debug)]
+struct Clock {
+    at: Duration,
+    last: Instant,
 }
 
 impl Judge {
     pub(super) fn new(device: Device) -> Self {
         let rule = Spec::parse(RULE).expect("the core has the rule").build();
-        Self { rule, device, watch: Watch::new(), begin: Instant::now() }
+        let clock = Clock { at: Duration::ZERO, last: Instant::now() };
+        Self { rule, device, watch: Watch::new(), clock }
     }
 
     /// Who waits for an access, if it has to be waited for.
     pub(super) fn choose(&mut self, now: Instant, class: &Class) -> Handling {
         let processor = self.watch.processor(now);
-        self.rule.choose(self.at(now), class, self.device.medium(), processor)
+        let at = self.clock.asked(now);
+        self.rule.choose(at, class, self.device.medium(), processor)
     }
 
     /// An access at `offset` was waited for since `begin`.
@@ -43,11 +53,27 @@ impl Judge {
         let took = now.saturating_duration_since(begin);
         self.device.learn(offset, class.bytes as usize, took);
         let took = time::Duration(processor::nanos(took));
-        self.rule.learn(self.at(now), class, how, took);
+        let at = self.clock.answered(now);
+        self.rule.learn(at, class, how, took);
+    }
+}
+
+impl Clock {
+    /// Somebody asks for an access.
+    fn asked(&mut self, now: Instant) -> time::Instant {
+        let gap = now.saturating_duration_since(self.last);
+        self.go_on(now, if gap > PAUSE { Duration::ZERO } else { gap })
     }
 
-    fn at(&self, now: Instant) -> time::Instant {
-        time::Instant(processor::nanos(now.saturating_duration_since(self.begin)))
+    /// An access has ended.
+    fn answered(&mut self, now: Instant) -> time::Instant {
+        self.go_on(now, now.saturating_duration_since(self.last))
+    }
+
+    fn go_on(&mut self, now: Instant, by: Duration) -> time::Instant {
+        self.last = self.last.max(now);
+        self.at += by;
+        time::Instant(processor::nanos(self.at))
     }
 }
 
@@ -62,8 +88,6 @@ impl fmt::Debug for Judge {
 #[derive(Debug)]
 pub(super) struct Hits {
     sizes: [Size; SIZES],
-    /// Longer than this, and somebody waited.
-    switch: Duration,
 }
 
 #[derive(Debug)]
@@ -89,7 +113,7 @@ pub(super) enum Guess {
 impl Hits {
     pub(super) fn new() -> Self {
         let size = |_| Size { likely: AtomicU32::new(SURE), count: AtomicU32::new(0) };
-        Self { sizes: std::array::from_fn(size), switch: processor::costs().contended }
+        Self { sizes: std::array::from_fn(size) }
     }
 
     /// Whether so many bytes are likely in memory.
@@ -120,8 +144,8 @@ impl Hits {
 
     /// Whether an access that took so long found all its bytes in memory: copying runs at 1 GB/s
     /// or more, and waiting costs a switch at the least.
-    pub(super) fn is_hit(&self, bytes: usize, took: Duration) -> bool {
-        took < self.switch + Duration::from_nanos(bytes as u64)
+    pub(super) fn is_hit(bytes: usize, took: Duration) -> bool {
+        took < processor::costs().contended + Duration::from_nanos(bytes as u64)
     }
 
     fn size(&self, bytes: usize) -> &Size {
@@ -131,6 +155,10 @@ impl Hits {
 
 /// The rule that decides.
 const RULE: &str = "adaptive";
+
+/// Who takes longer between two accesses has something else to do. Others have the processor for no
+/// longer than some milliseconds at a time, and what they take counts.
+const PAUSE: Duration = Duration::from_millis(20);
 
 const SURE: u32 = 1 << 16;
 
@@ -147,7 +175,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_misses_or_hits_in_a_row_turn_the_guess() {
+    fn the_clock_stands_still_while_nothing_is_asked_for() {
+        let begin = Instant::now();
+        let after = |millis| begin + Duration::from_millis(millis);
+        let mut clock = Clock { at: Duration::ZERO, last: begin };
+        clock.asked(after(1));
+        clock.answered(after(101));
+        clock.asked(after(5_000));
+        assert_eq!(clock.answered(after(5_002)), time::Instant(103_000_000));
+    }
+
+    #[test]
+    fn some_misses_or_hits_in_a_row_turn_the_guess() {
         let hits = Hits::new();
         assert_eq!(hits.guess(4096), Guess::Hit);
         hits.learn(4096, false);
