@@ -281,7 +281,7 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 const ROUND: Duration = Duration::from_millis(30);
 
 /// The reads of the first round, and the fewest of any.
-const PILOT: usize = 256;
+const PILOT: usize = 64;
 
 /// The most reads of a round.
 const READS_MAX: usize = 1 << 16;
