@@ -194,6 +194,9 @@ pub fn measure(
     let stage = Stage { cell: *cell, file: File::open(&path)?, places: subject.places()? };
     if cell.pages == Pages::Cached {
         file::read_through(&stage.file)?;
+    } else {
+        // What is dirty cannot be dropped from the page cache.
+        stage.file.sync_data()?;
     }
     let hogs = if cell.busy { Some(Hogs::start()?) } else { None };
     let mut lane = Lane { stage: &stage, hogs: hogs.as_ref(), next: 0, took: Vec::new() };

@@ -34,6 +34,7 @@ fn bad_places_and_times_are_refused() {
         .refused("bench dispatch --on nowhere")
         .refused("bench dispatch --on small")
         .refused("bench dispatch --on /proc")
+        .refused("bench dispatch --on /dev/null")
         .refused("bench dispatch --seconds-per-cell 0")
         .refused("bench dispatch --seconds-per-cell 1 --quick")
         .refused("bench dispatch --format yaml")

@@ -1,5 +1,6 @@
 //! `forebay bench dispatch`: the modes of access beside plain `pread`.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -51,6 +52,9 @@ fn subject(on: Option<&Path>) -> Result<(Subject, String)> {
     let shown = on.display().to_string();
     let found = fs::metadata(&on).with_context(|| format!("--on {shown}"))?;
     if !found.is_dir() {
+        if !found.is_file() && !found.file_type().is_block_device() {
+            bail!("--on {shown}: neither a folder nor a file nor a block device");
+        }
         if found.is_file() && found.len() < LEAST {
             let what = format!("--on {shown}: the file has {} bytes, too few", found.len());
             bail!(Complaint::new(what).hint(format!("name one of {LEAST} bytes, or a folder")));
