@@ -17,8 +17,8 @@
 //! *Idle.* Spinning to the end costs `U E[t]`. The limit `x` that costs least costs no more, so
 //! `switch P(t > x) <= U E[t]`: the asker loses at most `idle`, 3 % of its latency, whatever the
 //! times are. A hysteresis must not weaken that: longer spins are taken up at once, and only
-//! shorter ones have to gain `gain`, since the band then lies on the side where the asker loses
-//! less. Where the longest spin is 50 switches, `P(t > 50 switch) switch <= E[t] / 50` stands in.
+//! shorter ones have to gain `gain`, so its band lies on the side where the asker loses less. Where
+//! an endless spin is cut at 50 switches, `switch P(t > 50 switch) <= E[t] / 50` takes the place.
 //!
 //! *Wanted.* A mode is tried for an epoch of `trial_ms`. With a rate `r < 1` of the other, an epoch
 //! that has another to compare with loses `min(1 - r, 1/4)` of its length, and the scheduler's
@@ -29,13 +29,15 @@
 //!   the model's mode is better           1/4 s                        1.3 %
 //!   it is worse, r = 3/4                 (1/4 + 1/8) s                1.9 %
 //!   it is worse, r = 2/3                 (1/3 + 1/6) s                2.5 %
-//!   tried again later                    its loss is 1/200 of the time since, at most 1/64 / 4
+//!   tried again later                    0.5 to 1 % of the time since
 //! ```
 //!
-//! The model does not err by more while its prices are right; a third mode, a spin with a limit, is
-//! tried only if the times have two humps. There is no hysteresis between rates: a change costs
-//! an epoch at most, staying with a mode that is 10 % worse costs 10 %. The `gain` holds for the
-//! model alone, whose change of mind is a reason to try.
+//! A trial is paid off when the loss that it showed is 1/200 of the time since; with a memory as
+//! long as an epoch it shows half of its loss. A worse `r` at the beginning is an error of the
+//! prices. A third mode, a spin with a limit, is tried only if the times have two humps. Between
+//! rates there is no hysteresis: a change costs a part of one epoch, but staying with a mode that
+//! is 10 % worse costs 10 %. The `gain` holds for the model alone, whose change of mind is a reason
+//! to try.
 
 use alloc::boxed::Box;
 
@@ -107,8 +109,8 @@ struct Seen {
     /// The samples since the limits were found, all if they never were.
     fresh: u32,
     weighed: bool,
-    /// The longest spin that is allowed, and what costs least while the processor is idle and
-    /// while it is wanted.
+    /// The longest spin that is allowed, and what would cost least without this bound while the
+    /// processor is idle and while it is wanted.
     longest: Duration,
     idle: Duration,
     busy: Duration,
@@ -181,10 +183,10 @@ impl Dispatch for Adaptive {
             seen.weigh(&settings, class.ahead, processor.switch);
         }
         if !processor.contended {
-            return spin(seen.idle);
+            return spin(seen.idle.min(seen.longest));
         }
         if settings.explore == 0 {
-            return spin(seen.busy);
+            return spin(seen.busy.min(seen.longest));
         }
         seen.trying = true;
         spin(seen.tried())
@@ -242,15 +244,14 @@ impl Seen {
         let prices = |processor| Prices { switch, processor, latency: settings.latency };
         // Nobody waits for what is read ahead: the asker itself could use the processor.
         let idle = prices(if ahead { settings.busy } else { settings.idle });
-        let best = self.times.spin(idle, self.longest);
-        let held = self.weighed && best < self.idle && self.idle <= self.longest;
-        if !held || self.pays(idle, self.idle, best, settings.gain) {
+        let best = self.times.spin(idle);
+        let shorter = self.weighed && best < self.idle;
+        if !shorter || self.pays(idle, self.idle, best, settings.gain) {
             self.idle = best;
         }
         let busy = prices(settings.busy);
-        let best = self.times.spin(busy, self.longest);
-        let held = self.weighed && self.busy <= self.longest;
-        if !held || self.pays(busy, self.busy, best, settings.gain) {
+        let best = self.times.spin(busy);
+        if !self.weighed || self.pays(busy, self.busy, best, settings.gain) {
             self.busy = best;
         }
         self.weighed = true;
@@ -265,7 +266,8 @@ impl Seen {
 
     /// The limit of the mode that the trials have at work.
     fn tried(&mut self) -> Duration {
-        let model = match self.busy {
+        let limit = self.busy.min(self.longest);
+        let model = match limit {
             Duration::ZERO => Mode::Deferred,
             ENDLESS => Mode::Inline,
             Duration(_) => Mode::Limited,
@@ -273,7 +275,7 @@ impl Seen {
         let open = [true, model == Mode::Limited, self.longest == ENDLESS];
         match self.trials.mode(model, open) {
             Mode::Deferred => Duration::ZERO,
-            Mode::Limited => self.busy,
+            Mode::Limited => limit,
             Mode::Inline => ENDLESS,
         }
     }
@@ -307,5 +309,154 @@ fn spin(limit: Duration) -> Handling {
     match limit {
         Duration::ZERO => Handling::Deferred,
         limit => Handling::Inline(limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{READ, rule, solid};
+    use super::*;
+
+    const SWITCH: Duration = Duration::from_micros(10);
+    const IDLE: Processor = Processor { switch: SWITCH, contended: false };
+    const WANTED: Processor = Processor { switch: SWITCH, contended: true };
+
+    /// What is said of a class after so many requests of so many microseconds.
+    fn after(rule: &mut dyn Dispatch, class: &Class, medium: Medium, samples: u32, us: u64) {
+        for _ in 0..samples {
+            let handling = rule.choose(Instant::ZERO, class, medium, IDLE);
+            rule.learn(Instant::ZERO, class, handling, Duration::from_micros(us));
+        }
+    }
+
+    /// The answers to a class that takes so many microseconds: idle processor, wanted processor.
+    fn answers(typed: &str, class: Class, medium: Medium, us: u64) -> [Handling; 2] {
+        let mut rule = rule(typed);
+        after(&mut *rule, &class, medium, 64, us);
+        [IDLE, WANTED].map(|processor| rule.choose(Instant::ZERO, &class, medium, processor))
+    }
+
+    #[test]
+    fn an_unknown_class_is_spun_for_as_long_as_a_switch() {
+        let mut rule = rule("adaptive");
+        after(&mut *rule, &READ, solid(false), 31, 1_000);
+        let mut ask = |processor| rule.choose(Instant::ZERO, &READ, solid(false), processor);
+        assert_eq!([ask(IDLE), ask(WANTED)], [Handling::Inline(SWITCH); 2]);
+        let free = Processor::default();
+        assert_eq!(ask(free), Handling::Deferred, "there is nothing to spin for");
+        rule.learn(Instant::ZERO, &READ, Handling::Deferred, Duration::from_millis(1));
+        let known = rule.choose(Instant::ZERO, &READ, solid(false), IDLE);
+        assert_eq!(known, Handling::Deferred, "the deferred one was the last that it took");
+    }
+
+    #[test]
+    fn the_value_of_the_processor_decides_how_long_is_spun() {
+        let at = |typed, us| answers(typed, READ, solid(false), us);
+        let (spin, block) = (Handling::INLINE, Handling::Deferred);
+        assert_eq!(at("adaptive", 9), [spin, spin]);
+        assert_eq!(at("adaptive", 11), [spin, block]);
+        assert_eq!(at("adaptive", 333), [spin, block]);
+        assert_eq!(at("adaptive", 334), [block, block]);
+        assert_eq!(at("adaptive:latency=100", 19), [spin, spin]);
+        assert_eq!(at("adaptive:busy=50,idle=6", 19), [spin, spin]);
+        assert_eq!(at("adaptive:busy=50,idle=6", 167), [block, block]);
+    }
+
+    #[test]
+    fn rotating_and_remote_media_are_never_spun_for() {
+        for kind in [MediumKind::Rotating, MediumKind::Remote] {
+            for programmed in [false, true] {
+                let medium = Medium { kind, programmed };
+                let found = answers("adaptive:idle=0", READ, medium, 1);
+                assert_eq!(found, [Handling::Deferred; 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_takes_fifty_switches_is_never_spun_for_to_the_end() {
+        let at = |us| answers("adaptive:idle=0,busy=0", READ, solid(false), us);
+        assert_eq!(at(500), [Handling::INLINE; 2]);
+        for us in [501, 1_000, 1_000_000] {
+            for handling in at(us) {
+                let bounded = |limit| limit <= SWITCH.times(50);
+                assert!(matches!(handling, Handling::Inline(limit) if bounded(limit)), "{us}");
+            }
+        }
+    }
+
+    #[test]
+    fn slow_classes_are_counted() {
+        let mut rule = rule("adaptive");
+        assert_eq!(rule.slow_classes(), 0);
+        after(&mut *rule, &READ, solid(false), 33, 501);
+        after(&mut *rule, &Class { write: true, ..READ }, solid(false), 33, 499);
+        assert_eq!(rule.slow_classes(), 1);
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_spun_for_only_if_its_class_says_so() {
+        let ahead = Class { ahead: true, ..READ };
+        let mut young = rule("adaptive");
+        after(&mut *young, &READ, solid(false), 64, 1);
+        let first = young.choose(Instant::ZERO, &ahead, solid(false), IDLE);
+        assert_eq!(first, Handling::Deferred, "another class speaks for itself");
+        let at = |bytes, us| answers("adaptive", Class { bytes, ..ahead }, solid(false), us);
+        assert_eq!(at(16 << 10, 9), [Handling::INLINE; 2]);
+        assert_eq!(at(16 << 10, 11), [Handling::Deferred; 2], "nobody waits for it");
+        assert_eq!(at((16 << 10) + 1, 1), [Handling::Deferred; 2]);
+    }
+
+    #[test]
+    fn a_transfer_of_more_than_ten_milliseconds_is_deferred() {
+        let at = |us| answers("adaptive", READ, solid(true), us)[0];
+        assert_eq!([at(10_000), at(10_001)], [Handling::INLINE, Handling::Deferred]);
+    }
+
+    #[test]
+    fn an_unseen_transfer_is_judged_by_the_bytes_of_a_smaller_one() {
+        let mut rule = rule("adaptive");
+        let class = |bytes| Class { bytes, ..READ };
+        let mut ask = |bytes| rule.choose(Instant::ZERO, &class(bytes), solid(true), IDLE);
+        assert_eq!(ask(1 << 40), Handling::INLINE, "nothing is known");
+        after(&mut *rule, &READ, solid(true), 4, 100);
+        // 100 us for 4 KiB are 10 ms for 400 KiB.
+        let mut ask = |bytes| rule.choose(Instant::ZERO, &class(bytes), solid(true), IDLE);
+        assert_eq!(ask(400 << 10), Handling::INLINE);
+        assert_eq!(ask(401 << 10), Handling::Deferred);
+        assert_eq!(ask(u64::MAX), Handling::Deferred);
+        let deferred = class(401 << 10);
+        rule.learn(Instant::ZERO, &deferred, Handling::Deferred, Duration::from_millis(3));
+        let known = rule.choose(Instant::ZERO, &deferred, solid(true), IDLE);
+        assert_eq!(known, Handling::INLINE, "it was deferred, and showed that it is fast");
+    }
+
+    #[test]
+    fn a_shorter_spin_has_to_gain_and_a_longer_one_need_not() {
+        let told = |us| {
+            let mut rule = rule("adaptive:gain=10");
+            after(&mut *rule, &READ, solid(false), 64, 330);
+            after(&mut *rule, &READ, solid(false), 16_384, us);
+            rule.choose(Instant::ZERO, &READ, solid(false), IDLE)
+        };
+        assert_eq!(told(360), Handling::INLINE, "blocking gains less than a tenth");
+        assert_eq!(told(380), Handling::Deferred);
+        let mut back = rule("adaptive:gain=10");
+        after(&mut *back, &READ, solid(false), 64, 340);
+        after(&mut *back, &READ, solid(false), 16_384, 333);
+        let found = back.choose(Instant::ZERO, &READ, solid(false), IDLE);
+        assert_eq!(found, Handling::INLINE);
+    }
+
+    #[test]
+    fn without_exploration_the_model_decides_alone() {
+        let mut rule = rule("adaptive:explore=0");
+        let mut now = Instant::ZERO;
+        for _ in 0..20_000 {
+            now += Duration::from_millis(1);
+            let handling = rule.choose(now, &READ, solid(true), WANTED);
+            assert_eq!(handling, Handling::INLINE);
+            rule.learn(now, &READ, handling, SWITCH);
+        }
     }
 }

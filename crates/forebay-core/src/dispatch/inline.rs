@@ -87,3 +87,53 @@ impl Seen {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::MediumKind;
+    use super::super::testing::{READ, rule, solid};
+    use super::*;
+
+    const SWITCH: Duration = Duration::from_micros(10);
+
+    fn run(rule: &mut dyn Dispatch, medium: Medium, samples: u32, us: u64) -> Handling {
+        let processor = Processor { switch: SWITCH, contended: true };
+        for _ in 0..samples {
+            let handling = rule.choose(Instant::ZERO, &READ, medium, processor);
+            rule.learn(Instant::ZERO, &READ, handling, Duration::from_micros(us));
+        }
+        rule.choose(Instant::ZERO, &READ, medium, processor)
+    }
+
+    #[test]
+    fn a_device_that_was_marked_as_fast_and_is_slow_is_noticed_and_believed_again() {
+        for kind in [MediumKind::Solid, MediumKind::Rotating, MediumKind::Remote] {
+            let medium = Medium { kind, programmed: false };
+            let mut rule = rule("inline");
+            assert_eq!(run(&mut *rule, medium, 31, 501), Handling::INLINE);
+            assert_eq!(run(&mut *rule, medium, 1, 501), Handling::Deferred);
+            assert_eq!(rule.slow_classes(), 1);
+            assert_eq!(run(&mut *rule, medium, 16_384, 250), Handling::Deferred);
+            assert_eq!(run(&mut *rule, medium, 16_384, 249), Handling::INLINE);
+            assert_eq!(run(&mut *rule, medium, 16_384, 500), Handling::INLINE);
+            assert_eq!(rule.slow_classes(), 0);
+        }
+    }
+
+    #[test]
+    fn a_transfer_by_the_processor_is_always_inline() {
+        let mut rule = rule("inline");
+        assert_eq!(run(&mut *rule, solid(true), 1_000, 1_000_000), Handling::INLINE);
+        assert_eq!(rule.slow_classes(), 0);
+    }
+
+    #[test]
+    fn without_a_cost_of_switches_nothing_is_slow() {
+        let mut rule = rule("inline");
+        for _ in 0..100 {
+            let handling = rule.choose(Instant::ZERO, &READ, solid(false), Processor::default());
+            assert_eq!(handling, Handling::INLINE);
+            rule.learn(Instant::ZERO, &READ, handling, Duration::from_secs(1));
+        }
+    }
+}

@@ -9,7 +9,7 @@
 //!   sum over t <= x of U t   +   the number of t > x, times (U x + switch (1 + lam))
 //! ```
 //!
-//! among zero (never spin), the buckets' ends up to four switches, and the longest that is allowed.
+//! among zero (never spin), the buckets' ends up to four switches, and no limit at all.
 //! Each bucket keeps the sum of its times, so the first sum is exact and not one of bucket ends.
 //! The rule is that of a rented ski: A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical studies of
 //! competitive spinning for a shared-memory multiprocessor", SOSP 1991.
@@ -33,7 +33,7 @@ const BUCKETS: usize = 256;
 const CUTS: [u64; 3] =
     [10_968_499_650_544_839_024, 13_043_817_825_332_782_213, 15_511_800_964_685_064_949];
 
-/// Beyond so many switches nothing but the longest spin is weighed.
+/// Beyond so many switches nothing but an endless spin is weighed.
 const SWITCHES_WEIGHED: u64 = 4;
 
 /// The times of a class, the older the fainter.
@@ -90,26 +90,23 @@ impl Histogram {
         Duration::ZERO
     }
 
-    /// The limit of a spin that costs least, not beyond `longest`; of equals the longer.
-    pub(super) fn spin(&self, prices: Prices, longest: Duration) -> Duration {
-        let (weighed, last) = (prices.switch.times(SWITCHES_WEIGHED), last_end(longest));
-        let mut best = (self.cost(prices, Duration::ZERO), 0);
+    /// The limit of a spin that costs least; of equals the longer.
+    pub(super) fn spin(&self, prices: Prices) -> Duration {
+        let weighed = prices.switch.times(SWITCHES_WEIGHED).0;
+        let mut best = (self.cost(prices, Duration::ZERO), Duration::ZERO);
         let mut spun = 0_u128;
         let mut left = self.samples;
         for (bucket, end) in (0..BUCKETS).map(|bucket| (bucket, end(bucket))) {
-            if end > last {
-                break;
-            }
             spun += u128::from(self.sums[bucket]);
             left -= u32::from(self.counts[bucket]);
-            if end <= weighed.0 || end == last {
+            if end <= weighed || end == ENDLESS.0 {
                 let cost = prices.of(spun, left, end);
                 if cost <= best.0 {
-                    best = (cost, end);
+                    best = (cost, Duration(end));
                 }
             }
         }
-        Duration(best.1)
+        best.1
     }
 
     /// What spinning up to `limit`, the end of a bucket, costs for all samples: hundredths of
@@ -156,15 +153,6 @@ impl Prices {
 
 /// No limit.
 pub(super) const ENDLESS: Duration = Duration(u64::MAX);
-
-/// The last bucket's end that is not beyond `limit`, zero if there is none.
-fn last_end(limit: Duration) -> u64 {
-    match bucket(limit.0) {
-        bucket if end(bucket) <= limit.0 => end(bucket),
-        0 => 0,
-        bucket => end(bucket - 1),
-    }
-}
 
 /// The bucket of a time: its octave, and which of the cuts it reaches there.
 fn bucket(time: u64) -> usize {
@@ -224,5 +212,178 @@ fn size(bytes: u64) -> usize {
     match bytes {
         0 | 1 => 0,
         bytes => (bytes - 1).ilog2() as usize + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    fn histogram(times: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::new();
+        times.into_iter().for_each(|time| histogram.add(Duration(time)));
+        histogram
+    }
+
+    /// Times of all octaves up to 2^25, most of them near each other.
+    fn times(random: &mut Random, samples: u64) -> Vec<u64> {
+        let octave = random.below(20);
+        let mut any = |_| {
+            let above = random.below(6);
+            random.below(1 << (octave + above))
+        };
+        (0..samples).map(&mut any).collect()
+    }
+
+    #[test]
+    fn every_time_lies_in_the_bucket_whose_end_is_the_next_one_above() {
+        let mut random = Random(1);
+        let near = (0..64).flat_map(|octave| [(1 << octave) - 1, 1 << octave, (1 << octave) + 1]);
+        let any = (0..64).map(|shift| random.below(u64::MAX) >> shift);
+        for time in near.chain(any).chain([0, 1, 2, 3, u64::MAX]) {
+            let bucket = bucket(time);
+            assert!(time <= end(bucket), "{time}");
+            assert!(bucket < 4 || time > end(bucket - 1), "{time}");
+        }
+    }
+
+    #[test]
+    fn ends_lie_a_quarter_of_an_octave_apart() {
+        for bucket in 64..BUCKETS {
+            let (low, high) = (u128::from(end(bucket - 1)), u128::from(end(bucket)));
+            assert!(low * 1_189 / 1_000 <= high && high <= low * 1_190 / 1_000, "{bucket}");
+        }
+    }
+
+    #[test]
+    fn the_spin_is_the_best_of_all_ends() {
+        let mut random = Random(7);
+        for round in 0..400 {
+            let times = times(&mut random, 32 + round % 700);
+            let switch = random.below(1 << 20);
+            let (processor, latency) = (random.below(300), random.below(200));
+            let prices = Prices { switch: Duration(switch), processor, latency };
+            // The cost from the single times, without buckets.
+            let cost = |limit: u64| -> u128 {
+                let each = |time: &u64| match *time <= limit && limit > 0 {
+                    true => u128::from(processor) * u128::from(*time),
+                    false => {
+                        u128::from(processor) * u128::from(limit)
+                            + u128::from(switch) * u128::from(100 + latency)
+                    }
+                };
+                times.iter().map(each).sum()
+            };
+            let weighed = (0..BUCKETS).map(end).filter(|end| *end <= 4 * switch);
+            let least = weighed.chain([0, u64::MAX]).map(cost).min().unwrap();
+            let found = histogram(times.iter().copied()).spin(prices);
+            assert_eq!(cost(found.0), least, "round {round}: {found}");
+        }
+    }
+
+    #[test]
+    fn blocking_costs_the_asker_no_more_than_the_value_of_the_processor() {
+        let mut random = Random(9);
+        for round in 0..2_000 {
+            let times = times(&mut random, 32 + round % 700);
+            let switch = 1 + random.below(1 << 16);
+            let prices = Prices { switch: Duration(switch), processor: 3, latency: 0 };
+            let histogram = histogram(times.iter().copied());
+            let slow = histogram.quantile(90) > Duration(50 * switch);
+            let longest = if slow { Duration(50 * switch) } else { ENDLESS };
+            // An endless spin is cut where one in ten takes longer.
+            let spin = histogram.spin(prices).min(longest);
+            let spins = |time: &&u64| **time <= spin.0 && spin.0 > 0;
+            let blocked = times.len() - times.iter().filter(spins).count();
+            let lost = 100 * switch * blocked as u64;
+            assert!(lost <= 3 * times.iter().sum::<u64>(), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_known_time_is_spun_for_up_to_the_price_of_the_switch() {
+        let spin = |time, processor| {
+            let prices = Prices { switch: Duration(10_000), processor, latency: 0 };
+            histogram([time; 64]).spin(prices)
+        };
+        assert_eq!([spin(9_999, 100), spin(10_001, 100)], [ENDLESS, Duration::ZERO]);
+        assert_eq!([spin(333_333, 3), spin(333_334, 3)], [ENDLESS, Duration::ZERO]);
+        assert_eq!(spin(u64::MAX, 0), ENDLESS, "a processor without value");
+    }
+
+    #[test]
+    fn of_two_humps_only_the_near_one_is_spun_for() {
+        let times = (0..100).map(|sample| if sample < 90 { 5_000 } else { 1_000_000 });
+        let prices = Prices { switch: Duration(10_000), processor: 100, latency: 0 };
+        let found = histogram(times).spin(prices);
+        assert_eq!(found, Duration(end(bucket(5_000))));
+    }
+
+    #[test]
+    fn quantiles_of_equal_times_are_exact() {
+        let times = (0..100).map(|sample| if sample < 90 { 5_123 } else { 77_777 });
+        let histogram = histogram(times);
+        assert_eq!(histogram.quantile(90), Duration(5_123));
+        assert_eq!(histogram.quantile(91), Duration(77_777));
+        assert_eq!(Histogram::new().quantile(90), Duration::ZERO);
+    }
+
+    #[test]
+    fn old_times_fade() {
+        let mut histogram = histogram([1_000_000; 1_024]);
+        (0..4 * 512).for_each(|_| histogram.add(Duration(1_000)));
+        assert_eq!(histogram.quantile(90), Duration(1_000));
+        assert!(histogram.samples() <= SAMPLES_MAX && histogram.samples() >= SAMPLES_MAX / 2);
+        let huge = Prices { switch: ENDLESS, processor: 1_000, latency: 1_000 };
+        (0..4_096).for_each(|_| histogram.add(ENDLESS));
+        assert!(histogram.cost(huge, ENDLESS) > 0, "the largest sums do not overflow");
+    }
+
+    /// Spinning for the price of the switch costs at most twice what a prophet pays.
+    #[test]
+    fn spinning_for_one_switch_costs_at_most_twice_the_optimum() {
+        let mut random = Random(3);
+        let switch = 10_000;
+        let cost = |time: u64| if time <= switch { time } else { switch + switch };
+        for time in [1, switch - 1, switch, switch + 1, 2 * switch, u64::MAX] {
+            assert!(cost(time) <= 2 * time.min(switch), "{time}");
+        }
+        let prices = Prices { switch: Duration(switch), processor: 100, latency: 0 };
+        for _ in 0..200 {
+            // An adversary that knows the limit ends each request just beyond it, or at once.
+            let part = random.below(101);
+            let draw = |_| if random.below(100) < part { switch + 1 } else { 1 };
+            let times: Vec<u64> = (0..200).map(draw).collect();
+            let prophet: u64 = times.iter().map(|time| (*time).min(switch)).sum();
+            assert!(times.iter().map(|time| cost(*time)).sum::<u64>() <= 2 * prophet);
+            // What is chosen knowing how often is not worse than either fixed rule.
+            let histogram = histogram(times.iter().copied());
+            let chosen = histogram.cost(prices, histogram.spin(prices));
+            let (never, always) = (200 * switch, times.iter().sum::<u64>());
+            assert!(chosen <= 100 * u128::from(never.min(always)));
+        }
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_to_octaves() {
+        let sizes = [0, 1, 2, 3, 4, 4_096, 4_097, 1 << 63, (1 << 63) + 1, u64::MAX].map(size);
+        assert_eq!(sizes, [0, 0, 1, 2, 2, 12, 13, 63, 64, 64]);
+    }
+
+    #[test]
+    fn smaller_classes_come_nearest_first_and_never_of_the_other_direction() {
+        let class = |write, bytes, ahead| Class { write, bytes, ahead };
+        let mut classes = Classes::new();
+        for (name, class) in [
+            (1, class(false, 512, false)),
+            (2, class(false, 4_096, true)),
+            (3, class(true, 8_192, false)),
+            (4, class(false, 65_536, false)),
+        ] {
+            *classes.of(&class, || 0) = name;
+        }
+        let found: Vec<_> = classes.smaller(&class(false, 65_536, false)).copied().collect();
+        assert_eq!(found, [2, 1]);
     }
 }

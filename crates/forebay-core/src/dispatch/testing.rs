@@ -9,6 +9,9 @@ use crate::time::{Duration, Instant};
 /// A read of a page that somebody waits for.
 pub(super) const READ: Class = Class { write: false, bytes: 4096, ahead: false };
 
+/// One request in a hundred takes five times as long.
+pub(super) const TAIL: (u64, u64) = (1, 5);
+
 /// How long the scheduler of [`Rivals::Shares`] knows a task by what it did.
 const MEMORY: u64 = 1_000_000_000;
 
@@ -17,6 +20,8 @@ const MEMORY: u64 = 1_000_000_000;
 pub(super) struct Situation<'a> {
     /// The longest usual time of the device from each moment on.
     pub(super) times: &'a [(Instant, Duration)],
+    /// So many percent of the requests take so many times as long.
+    pub(super) tail: (u64, u64),
     /// To another task and back.
     pub(super) switch: Duration,
     pub(super) programmed: bool,
@@ -61,15 +66,16 @@ pub(super) fn done(
     situation: &Situation<'_>,
     end: Instant,
 ) -> u64 {
-    let Situation { times, switch, programmed, rivals } = *situation;
+    let Situation { times, tail, switch, programmed, rivals } = *situation;
     let contended = !matches!(rivals, Rivals::None);
     let processor = Processor { switch, contended };
     let (mut random, mut now, mut known, mut done) = (Random(1), Instant::ZERO, 0_u64, 0);
     loop {
         let usual = times.iter().rev().find(|(from, _)| *from <= now).map_or(0, |(_, time)| time.0);
-        // Between seven and nine tenths, and five times as long once in a hundred.
+        // Between seven and nine tenths of the longest, but for the tail.
         let draw = random.below(20_000);
-        let took = if draw < 200 { 5 * usual } else { usual * (70_000 + draw) / 100_000 };
+        let body = usual * (70_000 + draw) / 100_000;
+        let took = if draw < 200 * tail.0 { tail.1 * usual } else { body };
         let handling = rule.choose(now, &READ, solid(programmed), processor);
         let spun = match handling {
             Handling::Deferred => 0,

@@ -234,3 +234,86 @@ impl Rate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const BOTH: [bool; MODES] = [true, false, true];
+
+    /// Runs for so many milliseconds; a request of 1 ms takes `gaps` of them by mode. Returns the
+    /// time in each mode in milliseconds.
+    fn run(trials: &mut Trials, now: &mut u64, ms: u64, gaps: [u64; MODES]) -> [u64; MODES] {
+        let (end, mut spent) = (*now + ms, [0; MODES]);
+        while *now < end {
+            let mode = trials.mode(Mode::Inline, BOTH) as usize;
+            *now += gaps[mode];
+            spent[mode] += gaps[mode];
+            let done = Instant::ZERO + Duration::from_millis(*now);
+            trials.done(done, Duration::from_millis(1), true);
+        }
+        spent
+    }
+
+    fn fresh() -> Trials {
+        Trials::new(Duration(SECOND), 64)
+    }
+
+    #[test]
+    fn the_models_mode_is_tried_first_and_the_better_one_stays() {
+        let (mut trials, mut now) = (fresh(), 0);
+        assert_eq!(run(&mut trials, &mut now, 1_000, [4, 0, 5])[0], 0);
+        let spent = run(&mut trials, &mut now, 20_000, [4, 0, 5]);
+        assert!(spent[2] <= 10, "the request that began: {spent:?}");
+    }
+
+    #[test]
+    fn a_trial_that_loses_is_cut_short() {
+        for (gap, most) in [(5, 1_000), (6, 752), (7, 587), (9, 220), (40, 200)] {
+            let (mut trials, mut now) = (fresh(), 0);
+            let spent = run(&mut trials, &mut now, 10_000, [gap, 0, 4]);
+            assert!(spent[0] <= most + 2 * gap, "{gap}: {spent:?}");
+            assert!(spent[0] >= 100, "{gap}: {spent:?}");
+        }
+    }
+
+    #[test]
+    fn trying_again_costs_half_a_percent() {
+        for gap in [101, 110, 125, 150, 400] {
+            let (mut trials, mut now) = (fresh(), 0);
+            run(&mut trials, &mut now, 100_000, [gap, 0, 100]);
+            let spent = run(&mut trials, &mut now, 3_000_000, [gap, 0, 100]);
+            let lost = spent[0] - spent[0] * 100 / gap;
+            assert!(spent[0] > 0 && lost <= 3_000_000 / 200, "{gap}: {spent:?}, {lost}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_became_better_is_found() {
+        let (mut trials, mut now) = (fresh(), 0);
+        run(&mut trials, &mut now, 30_000, [5, 0, 4]);
+        run(&mut trials, &mut now, 64_000, [4, 0, 5]);
+        assert!(run(&mut trials, &mut now, 10_000, [4, 0, 5])[2] <= 10);
+    }
+
+    #[test]
+    fn a_mode_that_is_closed_is_left_at_once() {
+        let (mut trials, mut now) = (fresh(), 0);
+        run(&mut trials, &mut now, 30_000, [5, 0, 4]);
+        assert_eq!(trials.mode(Mode::Inline, BOTH), Mode::Inline);
+        assert_eq!(trials.mode(Mode::Deferred, [true, false, false]), Mode::Deferred);
+    }
+
+    #[test]
+    fn time_that_nobody_wants_the_processor_does_not_count() {
+        let mut trials = fresh();
+        trials.mode(Mode::Inline, BOTH);
+        for second in 0..100 {
+            let now = Instant(second * SECOND);
+            trials.done(now, Duration(1), second % 2 == 0);
+        }
+        assert_eq!(trials.clock, 0);
+        assert_eq!(trials.mode(Mode::Inline, BOTH), Mode::Inline);
+    }
+}
