@@ -153,8 +153,10 @@ impl Hits {
     }
 }
 
-/// The rule that decides.
-const RULE: &str = "adaptive";
+/// The rule that decides. While processors are wanted it tries its ways in turn, each for a time in
+/// which the scheduler hands a processor round some fifty times (Linux kernel/sched/fair.c, a base
+/// slice of 3 ms) and even a slow disk does tens of accesses.
+const RULE: &str = "adaptive:trial_ms=200";
 
 /// Who takes longer between two accesses has something else to do. Others have the processor for no
 /// longer than some milliseconds at a time, and what they take counts.

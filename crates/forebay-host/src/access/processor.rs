@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Both are measured once in a process by a byte that two threads pass to and fro through pipes: on
-//! one processor, and on two that halt in between. Short batches and a low quantile, as everything
-//! else that runs only adds.
+//! one processor, and on two that halt in between. Of many round trips a low quantile counts, as
+//! everything else that runs only adds.
 //!
 //! Whether the processor is wanted is the number of runnable tasks in `/proc/loadavg`, compared
 //! with the processors that this thread may use. The count is there at any moment, also while this
@@ -122,20 +122,18 @@ fn round_trip(here: usize, there: usize) -> Option<Duration> {
     trip
 }
 
-/// A low quantile of batches of round trips.
+/// A low quantile of round trips.
 fn fastest(mut send: File, mut receive: File) -> Option<Duration> {
     let begin = Instant::now();
-    let mut batches = Vec::new();
-    while batches.len() < BATCHES && begin.elapsed() < MEASURE {
-        let batch = Instant::now();
-        for _ in 0..BATCH {
-            send.write_all(&[1]).ok()?;
-            receive.read_exact(&mut [0]).ok()?;
-        }
-        batches.push(batch.elapsed() / BATCH);
+    let mut trips = Vec::new();
+    while trips.len() < TRIPS && begin.elapsed() < MEASURE {
+        let trip = Instant::now();
+        send.write_all(&[1]).ok()?;
+        receive.read_exact(&mut [0]).ok()?;
+        trips.push(trip.elapsed());
     }
-    batches.sort_unstable();
-    batches.get(batches.len() / 4).copied()
+    trips.sort_unstable();
+    trips.get(trips.len() / 4).copied()
 }
 
 fn pin(cpu: usize) -> Option<()> {
@@ -159,8 +157,7 @@ const PERIOD: Duration = Duration::from_millis(4);
 /// between two turns of the others.
 const CALM: u32 = 4;
 
-const BATCH: u32 = 8;
-const BATCHES: usize = 64;
+const TRIPS: usize = 256;
 
 /// The longest that one of two measurements takes.
 const MEASURE: Duration = Duration::from_millis(2);

@@ -1,10 +1,12 @@
 //! Files read and written by every mode hold what a model holds.
 
 use std::fs;
+use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 
 use forebay_host::access::{Buffer, File, Mode, Options, Queue};
+use tempfile::NamedTempFile;
 
 use crate::support::{Rng, contents, file_of};
 
@@ -25,9 +27,10 @@ pub(crate) fn ways() -> Vec<Options> {
 }
 
 /// A folder on a disk: a file system in memory may not go past the page cache.
-pub(crate) fn file_on_disk(bytes: &[u8]) -> tempfile::NamedTempFile {
-    let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    std::io::Write::write_all(&mut file, bytes).unwrap();
+pub(crate) fn file_on_disk(bytes: &[u8]) -> NamedTempFile {
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let mut file = NamedTempFile::new_in(folder).expect("a temporary file can be made");
+    file.write_all(bytes).expect("a temporary file can be written");
     file
 }
 
