@@ -1,7 +1,7 @@
 //! Ways to read a file, measured beside each other: rounds in turn, medians of rounds.
 //!
 //! ```text
-//!   for each cell:   a b c d e   b c d e a   c d e a b ...     each letter one round
+//!   for each cell:   a b c d e   d a e b c   b e a c d ...     each letter one round
 //! ```
 //!
 //! A [`Cell`] says where the pages are, how many reads are in flight and whether the processors are
@@ -13,6 +13,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
@@ -208,15 +209,17 @@ pub fn measure(
         sizes.push((reads as usize).clamp(PILOT, READS_MAX.min(stage.places.len())));
     }
     let mut rounds = vec![Vec::new(); contestants.len()];
+    let mut order: Vec<usize> = (0..contestants.len()).collect();
     let begin = Instant::now();
     let time = length.time * contestants.len() as u32;
     while rounds[0].len() < length.rounds_max.max(1)
         && (rounds[0].is_empty() || begin.elapsed() < time)
     {
-        let turn = rounds[0].len();
-        for place in 0..contestants.len() {
-            // Nobody always runs behind the same neighbour's leftovers.
-            let number = (place + turn) % contestants.len();
+        // Nobody always runs behind the same neighbour: what that one left in the scheduler's
+        // books would count for or against who follows.
+        shuffle(&mut order, rounds[0].len() as u64);
+        for &number in &order {
+            thread::sleep(REST);
             let round = lane.round(&mut *contestants[number], sizes[number])?;
             rounds[number].push(round);
         }
@@ -279,6 +282,18 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }
+
+/// The order of a turn.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    for last in (1..items.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        items.swap(last, ((state >> 33) % (last as u64 + 1)) as usize);
+    }
+}
+
+/// Before each round, so that the scheduler owes nobody a turn, and takes none away.
+const REST: Duration = Duration::from_millis(10);
 
 /// As long as several turns of a processor that is shared, and short beside what comes and goes.
 const ROUND: Duration = Duration::from_millis(30);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::READ;
+use super::{READ, shuffle};
 
 /// A file that goes away with the process, however it ends.
 #[derive(Debug)]
@@ -81,11 +81,7 @@ impl Subject {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let mut places: Vec<u64> = (0..pages).map(|page| page * READ as u64).collect();
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        for last in (1..places.len()).rev() {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            places.swap(last, ((state >> 33) % (last as u64 + 1)) as usize);
-        }
+        shuffle(&mut places, 0);
         Ok(places)
     }
 }
