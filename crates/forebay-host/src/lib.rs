@@ -57,13 +57,15 @@
 //! # Ok(())
 //! # }
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod access;
 pub mod backend;
 pub mod dispatch;
 pub mod failure;
 pub mod files;
 mod frames;
+pub mod measure;
 pub mod run;
 mod verify;
 pub mod world;

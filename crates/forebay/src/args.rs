@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// List the policies, slot by slot
     Policies(Policies),
+    /// Measure ways to do things on this machine beside each other
+    Bench(Bench),
     /// List the modelled machines, or one machine's numbers with their sources
     Machines(Machines),
 }
@@ -182,6 +184,48 @@ pub(crate) struct Policies {
 pub(crate) struct Machines {
     /// A machine whose numbers are to be listed: a name or a TOML file
     pub(crate) name: Option<String>,
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) what: BenchWhat,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchWhat {
+    /// Reads of 4 KiB: inline, deferred, by io_uring and as it pays, beside plain pread
+    ///
+    /// Every way reads cached and cold pages, one and 32 at a time, with the processors idle and
+    /// with a thread on each that only runs. The ways take turns in short rounds; figures are
+    /// medians of rounds, ratios medians of neighbours. The targets follow the table; they are met
+    /// or missed, and the exit code is 0 all the same.
+    Dispatch(BenchDispatch),
+}
+
+/// Arguments of `bench dispatch`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchDispatch {
+    /// Where to read: a folder, for a file of 128 MiB that is made in it and goes away; or a file
+    /// or block device of 4 MiB or more, which is only read. Without it the current folder
+    #[arg(long, value_name = "PATH")]
+    pub(crate) on: Option<PathBuf>,
+    /// How long each way is measured in each cell
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 2,
+        value_parser = clap::value_parser!(u32).range(1..=3_600)
+    )]
+    pub(crate) seconds_per_cell: u32,
+    /// One round each: shows that all ways work here, and says little of their speed
+    #[arg(long, conflicts_with = "seconds_per_cell")]
+    pub(crate) quick: bool,
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

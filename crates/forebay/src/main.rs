@@ -47,6 +47,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Machines(arguments) => cmd::machines::run(arguments),
         Command::Plan(arguments) => cmd::plan::run(arguments),
         Command::Simulate(arguments) => cmd::simulate::run(arguments),
+        Command::Bench(arguments) => cmd::bench::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
     }
 }

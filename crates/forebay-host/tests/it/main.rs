@@ -1,5 +1,7 @@
 //! Real bytes through the engine: files, failures, edges, devices and tasks.
 
+mod access;
+mod access_errors;
 mod block_device;
 mod edges;
 mod failures;

@@ -6,6 +6,7 @@
 mod bad_jobs;
 mod bad_machines;
 mod bad_words;
+mod bench;
 mod help;
 mod limits;
 mod lists;

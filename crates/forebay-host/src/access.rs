@@ -1,0 +1,139 @@
+//! A file's bytes by the way that costs least: on the spot, by worker threads, or by io_uring.
+//!
+//! [`File`] reads and writes one access at a time, [`Queue`] keeps many in flight. Both take the
+//! same [`Mode`]s. Beside [`run`](crate::run), which has a page memory and policies of its own,
+//! these use the kernel's page cache, or go past it.
+//!
+//! ```text
+//!   mode        one access at a time (File)         many in flight (Queue)
+//!   inline      pread                               preadv2(RWF_NOWAIT), if nothing is there pread
+//!   deferred    a worker thread                     as many workers as accesses
+//!   uring       io_uring, asleep meanwhile          io_uring, one enter for many
+//!   spin        io_uring, looking for the end       the same, looking for the end
+//!   adaptive    pread while bytes are in memory;    io_uring; looking or asleep by the rule
+//!               else pread or spin by the rule      `adaptive` of the core
+//! ```
+//!
+//! Without io_uring, the modes that use it use worker threads, and [`File::note`] says so.
+//!
+//! ```
+//! use forebay_host::access::{File, Mode, Options, Queue};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("file");
+//! # std::fs::write(&path, [])?;
+//! let file = File::open(&path, Options { write: true, ..Options::default() })?;
+//! assert_eq!(file.mode(), Mode::Adaptive);
+//! if let Some(note) = file.note() {
+//!     eprintln!("note: {note}");
+//! }
+//!
+//! // One at a time.
+//! file.write_at(b"water behind the dam", 0)?;
+//! file.sync()?;
+//! let mut bytes = [0; 5];
+//! assert_eq!(file.read_at(&mut bytes, 0)?, 5);
+//! assert_eq!(&bytes, b"water");
+//!
+//! // Many at a time; they end in any order, and a token tells them apart.
+//! let mut queue = Queue::new(&file, 4)?;
+//! for token in 0..4 {
+//!     let buffer = queue.buffer(5);
+//!     queue.read(token * 5, buffer, token)?;
+//! }
+//! let mut read = [0; 20];
+//! while let Some(done) = queue.wait() {
+//!     let at = done.token as usize * 5;
+//!     read[at..at + done.result?].copy_from_slice(&done.buffer);
+//!     queue.recycle(done.buffer);
+//! }
+//! assert_eq!(&read, b"water behind the dam");
+//! # Ok(())
+//! # }
+//! ```
+
+pub use buffer::Buffer;
+pub use error::{AccessError, Refused};
+pub use file::File;
+pub use queue::{Completion, DEPTH_MAX, Queue};
+
+mod buffer;
+mod error;
+mod file;
+mod judge;
+mod medium;
+mod plain;
+mod processor;
+mod queue;
+mod uring;
+mod workers;
+
+/// How accesses are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// By whoever asks, on the spot.
+    Inline,
+    /// By worker threads.
+    Deferred,
+    /// By io_uring; whoever waits sleeps.
+    Uring,
+    /// By io_uring; whoever waits looks for the end and keeps its processor.
+    Spin,
+    /// By what each access is like, and how long others like it took.
+    #[default]
+    Adaptive,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 5] =
+        [Self::Inline, Self::Deferred, Self::Uring, Self::Spin, Self::Adaptive];
+
+    /// What a user types.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Deferred => "deferred",
+            Self::Uring => "uring",
+            Self::Spin => "spin",
+            Self::Adaptive => "adaptive",
+        }
+    }
+
+    fn uses_ring(self) -> bool {
+        matches!(self, Self::Uring | Self::Spin | Self::Adaptive)
+    }
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How accesses are carried out.
+    pub mode: Mode,
+    /// Past the page cache (`O_DIRECT`): offsets, lengths and buffers have to be aligned.
+    pub direct: bool,
+    /// For writing, too.
+    pub write: bool,
+    /// Places will be random, so the kernel reads nothing ahead.
+    pub random: bool,
+    /// Use io_uring if the kernel lets us; without it all is as if the kernel forbade it.
+    pub uring: bool,
+}
+
+impl Default for Options {
+    /// Adaptive, through the page cache, for reading alone.
+    fn default() -> Self {
+        Self { mode: Mode::Adaptive, direct: false, write: false, random: false, uring: true }
+    }
+}
+
+/// One access on its way.
+#[derive(Debug)]
+struct Order {
+    write: bool,
+    offset: u64,
+    buffer: Buffer,
+    token: u64,
+}

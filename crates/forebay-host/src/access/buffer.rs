@@ -1,0 +1,71 @@
+//! Bytes that begin at a page, as reads and writes past the page cache want them.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// Owned bytes whose first lies at a multiple of 4096 in memory.
+pub struct Buffer {
+    /// Room for the bytes and for finding a multiple. A vector does not move its bytes when it is
+    /// moved itself, so a device may write to them meanwhile.
+    room: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// So many zeroes.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        let room = vec![0; len + ALIGN - 1];
+        // The distance to a multiple of a power of two is always known for bytes.
+        let start = room.as_ptr().align_offset(ALIGN);
+        Self { room, start, len }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.room[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.room[self.start..self.start + self.len]
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new(self.len);
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}
+
+/// The memory alignment of every device that Linux drives: a page.
+const ALIGN: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_begin_at_a_page_and_stay_there_when_the_owner_moves() {
+        for len in [0, 1, 4095, 4096, 100_000] {
+            let buffer = Buffer::new(len);
+            let place = buffer.as_ptr();
+            assert_eq!((place.addr() % ALIGN, buffer.len()), (0, len));
+            let moved = [Some(buffer)];
+            assert_eq!(moved[0].as_ref().unwrap().as_ptr(), place);
+        }
+    }
+}

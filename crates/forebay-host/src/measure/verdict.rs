@@ -1,0 +1,106 @@
+//! Whether the adaptive mode does what is asked of it.
+
+use std::fmt;
+
+use super::{Cell, Pages, Row};
+use crate::access::Mode;
+
+/// A target and what was measured.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Where it was measured.
+    pub cell: Cell,
+    /// What is compared.
+    pub what: String,
+    /// The value.
+    pub measured: f64,
+    /// What it may be.
+    pub target: Target,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+}
+
+impl Verdict {
+    /// Whether the target is met.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        match self.target {
+            Target::AtMost(most) => self.measured <= most,
+            Target::AtLeast(least) => self.measured >= least,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let met = if self.is_met() { "met" } else { "missed" };
+        let (word, bound) = match self.target {
+            Target::AtMost(most) => ("at most", most),
+            Target::AtLeast(least) => ("at least", least),
+        };
+        let Self { cell, what, measured, .. } = self;
+        write!(f, "{met:<6} {cell}: {what} {measured:.3}, {word} {bound}")
+    }
+}
+
+/// The targets for these rows. The one about tokio is there if it took part under this name.
+#[must_use]
+pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let mut found = Vec::new();
+    for ours in rows.iter().filter(|row| row.name == Mode::Adaptive.name()) {
+        let cell = ours.cell;
+        let others = || rows.iter().filter(move |row| row.cell == cell);
+        let named = |name: &str| others().find(|row| row.name == name);
+        let quiet = |pages, depth| cell == Cell { pages, depth, busy: false };
+        let mut note = |what: String, measured, target| {
+            found.push(Verdict { cell, what, measured, target });
+        };
+        if let Some(pread) = named("pread").filter(|_| quiet(Pages::Cached, 1)) {
+            note("time of pread x".to_owned(), pread.speed(ours), Target::AtMost(1.2));
+            note("switches".to_owned(), ours.switches, Target::AtMost(0.001));
+        }
+        if let Some(tokio) = named(TOKIO).filter(|_| quiet(Pages::Cold, 32)) {
+            let what = format!("processor time of {TOKIO} x");
+            note(what, ours.cpu_ratio(tokio), Target::AtMost(1.0 / 8.0));
+        }
+        let fixed = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Adaptive);
+        let beside = fixed.filter_map(|mode| Some((mode, ours.speed(named(mode.name())?))));
+        if let Some((mode, speed)) = beside.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            note(format!("speed of {} x", mode.name()), speed, Target::AtLeast(0.97));
+        }
+    }
+    found
+}
+
+/// What the reader on a runtime is called.
+const TOKIO: &str = "tokio::fs";
+
+#[cfg(test)]
+mod tests {
+    use super::super::Round;
+    use super::*;
+
+    fn row(name: &'static str, rate: f64) -> Row {
+        let round = Round { rate, cpu: 1.0 / rate, ..Round::default() };
+        Row::new(Cell { pages: Pages::Cached, depth: 1, busy: false }, name, vec![round; 3])
+    }
+
+    #[test]
+    fn the_best_fixed_mode_counts() {
+        let rows = [row("pread", 100.0), row("inline", 99.0), row("uring", 60.0)];
+        let all = |rate| [rows.to_vec(), vec![row("adaptive", rate)]].concat();
+        let met = |rate| verdicts(&all(rate)).iter().map(Verdict::is_met).collect::<Vec<_>>();
+        assert_eq!(met(98.0), [true, true, true]);
+        assert_eq!(met(90.0), [true, true, false]);
+        assert_eq!(met(50.0), [false, true, false]);
+        let said = verdicts(&all(90.0))[2].to_string();
+        assert_eq!(said, "missed cached qd1 idle: speed of inline x 0.909, at least 0.97");
+    }
+}

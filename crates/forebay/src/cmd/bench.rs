@@ -1,0 +1,14 @@
+//! `forebay bench`: ways to do things on this machine, measured beside each other.
+
+use anyhow::Result;
+
+use crate::args::{Bench, BenchWhat};
+
+mod dispatch;
+
+/// Measures what was asked for.
+pub(crate) fn run(arguments: &Bench) -> Result<u8> {
+    match &arguments.what {
+        BenchWhat::Dispatch(arguments) => dispatch::run(arguments),
+    }
+}
