@@ -18,7 +18,7 @@ pub trait World {
     fn settled(&mut self, _engine: &Engine) {}
 
     /// The processor that the next input is handled on.
-    fn processor(&self) -> Processor {
+    fn processor(&mut self) -> Processor {
         Processor::default()
     }
 

@@ -298,7 +298,7 @@ impl Engine {
         self.cache.counters.added
     }
 
-    /// Reads that calls have put in front of devices so far, whether they have been submitted or not.
+    /// Reads that calls have put in front of devices so far, submitted or not.
     pub fn reads_opened(&self) -> u64 {
         self.block.reads_opened
     }

@@ -64,7 +64,6 @@ mod file;
 mod judge;
 mod medium;
 mod plain;
-mod processor;
 mod queue;
 mod uring;
 mod workers;

@@ -66,6 +66,7 @@ pub mod failure;
 pub mod files;
 mod frames;
 pub mod measure;
+mod processor;
 pub mod run;
 mod verify;
 pub mod world;

@@ -30,8 +30,8 @@ pub struct Setup {
     pub memory: u64,
     /// Who carries out requests: the engine's own thread, or workers while tasks go on.
     pub dispatch: dispatch::Spec,
-    /// Worker threads, from one to [`WORKERS_MAX`]; under the rule `inline` there are none, and what
-    /// it defers all the same is carried out on the spot.
+    /// Worker threads, from one to [`WORKERS_MAX`]. Under the rule `inline` there are none, and
+    /// what it defers all the same is carried out on the spot.
     pub workers: usize,
     /// The queue of every backend.
     pub queue: QueueConfig,
@@ -161,6 +161,9 @@ pub fn run<'a>(
     let files = Arc::new(files);
     let mut world = HostWorld::new(frames, &files, setup.workers(), tasks, Box::new(checked))
         .map_err(RunError::Threads)?;
+    if setup.dispatch.policy().name != "deferred" {
+        world = world.with_processor();
+    }
     drive(&mut engine, &mut world);
     let exited = world.exited().expect("a run ends when every task has exited");
     let (totals, device_busy) = (world.totals(), world.device_busy());

@@ -19,6 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::time;
 
+use forebay_core::dispatch::Processor;
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
 use forebay_core::io::{Copy, Input, IoError, Op, Output, Request};
@@ -30,6 +31,7 @@ use crate::dispatch::{Dispatcher, Finish, Job};
 use crate::failure::{Cause, Failure};
 use crate::files::FileMap;
 use crate::frames::Frames;
+use crate::processor::Watch;
 
 /// The most that one read transfers, as in Linux; a longer one is cut short to it.
 pub const READ_BYTES_MAX: u64 = 0x7fff_f000;
@@ -53,6 +55,8 @@ pub struct HostWorld<'a> {
     observer: Observer<'a>,
     totals: Totals,
     failure: Option<Failure>,
+    /// Looks at the processor for a rule of dispatch that wants to know.
+    watch: Option<Watch>,
 }
 
 /// What a world counted.
@@ -109,7 +113,14 @@ impl<'a> HostWorld<'a> {
             observer,
             totals: Totals::default(),
             failure: None,
+            watch: None,
         })
+    }
+
+    /// Tells the engine what the processor is like; what switching costs is measured first.
+    #[must_use]
+    pub fn with_processor(self) -> Self {
+        Self { watch: Some(Watch::new()), ..self }
     }
 
     /// When the last task exited, once all have.
@@ -277,6 +288,11 @@ impl World for HostWorld<'_> {
             Output::Wake(call) => self.ready.push_back(Ready::Resume(call)),
             Output::Reply(call, result) => self.reply(engine, call, result),
         }
+    }
+
+    fn processor(&mut self) -> Processor {
+        let watch = self.watch.as_mut();
+        watch.map_or_else(Processor::default, |watch| watch.processor(time::Instant::now()))
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {

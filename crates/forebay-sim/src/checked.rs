@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use forebay_core::dispatch::Processor;
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
 use forebay_core::io::{Copy, Input, IoError, Op, Output, Request, RequestKind};
@@ -489,6 +490,10 @@ impl<W: World> World for Checked<W> {
             self.cut_power();
         }
         self.inner.settled(engine);
+    }
+
+    fn processor(&mut self) -> Processor {
+        self.inner.processor()
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {

@@ -317,7 +317,7 @@ impl World for SimWorld<'_> {
         self.look(engine);
     }
 
-    fn processor(&self) -> Processor {
+    fn processor(&mut self) -> Processor {
         let switch = self.cpu.charged().mean().times(2);
         Processor { switch, contended: self.cpu.contended() }
     }

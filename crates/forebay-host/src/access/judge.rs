@@ -15,7 +15,7 @@ use forebay_core::dispatch::{Class, Dispatch, Handling, Spec};
 use forebay_core::time;
 
 use super::medium::Device;
-use super::processor::{self, Watch};
+use crate::processor::{self, Watch};
 
 /// Decides about the waits of one file or queue.
 pub(super) struct Judge {

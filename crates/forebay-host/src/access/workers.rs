@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
+use super::Order;
 use super::file::{Completion, Inner};
-use super::{Order, processor};
+use crate::processor;
 
 /// The most threads of one queue: beyond it devices have enough to choose from.
 const WORKERS_MAX: usize = 64;

@@ -85,7 +85,7 @@ impl<W: World> World for Handled<W> {
         self.inner.settled(engine);
     }
 
-    fn processor(&self) -> Processor {
+    fn processor(&mut self) -> Processor {
         self.inner.processor()
     }
 

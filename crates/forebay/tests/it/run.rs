@@ -16,8 +16,10 @@ fn a_file_is_read_by_worker_threads_or_on_the_spot() {
         .forebay("run stream.fio --on file --policy dispatch=inline --verify --format markdown")
         .forebay("run random.fio --on file --verify --workers 2")
         .forebay("run random.fio --on file --policy dispatch=inline --format csv")
-        .forebay("run random.fio --on file --policy dispatch=inline --compare readahead=off,linux-6.18")
-        .forebay("run stream.fio --on file --policy dispatch=inline --memory 4k --policy readahead=fixed");
+        .forebay(
+            "run random.fio --on file --policy dispatch=inline --compare readahead=off,linux-6.18",
+        )
+        .forebay("run stream.fio --on file --memory 4k --policy readahead=fixed");
     scene.matches_after("run.txt", without_times);
 }
 

@@ -8,9 +8,18 @@ fn probe() {
         let t = std::time::Instant::now();
         let _ = (e.run)(&machine, 1).unwrap();
         let d = t.elapsed().as_secs_f64();
-        let key = format!("{} | {}", e.row.split(" us").next().unwrap().trim_end_matches(char::is_numeric), e.policy);
+        let key = format!(
+            "{} | {}",
+            e.row.split(" us").next().unwrap().trim_end_matches(char::is_numeric),
+            e.policy
+        );
         let s = by.entry(key).or_default();
-        s.0 += 1; s.1 += d;
+        s.0 += 1;
+        s.1 += d;
     }
-    for (k, v) in by { if v.1 > 0.2 { println!("{k} {v:?}"); } }
+    for (k, v) in by {
+        if v.1 > 0.2 {
+            println!("{k} {v:?}");
+        }
+    }
 }

@@ -30,15 +30,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 /// What it costs to give the processor away and get it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     /// When another task takes it.
-    pub(super) contended: Duration,
+    pub(crate) contended: Duration,
     /// When it halts.
-    pub(super) idle: Duration,
+    pub(crate) idle: Duration,
 }
 
 /// The costs on this machine; the first call measures them, for some milliseconds.
-pub(super) fn costs() -> Costs {
+pub(crate) fn costs() -> Costs {
     static COSTS: OnceLock<Costs> = OnceLock::new();
     *COSTS.get_or_init(|| {
         let here = sched_getcpu();
@@ -54,7 +54,7 @@ pub(super) fn costs() -> Costs {
 
 /// Sees every few milliseconds whether the processors are wanted by more tasks than there are.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     loadavg: Option<File>,
     processors: u64,
     seen: Option<Instant>,
@@ -63,14 +63,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let loadavg = File::open("/proc/loadavg").ok();
         Self { loadavg, processors, seen: None, since_contended: CALM }
     }
 
     /// The processor as it is at the moment.
-    pub(super) fn processor(&mut self, now: Instant) -> Processor {
+    pub(crate) fn processor(&mut self, now: Instant) -> Processor {
         if self.seen.is_none_or(|seen| now.saturating_duration_since(seen) >= PERIOD) {
             self.seen = Some(now);
             self.sample();
@@ -94,7 +94,7 @@ impl Watch {
 }
 
 /// Nanoseconds, as many as there can be.
-pub(super) fn nanos(duration: Duration) -> u64 {
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
