@@ -103,6 +103,7 @@ impl SimWorld<'_> {
     }
 
     /// Costs are known to the engine: pages that were added, and that a pass has looked at.
+    #[inline]
     pub(super) fn charge_pages(&mut self, engine: &Engine) {
         let added = engine.pages_added();
         self.cost += self.prices.page_alloc.times(added - self.pages_added);
@@ -110,6 +111,7 @@ impl SimWorld<'_> {
     }
 
     /// The engine has handled the input of a task: what it costs lies before the task.
+    #[inline]
     pub(super) fn settle_input(&mut self) {
         let cost = std::mem::take(&mut self.cost);
         let Some((core, task)) = self.handling.take() else { return };
@@ -236,6 +238,7 @@ impl SimWorld<'_> {
         self.tasks[task.index()].script.extend([Stage::Work(cost), stage]);
     }
 
+    #[inline]
     fn has_script(&self, task: CallId) -> bool {
         !self.tasks[task.index()].script.is_empty()
     }
