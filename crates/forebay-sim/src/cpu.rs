@@ -270,10 +270,12 @@ impl Cpu {
     }
 
     /// Gives an idle core to the runner whose turn it is.
+    #[inline]
     pub(crate) fn dispatch(&mut self, now: Instant) -> Option<Placed> {
-        if self.waiting == 0 {
-            return None;
-        }
+        if self.waiting == 0 { None } else { self.dispatch_first(now) }
+    }
+
+    fn dispatch_first(&mut self, now: Instant) -> Option<Placed> {
         let idle = self.cores.iter().position(Option::is_none)?;
         let runner = self.queue.pick(now)?;
         let last = self.seats.of(runner).core;
@@ -284,7 +286,12 @@ impl Cpu {
     }
 
     /// Lets a runner that was woken push another one off its core.
+    #[inline]
     pub(crate) fn preempt(&mut self, now: Instant) -> Option<Placed> {
+        if self.woken.is_empty() { None } else { self.preempt_first(now) }
+    }
+
+    fn preempt_first(&mut self, now: Instant) -> Option<Placed> {
         while let Some(woken) = self.woken.pop_front() {
             if !self.seats.of(woken).queued {
                 continue;
@@ -307,8 +314,11 @@ impl Cpu {
     }
 
     /// The runner on a core has work to do.
+    #[inline]
     pub(crate) fn occupy(&mut self, core: CoreId, work: Duration, now: Instant) {
-        self.occupy_until(core, Stretch { work, not_before: now }, now);
+        let run = self.cores[core.0].as_mut().expect("a runner is on the core");
+        run.stretch = Stretch { work, not_before: now };
+        (run.began, run.until) = (now, now + work);
     }
 
     /// The runner on a core has a stretch before it.
@@ -352,6 +362,7 @@ impl Cpu {
     }
 
     /// Whether a runner that keeps its core from stretch to stretch has to make room for another.
+    #[inline]
     pub(crate) fn slice_is_over(&self, core: CoreId, now: Instant) -> bool {
         if self.preemptive || self.waiting == 0 {
             return false;
@@ -361,7 +372,21 @@ impl Cpu {
     }
 
     /// What happens first on the cores: a stretch ends, or a slice.
+    #[inline]
     pub(crate) fn earliest(&self) -> Option<Due> {
+        if let ([run], false) = (&self.cores[..], self.preemptive) {
+            let (core, slice_over) = (CoreId(0), false);
+            return run.as_ref().map(|run| Due {
+                core,
+                runner: run.runner,
+                at: run.until,
+                slice_over,
+            });
+        }
+        self.earliest_of_all()
+    }
+
+    fn earliest_of_all(&self) -> Option<Due> {
         let mut first: Option<Due> = None;
         for (core, run) in self.cores.iter().enumerate() {
             let Some(run) = run else { continue };
@@ -381,8 +406,9 @@ impl Cpu {
     }
 
     /// Whether a runner waits for a core and none is idle for it.
+    #[inline]
     pub(crate) fn contended(&self) -> bool {
-        self.waiting > self.cores.iter().filter(|run| run.is_none()).count()
+        self.waiting > 0 && self.waiting > self.cores.iter().filter(|run| run.is_none()).count()
     }
 
     /// How long cores were busy, summed over them.
@@ -391,6 +417,7 @@ impl Cpu {
     }
 
     /// What dispatches have been charged.
+    #[inline]
     pub(crate) fn charged(&self) -> Charged {
         self.charged
     }

@@ -4,11 +4,11 @@
 //!             2.6.36 has come to.
 //! Behaviour:  a runner's virtual time goes on while it has a core, the slower the greater its
 //!             weight; who is behind the most comes next. In a period of 6 ms, or 0.75 ms a
-//!             runner if that is more, each has a slice by its weight, of 0.75 ms at least (as from
-//!             5.12 on). Who is woken is put half
-//!             a period behind the least virtual time at most, and pushes off who is more than
-//!             1 ms of its own virtual time ahead. All three lengths are multiplied by 1 and the
-//!             logarithm of the number of cores, up to 8.
+//!             runner if that is more, each has a slice by its weight, of 0.75 ms at least (as
+//!             from 5.12 on). Who is woken is put half a period behind the least virtual time at
+//!             most, and pushes off who is more than 1 ms of its own virtual time ahead. All
+//!             three lengths are multiplied by 1 and the logarithm of the number of cores, up
+//!             to 8.
 //! Differs:    one queue for all cores, and exact time in place of ticks. A driver's thread runs
 //!             on the virtual time of whoever asked for what it does, so that handing work over
 //!             changes nobody's share. A new runner begins at the least virtual time. Left out

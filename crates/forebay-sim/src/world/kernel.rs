@@ -59,6 +59,7 @@ impl Thread {
 
 impl SimWorld<'_> {
     /// Lets the flusher ask for a core if it has something to do.
+    #[inline]
     pub(super) fn wake_flusher(&mut self) {
         let thread = &self.flusher;
         if !thread.awake && (thread.debt > Duration::ZERO || !thread.queue.is_empty()) {

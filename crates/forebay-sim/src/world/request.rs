@@ -110,6 +110,7 @@ impl SimWorld<'_> {
     }
 
     /// What the engine has done so far is paid for: pages that were added.
+    #[inline]
     pub(super) fn charge_pages(&mut self, engine: &Engine) {
         let added = engine.pages_added();
         self.cost += self.prices.page_alloc.times(added - self.pages_added);
@@ -126,6 +127,7 @@ impl SimWorld<'_> {
     }
 
     /// The engine has handled the input of a task: what it costs lies before the task.
+    #[inline]
     pub(super) fn settle_input(&mut self) {
         let cost = std::mem::take(&mut self.cost);
         let Some((core, task)) = self.handling.take() else { return };
@@ -252,6 +254,7 @@ impl SimWorld<'_> {
         self.tasks[task.index()].script.extend([Stage::Work(cost), stage]);
     }
 
+    #[inline]
     fn has_script(&self, task: CallId) -> bool {
         !self.tasks[task.index()].script.is_empty()
     }

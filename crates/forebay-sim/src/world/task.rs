@@ -103,14 +103,16 @@ impl SimWorld<'_> {
 
     /// What a task did on its core is over.
     pub(super) fn task_done(&mut self, core: CoreId, task: CallId) -> Option<Input> {
-        let slot = &mut self.tasks[task.index()];
-        if !slot.script.is_empty() && self.advance_script(core, task) {
-            return None;
+        let mut slot = &mut self.tasks[task.index()];
+        if !slot.script.is_empty() || !slot.ended.is_empty() {
+            if self.advance_script(core, task) {
+                return None;
+            }
+            if let Some(input) = self.hear_of(Runner::Task(task)) {
+                return Some(input);
+            }
+            slot = &mut self.tasks[task.index()];
         }
-        if let Some(input) = self.hear_of(Runner::Task(task)) {
-            return Some(input);
-        }
-        let slot = &mut self.tasks[task.index()];
         if slot.op.is_some() {
             let Some(result) = slot.reply.take() else {
                 return self.wait(core, task);
