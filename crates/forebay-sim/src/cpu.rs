@@ -195,6 +195,8 @@ struct Run {
     until: Instant,
     /// When it got the core.
     since: Instant,
+    /// When the switch to it is paid for; nobody pushes it off before, so that it gets on.
+    settled: Instant,
     /// Up to when its time is counted.
     charged: Instant,
 }
@@ -220,8 +222,18 @@ pub(crate) struct Due {
     pub(crate) core: CoreId,
     pub(crate) runner: Runner,
     pub(crate) at: Instant,
-    /// It is the end of the slice and not of the stretch.
-    pub(crate) slice_over: bool,
+    pub(crate) what: Happens,
+}
+
+/// What happens on a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Happens {
+    /// The stretch of the runner ends.
+    StretchEnds,
+    /// Its slice ends.
+    SliceEnds,
+    /// The switch to it is over, and somebody has waited for that to push it off.
+    Settled,
 }
 
 impl Cpu {
@@ -285,14 +297,16 @@ impl Cpu {
         Some(self.place(core, runner, now))
     }
 
-    /// Lets a runner that was woken push another one off its core.
+    /// Lets a runner that was woken push another one off its core. One that finds a core in the
+    /// midst of a switch tries again when that is over.
     #[inline]
     pub(crate) fn preempt(&mut self, now: Instant) -> Option<Placed> {
         if self.woken.is_empty() { None } else { self.preempt_first(now) }
     }
 
     fn preempt_first(&mut self, now: Instant) -> Option<Placed> {
-        while let Some(woken) = self.woken.pop_front() {
+        for _ in 0..self.woken.len() {
+            let woken = self.woken.pop_front()?;
             if !self.seats.of(woken).queued {
                 continue;
             }
@@ -301,7 +315,10 @@ impl Cpu {
                 let strength = self.queue.pushes(woken, run.as_ref()?.runner)?;
                 Some((strength, std::cmp::Reverse(core)))
             });
-            if let Some((_, std::cmp::Reverse(core))) = pushed.max() {
+            let Some((_, std::cmp::Reverse(core))) = pushed.max() else { continue };
+            if self.cores[core].is_some_and(|run| run.settled >= now) {
+                self.woken.push_back(woken);
+            } else {
                 return Some(self.exchange(core, Arrival::Preempted, now));
             }
         }
@@ -375,13 +392,8 @@ impl Cpu {
     #[inline]
     pub(crate) fn earliest(&self) -> Option<Due> {
         if let ([run], false) = (&self.cores[..], self.preemptive) {
-            let (core, slice_over) = (CoreId(0), false);
-            return run.as_ref().map(|run| Due {
-                core,
-                runner: run.runner,
-                at: run.until,
-                slice_over,
-            });
+            let (core, what) = (CoreId(0), Happens::StretchEnds);
+            return run.as_ref().map(|run| Due { core, runner: run.runner, at: run.until, what });
         }
         self.earliest_of_all()
     }
@@ -390,13 +402,18 @@ impl Cpu {
         let mut first: Option<Due> = None;
         for (core, run) in self.cores.iter().enumerate() {
             let Some(run) = run else { continue };
-            let mut due =
-                Due { core: CoreId(core), runner: run.runner, at: run.until, slice_over: false };
+            let (core, what) = (CoreId(core), Happens::StretchEnds);
+            let mut due = Due { core, runner: run.runner, at: run.until, what };
             if self.preemptive
                 && let Some(end) = self.queue.slice_end(run.runner, run.charged)
-                && end < due.at
+                && end.max(run.settled) < due.at
             {
-                (due.at, due.slice_over) = (end.max(run.charged), true);
+                let at = end.max(run.charged).max(run.settled);
+                (due.at, due.what) = (at, Happens::SliceEnds);
+            }
+            let settled = run.settled + Duration(1);
+            if !self.woken.is_empty() && run.settled >= run.charged && settled < due.at {
+                (due.at, due.what) = (settled, Happens::Settled);
             }
             if first.is_none_or(|first| due.at < first.at) {
                 first = Some(due);
@@ -432,8 +449,8 @@ impl Cpu {
         (seat.queued, seat.core) = (false, core);
         let (rest, footprint) = (seat.rest.take(), seat.footprint);
         self.waiting -= 1;
-        self.cores[core] = Some(Run::new(runner, now));
         let cost = self.caches.switch(core, number, footprint);
+        self.cores[core] = Some(Run { settled: now + cost, ..Run::new(runner, now) });
         self.charged.add(cost);
         Placed { core: CoreId(core), runner, cost, rest }
     }
@@ -485,7 +502,7 @@ impl Cpu {
 impl Run {
     const fn new(runner: Runner, now: Instant) -> Self {
         let stretch = Stretch { work: Duration::ZERO, not_before: now };
-        Self { runner, stretch, began: now, until: now, since: now, charged: now }
+        Self { runner, stretch, began: now, until: now, since: now, settled: now, charged: now }
     }
 }
 

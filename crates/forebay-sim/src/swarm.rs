@@ -136,6 +136,12 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_is_pushed_off_again_and_again_gets_on() {
+        let swarmed = run_once(11_849);
+        assert!(swarmed.calls > 0, "the scenario ends");
+    }
+
+    #[test]
     fn scenarios_keep_every_promise() {
         let swarmed: Vec<Swarmed> = (0..60).map(run).collect();
         let sum = |count: fn(&Swarmed) -> u64| swarmed.iter().map(count).sum::<u64>();

@@ -23,7 +23,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, DeviceId};
 use forebay_core::workload::{Finished, Workload};
 
-use crate::cpu::{Arrival, CoreId, Cpu, Placed, Runner};
+use crate::cpu::{Arrival, CoreId, Cpu, Happens, Placed, Runner};
 use crate::device::Device;
 use crate::price::Prices;
 use kernel::Thread;
@@ -350,13 +350,15 @@ impl World for SimWorld<'_> {
             let Some(due) = due.filter(|due| due.at == soonest) else {
                 return Some(Input::Timeout);
             };
-            let input = match due.runner {
-                _ if due.slice_over => {
+            let input = match (due.what, due.runner) {
+                // Whoever has waited for it is compared with the runner again.
+                (Happens::Settled, _) => None,
+                (Happens::SliceEnds, _) => {
                     let placed = self.cpu.end_slice(due.core, self.now);
                     self.begin(&placed)
                 }
-                Runner::Task(task) => self.task_done(due.core, task),
-                runner @ (Runner::Flusher | Runner::Driver(_)) => {
+                (Happens::StretchEnds, Runner::Task(task)) => self.task_done(due.core, task),
+                (Happens::StretchEnds, runner @ (Runner::Flusher | Runner::Driver(_))) => {
                     self.thread_done(due.core, runner)
                 }
             };

@@ -3,7 +3,7 @@
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::CallId;
 
-use super::{Arrival, Cpu, Runner};
+use super::{Arrival, Cpu, Happens, Runner};
 use crate::price::{Prices, Scheduler};
 
 /// One core on which nothing costs anything.
@@ -85,13 +85,17 @@ impl Model {
                 (Some(due), _) => {
                     self.now = due.at;
                     let Runner::Task(number) = due.runner else { panic!("all are tasks") };
-                    if due.slice_over {
-                        let placed = self.cpu.end_slice(due.core, due.at);
-                        self.begin(&placed);
-                    } else {
-                        self.cpu.sleep(due.core, due.at);
-                        let wakes = due.at + self.habits[number.index()].sleeps;
-                        self.asleep.push((wakes, number.index()));
+                    match due.what {
+                        Happens::Settled => {}
+                        Happens::SliceEnds => {
+                            let placed = self.cpu.end_slice(due.core, due.at);
+                            self.begin(&placed);
+                        }
+                        Happens::StretchEnds => {
+                            self.cpu.sleep(due.core, due.at);
+                            let wakes = due.at + self.habits[number.index()].sleeps;
+                            self.asleep.push((wakes, number.index()));
+                        }
                     }
                 }
                 (None, Some(_)) => unreachable!("taken above"),

@@ -7,9 +7,9 @@ use forebay_core::engine::Policies;
 use forebay_core::policy::{self, Slot};
 use forebay_core::readahead::{POLICIES, Settings, Spec};
 use forebay_core::time::Duration;
-use forebay_core::units::PAGE_SIZE;
+use forebay_core::units::{KIB, PAGE_SIZE};
 
-use crate::device::{Device, Fast, FastParameters, FaultPlan, Faulty};
+use crate::device::{Device, Fast, FastParameters, FaultPlan, Faulty, OneNand, OneNandParameters};
 use crate::price::{Prices, Scheduler};
 use crate::rng::Rng;
 
@@ -37,7 +37,11 @@ pub(super) fn random_device(rng: &mut Rng) -> Box<dyn Device> {
         jitter_sigma_ppm: rng.below(400_000),
         ..FastParameters::null()
     };
-    let fast = Box::new(Fast::new(parameters, rng.next_u64()));
+    let fast: Box<dyn Device> = if rng.chance(250_000) {
+        Box::new(OneNand::new(random_onenand(rng), rng.next_u64()))
+    } else {
+        Box::new(Fast::new(parameters, rng.next_u64()))
+    };
     if rng.chance(500_000) {
         return fast;
     }
@@ -51,6 +55,21 @@ pub(super) fn random_device(rng: &mut Rng) -> Box<dyn Device> {
         ..FaultPlan::default()
     };
     Box::new(Faulty::new(fast, plan, rng.next_u64()))
+}
+
+fn random_onenand(rng: &mut Rng) -> OneNandParameters {
+    let (polls, overlap) = (rng.chance(500_000), rng.chance(500_000));
+    let mut up_to = |nanos| 1 + rng.below(nanos);
+    OneNandParameters {
+        load_ns: up_to(60_000),
+        transfer_ns: up_to(100_000),
+        command_ns: up_to(50_000),
+        register_ns: up_to(5_000),
+        polls,
+        overlap,
+        program_ns: up_to(400_000),
+        jitter_sigma_ppm: rng.below(400_000),
+    }
 }
 
 pub(super) fn random_size(rng: &mut Rng) -> u64 {
@@ -97,6 +116,10 @@ fn random_spec<T: Slot + ?Sized>(rng: &mut Rng) -> policy::Spec<T> {
 }
 
 pub(super) fn random_prices(rng: &mut Rng) -> Prices {
+    let schedulers = [Scheduler::RoundRobin, Scheduler::O1, Scheduler::Fair];
+    let scheduler = schedulers[rng.below(3) as usize];
+    let cache_bytes = [0, 32 * KIB, 1024 * KIB][rng.below(3) as usize];
+    let footprint_bytes = rng.below(40 * KIB);
     let mut up_to = |nanos| Duration(rng.below(nanos));
     Prices {
         syscall: up_to(1_000),
@@ -109,10 +132,10 @@ pub(super) fn random_prices(rng: &mut Rng) -> Prices {
         page_dirty: up_to(1_000),
         flush_page: up_to(3_000),
         flush_scan: up_to(100),
-        scheduler: Scheduler::RoundRobin,
-        cache_bytes: 0,
-        footprint_bytes: 0,
-        refill: Duration::ZERO,
+        scheduler,
+        cache_bytes,
+        footprint_bytes,
+        refill: up_to(20_000),
         cores: 1 + rng.below(3) as u32,
     }
 }
