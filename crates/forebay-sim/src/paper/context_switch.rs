@@ -94,7 +94,7 @@ const fn reader(pattern: Pattern) -> Reader {
 
 const fn case(name: &'static str, pattern: Pattern, company: Company, published: [f64; 2]) -> Case {
     // Whoever reads cached pages makes a call every 40 us.
-    let scale = if matches!(company, Company::Reread(_)) { 8 } else { 1 };
+    let scale = if matches!(company, Company::Reread(_)) { 3 } else { 1 };
     Case { name, reader: reader(pattern), readers: 1, company, scale, published }
 }
 
@@ -126,8 +126,14 @@ const CASES: [Case; 7] = [
 
 const BOOT: &str = "boot";
 
+/// The first case beside busy tasks.
+const LOADED: usize = 2;
+
+/// A rest in which the driver's thread earns all the credit that the O(1) scheduler gives a sleeper.
+const REST: Duration = Duration::from_secs(1);
+
 /// Cases that are measured with more cores too.
-const ON_CORES: [usize; 2] = [0, 2];
+const ON_CORES: [usize; 2] = [0, LOADED];
 const CORES: [u32; 2] = [2, 4];
 
 /// A cell of table 2: tasks in the ring, bytes of data of each, us.
@@ -145,13 +151,17 @@ const SWITCHES: [(u32, u64, f64); 8] = [
 impl Case {
     fn load(&self, dispatch: &'static str, scheduler: &'static str, cores: u32) -> Load {
         let Self { reader, readers, company, scale, .. } = *self;
-        Load { reader, readers, company, dispatch, scheduler, cores, scale }
+        Load { reader, readers, company, dispatch, scheduler, cores, scale, rest: Duration::ZERO }
     }
 }
 
 /// What was run, as a row names it.
 fn on_cores(case: &Case, cores: u32) -> String {
     if cores == 1 { case.name.to_owned() } else { format!("{}, {cores} cores", case.name) }
+}
+
+fn rested(case: &Case) -> String {
+    format!("{}, after 1 s of rest", case.name)
 }
 
 fn drawn(case: &Case) -> String {
@@ -201,6 +211,10 @@ fn experiments() -> Vec<Experiment> {
                 }
             }
         }
+    }
+    let loaded = &CASES[LOADED];
+    for mode in [DEFERRED, INLINE] {
+        add(rested(loaded), Load { rest: REST, ..loaded.load(mode, "o1", 1) }, Draws::Nominal);
     }
     all.extend(latency::experiments());
     all

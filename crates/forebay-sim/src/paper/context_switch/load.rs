@@ -59,6 +59,8 @@ pub(super) struct Load {
     pub(super) cores: u32,
     /// Nothing but the run's length: its times are multiplied by it.
     pub(super) scale: u64,
+    /// How long the readers sleep before they begin; their time counts from then on.
+    pub(super) rest: Duration,
 }
 
 /// Figures of a run: the time until the last reader ends, in ms.
@@ -104,12 +106,9 @@ impl Load {
             let first = u64::from(number) * pages;
             let reads = (self.reader.reads / self.scale).max(1);
             let reader = Reader { reads, ..self.reader };
-            all.push(Box::new(ended.measure(PageReader::new(
-                reader,
-                handle,
-                first..first + pages,
-                rng,
-            ))));
+            let begins = Instant::ZERO + self.rest;
+            let reader = PageReader::new(reader, handle, first..first + pages, begins, rng);
+            all.push(Box::new(ended.measure(reader)));
             let Reader { footprint, weight, .. } = self.reader;
             traits.push(Traits { footprint, weight });
         }
@@ -129,7 +128,7 @@ impl Load {
         }
         let mut ignore = |_: &_| {};
         let (outcome, record) = scenario.with_traits(traits).run(all, &mut ignore);
-        let time = ended.at().expect("every reader ends").since(Instant::ZERO);
+        let time = ended.at().expect("every reader ends").since(Instant::ZERO + self.rest);
         let millis = time.as_nanos() as f64 / 1e6 * self.scale as f64;
         let mut figures = vec![(TIME, millis)];
         figures.extend(self.per_read(&record, outcome.stats.requests_inline));
@@ -178,20 +177,30 @@ struct PageReader {
     place: usize,
     /// It has read and computes before it goes on.
     has_read: bool,
+    begins: Instant,
 }
 
 impl PageReader {
-    fn new(reader: Reader, handle: HandleId, pages: Range<u64>, mut rng: Rng) -> Self {
+    fn new(
+        reader: Reader,
+        handle: HandleId,
+        pages: Range<u64>,
+        begins: Instant,
+        mut rng: Rng,
+    ) -> Self {
         let mut order: Vec<u64> = pages.collect();
         if reader.pattern == Pattern::Random {
             rng.shuffle(&mut order);
         }
-        Self { reader, handle, order, left: reader.reads, place: 0, has_read: false }
+        Self { reader, handle, order, left: reader.reads, place: 0, has_read: false, begins }
     }
 }
 
 impl Workload for PageReader {
-    fn next(&mut self, _now: Instant) -> Step {
+    fn next(&mut self, now: Instant) -> Step {
+        if now < self.begins {
+            return Step::Sleep(self.begins);
+        }
         let computes = self.reader.computes;
         if std::mem::take(&mut self.has_read) && computes > Duration::ZERO {
             return Step::Compute(computes);

@@ -2,8 +2,8 @@
 
 use super::load::{PER_READ, TIME};
 use super::{
-    ADAPTIVE, BOOT, CASES, CORES, Case, DEFERRED, INLINE, MODES, ON_CORES, SCHEDULERS, SWITCHES,
-    drawn, latency, on_cores, policy, ring,
+    ADAPTIVE, BOOT, CASES, CORES, Case, DEFERRED, INLINE, LOADED, MODES, ON_CORES, SCHEDULERS,
+    SWITCHES, drawn, latency, on_cores, policy, rested, ring,
 };
 use crate::paper::Results;
 use crate::paper::claim::{Claim, OPEN, Tolerance, between, percent};
@@ -18,6 +18,9 @@ const CONTRADICTS: &str = "not claimed: under the kernel's own scheduler the mod
                            beside busy tasks; the paper's tasks must have run under other \
                            conditions than it prints";
 const CHARGED: &str = "the reader keeps its share of the processor, whoever serves it";
+const TWO_STATES: &str = "the O(1) scheduler knows two states of a thread that polls: one that has \
+                          slept keeps its bonus, as running costs it a tenth; one that has not \
+                          never earns it. The published times are those of the second";
 const HALF: &str = "that half of the time goes into reads is assumed, so is that four tasks with \
                     100 KB of data run; sign and size alone are claimed";
 
@@ -40,8 +43,20 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
             }
         }
     }
+    rows.extend(after_rest(results));
     rows.extend(latency::rows(results));
     rows
+}
+
+/// The O(1) scheduler once more, with a driver's thread that has slept before.
+fn after_rest(results: &Results<'_>) -> Vec<Row> {
+    let name = rested(&CASES[LOADED]);
+    let row = |mode| {
+        let policy = policy(mode, "o1");
+        let figures = results.figures(&policy, &name, |one| one.figure(TIME));
+        Claim::context(&name, (TIME, "ms"), &policy, TWO_STATES).row(results, figures)
+    };
+    [DEFERRED, INLINE].into_iter().map(row).collect()
 }
 
 /// Table 2.
@@ -162,11 +177,14 @@ fn beside(results: &Results<'_>, case: &Case, scheduler: &str, cores: u32) -> Ve
     }
     let better = of(DEFERRED, TIME).min(of(INLINE, TIME));
     let adaptive = policy(ADAPTIVE, scheduler);
+    let behind = percent(of(ADAPTIVE, TIME), better);
+    // Its trials let the thread sleep for a second.
+    let note = if behind < -10.0 { TWO_STATES } else { "" };
     let claim = Claim {
         role: Role::Derived,
         tolerance: (None, Some(3.0)),
-        ..Claim::context(&name, ("adaptive against the better", "%"), &adaptive, "")
+        ..Claim::context(&name, ("adaptive against the better", "%"), &adaptive, note)
     };
-    rows.push(claim.row_at(results, percent(of(ADAPTIVE, TIME), better), Vec::new()));
+    rows.push(claim.row_at(results, behind, Vec::new()));
     rows
 }
