@@ -61,6 +61,17 @@ pub(crate) struct Run {
     pub(crate) stats: Stats,
     /// Known in virtual time alone.
     pub(crate) writeback: Option<Writeback>,
+    pub(crate) processor: Option<Processor>,
+}
+
+/// What a run cost on the processors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Processor {
+    /// How long cores were busy, summed over them.
+    pub(crate) busy: Duration,
+    /// How often tasks gave their cores away, and how often these were taken.
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
 }
 
 /// How the writes of a run reached the device.
@@ -132,6 +143,20 @@ impl Run {
             (Some(one), Some(other)) => Some(one.and(other)),
             (one, other) => one.or(other),
         };
+        self.processor = match (self.processor, next.processor) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+impl Processor {
+    fn and(self, next: Self) -> Self {
+        Self {
+            busy: self.busy + next.busy,
+            voluntary: self.voluntary + next.voluntary,
+            involuntary: self.involuntary + next.involuntary,
+        }
     }
 }
 
@@ -200,6 +225,9 @@ const EVERY: &[Column] = &[
     ("request_mean_kib", request_mean),
     ("device_busy_s", |row| time(row, |run| run.busy)),
     ("idle_while_dirty_s", |row| of_writes(row, |end| length(end.idle_while_dirty))),
+    ("switches_voluntary", |row| of_processor(row, |one| Cell::Count(one.voluntary))),
+    ("switches_involuntary", |row| of_processor(row, |one| Cell::Count(one.involuntary))),
+    ("cpu_busy_s", |row| of_processor(row, |one| length(one.busy))),
     ("elapsed_s", |row| length(row.elapsed)),
     ("durable_s", |row| of_writes(row, |end| length(end.durable))),
 ];
@@ -300,6 +328,11 @@ fn of_writes(row: &Row, cell: fn(&Writeback) -> Cell) -> Cell {
     writeback.map_or(Cell::Missing, cell)
 }
 
+fn of_processor(row: &Row, cell: fn(&Processor) -> Cell) -> Cell {
+    let processor = row.run.as_ref().and_then(|run| run.processor.as_ref());
+    processor.map_or(Cell::Missing, cell)
+}
+
 fn request_mean(row: &Row) -> Cell {
     let stats = row.run.map(|run| run.stats).filter(|stats| stats.requests > 0);
     let kib = |stats: Stats| (stats.request_pages * PAGE_SIZE / KIB) as f64;
@@ -343,7 +376,7 @@ mod tests {
         let some = |count| Summary { count, p50: Duration(1_500), ..Summary::default() };
         let writeback = Some(Writeback { dirtied: 2, limit: 8, ..Writeback::default() });
         let stats = Stats { pages_written: 8, ..Stats::default() };
-        let run = Some(Run { writeback, stats, busy: Duration(3) });
+        let run = Some(Run { writeback, stats, busy: Duration(3), processor: None });
         Row { job: "a".to_owned(), writes: some(writes), run, ..Row::default() }
     }
 

@@ -101,8 +101,9 @@ impl Trials {
             }
         }
         let is_open = |mode: &Mode| open[*mode as usize];
-        let mode = match self.mode.filter(is_open) {
-            Some(mode) if !self.is_over(open) => mode,
+        let mode = match self.mode {
+            Some(mode) if is_open(&mode) && !self.is_over(open) => mode,
+            // One that is open no longer has had its trial, or it would begin again and again.
             Some(mode) => {
                 self.close(mode, open);
                 self.next(model, open)
@@ -306,6 +307,21 @@ mod tests {
         run(&mut trials, &mut now, 30_000, [5, 0, 4]);
         assert_eq!(trials.mode(Mode::Inline, BOTH), Mode::Inline);
         assert_eq!(trials.mode(Mode::Deferred, [true, false, false]), Mode::Deferred);
+    }
+
+    #[test]
+    fn a_mode_that_is_closed_in_its_trial_is_not_begun_again_at_once() {
+        let (mut trials, mut now) = (fresh(), 0);
+        run(&mut trials, &mut now, 1_100, [4, 0, 5]);
+        let mut inline = 0;
+        for turn in 0..1_000 {
+            let open = [true, false, turn % 10 < 5];
+            let mode = trials.mode(Mode::Deferred, open);
+            inline += u32::from(mode == Mode::Inline);
+            now += 4;
+            trials.done(Instant(now * 1_000_000), Duration::from_millis(1), true);
+        }
+        assert!(inline <= 10, "{inline}");
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn perform(
         RunError::Reopen(_) => anyhow!("--verify: {error}"),
     })?;
     let (busy, stats) = (outcome.device_busy, outcome.stats);
-    let run = Run { busy, stats, writeback: None };
+    let run = Run { busy, stats, writeback: None, processor: None };
     tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &[], pause_lengths: None });
     let verified = outcome.verified_bytes;
     match outcome.first_error {

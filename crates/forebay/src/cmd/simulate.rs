@@ -9,13 +9,13 @@ use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
 use forebay_sim::scenario::{NewFile, Outcome, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
-use forebay_sim::world::Record;
+use forebay_sim::world::{Record, Switches};
 
 use crate::args::Simulate;
 use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::Complaint;
-use crate::results::{Results, Run, Writeback};
+use crate::results::{Processor, Results, Run, Writeback};
 use crate::slots::{self, Chosen, SLOTS};
 
 /// Runs the job once with each set of policies and prints what it came to.
@@ -109,5 +109,14 @@ fn whole(outcome: &Outcome, record: &Record, total: u64) -> Run {
         residue: outcome.residue,
         limit: limits.max().unwrap_or(0),
     };
-    Run { busy: outcome.device_busy, stats: outcome.stats, writeback: Some(writeback) }
+    let switches = |count: fn(&Switches) -> u64| {
+        record.tasks.iter().map(|task| count(&task.switches)).sum::<u64>()
+    };
+    let processor = Processor {
+        busy: record.cpu_busy,
+        voluntary: switches(|one| one.voluntary),
+        involuntary: switches(|one| one.involuntary),
+    };
+    let (busy, stats) = (outcome.device_busy, outcome.stats);
+    Run { busy, stats, writeback: Some(writeback), processor: Some(processor) }
 }

@@ -153,6 +153,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_spinner_that_is_pushed_off_does_not_mislead_the_adaptive_rule() {
+        let dear = PLACES[2];
+        for latency in [300, 500, 600] {
+            let time = |mode| measure(dear, latency, mode, 1).unwrap().figure(TIME);
+            let behind = percent(time(ADAPTIVE), time(DEFERRED));
+            assert!(behind <= 3.0, "{latency} us: {behind} %");
+        }
+    }
+
+    #[test]
     fn the_crossing_lies_between_the_points_that_it_parts() {
         let mut gains = [0.5; LATENCIES.len()];
         gains[..3].copy_from_slice(&[1.5, 1.2, 1.1]);
