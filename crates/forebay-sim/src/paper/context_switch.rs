@@ -129,7 +129,7 @@ const BOOT: &str = "boot";
 /// The first case beside busy tasks.
 const LOADED: usize = 2;
 
-/// A rest in which the driver's thread earns all the credit that the O(1) scheduler gives a sleeper.
+/// A rest in which the driver's thread earns all the credit that the O(1) scheduler gives.
 const REST: Duration = Duration::from_secs(1);
 
 /// Cases that are measured with more cores too.
