@@ -7,12 +7,16 @@
 //!             the plug ends when as many as its threshold wait, when its delay has passed, or when
 //!             somebody waits for a page. Then the driver takes requests, as many as it may give to
 //!             the device at once, in the elevator's order, and one more whenever one is done.
-//!             Writes have a number of places at the device; who writes looks for one first.
+//!             Reads and writes have a number of places each; who wants one looks for it first and
+//!             waits if there is none. Whoever fills the places of reads may go on for 32 requests
+//!             or 20 ms, up to half as many again.
 //!             What the rule of dispatch wants carried out inline goes to the device at once,
 //!             unless older requests still wait: they go first.
 //! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
-//!             read opens requests beyond the 128 of its direction without waiting. A bio that does
-//!             not fit into a request as a whole fills it. Requests of two files do not merge.
+//!             call looks for a place page by page, before readahead begins, and posix_fadvise
+//!             never waits for one. All that wait for a place of a read are woken at once. A bio
+//!             that does not fit into a request as a whole fills it. Requests of two files do not
+//!             merge.
 //! Not for:    comparisons of request allocation under hundreds of readers.
 //!
 //! ```text
@@ -30,7 +34,7 @@ use crate::dispatch::{Dispatch, Handling, Medium, Processor};
 use crate::elevator::Elevator;
 use crate::io::{Request, RequestKind};
 use crate::time::{Duration, Instant};
-use crate::units::{DeviceId, FrameId, RequestId};
+use crate::units::{CallId, DeviceId, FrameId, RequestId};
 
 use queue::Queue;
 use table::Table;
@@ -54,6 +58,8 @@ pub struct QueueConfig {
     pub congestion_on: u32,
     /// Requests below which it no longer does, at least one.
     pub congestion_off: u32,
+    /// Reads that may wait or be at the device at once, at least one.
+    pub read_requests_max: u32,
     /// Writes that may wait or be at the device at once, at least one.
     pub write_requests_max: u32,
     /// Requests that the driver gives to the device at once; zero for any number.
@@ -73,13 +79,14 @@ pub struct Plug {
 
 impl Default for QueueConfig {
     /// Linux 2.6: a plug of 4 requests or 3 ms, 128 KiB a request, congested from 113 of 128
-    /// read requests until fewer than 103, 128 writes; a device that takes what it is given.
+    /// read requests until fewer than 103, 128 reads and 128 writes; a device that takes what it is given.
     fn default() -> Self {
         Self {
             plug: Some(Plug { requests: 4, delay: Duration::from_millis(3) }),
             request_pages_max: 32,
             congestion_on: 113,
             congestion_off: 103,
+            read_requests_max: 128,
             write_requests_max: 128,
             depth: 0,
             medium: Medium::default(),
@@ -217,6 +224,16 @@ impl BlockQueues {
         self.queues.iter().filter_map(Queue::timeout).min()
     }
 
+    /// Whether a device has a place for a read of a call.
+    pub(crate) fn takes_read(&self, now: Instant, device: DeviceId, call: CallId) -> bool {
+        self.queues[device.index()].takes_read(now, Some(call))
+    }
+
+    /// Whether a device has a place for anybody's read.
+    pub(crate) fn takes_reads(&self, now: Instant, device: DeviceId) -> bool {
+        self.queues[device.index()].takes_read(now, None)
+    }
+
     /// Whether a device has a place for a write.
     pub(crate) fn takes_write(&self, device: DeviceId) -> bool {
         let queue = &self.queues[device.index()];
@@ -314,7 +331,7 @@ impl BlockQueues {
         self.reads_opened += u64::from(bio.kind.is_read());
         let id = self.table.add(device, bio, handling);
         let queue = &mut self.queues[device.index()];
-        queue.count(bio);
+        queue.count(now, bio);
         queue.give(now, &mut self.table, id, &mut self.ready);
         id
     }

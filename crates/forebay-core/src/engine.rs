@@ -72,6 +72,8 @@ pub struct Engine {
     memory_waiters: VecDeque<CallId>,
     /// Turns among them given so far.
     memory_turns: u64,
+    /// Calls that wait for a place for a read at a device.
+    read_place_waiters: Vec<(DeviceId, CallId)>,
     writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
@@ -111,6 +113,7 @@ impl Engine {
             calls: calls.collect(),
             memory_waiters: VecDeque::new(),
             memory_turns: 0,
+            read_place_waiters: Vec::new(),
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),
@@ -198,7 +201,10 @@ impl Engine {
             Input::Done(request, result) => {
                 let given = self.block.end_request(now, request);
                 match given.request.kind {
-                    RequestKind::Read => self.end_read_request(&given, result),
+                    RequestKind::Read => {
+                        self.end_read_request(&given, result);
+                        self.wake_read_place_waiters(given.request.device);
+                    }
                     RequestKind::Write
                     | RequestKind::DurableWrite
                     | RequestKind::Inode
@@ -373,10 +379,12 @@ impl Engine {
             | Wait::Page(_)
             | Wait::Memory
             | Wait::Pass
+            | Wait::ReadPlace
             | Wait::Place
             | Wait::Request => panic!("a call resumes once after each wake and each pause"),
         }
-        self.advance(call, true);
+        let seen = !core::mem::take(&mut self.calls[call.index()].unseen);
+        self.advance(call, seen);
     }
 
     fn end_read_request(&mut self, given: &Given, result: Result<(), IoError>) {

@@ -11,8 +11,8 @@ use crate::control::Traffic;
 use crate::dispatch::{self, Dispatch, Handling};
 use crate::elevator::{self, DispatchList, Elevator, Kick, Queued};
 use crate::io::{Request, RequestKind};
-use crate::time::Instant;
-use crate::units::{DeviceId, PAGE_SECTORS, RequestId};
+use crate::time::{Duration, Instant};
+use crate::units::{CallId, DeviceId, PAGE_SECTORS, RequestId};
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -30,6 +30,7 @@ pub(super) struct Queue {
     /// The queue is plugged until then.
     pub(super) unplug_at: Option<Instant>,
     reads: u32,
+    batch: Option<Batch>,
     /// Writes, metadata included.
     pub(super) writes: u32,
     /// Writes of pages, and these pages.
@@ -41,6 +42,18 @@ pub(super) struct Queue {
     busy_since: Instant,
     counters: DeviceCounters,
 }
+
+/// What a task may do that has filled the places of reads.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    task: CallId,
+    until: Instant,
+    /// Requests that it may open.
+    left: u32,
+}
+
+/// The requests of a batch, and its time.
+const BATCH: (u32, Duration) = (32, Duration::from_millis(20));
 
 /// Where a bio joins a request.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +68,8 @@ impl Queue {
         assert!(request_pages_max > 0, "a request has at least one page");
         let congestion = 1..=congestion_on;
         assert!(congestion.contains(&congestion_off), "congestion ends at a lower length");
-        assert!(config.write_requests_max > 0, "a device takes writes");
+        let places = config.read_requests_max.min(config.write_requests_max);
+        assert!(places > 0, "a device takes reads and writes");
         Self {
             config,
             device,
@@ -67,6 +81,7 @@ impl Queue {
             last: None,
             unplug_at: None,
             reads: 0,
+            batch: None,
             writes: 0,
             data_writes: 0,
             write_pages: 0,
@@ -102,7 +117,7 @@ impl Queue {
     /// Opens a request.
     pub(super) fn insert(&mut self, now: Instant, table: &mut Table, bio: &Bio) -> RequestId {
         let id = table.add(self.device, bio, Handling::Deferred);
-        self.count(bio);
+        self.count(now, bio);
         let held = table.get_mut(id);
         held.queued = true;
         let queued = held.as_queued();
@@ -183,10 +198,19 @@ impl Queue {
     }
 
     /// A request has been made of a bio.
-    pub(super) fn count(&mut self, bio: &Bio) {
+    pub(super) fn count(&mut self, now: Instant, bio: &Bio) {
         match bio.kind {
             RequestKind::Read => {
                 self.reads += 1;
+                let most = self.config.read_requests_max;
+                if self.reads == most {
+                    let (left, time) = BATCH;
+                    self.batch = bio.task.map(|task| Batch { task, until: now + time, left });
+                } else if let Some(batch) = &mut self.batch
+                    && self.reads > most
+                {
+                    batch.left = batch.left.saturating_sub(1);
+                }
                 self.congested |= self.reads >= self.config.congestion_on;
             }
             RequestKind::Write | RequestKind::DurableWrite => {
@@ -234,6 +258,14 @@ impl Queue {
         }
         let kick = held.queued && self.elevator.completed(now, &held.as_queued()) == Kick::Now;
         kick || self.unplug_at.is_none()
+    }
+
+    /// Whether there is a place for a read, for a task that may have filled the places itself.
+    pub(super) fn takes_read(&self, now: Instant, task: Option<CallId>) -> bool {
+        let most = self.config.read_requests_max;
+        let batch = self.batch.filter(|batch| Some(batch.task) == task);
+        let goes_on = batch.is_some_and(|batch| batch.left > 0 && now <= batch.until);
+        self.reads < most || (goes_on && self.reads < most.saturating_add(most / 2))
     }
 
     fn end_read(&mut self) {

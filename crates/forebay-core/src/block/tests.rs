@@ -256,3 +256,38 @@ fn a_flush_is_never_held_back() {
     queues.submit_alone(Instant(0), device, flush);
     assert_eq!(ready(&mut queues), [(0, 0), (0, 0)]);
 }
+
+#[test]
+fn who_fills_the_places_of_reads_goes_on_for_a_while_and_others_wait() {
+    let config = QueueConfig { plug: None, read_requests_max: 4, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    let by = |task, first| Bio { task: Some(CallId(task)), ..bio(first, 1) };
+    for first in [10, 20, 30] {
+        queues.submit_bio(Instant(0), device, by(1, first));
+    }
+    assert!(queues.takes_read(Instant(0), device, CallId(2)));
+    queues.submit_bio(Instant(0), device, by(1, 40));
+    assert!(!queues.takes_reads(Instant(0), device));
+    assert!(!queues.takes_read(Instant(0), device, CallId(2)));
+    assert!(queues.takes_read(Instant(20_000_000), device, CallId(1)));
+    assert!(!queues.takes_read(Instant(20_000_001), device, CallId(1)), "for 20 ms");
+    queues.submit_bio(Instant(0), device, by(1, 50));
+    queues.submit_bio(Instant(0), device, by(1, 60));
+    assert!(!queues.takes_read(Instant(0), device, CallId(1)), "half as many again");
+    for id in 0..3 {
+        queues.end_request(Instant(1), RequestId(id));
+    }
+    assert!(queues.takes_read(Instant(1), device, CallId(2)));
+}
+
+#[test]
+fn a_batch_ends_after_32_requests() {
+    let config = QueueConfig { plug: None, read_requests_max: 100, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    for first in 0..132 {
+        assert!(queues.takes_read(Instant(0), device, CallId(1)), "{first}");
+        let bio = Bio { task: Some(CallId(1)), ..bio(first * 10, 1) };
+        queues.submit_bio(Instant(0), device, bio);
+    }
+    assert!(!queues.takes_read(Instant(0), device, CallId(1)));
+}

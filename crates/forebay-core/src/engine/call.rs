@@ -6,7 +6,7 @@ use super::sync::SyncCall;
 use super::write::WriteCall;
 use crate::cache::Hit;
 use crate::io::{IoError, Output};
-use crate::units::{CallId, FileId, FrameId, HandleId};
+use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId};
 
 /// A call in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +18,8 @@ pub(super) struct Cursor {
     pub(super) error: Option<IoError>,
     /// It was woken because a device has a place for a write.
     pub(super) promised: bool,
+    /// It waited for a place before its policy has seen the page.
+    pub(super) unseen: bool,
     /// Its turn among those that wait for memory, kept until it has got some; zero for none.
     pub(super) turn: u64,
     pub(super) task: Task,
@@ -35,6 +37,8 @@ pub(super) enum Wait {
     Memory,
     /// The end of a pass of the flush rule.
     Pass,
+    /// A place for a read at a device.
+    ReadPlace,
     /// A place for a write at a device.
     Place,
     /// A request of its own.
@@ -114,6 +118,27 @@ impl Engine {
         cursor.wait = Wait::Page(frame);
         cursor.next_waiter = self.cache.push_waiter(frame, call);
         self.block.unplug(self.now, self.files[file.index()].device);
+    }
+
+    /// Parks a call until a device has a place for a read; says whether its policy has seen the
+    /// page that it stands at.
+    pub(super) fn wait_for_read_place(&mut self, call: CallId, device: DeviceId, seen: bool) {
+        let cursor = &mut self.calls[call.index()];
+        (cursor.wait, cursor.unseen) = (Wait::ReadPlace, !seen);
+        self.read_place_waiters.push((device, call));
+        self.block.unplug(self.now, device);
+    }
+
+    /// Whoever waits for a place for a read at a device looks again.
+    pub(super) fn wake_read_place_waiters(&mut self, device: DeviceId) {
+        if self.read_place_waiters.is_empty() || !self.block.takes_reads(self.now, device) {
+            return;
+        }
+        let mut waiters = core::mem::take(&mut self.read_place_waiters);
+        for (_, call) in waiters.extract_if(.., |(of, _)| *of == device) {
+            self.wake(call, None);
+        }
+        self.read_place_waiters = waiters;
     }
 
     /// Parks a call until memory has become free.

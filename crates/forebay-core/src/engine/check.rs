@@ -42,6 +42,7 @@ impl Engine {
         let writeback_waits = [
             (waits(|wait| wait == Wait::Pass), self.writeback.pass_waiters.len()),
             (waits(|wait| wait == Wait::Place), self.writeback.place_waiters.len()),
+            (waits(|wait| wait == Wait::ReadPlace), self.read_place_waiters.len()),
             (waits(|wait| wait == Wait::Request), self.writeback.request_waiters.len()),
         ];
         assert!(writeback_waits.iter().all(|(calls, queued)| calls == queued), "queued once");
@@ -54,6 +55,7 @@ impl Engine {
         // A woken call may hold the place that the flush rule leaves to it.
         let write_ends = woken || !self.block.is_idle();
         assert!(placeless == 0 || write_ends, "a write will end for those who wait");
+        assert!(self.read_place_waiters.is_empty() || reading > 0, "a read will end for those");
         assert!(starved == 0 || hope, "somebody will free memory for those that wait for it");
         let stats = self.stats();
         assert!(stats.pages_used <= stats.pages_read, "a page is used after it was read");

@@ -44,6 +44,7 @@ impl Engine {
         }
         let opened = self.opened(read.handle);
         let (file, sees_hits) = (opened.file, opened.sees_hits);
+        let device = self.files[file.index()].device;
         // The file may have been cut meanwhile.
         read.end = read.end.min(self.files[file.index()].bytes).max(read.position);
         let mut seen = resumed;
@@ -52,6 +53,12 @@ impl Engine {
             let page = read.position / PAGE_SIZE;
             let guess = run.map(|run| run.last_frame().next());
             let mut hit = self.cache.lookup_at(file, page, guess);
+            if hit.is_none() && !self.block.takes_read(self.now, device, call) {
+                self.calls[call.index()].task = Task::Read(read);
+                self.push_copy(run);
+                self.wait_for_read_place(call, device, seen);
+                return;
+            }
             if !core::mem::replace(&mut seen, false) {
                 hit = self.meet((call, &read), file, page, hit, sees_hits);
             }
@@ -162,6 +169,11 @@ impl Engine {
             return;
         }
         let mut hit = self.cache.lookup(file, page);
+        let device = self.files[file.index()].device;
+        if hit.is_none() && !self.block.takes_read(self.now, device, call) {
+            self.wait_for_read_place(call, device, resumed);
+            return;
+        }
         if !resumed {
             self.count_access(hit);
             let fault = Fault { page, write, mapping, found: self.found(hit) };

@@ -404,3 +404,25 @@ fn a_page_that_could_not_be_read_is_no_waste() {
     hands.resume_all();
     assert_eq!(hands.engine.stats().pages_wasted(), 0);
 }
+
+#[test]
+fn a_reader_waits_for_a_place_and_its_policy_sees_the_page_afterwards() {
+    let mut engine = Engine::new(Config { frames: 64, calls_max: 4 });
+    let queue = QueueConfig { plug: None, read_requests_max: 1, ..QueueConfig::default() };
+    let device = engine.add_device(queue);
+    let file = engine.add_file(device, 1000 * PAGE_SIZE, 0);
+    let handle = engine.open(file, Spec::parse("fixed:max=4").unwrap().build());
+    let mut hands = Hands::of(engine);
+    hands.read(0, handle, 10, 1);
+    hands.read(1, handle, 500, 1);
+    assert_eq!(hands.submits.len(), 1, "the second has no place");
+    hands.read(2, handle, 11, 1);
+    assert_eq!(hands.submits.len(), 1, "a page that is on its way needs no place");
+    hands.finish(Ok(()));
+    hands.resume_all();
+    let [request] = hands.submits[..] else { panic!("one request") };
+    assert_eq!((request.first, request.pages), (500, 4), "with its window");
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.replies.len(), 3);
+}

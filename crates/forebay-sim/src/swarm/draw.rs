@@ -24,6 +24,7 @@ pub(super) fn random_queue(rng: &mut Rng) -> QueueConfig {
         request_pages_max: 1 + rng.below(40),
         congestion_on: congestion_off + rng.below(8) as u32,
         congestion_off,
+        read_requests_max: [128, 1, 2, 7][rng.below(4) as usize],
         write_requests_max: 1 + rng.below(12) as u32,
         depth: [0, 0, 1, 2, 5][rng.below(5) as usize],
         medium: Medium { kind, programmed: rng.chance(300_000) },
