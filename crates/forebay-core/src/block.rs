@@ -78,8 +78,9 @@ pub struct Plug {
 }
 
 impl Default for QueueConfig {
-    /// Linux 2.6: a plug of 4 requests or 3 ms, 128 KiB a request, congested from 113 of 128
-    /// read requests until fewer than 103, 128 reads and 128 writes; a device that takes what it is given.
+    /// Linux 2.6: a plug of 4 requests or 3 ms, 128 KiB a request, congested from 113 of 128 read
+    /// requests until fewer than 103, 128 reads and 128 writes; a device that takes what it is
+    /// given.
     fn default() -> Self {
         Self {
             plug: Some(Plug { requests: 4, delay: Duration::from_millis(3) }),
