@@ -168,7 +168,7 @@ impl Company {
 }
 
 /// Reads pages of a file, each once; then it has them dropped, as an unmount does, and goes on.
-struct PageReader {
+pub(super) struct PageReader {
     reader: Reader,
     handle: HandleId,
     order: Vec<u64>,
@@ -181,7 +181,7 @@ struct PageReader {
 }
 
 impl PageReader {
-    fn new(
+    pub(super) fn new(
         reader: Reader,
         handle: HandleId,
         pages: Range<u64>,
