@@ -2,8 +2,8 @@
 
 use super::load::{PER_READ, TIME};
 use super::{
-    ADAPTIVE, BOOT, CASES, CORES, Case, DEFERRED, INLINE, LOADED, MODES, ON_CORES, SCHEDULERS,
-    SWITCHES, drawn, latency, on_cores, policy, rested, ring,
+    ADAPTIVE, BOOT, CASES, CORES, Case, DEFERRED, FAIR, INLINE, LOADED, MODES, O1, ON_CORES,
+    SCHEDULERS, SWITCHES, drawn, latency, on_cores, policy, rested, ring,
 };
 use crate::paper::Results;
 use crate::paper::claim::{Claim, OPEN, Tolerance, between, percent};
@@ -37,10 +37,10 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
         for case in &CASES {
             rows.extend(beside(results, case, scheduler, 1));
         }
-        for case in ON_CORES.map(|place| &CASES[place]) {
-            for cores in CORES {
-                rows.extend(beside(results, case, scheduler, cores));
-            }
+    }
+    for case in ON_CORES.map(|place| &CASES[place]) {
+        for cores in CORES {
+            rows.extend(beside(results, case, FAIR, cores));
         }
     }
     rows.extend(after_rest(results));
@@ -52,7 +52,7 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
 fn after_rest(results: &Results<'_>) -> Vec<Row> {
     let name = rested(&CASES[LOADED]);
     let row = |mode| {
-        let policy = policy(mode, "o1");
+        let policy = policy(mode, O1);
         let figures = results.figures(&policy, &name, |one| one.figure(TIME));
         Claim::context(&name, (TIME, "ms"), &policy, TWO_STATES).row(results, figures)
     };
@@ -125,7 +125,7 @@ fn accepted(case: &Case, scheduler: &str) -> (Tolerance, &'static str) {
     match (case.name, case.company.is_alone(), scheduler) {
         (BOOT, _, _) => (between(3.0, 12.0), HALF),
         (_, true, _) => (between(4.5, 7.5), ""),
-        (_, false, "fair") => (between(8.0, 20.0), CHARGED),
+        (_, false, FAIR) => (between(8.0, 20.0), CHARGED),
         (_, false, _) => (OPEN, CONTRADICTS),
     }
 }
@@ -139,7 +139,7 @@ fn more_under_load(results: &Results<'_>, scheduler: &str) -> Vec<Row> {
         };
         -percent(of(INLINE), of(DEFERRED))
     };
-    let fair = scheduler == "fair";
+    let fair = scheduler == FAIR;
     let policy = policy(INLINE, scheduler);
     let claim = Claim {
         role: if fair { Role::Predicted } else { Role::Context },
