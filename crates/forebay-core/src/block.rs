@@ -11,7 +11,7 @@
 //!             waits if there is none. Whoever fills the places of reads may go on for 32 requests
 //!             or 20 ms, up to half as many again.
 //!             What the rule of dispatch wants carried out inline goes to the device at once,
-//!             unless older requests still wait: they go first.
+//!             unless older requests still wait, which go first, or the device is full.
 //! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
 //!             call looks for a place page by page, before readahead begins, and posix_fadvise
 //!             never waits for one. All that wait for a place of a read are woken at once. A bio
@@ -303,13 +303,13 @@ impl BlockQueues {
         let queue = &mut self.queues[device.index()];
         let Some(class) = bio.class() else { return Handling::Deferred };
         let chosen = queue.dispatch.choose(now, &class, queue.config.medium, self.processor);
-        if chosen != Handling::Deferred && queue.waiting > 0 {
-            queue.run(now, &mut self.table, &mut self.ready);
-            if queue.waiting > 0 {
-                return Handling::Deferred;
-            }
+        if chosen == Handling::Deferred {
+            return chosen;
         }
-        chosen
+        if queue.waiting > 0 {
+            queue.run(now, &mut self.table, &mut self.ready);
+        }
+        if queue.waiting > 0 || !queue.has_room() { Handling::Deferred } else { chosen }
     }
 
     fn insert(&mut self, now: Instant, device: DeviceId, bio: &Bio) -> RequestId {

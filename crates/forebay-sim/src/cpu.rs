@@ -297,8 +297,8 @@ impl Cpu {
         Some(self.place(core, runner, now))
     }
 
-    /// Lets a runner that was woken push another one off its core. One that finds a core in the
-    /// midst of a switch tries again when that is over.
+    /// Lets a runner that was woken push another one off its core. One that could only do so in the
+    /// midst of switches tries again when the first of these is over.
     #[inline]
     pub(crate) fn preempt(&mut self, now: Instant) -> Option<Placed> {
         if self.woken.is_empty() { None } else { self.preempt_first(now) }
@@ -310,16 +310,18 @@ impl Cpu {
             if !self.seats.of(woken).queued {
                 continue;
             }
-            (0..self.cores.len()).for_each(|core| self.account(core, now));
+            self.account_all(now);
             let pushed = self.cores.iter().enumerate().filter_map(|(core, run)| {
-                let strength = self.queue.pushes(woken, run.as_ref()?.runner)?;
-                Some((strength, std::cmp::Reverse(core)))
+                let run = run.as_ref()?;
+                let strength = self.queue.pushes(woken, run.runner)?;
+                Some((run.settled < now, strength, std::cmp::Reverse(core)))
             });
-            let Some((_, std::cmp::Reverse(core))) = pushed.max() else { continue };
-            if self.cores[core].is_some_and(|run| run.settled >= now) {
-                self.woken.push_back(woken);
-            } else {
-                return Some(self.exchange(core, Arrival::Preempted, now));
+            match pushed.max() {
+                None => {}
+                Some((true, _, std::cmp::Reverse(core))) => {
+                    return Some(self.exchange(core, Arrival::Preempted, now));
+                }
+                Some((false, ..)) => self.woken.push_back(woken),
             }
         }
         None

@@ -275,7 +275,8 @@ impl Queue {
         }
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether the driver may give the device one more.
+    pub(super) fn has_room(&self) -> bool {
         self.config.depth == 0 || self.given < self.config.depth
     }
 

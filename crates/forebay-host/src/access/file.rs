@@ -17,6 +17,7 @@ use super::medium::{Alignment, Device};
 use super::uring::{self, Outcome};
 use super::workers::Workers;
 use super::{AccessError, Buffer, Mode, Options, Order, plain};
+use crate::processor;
 
 /// A file whose bytes are read and written at any place, by any thread.
 #[derive(Debug)]
@@ -56,6 +57,10 @@ impl File {
     /// # Errors
     /// The file is not there, or cannot be read, written or read past the page cache.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, AccessError> {
+        if options.mode == Mode::Adaptive {
+            // Measured here, or the first access would seem to take as long.
+            processor::costs();
+        }
         let path = path.as_ref().to_owned();
         let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
         let opened = fs::OpenOptions::new()

@@ -1,4 +1,4 @@
-//! From 5 us to 10 ms: at which latency of a device it pays to give the processor away.
+//! From 1 us to 10 ms: at which latency of a device it pays to give the processor away.
 
 use forebay_core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::paper::{Draws, Experiment, Measured, Results};
 use crate::report::{Role, Row};
 
 /// Latencies of the device in us.
-const LATENCIES: [u64; 11] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+const LATENCIES: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// Cores, and tasks that compute beside the reader.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +131,7 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
         }
         let gains = LATENCIES.map(|latency| time(DEFERRED, latency) / time(INLINE, latency));
         let note = "where deferring becomes the faster one, between two latencies of the table; \
-                    5 us is the least of them, and none means that it does at no latency";
+                    none if that is at no latency or below the least, 1 us";
         let claim = Claim::context(place.name, ("crossing", "us"), "deferred, inline", note);
         rows.push(claim.row(results, crossing(&gains).into_iter().collect()));
     }
@@ -143,7 +143,7 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
 fn crossing(gains: &[f64; LATENCIES.len()]) -> Option<f64> {
     let after = gains.iter().position(|gain| *gain < 1.0)?;
     let at = |place: usize| (LATENCIES[place] as f64).ln();
-    let Some(before) = after.checked_sub(1) else { return Some(LATENCIES[0] as f64) };
+    let before = after.checked_sub(1)?;
     let share = (gains[before] - 1.0) / (gains[before] - gains[after]);
     Some((at(before) + share * (at(after) - at(before))).exp())
 }
@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn the_crossing_lies_between_the_points_that_it_parts() {
         let mut gains = [0.5; LATENCIES.len()];
-        gains[..3].copy_from_slice(&[1.5, 1.2, 1.1]);
+        gains[..5].copy_from_slice(&[1.5, 1.5, 1.5, 1.2, 1.1]);
         let found = crossing(&gains).unwrap();
         assert!((20.0..30.0).contains(&found), "{found}");
         assert_eq!(crossing(&[1.0; LATENCIES.len()]), None);
-        assert_eq!(crossing(&[0.9; LATENCIES.len()]), Some(5.0));
+        assert_eq!(crossing(&[0.9; LATENCIES.len()]), None, "below the table");
     }
 }

@@ -100,22 +100,20 @@ fn times(results: &Results<'_>, case: &Case, scheduler: &str) -> Vec<Row> {
         pairs.map(|(before, after)| -percent(after, before)).collect::<Vec<f64>>()
     };
     let (tolerance, note) = accepted(case, scheduler);
-    let claimed = tolerance != OPEN;
     let of_gain = |gain: f64| before * (1.0 - gain / 100.0);
     let in_time = (tolerance.1.map(of_gain), tolerance.0.map(of_gain));
     let near = between(before * 0.9, before * 1.1);
-    let predicted = if claimed { Role::Predicted } else { Role::Context };
     let inline = policy(INLINE, scheduler);
     let published_gain = -percent(after, before);
     let gains = Claim {
         published: Some(published_gain),
-        role: predicted,
+        role: Role::Predicted,
         tolerance,
         ..Claim::context(case.name, ("gain", "%"), &inline, note)
     };
     vec![
         time(DEFERRED, before, Role::Calibrated, near, CALIBRATED_READS),
-        time(INLINE, after, predicted, in_time, note),
+        time(INLINE, after, Role::Predicted, in_time, note),
         gains.row_at(results, gain(case.name)[0], gain(&drawn(case))),
     ]
 }
@@ -142,7 +140,7 @@ fn more_under_load(results: &Results<'_>, scheduler: &str) -> Vec<Row> {
     let fair = scheduler == FAIR;
     let policy = policy(INLINE, scheduler);
     let claim = Claim {
-        role: if fair { Role::Predicted } else { Role::Context },
+        role: Role::Predicted,
         tolerance: if fair { (Some(0.0), None) } else { OPEN },
         published: Some(9.68 - 6.41),
         ..Claim::context(
