@@ -41,6 +41,9 @@ mod round_robin;
 #[cfg(test)]
 pub(crate) mod testing;
 
+/// How long a core counts as wanted after a task found none idle: some turns of a scheduler.
+const WANTED: Duration = Duration::from_millis(16);
+
 /// Who can have a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Runner {
@@ -149,6 +152,8 @@ pub(crate) struct Cpu {
     waiting: usize,
     /// Runners that were woken and have not been compared with those on the cores.
     woken: VecDeque<Runner>,
+    /// When a task last found no idle core.
+    wanted: Option<Instant>,
     busy: Duration,
     charged: Charged,
 }
@@ -258,6 +263,7 @@ impl Cpu {
             caches: Caches::new(prices),
             waiting: 0,
             woken: VecDeque::new(),
+            wanted: None,
             busy: Duration::ZERO,
             charged: Charged { count: 0, total: Duration::ZERO, mean_8 },
         }
@@ -275,6 +281,9 @@ impl Cpu {
         assert!(!seat.queued, "a runner waits for one core at a time");
         seat.queued = true;
         self.waiting += 1;
+        if matches!(runner, Runner::Task(_)) && self.cores.iter().all(Option::is_some) {
+            self.wanted = Some(now);
+        }
         self.queue.enqueue(runner, arrival, now);
         if self.preemptive && matches!(arrival, Arrival::New | Arrival::Woken { .. }) {
             self.woken.push_back(runner);
@@ -424,10 +433,13 @@ impl Cpu {
         first
     }
 
-    /// Whether a runner waits for a core and none is idle for it.
+    /// Whether a runner waits for a core and none is idle for it, or did lately: whoever keeps its
+    /// core keeps it from those who will want it in a moment, too.
     #[inline]
-    pub(crate) fn contended(&self) -> bool {
-        self.waiting > 0 && self.waiting > self.cores.iter().filter(|run| run.is_none()).count()
+    pub(crate) fn contended(&self, now: Instant) -> bool {
+        let waits = || self.waiting > self.cores.iter().filter(|run| run.is_none()).count();
+        let lately = self.wanted.is_some_and(|at| now.since(at) <= WANTED);
+        lately || (self.waiting > 0 && waits())
     }
 
     /// How long cores were busy, summed over them.

@@ -319,7 +319,7 @@ impl World for SimWorld<'_> {
 
     fn processor(&mut self) -> Processor {
         let switch = self.cpu.charged().mean().times(2);
-        Processor { switch, contended: self.cpu.contended() }
+        Processor { switch, contended: self.cpu.contended(self.now) }
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {

@@ -276,7 +276,7 @@ impl Queue {
     }
 
     /// Whether the driver may give the device one more.
-    pub(super) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.config.depth == 0 || self.given < self.config.depth
     }
 

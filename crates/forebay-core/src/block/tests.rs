@@ -291,13 +291,3 @@ fn a_batch_ends_after_32_requests() {
     }
     assert!(!queues.takes_read(Instant(0), device, CallId(1)));
 }
-
-#[test]
-fn a_device_that_is_full_is_given_nothing_inline() {
-    let config = QueueConfig { plug: None, depth: 1, ..QueueConfig::default() };
-    let (mut queues, device) = ruled("noop", "inline", config);
-    for first in [10, 50, 90] {
-        queues.submit_bio(Instant(0), device, bio(first, 1));
-    }
-    assert_eq!(ready(&mut queues), [(10, 1)]);
-}
