@@ -109,8 +109,9 @@ pub trait Dispatch: fmt::Debug + Send {
         processor: Processor,
     ) -> Handling;
 
-    /// A request that was handled so is done, `took` after it went to the device: the device's
-    /// time in either handling, without the asker's way back to its processor.
+    /// A request that was handled so is done, `took` after it went to the device. That is the
+    /// device's time unless somebody had to wait for a processor meanwhile: a spinner that was
+    /// pushed off, or the thread of a driver that moves the data.
     fn learn(&mut self, _now: Instant, _class: &Class, _handling: Handling, _took: Duration) {}
 
     /// How many classes of requests are kept from spinning to the end because they are slow.

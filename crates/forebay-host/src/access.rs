@@ -14,7 +14,8 @@
 //!               else pread or spin by the rule      `adaptive` of the core
 //! ```
 //!
-//! Without io_uring, the modes that use it use worker threads, and [`File::note`] says so.
+//! Without io_uring, the modes that use it use worker threads, `adaptive` with one access at a time
+//! `pread` and `pwrite`, and [`File::note`] says so. Adaptive buffered writes are `pwrite` always.
 //!
 //! ```
 //! use forebay_host::access::{File, Mode, Options, Queue};

@@ -77,17 +77,13 @@ const AHEAD_MAX: u64 = 16 << 10;
 /// The longest time, as expected, that the processor moves data for one request.
 const PROGRAMMED_MAX: Duration = Duration::from_millis(10);
 
-/// Requests of less are counted, whatever they took, where the processor moves the data: there are
-/// enough of them, and the time of one that was deferred says as much of who had the processor.
-const COUNTED: Duration = Duration::from_millis(2);
-
-/// Longer ones are few: by their time, but for no more than so many usual ones.
-const WORK_MAX_PROGRAMMED: u64 = 8;
-
 /// A request counts for no more than so many usual ones when modes are compared, so that one whose
 /// time was not the device's alone does not decide: whoever is pushed off its processor while it
 /// spins sees the end late.
 const WORK_MAX: u64 = 2;
+
+/// The same where the processor moves the data: its times are few and long.
+const WORK_MAX_PROGRAMMED: u64 = 8;
 
 #[derive(Debug)]
 struct Adaptive {
@@ -124,8 +120,8 @@ struct Seen {
     busy: Duration,
     /// Whether the trials decided about the last request.
     trying: bool,
-    /// The processor moves the data.
-    programmed: bool,
+    /// The usual times that a request counts for at most.
+    work_max: u64,
     trials: Trials,
 }
 
@@ -208,14 +204,8 @@ impl Dispatch for Adaptive {
         seen.times.add(took);
         seen.took.add(took, class.bytes);
         seen.fresh = seen.fresh.saturating_add(1);
-        let bound = Some(seen.usual.times(WORK_MAX)).filter(|bound| *bound > Duration::ZERO);
-        let work = match bound {
-            Some(_) if seen.programmed && seen.usual < COUNTED => COUNTED,
-            Some(_) if seen.programmed => took.min(seen.usual.times(WORK_MAX_PROGRAMMED)),
-            Some(bound) => took.min(bound),
-            None => took,
-        };
-        seen.trials.done(now, work, seen.trying);
+        let bound = Some(seen.usual.times(seen.work_max)).filter(|bound| *bound > Duration::ZERO);
+        seen.trials.done(now, bound.map_or(took, |bound| took.min(bound)), seen.trying);
     }
 
     fn slow_classes(&self) -> u32 {
@@ -236,7 +226,7 @@ impl Seen {
             idle: Duration::ZERO,
             busy: Duration::ZERO,
             trying: false,
-            programmed: false,
+            work_max: WORK_MAX,
             trials: Trials::new(settings.trial, settings.explore),
         }
     }
@@ -248,7 +238,7 @@ impl Seen {
             self.fresh = 0;
         }
         (self.longest, self.idle, self.busy) = (ENDLESS, ENDLESS, ENDLESS);
-        self.programmed = true;
+        self.work_max = WORK_MAX_PROGRAMMED;
     }
 
     /// Finds the limits anew, if enough was learned since the last time.

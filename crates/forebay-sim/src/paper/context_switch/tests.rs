@@ -88,11 +88,11 @@ fn every_row_is_there_once_and_inside_its_own_range() {
         assert!(low <= measured && measured <= high, "{} {} {}", row.row, row.metric, row.policy);
     }
     let role = |role| rows.iter().filter(|row| row.role == role).count();
-    // Table 2 and both schedulers' times before; times after and gains, alone, at the start and,
-    // under fair shares, beside others; the adaptive rule, beside both at every place.
+    // Table 2 and both schedulers' times before; times after and gains, and what load adds to
+    // them; the adaptive rule, beside both at every place.
     let calibrated = SWITCHES.len() + SCHEDULERS.len() * CASES.len();
-    let predicted = 2 * (3 + CASES.len()) + 1;
-    let derived = SCHEDULERS.len() * (CASES.len() + ON_CORES.len() * CORES.len()) + 55;
+    let predicted = SCHEDULERS.len() * (2 * CASES.len() + 1);
+    let derived = SCHEDULERS.len() * CASES.len() + ON_CORES.len() * CORES.len() + 65;
     assert_eq!(
         (role(Role::Calibrated), role(Role::Predicted), role(Role::Derived)),
         (calibrated, predicted, derived)
