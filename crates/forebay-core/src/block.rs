@@ -206,11 +206,17 @@ impl BlockQueues {
         }
     }
 
-    /// A request is done; returns what it was.
-    pub(crate) fn end_request(&mut self, now: Instant, id: RequestId) -> Given {
+    /// A request is done, on which the device worked for `took`, if that is known; returns what it
+    /// was.
+    pub(crate) fn end_request(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        took: Option<Duration>,
+    ) -> Given {
         let held = self.table.remove(id);
         let device = held.request.device;
-        if self.queues[device.index()].end(now, &held) {
+        if self.queues[device.index()].end(now, &held, took) {
             self.unplug(now, device);
         }
         Given { request: held.request, frame: held.frame }

@@ -198,8 +198,8 @@ impl Engine {
         match input {
             Input::Call(call, op) => self.call(call, op),
             Input::Resume(call) => self.resume(call),
-            Input::Done(request, result) => {
-                let given = self.block.end_request(now, request);
+            Input::Done(request, result, took) => {
+                let given = self.block.end_request(now, request, took);
                 match given.request.kind {
                     RequestKind::Read => {
                         self.end_read_request(&given, result);

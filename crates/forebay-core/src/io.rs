@@ -18,8 +18,9 @@ pub enum Input {
     Call(CallId, Op),
     /// The task that was woken runs again.
     Resume(CallId),
-    /// The device is done with a request.
-    Done(RequestId, Result<(), IoError>),
+    /// The device is done with a request, and worked on it for so long, if the world can tell: the
+    /// time since its submission may hold the wait of somebody for a processor as well.
+    Done(RequestId, Result<(), IoError>, Option<Duration>),
     /// The time of [`poll_timeout`](crate::engine::Engine::poll_timeout) has come; early or late is
     /// harmless.
     Timeout,

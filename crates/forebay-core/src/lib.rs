@@ -50,7 +50,9 @@
 //!
 //!     fn carry_out(&mut self, _engine: &Engine, output: Output) {
 //!         match output {
-//!             Output::Submit(request) => self.inputs.push_back(Input::Done(request.id, Ok(()))),
+//!             Output::Submit(request) => {
+//!                 self.inputs.push_back(Input::Done(request.id, Ok(()), None));
+//!             }
 //!             Output::Copy(copy) => self.received += copy.len,
 //!             Output::Wake(call) | Output::Pause(call, _) => {
 //!                 self.inputs.push_back(Input::Resume(call));

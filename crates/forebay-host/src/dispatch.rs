@@ -33,6 +33,8 @@ pub(crate) struct Job {
 pub(crate) struct Finish {
     pub(crate) job: Job,
     pub(crate) result: Result<(), Cause>,
+    /// How long it took whoever carried it out.
+    pub(crate) took: Duration,
     at: Instant,
 }
 
@@ -210,9 +212,11 @@ impl Busy {
 impl Job {
     fn carry_out(mut self, files: &FileMap) -> Finish {
         // A panic costs this request and is reported; the pages are filled afresh before any use.
+        let begin = Instant::now();
         let read = panic::catch_unwind(AssertUnwindSafe(|| self.fill(files)));
         let result = read.unwrap_or_else(|payload| Err(panicked(&*payload)));
-        Finish { job: self, result, at: Instant::now() }
+        let at = Instant::now();
+        Finish { job: self, result, took: at - begin, at }
     }
 
     /// Reads the pages; behind the end of the file they hold zeroes.

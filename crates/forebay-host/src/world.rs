@@ -194,7 +194,7 @@ impl<'a> HostWorld<'a> {
 
     /// A job has come back: its pages go to their frames.
     fn done(&mut self, finish: Finish) -> Input {
-        let Finish { job: Job { request, mut frames, mut pages }, result, .. } = finish;
+        let Finish { job: Job { request, mut frames, mut pages }, result, took, .. } = finish;
         for (frame, page) in frames.drain(..).zip(pages.drain(..)) {
             self.frames.give_back(frame, page);
         }
@@ -204,7 +204,7 @@ impl<'a> HostWorld<'a> {
             self.note(request.file, request.first * PAGE_SIZE, cause);
             error
         });
-        Input::Done(request.id, result)
+        Input::Done(request.id, result, Some(Duration(nanos(took))))
     }
 
     /// Waits for a request, a sleeper or the engine's time limit; says whether there is any.

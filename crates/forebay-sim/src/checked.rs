@@ -177,7 +177,7 @@ impl<W: World> Checked<W> {
                 self.current = Some(call);
                 self.see_advance(call);
             }
-            Input::Done(id, result) => self.see_done(id, result),
+            Input::Done(id, result, _) => self.see_done(id, result),
             Input::Timeout => {}
         }
     }

@@ -224,7 +224,7 @@ impl Queue {
     }
 
     /// A request is done; whether the driver should take the next one.
-    pub(super) fn end(&mut self, now: Instant, held: &Held) -> bool {
+    pub(super) fn end(&mut self, now: Instant, held: &Held, took: Option<Duration>) -> bool {
         let time = now.since(held.given.expect("a request is done after it was given"));
         let request = &held.request;
         let done = |traffic: &mut Traffic| {
@@ -254,7 +254,7 @@ impl Queue {
             self.counters.busy += now.since(self.busy_since);
         }
         if let Some(class) = bio::class(request.kind, request.pages, held.ahead) {
-            self.dispatch.learn(now, &class, request.handling, time);
+            self.dispatch.learn(now, &class, request.handling, took.unwrap_or(time));
         }
         let kick = held.queued && self.elevator.completed(now, &held.as_queued()) == Kick::Now;
         kick || self.unplug_at.is_none()

@@ -90,9 +90,9 @@ fn congestion_begins_and_ends_at_different_lengths() {
         queues.submit_bio(Instant(0), device, bio(first, 1));
     }
     assert!(queues.congested(device));
-    queues.end_request(Instant(0), RequestId(0));
+    queues.end_request(Instant(0), RequestId(0), None);
     assert!(queues.congested(device), "two are not fewer than two");
-    queues.end_request(Instant(0), RequestId(1));
+    queues.end_request(Instant(0), RequestId(1), None);
     assert!(!queues.congested(device));
 }
 
@@ -131,7 +131,7 @@ fn writes_have_places_and_join_no_reads() {
     assert!(!queues.takes_write(device));
     queues.unplug_all(Instant(0));
     assert_eq!(ready(&mut queues), [(0, 4), (4, 8), (99, 1)]);
-    queues.end_request(Instant(9), RequestId(1));
+    queues.end_request(Instant(9), RequestId(1), None);
     assert!(queues.takes_write(device));
     assert_eq!(queues.write_pages(device), 1);
 }
@@ -143,9 +143,9 @@ fn a_device_is_busy_while_it_has_any_request() {
     queues.submit_bio(Instant(10), device, bio(0, 2));
     let write = Bio { kind: RequestKind::Write, ..bio(50, 1) };
     queues.submit_bio(Instant(30), device, write);
-    queues.end_request(Instant(40), RequestId(0));
+    queues.end_request(Instant(40), RequestId(0), None);
     assert_eq!(queues.counters(Instant(45), device).busy, Duration(35));
-    queues.end_request(Instant(50), RequestId(1));
+    queues.end_request(Instant(50), RequestId(1), None);
     let counters = queues.counters(Instant(99), device);
     assert_eq!(counters.busy, Duration(40));
     let read = Traffic { requests: 1, sectors: 16, time: Duration(30) };
@@ -172,7 +172,7 @@ fn the_driver_takes_as_many_as_the_device_holds_and_one_more_for_each_that_ends(
     assert_eq!(ready(&mut queues), [(10, 1), (20, 1)]);
     queues.unplug(Instant(1), device);
     assert_eq!(ready(&mut queues), [], "the device is full");
-    queues.end_request(Instant(2), RequestId(0));
+    queues.end_request(Instant(2), RequestId(0), None);
     assert_eq!(ready(&mut queues), [(30, 1)]);
     assert!(!queues.is_idle());
 }
@@ -240,8 +240,8 @@ fn behind_requests_that_the_device_cannot_take_nothing_is_carried_out_inline() {
     queues.queues[0].dispatch = dispatch::Spec::parse("inline").unwrap().build();
     queues.submit_bio(Instant(0), device, bio(50, 1));
     assert_eq!(ready(&mut queues), [(10, 1)]);
-    queues.end_request(Instant(5), RequestId(0));
-    queues.end_request(Instant(9), RequestId(1));
+    queues.end_request(Instant(5), RequestId(0), None);
+    queues.end_request(Instant(9), RequestId(1), None);
     let later: Vec<_> = core::iter::from_fn(|| queues.pop_ready()).collect();
     let order: Vec<_> = later.iter().map(|request| (request.first, request.handling)).collect();
     assert_eq!(order, [(90, Handling::Deferred), (50, Handling::Deferred)]);
@@ -275,7 +275,7 @@ fn who_fills_the_places_of_reads_goes_on_for_a_while_and_others_wait() {
     queues.submit_bio(Instant(0), device, by(1, 60));
     assert!(!queues.takes_read(Instant(0), device, CallId(1)), "half as many again");
     for id in 0..3 {
-        queues.end_request(Instant(1), RequestId(id));
+        queues.end_request(Instant(1), RequestId(id), None);
     }
     assert!(queues.takes_read(Instant(1), device, CallId(2)));
 }

@@ -80,10 +80,7 @@ const PROGRAMMED_MAX: Duration = Duration::from_millis(10);
 /// A request counts for no more than so many usual ones when modes are compared, so that one whose
 /// time was not the device's alone does not decide: whoever is pushed off its processor while it
 /// spins sees the end late.
-const WORK_MAX: u64 = 2;
-
-/// The same where the processor moves the data: its times are few and long.
-const WORK_MAX_PROGRAMMED: u64 = 8;
+const WORK_MAX: u64 = 8;
 
 #[derive(Debug)]
 struct Adaptive {
@@ -120,8 +117,6 @@ struct Seen {
     busy: Duration,
     /// Whether the trials decided about the last request.
     trying: bool,
-    /// The usual times that a request counts for at most.
-    work_max: u64,
     trials: Trials,
 }
 
@@ -204,7 +199,7 @@ impl Dispatch for Adaptive {
         seen.times.add(took);
         seen.took.add(took, class.bytes);
         seen.fresh = seen.fresh.saturating_add(1);
-        let bound = Some(seen.usual.times(seen.work_max)).filter(|bound| *bound > Duration::ZERO);
+        let bound = Some(seen.usual.times(WORK_MAX)).filter(|bound| *bound > Duration::ZERO);
         seen.trials.done(now, bound.map_or(took, |bound| took.min(bound)), seen.trying);
     }
 
@@ -226,7 +221,6 @@ impl Seen {
             idle: Duration::ZERO,
             busy: Duration::ZERO,
             trying: false,
-            work_max: WORK_MAX,
             trials: Trials::new(settings.trial, settings.explore),
         }
     }
@@ -238,7 +232,6 @@ impl Seen {
             self.fresh = 0;
         }
         (self.longest, self.idle, self.busy) = (ENDLESS, ENDLESS, ENDLESS);
-        self.work_max = WORK_MAX_PROGRAMMED;
     }
 
     /// Finds the limits anew, if enough was learned since the last time.

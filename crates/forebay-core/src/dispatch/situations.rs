@@ -54,7 +54,7 @@ fn an_idle_processor_costs_the_asker_no_more_than_its_value() {
 
 #[test]
 fn a_wanted_processor_is_given_away_while_the_device_works() {
-    assert_eq!(losses(false, Rivals::Equal(2)), [127, 87]);
+    assert_eq!(losses(false, Rivals::Equal(2)), [130, 85]);
     assert_eq!(losses(false, Rivals::Equal(11)), [203, 133]);
     assert_eq!(losses(false, Rivals::Equal(30)), [277, 179]);
 }

@@ -59,7 +59,7 @@ impl Hands {
 
     fn finish(&mut self, result: Result<(), IoError>) {
         let request = self.submits.remove(0);
-        self.input(Input::Done(request.id, result));
+        self.input(Input::Done(request.id, result, None));
     }
 
     fn resume_all(&mut self) {
@@ -208,7 +208,7 @@ fn a_request_cannot_be_done_twice() {
     let (mut hands, handle) = Hands::new(64, "off");
     hands.read(0, handle, 0, 1);
     hands.finish(Ok(()));
-    hands.input(Input::Done(RequestId(0), Ok(())));
+    hands.input(Input::Done(RequestId(0), Ok(()), None));
 }
 
 #[test]

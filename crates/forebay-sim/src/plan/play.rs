@@ -99,7 +99,7 @@ impl World for AtOnce {
         match output {
             Output::Submit(request) => {
                 self.new.extend(request.first..request.first + request.pages);
-                self.inputs.push_back(Input::Done(request.id, Ok(())));
+                self.inputs.push_back(Input::Done(request.id, Ok(()), None));
             }
             Output::Wake(call) | Output::Pause(call, _) => {
                 self.inputs.push_back(Input::Resume(call));

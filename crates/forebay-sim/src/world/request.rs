@@ -38,6 +38,8 @@ pub(super) struct Ended {
     success: bool,
     sectors: u64,
     written: bool,
+    /// The device's time, whoever waited for a processor meanwhile.
+    took: Duration,
 }
 
 impl Attached {
@@ -177,7 +179,7 @@ impl SimWorld<'_> {
     pub(super) fn end_request(&mut self, ended: Ended) -> Input {
         self.record.count_moved(self.now, ended.sectors, ended.written);
         let result = if ended.success { Ok(()) } else { Err(IoError::Device) };
-        Input::Done(ended.id, result)
+        Input::Done(ended.id, result, Some(ended.took))
     }
 
     /// A runner serves a request on its core for as long as it may. What has not ended by then ends
@@ -245,7 +247,8 @@ impl SimWorld<'_> {
         self.record.count_busy(from, completion.done);
         let success = completion.outcome == Outcome::Success;
         let written = !request.kind.is_read();
-        (completion, Ended { id: request.id, success, sectors, written })
+        let took = completion.done.since(given);
+        (completion, Ended { id: request.id, success, sectors, written, took })
     }
 
     /// A task does something after all that its input has cost so far.

@@ -479,7 +479,7 @@ fn metadata_that_change_on_a_slow_way_are_written_again() {
     let data_done = |hands: &mut Hands| {
         while let Some(place) = hands.submits.iter().position(|one| one.kind.is_data_write()) {
             let id = hands.submits.remove(place).id;
-            hands.input(Input::Done(id, Ok(())));
+            hands.input(Input::Done(id, Ok(()), None));
         }
     };
     let pass = |hands: &mut Hands, until: u64| {

@@ -142,7 +142,7 @@ fn is_done(input: &Input) -> bool {
 
 fn done_id(input: &Input) -> Option<u32> {
     match input {
-        Input::Done(id, _) => Some(id.0),
+        Input::Done(id, ..) => Some(id.0),
         Input::Call(..) | Input::Resume(_) | Input::Timeout => None,
     }
 }
