@@ -305,7 +305,8 @@ impl BlockQueues {
     }
 
     /// Who runs while a bio is carried out. Requests that wait go to the device before one that is
-    /// carried out inline; if they cannot, it waits with them.
+    /// carried out inline, inline as well where the processor moves the data; if they cannot, it
+    /// waits with them.
     fn handling(&mut self, now: Instant, device: DeviceId, bio: &Bio) -> Handling {
         let queue = &mut self.queues[device.index()];
         let Some(class) = bio.class() else { return Handling::Deferred };
@@ -313,7 +314,10 @@ impl BlockQueues {
         if chosen == Handling::Deferred {
             return chosen;
         }
-        if queue.waiting > 0 {
+        if queue.config.medium.programmed {
+            // Whoever moves the data of one moves those of the others that came before.
+            queue.drain(now, &mut self.table, &mut self.ready, chosen);
+        } else if queue.waiting > 0 {
             queue.run(now, &mut self.table, &mut self.ready);
         }
         if queue.waiting > 0 { Handling::Deferred } else { chosen }

@@ -148,16 +148,41 @@ impl Queue {
     /// The driver takes requests from the elevator as long as the device has room.
     pub(super) fn run(&mut self, now: Instant, table: &mut Table, ready: &mut VecDeque<Request>) {
         self.unplug_at = None;
-        while self.has_room() && self.waiting > 0 {
-            if self.list.is_empty() {
-                self.elevator.dispatch(now, &mut self.list);
-                self.forget_dispatched();
-            }
-            let Some(queued) = self.list.pop() else { return };
-            self.elevator.started(now, &queued);
-            self.waiting -= 1;
-            self.give(now, table, queued.id, ready);
+        while self.has_room()
+            && let Some(id) = self.take(now)
+        {
+            self.give(now, table, id, ready);
         }
+    }
+
+    /// Whoever asks takes all requests that wait, as many as the elevator lets go.
+    pub(super) fn drain(
+        &mut self,
+        now: Instant,
+        table: &mut Table,
+        ready: &mut VecDeque<Request>,
+        handling: Handling,
+    ) {
+        self.unplug_at = None;
+        while let Some(id) = self.take(now) {
+            table.get_mut(id).request.handling = handling;
+            self.give(now, table, id, ready);
+        }
+    }
+
+    /// The next request by the elevator's order, if there is one and the elevator does not idle.
+    fn take(&mut self, now: Instant) -> Option<RequestId> {
+        if self.waiting == 0 {
+            return None;
+        }
+        if self.list.is_empty() {
+            self.elevator.dispatch(now, &mut self.list);
+            self.forget_dispatched();
+        }
+        let queued = self.list.pop()?;
+        self.elevator.started(now, &queued);
+        self.waiting -= 1;
+        Some(queued.id)
     }
 
     /// Hands a request to the device.

@@ -291,3 +291,19 @@ fn a_batch_ends_after_32_requests() {
     }
     assert!(!queues.takes_read(Instant(0), device, CallId(1)));
 }
+
+#[test]
+fn whoever_moves_the_data_moves_those_of_all_that_wait() {
+    let medium = Medium { programmed: true, ..Medium::default() };
+    let config = QueueConfig { plug: None, depth: 1, medium, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    for first in [10, 90, 30] {
+        queues.submit_bio(Instant(0), device, bio(first, 1));
+    }
+    assert_eq!(ready(&mut queues), [(10, 1)]);
+    queues.queues[0].dispatch = dispatch::Spec::parse("inline").unwrap().build();
+    queues.submit_bio(Instant(0), device, bio(50, 1));
+    let given: Vec<_> = core::iter::from_fn(|| queues.pop_ready()).collect();
+    let order: Vec<_> = given.iter().map(|request| (request.first, request.handling)).collect();
+    assert_eq!(order, [90, 30, 50].map(|first| (first, Handling::INLINE)));
+}

@@ -47,8 +47,18 @@ impl Thread {
     }
 
     /// Whether it has requests that it has not ended.
-    pub(super) fn has_requests(&self) -> bool {
-        !self.queue.is_empty() || self.ended.is_some()
+    fn has_requests(&self) -> bool {
+        !self.queue.is_empty() || self.is_serving()
+    }
+
+    /// Whether it has begun a request that it has not ended.
+    pub(super) fn is_serving(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Takes the requests away that it has not begun, in their order.
+    pub(super) fn take_requests(&mut self) -> VecDeque<Queued> {
+        std::mem::take(&mut self.queue)
     }
 
     /// The request that has reached it first.

@@ -216,7 +216,8 @@ impl SimWorld<'_> {
         }
     }
 
-    /// A task serves a request on its core; false if it had to hand it over.
+    /// A task serves a request on its core, those first that the driver's thread has not begun;
+    /// false if it does something else before, or had to hand the request over.
     fn serve_inline(
         &mut self,
         core: CoreId,
@@ -224,9 +225,17 @@ impl SimWorld<'_> {
         request: &Request,
         limit: Duration,
     ) -> bool {
-        // What the driver's thread has not begun came before.
-        if self.drivers[request.device.index()].has_requests() {
+        let driver = &mut self.drivers[request.device.index()];
+        if driver.is_serving() {
             self.send(request, self.now, Runner::Task(task));
+            return false;
+        }
+        let before = driver.take_requests();
+        if !before.is_empty() {
+            let script = &mut self.tasks[task.index()].script;
+            script.push_front(Stage::Serve(*request, limit));
+            let serve = |queued: &Queued| Stage::Serve(queued.request, queued.limit);
+            before.iter().rev().for_each(|queued| script.push_front(serve(queued)));
             return false;
         }
         let ended = self.serve(core, request, limit);

@@ -64,7 +64,7 @@ fn a_deferred_request_behind_an_inline_one_is_handed_over_after_it() {
 }
 
 #[test]
-fn an_inline_request_waits_behind_what_the_driver_s_thread_has_not_done() {
+fn what_the_driver_s_thread_has_not_begun_is_served_first_by_whoever_asks_inline() {
     let chip = Chip::new(100, true);
     let log = Arc::clone(&chip.log);
     let mut machine = Machine::new(dear(), chip, Handling::Deferred);
@@ -74,7 +74,26 @@ fn an_inline_request_waits_behind_what_the_driver_s_thread_has_not_done() {
         .run(|handle| (0..3).map(|task| script([read(handle, 40 - 10 * task, 1)])).collect());
     let sectors: Vec<u64> = log.lock().unwrap().iter().map(|(_, sector)| sector / 8).collect();
     assert_eq!(sectors, [40, 30, 20]);
-    assert_eq!(seen.record.tasks[2].switches.voluntary, 1, "the third has slept as well");
+    let slept = [0, 1, 2].map(|task| seen.record.tasks[task].switches.voluntary);
+    assert_eq!(slept, [1, 1, 0], "the third has served all three");
+    assert!(seen.record.tasks[2].cpu >= Duration(3 * 100 * US));
+}
+
+#[test]
+fn an_inline_request_waits_behind_the_one_that_the_driver_s_thread_has_begun() {
+    let chip = Chip::new(100, true);
+    let log = Arc::clone(&chip.log);
+    let mut machine = Machine::new(Prices { cores: 2, ..dear() }, chip, Handling::Deferred);
+    machine.choose =
+        Box::new(|number| if number < 1 { Handling::Deferred } else { Handling::INLINE });
+    let seen = machine.run(|handle| {
+        vec![script([read(handle, 40, 1)]), script([compute(50), read(handle, 20, 1)])]
+    });
+    let log = log.lock().unwrap();
+    let sectors: Vec<u64> = log.iter().map(|(_, sector)| sector / 8).collect();
+    assert_eq!(sectors, [40, 20]);
+    assert!(log[1].0 >= log[0].0 + Duration(100 * US), "one after the other");
+    assert_eq!(seen.record.tasks[1].switches.voluntary, 1, "it has slept as well");
 }
 
 #[test]
