@@ -95,6 +95,7 @@ pub mod elevator;
 pub mod engine;
 pub mod flush;
 pub mod io;
+pub mod packed;
 pub mod policy;
 pub mod readahead;
 pub mod stats;

@@ -10,6 +10,7 @@
 //!   throttle     throttle::POLICIES             how long a writer waits
 //!   elevator     elevator::POLICIES             in which order a device works
 //!   dispatch     dispatch::POLICIES             who runs while it works
+//!   fill         packed::POLICIES               what is decoded of a packed file, and when
 //! ```
 
 use alloc::boxed::Box;

@@ -1,0 +1,32 @@
+//! Eager: all that readahead asks for is decoded before the asker goes on.
+//!
+//! Source:     Linux 2.6.21, `fs/cramfs/inode.c`, `mm/filemap.c`; the baseline "CramFS" of S. Ahn,
+//!             S. Hyun, K. Koh, "Improving the read performance of compressed file systems
+//!             considering kernel read-ahead mechanism", KIISE 2010.
+//! Behaviour:  each page of the window is read and decoded by itself, in ascending order; the asker
+//!             waits for the last one.
+//! Differs:    nothing.
+//! Not for:    random faults with a slow codec: up to 31 pages are paid for before the first is seen.
+
+use alloc::boxed::Box;
+
+use super::{Demand, Fill, Pages, Plan, Policy};
+
+/// The table's line.
+pub(super) const POLICY: Policy = Policy {
+    name: "eager",
+    summary: "decodes all that readahead asks for before the asker goes on",
+    source: "cramfs of Linux 2.6.21",
+    parameters: &[],
+    build: |_| Box::new(Eager),
+};
+
+#[derive(Debug)]
+struct Eager;
+
+impl Fill for Eager {
+    fn on_demand(&mut self, demand: &Demand) -> Plan {
+        let later = Pages::none(demand.window.end);
+        Plan { fetch: demand.window, bulk: false, now: demand.window, later }
+    }
+}

@@ -1,0 +1,260 @@
+//! What every format has in common: a tree of nodes, and files made of blocks.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::{cramfs, erofs, squashfs};
+
+/// A node of an image; stable for as long as the image stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u64);
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A block device.
+    BlockDevice,
+    /// A character device.
+    CharDevice,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// A moment since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds.
+    pub seconds: i64,
+    /// Nanoseconds beyond them.
+    pub nanos: u32,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name in this image.
+    pub id: NodeId,
+    /// The number that `stat` shows.
+    pub ino: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Permissions with set-user-id, set-group-id and sticky: the low 12 bits of a mode.
+    pub permissions: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Bytes of content, or of a link's target, or of a directory as the format counts it.
+    pub size: u64,
+    /// The number of names it has.
+    pub links: u32,
+    /// When it was changed last; none if the format keeps no time.
+    pub modified: Option<Time>,
+    /// Major and minor number of a device.
+    pub device: (u32, u32),
+}
+
+/// A name in a directory. `.` and `..` are in none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without a slash and without a zero byte; never empty.
+    pub name: Vec<u8>,
+    /// What it names.
+    pub node: NodeId,
+    /// What that is.
+    pub kind: Kind,
+}
+
+/// An extended attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Xattr {
+    /// The name with its namespace: `user.origin`.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+/// How a block's raw bytes become content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// There are no raw bytes: all is zero.
+    Hole,
+    /// The raw bytes are the content.
+    Stored,
+    /// They have to be decoded.
+    Packed,
+}
+
+/// A run of a file's bytes, and where it comes from.
+///
+/// What a block decodes to depends on `raw`, `coding`, `decoded` and `variant` alone, so they are
+/// the key of any cache: files with equal content, and files whose tails share a block, are decoded
+/// once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// The bytes of the file that it holds.
+    pub plain: Range<u64>,
+    /// The bytes of the image that it is made of; empty for a hole.
+    pub raw: Range<u64>,
+    /// How these become content.
+    pub coding: Coding,
+    /// The number of bytes that a packed block decodes to, 16 MiB at most; zero for others, which
+    /// may be of any length.
+    pub decoded: u32,
+    /// Where `plain` begins in what it decodes to. Larger than zero where one block holds parts of
+    /// several files, or more of the file than what is asked for here.
+    pub inside: u32,
+    /// What else the format needs to decode it: a codec, a place inside the raw bytes.
+    pub variant: u64,
+}
+
+impl Block {
+    /// Zeros without raw bytes.
+    pub const fn hole(plain: Range<u64>) -> Self {
+        Self { plain, raw: 0..0, coding: Coding::Hole, decoded: 0, inside: 0, variant: 0 }
+    }
+
+    /// How many bytes have to be decoded so that the file's bytes before `end` are there.
+    pub fn upto(&self, end: u64) -> usize {
+        let inside = end.clamp(self.plain.start, self.plain.end) - self.plain.start;
+        usize::try_from(u64::from(self.inside) + inside).unwrap_or(usize::MAX)
+    }
+}
+
+/// What an image says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// `cramfs`, `squashfs`, `erofs`.
+    pub format: &'static str,
+    /// The number of bytes that belong to the image.
+    pub bytes: u64,
+    /// Bytes of content in a block at most.
+    pub block_size: u32,
+    /// Nodes, if the image says how many.
+    pub nodes: Option<u64>,
+    /// The codecs in use, by name.
+    pub codecs: Vec<&'static str>,
+    /// Everything else that the superblock says, as names and values for people.
+    pub details: Vec<(&'static str, String)>,
+    /// What is odd about it and does no harm.
+    pub warnings: Vec<String>,
+}
+
+/// How an image is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Blocks that are shorter than they should be are filled with zeros, as Linux does with
+    /// cramfs, instead of being an error.
+    pub lenient: bool,
+}
+
+/// An open image. Everything can be asked by many threads at once.
+pub trait Image: Send + Sync + fmt::Debug {
+    /// What it says about itself.
+    fn summary(&self) -> &Summary;
+
+    /// Where its bytes come from.
+    fn source(&self) -> &Arc<dyn Source>;
+
+    /// The directory from which all others are reached.
+    fn root(&self) -> NodeId;
+
+    /// What is known of a node.
+    ///
+    /// # Errors
+    ///
+    /// If there is no valid node of this name.
+    fn node(&self, id: NodeId) -> Result<Node>;
+
+    /// The names in a directory, in the image's order, without doubles.
+    ///
+    /// # Errors
+    ///
+    /// If the node is no directory, or an invalid one. Entries before the invalid one are lost.
+    fn entries(&self, directory: NodeId) -> Result<Arc<[Entry]>>;
+
+    /// What a name in a directory names.
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
+        let entries = self.entries(directory)?;
+        Ok(entries.iter().find(|entry| entry.name == name).map(|entry| entry.node))
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// If the node is no link, or an invalid one.
+    fn link(&self, id: NodeId) -> Result<Vec<u8>>;
+
+    /// The extended attributes of a node.
+    ///
+    /// # Errors
+    ///
+    /// If they are invalid.
+    fn xattrs(&self, _id: NodeId) -> Result<Vec<Xattr>> {
+        Ok(Vec::new())
+    }
+
+    /// The block that holds a byte of a regular file. The blocks of a file follow each other
+    /// without gaps: `plain.end` of one is `plain.start` of the next, up to the file's size.
+    ///
+    /// # Errors
+    ///
+    /// If the node is no regular file, the byte lies beyond its end, or the block's place is
+    /// invalid. That of other blocks may be valid.
+    fn locate(&self, id: NodeId, offset: u64) -> Result<Block>;
+
+    /// Decodes the raw bytes of a block, at least its first `upto` bytes of content, into the
+    /// beginning of `content`, which has the length of `block.decoded`. Says how many bytes are
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Block`] if the raw bytes are no such block.
+    fn decode(&self, block: &Block, raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usize>;
+
+    /// Checks what the image itself promises beyond its structure: a checksum of the whole. Says
+    /// what was checked.
+    ///
+    /// # Errors
+    ///
+    /// If a promise is broken.
+    fn verify(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Opens an image of any format that is known.
+///
+/// # Errors
+///
+/// If it is none, or an invalid one.
+pub fn open(source: &Arc<dyn Source>, options: Options) -> Result<Arc<dyn Image>> {
+    let openers = [cramfs::open, squashfs::open, erofs::open];
+    for open in openers {
+        if let Some(image) = open(source, options)? {
+            return Ok(image);
+        }
+    }
+    let mut magic = [0; 4];
+    let len = source.len().min(4);
+    let start = &mut magic[..usize::try_from(len).unwrap_or(0)];
+    source.fill(start, 0)?;
+    let found = format!("{} bytes that begin with {start:02x?}", source.len());
+    Err(Error::Unknown { found })
+}

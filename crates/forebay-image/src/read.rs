@@ -1,0 +1,44 @@
+//! Plain bytes of a file, block by block.
+
+use crate::error::Result;
+use crate::image::{Coding, Image, NodeId};
+
+/// Fills `buffer` with a file's bytes from `offset` on, and says how many there were: fewer than
+/// asked for only at the file's end.
+///
+/// # Errors
+///
+/// What [`Image::locate`], reading or [`Image::decode`] say.
+pub fn read_at(image: &dyn Image, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let size = image.node(id)?.size;
+    let end = size.min(offset.saturating_add(buffer.len() as u64));
+    let mut at = offset;
+    let (mut raw, mut content) = (Vec::new(), Vec::new());
+    while at < end {
+        let block = image.locate(id, at)?;
+        let stop = block.plain.end.min(end);
+        let target = &mut buffer[index(at - offset)..index(stop - offset)];
+        match block.coding {
+            Coding::Hole => target.fill(0),
+            Coding::Stored => {
+                let start = block.raw.start + u64::from(block.inside) + (at - block.plain.start);
+                image.source().fill(target, start)?;
+            }
+            Coding::Packed => {
+                raw.resize(index(block.raw.end - block.raw.start), 0);
+                image.source().fill(&mut raw, block.raw.start)?;
+                content.resize(block.decoded as usize, 0);
+                let upto = block.upto(stop);
+                image.decode(&block, &raw, upto, &mut content)?;
+                target.copy_from_slice(&content[block.upto(at)..upto]);
+            }
+        }
+        at = stop;
+    }
+    Ok(index(at.saturating_sub(offset)))
+}
+
+/// A number that is no larger than a length in memory.
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("no larger than a buffer")
+}
