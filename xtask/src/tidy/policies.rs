@@ -68,8 +68,9 @@ fn provenance(path: &str, text: &str) -> Vec<Finding> {
 
 /// The entries of the table of a front door.
 fn table(front: &str) -> Vec<&str> {
-    let body = front.split_once("POLICIES: &[Policy] = &[").and_then(|(_, rest)| {
-        let (body, _) = rest.split_once("];")?;
+    let body = front.split_once("POLICIES: &[Policy] =").and_then(|(_, rest)| {
+        let body = rest.trim_start().strip_prefix("&[")?;
+        let (body, _) = body.split_once("];")?;
         Some(body)
     });
     let lines = body.unwrap_or_default().lines();

@@ -6,7 +6,7 @@
 //! Behaviour:  each page of the window is read and decoded by itself, in ascending order; the asker
 //!             waits for the last one.
 //! Differs:    nothing.
-//! Not for:    random faults with a slow codec: up to 31 pages are paid for before the first is seen.
+//! Not for:    random faults with a slow codec: up to 31 pages are paid for before one is seen.
 
 use alloc::boxed::Box;
 

@@ -1,9 +1,9 @@
 //! Selective, then idle: what is wanted first, the likely rest by a processor with nothing to do.
 //!
 //! Source:     ours, on the rule of `selective`.
-//! Behaviour:  raw bytes as `selective`. A stream, that is two demands by `read` of which the second
-//!             begins where the first ended, is decoded whole before its reader goes on. Of any
-//!             other demand only the wanted pages; the pages behind them are offered to an idle
+//! Behaviour:  raw bytes as `selective`. A stream, that is two demands by `read` of which the
+//!             second begins where the first ended, is decoded whole before its reader goes on. Of
+//!             any other demand only the wanted pages; the pages behind them are offered to an idle
 //!             processor, and how many follows what became of the last offer: the demand that goes
 //!             on where the offer ended doubles it, one that goes elsewhere halves it.
 //! Differs:    `selective` decodes nothing that was not asked for.
