@@ -10,7 +10,7 @@
 //! ```
 
 use crate::bytes::Reader;
-use crate::codec::{self, Codec};
+use crate::codec::{Cluster, cluster};
 use crate::error::{Error, Result};
 use crate::image::Block;
 use crate::source::Source;
@@ -89,9 +89,8 @@ fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> 
         }
         ZSTD => {
             let (format, log) = (field.u8("format")?, field.u8("window")?);
-            (format != 0 || log > WINDOW_LOG_MAX).then(|| {
-                format!("a window of 2^{} bytes, format {format}", 10 + u32::from(log))
-            })
+            (format != 0 || log > WINDOW_LOG_MAX)
+                .then(|| format!("a window of 2^{} bytes, format {format}", 10 + u32::from(log)))
         }
         _ => None,
     };
@@ -104,23 +103,23 @@ fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> 
 
 /// The names of codecs, of which a bit says that it may be used.
 pub(super) fn names(bits: u16) -> Vec<&'static str> {
-    NAMES.iter().enumerate().filter(|(number, _)| bits >> number & 1 != 0).map(|(_, &n)| n).collect()
+    NAMES
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| bits >> number & 1 != 0)
+        .map(|(_, &n)| n)
+        .collect()
 }
 
 /// Decodes the beginning of an extent.
-pub(super) fn decode(
-    block: &Block,
-    raw: &[u8],
-    upto: usize,
-    content: &mut [u8],
-) -> Result<usize> {
+pub(super) fn decode(block: &Block, raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usize> {
     let failure = |why| Error::Block { offset: block.raw.start, len: raw.len() as u64, why };
     let variant = Variant::of(block.variant);
     let codec = match usize::from(variant.codec) {
-        LZ4 => Codec::Lz4,
-        LZMA => Codec::MicroLzma,
-        DEFLATE => Codec::Deflate,
-        ZSTD => Codec::Zstd,
+        LZ4 => Cluster::Lz4,
+        LZMA => Cluster::MicroLzma,
+        DEFLATE => Cluster::Deflate,
+        ZSTD => Cluster::Zstd,
         other => return Err(failure(format!("codec {other} is unknown"))),
     };
     let room = content.len();
@@ -134,9 +133,9 @@ pub(super) fn decode(
     // An extent that is a part of what its raw bytes hold has no end to be checked. Nor has LZ4
     // in front of zeros.
     let done = if variant.partial || !variant.padded {
-        codec::begin(codec, raw, &mut content[..upto])
+        cluster::begin(codec, raw, &mut content[..upto])
     } else {
-        codec::decode(codec, raw, upto, content)
+        cluster::whole(codec, raw, upto, content)
     }
     .map_err(|error| failure(error.into()))?;
     if done < upto {
@@ -146,7 +145,7 @@ pub(super) fn decode(
 }
 
 /// The numbers of the codecs.
-pub(super) const LZ4: usize = 0;
+const LZ4: usize = 0;
 const LZMA: usize = 1;
 const DEFLATE: usize = 2;
 const ZSTD: usize = 3;

@@ -107,12 +107,7 @@ impl Extents {
 
     /// The last extent that begins at a byte or before it, where it ends, and whether it is the
     /// last one of all. None before the first one.
-    fn search(
-        &self,
-        core: &Core,
-        offset: u64,
-        size: u64,
-    ) -> Result<(Option<Record>, u64, bool)> {
+    fn search(&self, core: &Core, offset: u64, size: u64) -> Result<(Option<Record>, u64, bool)> {
         // The extents before `low` begin at the byte or before it, those from `high` on behind it.
         let (mut low, mut high) = (0, self.count);
         let (mut found, mut end) = (None, size);

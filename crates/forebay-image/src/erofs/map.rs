@@ -137,7 +137,7 @@ pub(super) fn locate(core: &Core, inode: &Inode, full: bool, offset: u64) -> Res
 /// The block of a part that is in the packed inode.
 fn packed(core: &Core, inode: &Inode, extent: Extent, at: u64, offset: u64) -> Result<Block> {
     let place = inode.body();
-    let nid = core.superblock.packed.filter(|&nid| nid != inode.node.id.0);
+    let nid = core.superblock.packed.filter(|&nid| nid != inode.node.ino);
     let nid = nid.ok_or_else(|| place.error("packed content", "there is no inode for it"))?;
     let other = core.inode(nid)?;
     let run = Run { start: extent.start, end: extent.end, theirs: at, offset };
@@ -145,13 +145,7 @@ fn packed(core: &Core, inode: &Inode, extent: Extent, at: u64, offset: u64) -> R
 }
 
 /// The block of an extent that has a physical cluster.
-fn extent_block(
-    core: &Core,
-    place: Place,
-    extent: Extent,
-    raw: Raw,
-    offset: u64,
-) -> Result<Block> {
+fn extent_block(core: &Core, place: Place, extent: Extent, raw: Raw, offset: u64) -> Result<Block> {
     let plain = extent.start..extent.end;
     let len = plain.end - plain.start;
     if raw.len > RAW_MAX {
@@ -192,13 +186,7 @@ fn extent_block(
 
 /// The block of a stored extent of at most a block whose bytes are rotated: up to the end of the
 /// file's block they are at the end of the raw one, and then at its beginning.
-fn interlaced(
-    core: &Core,
-    place: Place,
-    extent: Extent,
-    raw: Raw,
-    offset: u64,
-) -> Result<Block> {
+fn interlaced(core: &Core, place: Place, extent: Extent, raw: Raw, offset: u64) -> Result<Block> {
     let size = core.superblock.block_size();
     if raw.len != size {
         return Err(place.error("interlaced extent", format!("{} bytes", raw.len)));
