@@ -17,7 +17,7 @@ mod zlib;
 mod zstd;
 
 pub(crate) use cluster::Cluster;
-pub(crate) use zlib::Deflater;
+pub(crate) use zlib::{Crc32, Deflater};
 
 /// How raw bytes are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
