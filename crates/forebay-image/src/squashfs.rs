@@ -12,6 +12,7 @@
 //! What stays in memory is bounded: 4 MiB of decoded metadata, 4 MiB of inodes with their maps, and
 //! 16 MiB of listings, beside the places of the tables' blocks.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ mod verify;
 mod xattr;
 
 use cache::Cache;
-use directory::{Directory, Listing, Walk};
+use directory::{Directory, Listing, Named, Walk};
 use inode::{Around, Content, Inode, Tail};
 use layout::{METADATA_LEN, NO_TABLE, Superblock};
 use map::Word;
@@ -210,7 +211,7 @@ impl Squashfs {
     }
 
     /// Looks a name up without the listing, on the word of the image that names are sorted.
-    fn search(&self, directory: &Directory, name: &[u8]) -> Result<Option<Entry>> {
+    fn search(&self, directory: &Directory, name: &[u8]) -> Result<Option<Named>> {
         let (mut place, mut before) = (directory.place, 0);
         if let Some((index, _)) = directory.index {
             let mut index = self.inode_stream(index)?;
@@ -220,17 +221,26 @@ impl Squashfs {
             return Ok(None);
         };
         let mut buffer = [0; directory::NAME_MAX];
-        while let Some(found) = walk.next(&mut buffer)? {
-            let here = &buffer[..found.name_len];
-            if here == name {
-                let name = name.to_vec();
-                return Ok(Some(Entry { name, node: found.node, kind: found.kind }));
-            }
-            if here > name {
-                break;
+        while let Some((here, named)) = walk.next(&mut buffer)? {
+            match here.cmp(name) {
+                Ordering::Less => {}
+                Ordering::Equal => return Ok(Some(named)),
+                Ordering::Greater => break,
             }
         }
         Ok(None)
+    }
+
+    /// The inode of an entry, which must be what the entry says.
+    fn named(&self, named: Named) -> Result<Arc<Inode>> {
+        let inode = self.inode(named.node)?;
+        let found = (inode.node.kind, inode.node.ino);
+        let says = (named.kind, u64::from(named.ino));
+        if found != says {
+            let found = format!("{found:?}, but its directory says {says:?}");
+            return Err(Error::field("inode type and number", inode.at, found));
+        }
+        Ok(inode)
     }
 
     /// The tail of a file in its fragment.
@@ -291,18 +301,12 @@ impl Image for Squashfs {
 
     fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         let found = self.directory(directory)?;
-        let entry = match self.listings.find(directory.0) {
-            Some(listing) => listing.find(name).cloned(),
+        let named = match self.listings.find(directory.0) {
+            Some(listing) => listing.find(name),
             None if found.bytes > LISTED_MAX => self.search(&found, name)?,
-            None => self.listing(directory)?.find(name).cloned(),
+            None => self.listing(directory)?.find(name),
         };
-        let Some(entry) = entry else { return Ok(None) };
-        let inode = self.inode(entry.node)?;
-        if inode.node.kind != entry.kind {
-            let says = format!("{:?}, but its directory says {:?}", inode.node.kind, entry.kind);
-            return Err(Error::field("inode type", inode.at, says));
-        }
-        Ok(Some(entry.node))
+        named.map(|named| Ok(self.named(named)?.node.id)).transpose()
     }
 
     fn link(&self, id: NodeId) -> Result<Vec<u8>> {

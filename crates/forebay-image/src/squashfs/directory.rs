@@ -82,13 +82,12 @@ impl Directory {
 /// Decoded bytes of a metadata block.
 const BLOCK: u32 = 8192;
 
-/// An entry with its name elsewhere.
+/// What an entry says of its inode.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    pub(super) name_len: usize,
+pub(super) struct Named {
     pub(super) node: NodeId,
     pub(super) kind: Kind,
-    /// The inode number that the directory says.
+    /// The inode number.
     pub(super) ino: u32,
 }
 
@@ -109,8 +108,11 @@ impl<'a> Walk<'a> {
         Self { stream, left, entries: 0, block: 0, ino: 0 }
     }
 
-    /// The next entry, with its name at the beginning of `name`.
-    pub(super) fn next(&mut self, name: &mut [u8; NAME_MAX]) -> Result<Option<Found>> {
+    /// The next entry, with its name in `buffer`.
+    pub(super) fn next<'b>(
+        &mut self,
+        buffer: &'b mut [u8; NAME_MAX],
+    ) -> Result<Option<(&'b [u8], Named)>> {
         if self.entries == 0 {
             if self.left == 0 {
                 return Ok(None);
@@ -128,9 +130,8 @@ impl<'a> Walk<'a> {
             return Err(Error::field("directory entry name", at, format!("{len} + 1 bytes")));
         };
         self.spend(name_len)?;
-        let name = &mut name[..name_len];
-        self.stream.fill(name)?;
-        let name = &*name;
+        self.stream.fill(&mut buffer[..name_len])?;
+        let name = &buffer[..name_len];
         let Some(kind) = kind_of(number) else {
             let found = format!("{number}, not in 1..=7, of {}", name.escape_ascii());
             return Err(Error::field("directory entry type", at, found));
@@ -145,7 +146,7 @@ impl<'a> Walk<'a> {
         };
         self.entries -= 1;
         let node = NodeId(u64::from(self.block) << 16 | u64::from(inside));
-        Ok(Some(Found { name_len, node, kind, ino }))
+        Ok(Some((name, Named { node, kind, ino })))
     }
 
     fn begin_run(&mut self) -> Result<()> {
@@ -181,6 +182,8 @@ impl<'a> Walk<'a> {
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) entries: Arc<[Entry]>,
+    /// The inode number that the directory says of each.
+    inos: Box<[u32]>,
     /// Whether the names are in ascending order, as they should be.
     sorted: bool,
     /// Memory that it takes, in bytes.
@@ -190,44 +193,48 @@ pub(super) struct Listing {
 impl Listing {
     /// Reads them all.
     pub(super) fn read(mut walk: Walk<'_>) -> Result<Self> {
-        let mut name = [0; NAME_MAX];
+        let mut buffer = [0; NAME_MAX];
         let mut entries: Vec<Entry> = Vec::new();
+        let mut inos = Vec::new();
         let (mut sorted, mut names_len) = (true, 0);
-        while let Some(Found { name_len, node, kind, ino: _ }) = walk.next(&mut name)? {
+        while let Some((name, Named { node, kind, ino })) = walk.next(&mut buffer)? {
             if entries.len() >= ENTRIES_MAX {
                 let what = format!("a directory of more than {ENTRIES_MAX} entries");
                 return Err(Error::Unsupported { what, offset: walk.stream.block() });
             }
-            let name = name[..name_len].to_vec();
-            sorted &= entries.last().is_none_or(|last| last.name < name);
-            names_len += name_len;
-            entries.push(Entry { name, node, kind });
+            sorted &= entries.last().is_none_or(|last| last.name.as_slice() < name);
+            names_len += name.len();
+            entries.push(Entry { name: name.to_vec(), node, kind });
+            inos.push(ino);
         }
         if !sorted {
             let mut seen = BTreeSet::new();
             let first: Vec<bool> =
                 entries.iter().map(|entry| seen.insert(entry.name.as_slice())).collect();
             drop(seen);
-            let mut first = first.into_iter();
-            entries.retain(|_| first.next().unwrap_or(false));
+            let mut keep = first.iter();
+            entries.retain(|_| *keep.next().unwrap_or(&false));
+            let mut keep = first.iter();
+            inos.retain(|_| *keep.next().unwrap_or(&false));
         }
-        let weight = OVERHEAD + names_len + entries.len() * (size_of::<Entry>() + NAME_OVERHEAD);
-        Ok(Self { entries: entries.into(), sorted, weight })
+        let weight = OVERHEAD + names_len + entries.len() * (size_of::<Entry>() + ENTRY_OVERHEAD);
+        Ok(Self { entries: entries.into(), inos: inos.into(), sorted, weight })
     }
 
     /// The listing of an empty directory.
     pub(super) fn empty() -> Self {
-        Self { entries: Arc::new([]), sorted: true, weight: OVERHEAD }
+        Self { entries: Arc::new([]), inos: Box::new([]), sorted: true, weight: OVERHEAD }
     }
 
-    /// The entry of a name.
-    pub(super) fn find(&self, name: &[u8]) -> Option<&Entry> {
-        if self.sorted {
-            let at = self.entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok()?;
-            self.entries.get(at)
+    /// What a name names, as the directory says it.
+    pub(super) fn find(&self, name: &[u8]) -> Option<Named> {
+        let at = if self.sorted {
+            self.entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok()?
         } else {
-            self.entries.iter().find(|entry| entry.name == name)
-        }
+            self.entries.iter().position(|entry| entry.name == name)?
+        };
+        let (entry, ino) = (self.entries.get(at)?, *self.inos.get(at)?);
+        Some(Named { node: entry.node, kind: entry.kind, ino })
     }
 }
 
@@ -238,5 +245,5 @@ fn name_len(stored: u32) -> Option<usize> {
 
 /// Memory of a listing beside its entries.
 const OVERHEAD: usize = 160;
-/// Memory of an allocated name beside its bytes.
-const NAME_OVERHEAD: usize = 16;
+/// Memory of an entry beside itself and its name: an inode number, an allocation.
+const ENTRY_OVERHEAD: usize = 4 + 16;

@@ -45,24 +45,17 @@ fn walk(image: &Squashfs) -> Result<Tree> {
     while let Some(id) = directories.pop() {
         let found = image.directory(id)?;
         let Some(mut walk) = image.walk(found.place, found.bytes)? else { continue };
-        let mut name = [0; directory::NAME_MAX];
-        while let Some(entry) = walk.next(&mut name)? {
-            let inode = image.inode(entry.node)?;
-            let what = (inode.node.kind, inode.node.ino);
-            if what != (entry.kind, entry.ino.into()) {
-                let name = name[..entry.name_len].escape_ascii();
-                let found = format!("{what:?}, not {:?} {} of {name}", entry.kind, entry.ino);
-                return Err(Error::field("inode", inode.at, found));
-            }
+        let mut buffer = [0; directory::NAME_MAX];
+        while let Some((name, named)) = walk.next(&mut buffer)? {
+            let inode = image.named(named)?;
+            let is_directory = named.kind == Kind::Directory;
             tree.names += 1;
-            if seen.insert(entry.node) {
-                visit(image, entry.node, &mut tree)?;
-                if entry.kind == Kind::Directory {
-                    directories.push(entry.node);
-                }
-            } else if entry.kind == Kind::Directory {
-                let name = name[..entry.name_len].escape_ascii();
-                return Err(Error::field("inode", inode.at, format!("a second name, {name}")));
+            if seen.insert(named.node) {
+                visit(image, named.node, &mut tree)?;
+                directories.extend(is_directory.then_some(named.node));
+            } else if is_directory {
+                let found = format!("a directory with a second name, {}", name.escape_ascii());
+                return Err(Error::field("inode", inode.at, found));
             }
             if tree.inodes > image.superblock.inodes.into() {
                 return Err(Error::field("number of inodes", 4, "the tree has more"));
