@@ -3,3 +3,6 @@
 
 mod abuse;
 mod cramfs;
+mod erofs;
+#[expect(dead_code)]
+mod squashfs_tree;
