@@ -153,7 +153,7 @@ impl Image for Erofs {
     }
 
     fn decode(&self, block: &Block, raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usize> {
-        codecs::decode(block, raw, upto, content)
+        codecs::decode(&self.core, block, raw, upto, content)
     }
 
     fn verify(&self) -> Result<Vec<String>> {

@@ -211,7 +211,7 @@ impl Core {
                     self.source.fill(&mut raw, block.raw.start)?;
                     decoded.resize(block.decoded as usize, 0);
                     let upto = block.upto(stop);
-                    codecs::decode(&block, &raw, upto, &mut decoded)?;
+                    codecs::decode(self, &block, &raw, upto, &mut decoded)?;
                     target.copy_from_slice(&decoded[block.upto(at)..upto]);
                 }
             }

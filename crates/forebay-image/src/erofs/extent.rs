@@ -102,7 +102,7 @@ impl Extents {
             codec => RawCoding::Codec(codec - 1),
         };
         let partial = record.len & PARTIAL != 0;
-        From::Raw(Raw { at: record.at, len, coding, partial })
+        From::Raw(Raw { at: record.at, metabox: false, len, coding, partial })
     }
 
     /// The last extent that begins at a byte or before it, where it ends, and whether it is the
