@@ -52,8 +52,9 @@ fn losses(programmed: bool, rivals: Rivals) -> [u64; 2] {
 
 #[test]
 fn an_idle_processor_costs_the_asker_no_more_than_its_value() {
-    assert_eq!(worst(false, Rivals::None, [30])[0].0, 233);
-    assert_eq!(worst(true, Rivals::None, [30])[0].0, 0);
+    // Nothing is tried, so the loss changes little once some dozens of requests were seen.
+    assert_eq!(worst(false, Rivals::None, [10])[0].0, 231);
+    assert_eq!(worst(true, Rivals::None, [10])[0].0, 0);
 }
 
 #[test]
