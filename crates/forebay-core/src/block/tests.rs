@@ -474,7 +474,9 @@ fn two_requests_that_a_bio_connects_are_one() {
         // One that the device works on, so that the others wait.
         queues.submit_bio(Instant(0), device, write(900, 1));
         let ends = if upper_first { [108, 100] } else { [100, 108] };
-        ends.map(|first| queues.submit_bio(Instant(0), device, write(first, 4)));
+        for first in ends {
+            queues.submit_bio(Instant(0), device, write(first, 4));
+        }
         assert!(!queues.takes_write(device));
         queues.submit_bio(Instant(0), device, write(104, 4));
         assert!(queues.takes_write(device), "a place is free again");
