@@ -321,12 +321,17 @@ fn the_plugs_delay_begins_with_the_first_request_and_not_again_with_later_ones()
         queues.submit_bio(Instant(0), device, bio(first, 1));
     }
     assert_eq!(ready(&mut queues), [(10, 1)], "the device takes one");
+    queues.end_request(Instant(40), RequestId(0), None);
+    assert_eq!(ready(&mut queues), [(20, 1)]);
     queues.submit_bio(Instant(50), device, bio(50, 1));
-    assert_eq!(queues.timeout(), None, "what joins requests that wait unplugged is not plugged");
-    for id in 0..5 {
+    assert_eq!(queues.timeout(), None, "the two that wait are plugged no more, nor is a third");
+    queues.end_request(Instant(60), RequestId(1), None);
+    assert_eq!(ready(&mut queues), [(30, 1)]);
+    queues.unplug(Instant(60), device);
+    for id in [2, 3, 0] {
         queues.end_request(Instant(60), RequestId(id), None);
     }
-    assert_eq!(ready(&mut queues), [(20, 1), (30, 1), (40, 1), (50, 1)]);
+    assert_eq!(ready(&mut queues), [(40, 1), (50, 1)]);
     queues.submit_bio(Instant(70), device, bio(60, 1));
     assert_eq!(queues.timeout(), Some(Instant(170)), "an empty queue is plugged again");
 }
