@@ -4,5 +4,5 @@
 mod abuse;
 mod cramfs;
 mod erofs;
-#[expect(dead_code)]
+mod squashfs;
 mod squashfs_tree;
