@@ -3,3 +3,4 @@
 
 mod abuse;
 mod cramfs;
+mod replay;
