@@ -4,5 +4,6 @@
 mod abuse;
 mod cramfs;
 mod erofs;
+mod replay;
 mod squashfs;
 mod squashfs_tree;
