@@ -3,4 +3,5 @@
 
 mod abuse;
 mod squashfs;
+mod squashfs_craft;
 mod squashfs_tree;
