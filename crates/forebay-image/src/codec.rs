@@ -11,7 +11,7 @@ mod xz;
 mod zlib;
 mod zstd;
 
-pub(crate) use zlib::Deflater;
+pub(crate) use zlib::{Crc32, Deflater};
 
 /// How raw bytes are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
