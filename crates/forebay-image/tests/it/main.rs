@@ -6,4 +6,5 @@ mod cramfs;
 mod erofs;
 mod replay;
 mod squashfs;
+mod squashfs_craft;
 mod squashfs_tree;
