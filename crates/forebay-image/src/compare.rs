@@ -160,7 +160,9 @@ impl Difference {
             Self::Size(a, b) => format!("{a} and {b}"),
             Self::Bytes(at) => format!("from byte {at} on"),
             Self::Mode(a, b) => format!("{a:04o} and {b:04o}"),
-            Self::Owner(a, b) | Self::Device(a, b) => format!("{}:{} and {}:{}", a.0, a.1, b.0, b.1),
+            Self::Owner(a, b) | Self::Device(a, b) => {
+                format!("{}:{} and {}:{}", a.0, a.1, b.0, b.1)
+            }
             Self::Time(a, b) => {
                 format!("{}.{:09} and {}.{:09}", a.seconds, a.nanos, b.seconds, b.nanos)
             }
@@ -297,11 +299,7 @@ impl Worker<'_> {
                 let (a, b) = (self.first.link(pair.first)?, self.second.link(pair.second)?);
                 differs(a != b, Difference::Target(a, b));
             }
-            Kind::Directory
-            | Kind::BlockDevice
-            | Kind::CharDevice
-            | Kind::Fifo
-            | Kind::Socket => {}
+            Kind::Directory | Kind::BlockDevice | Kind::CharDevice | Kind::Fifo | Kind::Socket => {}
         }
         Ok(())
     }

@@ -121,7 +121,13 @@ impl<'a> Content<'a> {
     /// # Errors
     ///
     /// As [`piece`](Self::piece).
-    pub fn fill(&mut self, id: NodeId, size: u64, offset: u64, mut buffer: &mut [u8]) -> Result<()> {
+    pub fn fill(
+        &mut self,
+        id: NodeId,
+        size: u64,
+        offset: u64,
+        mut buffer: &mut [u8],
+    ) -> Result<()> {
         let mut at = offset;
         while !buffer.is_empty() {
             let piece = self.piece(id, size, at)?;

@@ -213,8 +213,7 @@ mod tests {
         let error = Error::Block { offset: 4_711, len: 12, why: "no zlib stream".to_owned() };
         let fault = Fault::new("usr/bin/x", error);
         assert_eq!(fault.offset(), Some(4_711));
-        let expected =
-            "/usr/bin/x: block at byte 4711 of the image (12 raw bytes): no zlib stream";
+        let expected = "/usr/bin/x: block at byte 4711 of the image (12 raw bytes): no zlib stream";
         assert_eq!(fault.to_string(), expected);
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
-use crate::image::{
-    Block, Coding, Entry, Image, Kind, Node, NodeId, Summary, Time, Xattr,
-};
+use crate::image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Summary, Time, Xattr};
 use crate::source::Source;
 
 /// Content in a block at most.
@@ -41,8 +39,7 @@ impl Memory {
         };
         let bytes = vec![0; 16];
         let source: Arc<dyn Source> = Arc::new(bytes.clone());
-        let mut image =
-            Self { summary, nodes: Vec::new(), bytes, source, decoded: Arc::default() };
+        let mut image = Self { summary, nodes: Vec::new(), bytes, source, decoded: Arc::default() };
         image.add(Kind::Directory, 0o755);
         image
     }
@@ -173,7 +170,10 @@ impl Memory {
             gid: 0,
             size: 0,
             links: 0,
-            modified: Some(Time { seconds: 1_000_000_000 + i64::try_from(id.0).unwrap(), nanos: 5 }),
+            modified: Some(Time {
+                seconds: 1_000_000_000 + i64::try_from(id.0).unwrap(),
+                nanos: 5,
+            }),
             device: (0, 0),
         };
         self.nodes.push(Item {

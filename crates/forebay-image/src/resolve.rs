@@ -178,9 +178,8 @@ mod tests {
     #[test]
     fn what_leads_nowhere_is_named() {
         let image = image();
-        let said = |path: &str| {
-            resolve(&image, path.as_bytes(), Follow::Last).unwrap_err().to_string()
-        };
+        let said =
+            |path: &str| resolve(&image, path.as_bytes(), Follow::Last).unwrap_err().to_string();
         assert_eq!(said("usr/nothing"), "/usr/nothing: there is nothing of this name");
         assert_eq!(said("dangling"), "/nowhere: there is nothing of this name");
         assert_eq!(said("bin/sh/x"), "/usr/bin/sh: is no directory");

@@ -5,8 +5,8 @@ use std::ops::{AddAssign, ControlFlow};
 use crate::content::Content;
 use crate::fault::{Cause, Fault};
 use crate::image::{Coding, Image, Kind, Node, NodeId};
-use crate::work;
 use crate::walk::Tree;
+use crate::work;
 
 /// After so many errors one behind the other, the rest of a file is left out: its size is as
 /// likely wrong as they are.
@@ -106,7 +106,8 @@ pub fn verify(
         Err(error) => report.damage.push(Fault::new("", error)),
     }
     report.damage.append(&mut tree.faults);
-    let start = || Worker { content: Content::new(image), found: Report::default(), at: Vec::new() };
+    let start =
+        || Worker { content: Content::new(image), found: Report::default(), at: Vec::new() };
     let workers = work::each(threads, tree.items().len(), start, |worker, place| {
         worker.check(image, &tree, place);
         progress(1);
@@ -257,7 +258,9 @@ mod tests {
         for threads in [1, 4] {
             let (report, said) = checked(&image, threads);
             let block = |place| {
-                format!("/a/x: block at byte {place} of the image (4097 raw bytes): the sum is wrong")
+                format!(
+                    "/a/x: block at byte {place} of the image (4097 raw bytes): the sum is wrong"
+                )
             };
             let directory = format!("/c: directory at byte {} of the image: is damaged", hidden.0);
             assert_eq!(said, [directory, block(places[0]), block(places[1])]);

@@ -161,11 +161,8 @@ impl Scope {
     fn below(&self, name: &[u8]) -> Option<Self> {
         let Self::Some(paths) = self else { return Some(Self::All) };
         let through = |path: &&Vec<Vec<u8>>| path.last().is_some_and(|part| part == name);
-        let rest: Vec<_> = paths
-            .iter()
-            .filter(through)
-            .map(|path| path[..path.len() - 1].to_vec())
-            .collect();
+        let rest: Vec<_> =
+            paths.iter().filter(through).map(|path| path[..path.len() - 1].to_vec()).collect();
         (!rest.is_empty()).then(|| Self::of(rest))
     }
 }
@@ -221,8 +218,8 @@ impl Walk {
             return None;
         }
         let above = self.tree.line(open.place);
-        let holds_itself =
-            node == self.tree.items[0].node || above.iter().any(|p| self.tree.items[*p].node == node);
+        let holds_itself = node == self.tree.items[0].node
+            || above.iter().any(|p| self.tree.items[*p].node == node);
         Some(if holds_itself { Cause::Loop } else { Cause::TwoNames })
     }
 
@@ -344,7 +341,8 @@ mod tests {
     fn what_is_no_name_is_left_out() {
         let mut image = Memory::new();
         let file = image.file("good", b"1");
-        for name in [&b""[..], b".", b"..", b"a/b", b"../../etc/passwd", b"/etc", b"a\0b", b"good"] {
+        for name in [&b""[..], b".", b"..", b"a/b", b"../../etc/passwd", b"/etc", b"a\0b", b"good"]
+        {
             image.raw_name("", name, file);
         }
         let tree = Tree::whole(&image, Limits::default());

@@ -12,9 +12,8 @@ pub(super) fn decode(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
     let room = content.len();
     decompress(raw, content).map_err(|error| match error {
         Error::OutputOverrun => Failure::Longer { room },
-        Error::LookbehindOverrun
-        | Error::InputOverrun
-        | Error::Error
-        | Error::InputNotConsumed => Failure::invalid(format!("invalid LZO stream: {error:?}")),
+        Error::LookbehindOverrun | Error::InputOverrun | Error::Error | Error::InputNotConsumed => {
+            Failure::invalid(format!("invalid LZO stream: {error:?}"))
+        }
     })
 }

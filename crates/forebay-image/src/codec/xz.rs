@@ -22,8 +22,7 @@ pub(super) fn decode(raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usiz
         }
         // An empty target makes the decoder go on to the stream's end, if nothing is left to give.
         let status = stream.process(rest, target, Action::Run).map_err(|error| invalid(&error))?;
-        let (used, made) =
-            (count(stream.total_in()) - used, count(stream.total_out()) - made);
+        let (used, made) = (count(stream.total_in()) - used, count(stream.total_out()) - made);
         match status {
             Status::StreamEnd => return Ok(count(stream.total_out())),
             Status::Ok | Status::MemNeeded | Status::GetCheck if used > 0 || made > 0 => {}

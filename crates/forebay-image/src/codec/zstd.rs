@@ -39,12 +39,7 @@ fn whole(decoder: &mut DCtx<'_>, raw: &[u8], content: &mut [u8]) -> Result<usize
 
 /// Decodes block by block until `upto` bytes are there. None if that way is barred, as for a frame
 /// whose window is larger than any block of an image.
-fn begin(
-    decoder: &mut DCtx<'_>,
-    raw: &[u8],
-    upto: usize,
-    content: &mut [u8],
-) -> Option<usize> {
+fn begin(decoder: &mut DCtx<'_>, raw: &[u8], upto: usize, content: &mut [u8]) -> Option<usize> {
     decoder.reset(ResetDirective::SessionOnly).ok()?;
     decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).ok()?;
     // With room for the whole content the decoder would not stop at the end of a block.

@@ -40,7 +40,8 @@ impl Folder {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
-        let mut list = List { tree: Tree::rooted(NodeId(0)), nodes: Vec::new(), seen: HashMap::new() };
+        let mut list =
+            List { tree: Tree::rooted(NodeId(0)), nodes: Vec::new(), seen: HashMap::new() };
         list.node(&stat, Kind::Directory);
         let Fill { tree, nodes } = list.fill(root.as_fd(), limits);
         Ok(Self { root, tree, nodes })

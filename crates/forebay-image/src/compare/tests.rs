@@ -62,10 +62,7 @@ fn each_difference_has_its_word_and_both_values() {
         changed("d/file", &|m, id| m.xattr(id, "user.0", b"2")),
         ["d/file xattr user.0", "d/same xattr user.0"]
     );
-    assert_eq!(
-        changed("d/file", &|m, id| m.name("d/third", id)),
-        ["d/third only-second "]
-    );
+    assert_eq!(changed("d/file", &|m, id| m.name("d/third", id)), ["d/third only-second "]);
 }
 
 #[test]

@@ -59,8 +59,7 @@ impl<'a> Marks<'a> {
         let path = path_of(directory, name);
         for xattr in self.xattrs {
             let (attribute, value) = (&xattr.name[..], &xattr.value[..]);
-            let given =
-                rustix::fs::lsetxattr(&path[..], attribute, value, XattrFlags::empty());
+            let given = rustix::fs::lsetxattr(&path[..], attribute, value, XattrFlags::empty());
             self.note_xattr(given)?;
         }
         if self.node.kind != Kind::Symlink {

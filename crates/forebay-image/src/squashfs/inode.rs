@@ -94,8 +94,7 @@ impl Inode {
         let modified = Some(modified);
         let ino = ino.into();
         let (size, links, device) = (0, 1, (0, 0));
-        let node =
-            Node { id, ino, kind, permissions, uid, gid, size, links, modified, device };
+        let node = Node { id, ino, kind, permissions, uid, gid, size, links, modified, device };
         let mut inode = Self { node, xattr: None, content: Content::Special, at };
         match kind {
             Kind::File => inode.read_file(stream, extended, around)?,
@@ -189,8 +188,7 @@ impl Inode {
             inside = fields.u16("directory offset")?;
         }
         self.node.size = size.into();
-        let place =
-            Place { block: around.directories.saturating_add(block.into()), inside };
+        let place = Place { block: around.directories.saturating_add(block.into()), inside };
         self.content = Content::Directory(Directory::new(place, size, index));
         Ok(())
     }

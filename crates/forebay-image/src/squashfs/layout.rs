@@ -273,7 +273,10 @@ impl Superblock {
             Compressor::Xz => {
                 let dictionary = fields.u32("xz dictionary")?;
                 if dictionary > DICTIONARY_MAX {
-                    return Err(unsupported(&format!("an xz dictionary of {dictionary} bytes"), at));
+                    return Err(unsupported(
+                        &format!("an xz dictionary of {dictionary} bytes"),
+                        at,
+                    ));
                 }
                 format!("dictionary {dictionary}, filters {:#x}", fields.u32("xz filters")?)
             }

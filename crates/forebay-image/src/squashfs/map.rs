@@ -55,9 +55,7 @@ impl Word {
 
     /// Whether it can be the length of a block of `block_size` at most.
     pub(super) const fn is_valid(self, block_size: u32) -> bool {
-        self.0 < STORED << 1
-            && self.len() <= block_size
-            && (self.len() > 0 || self.is_hole())
+        self.0 < STORED << 1 && self.len() <= block_size && (self.len() > 0 || self.is_hole())
     }
 }
 

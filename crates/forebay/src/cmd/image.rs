@@ -45,7 +45,12 @@ fn open(opened: &Opened) -> Result<Arc<dyn images::Image>> {
 }
 
 /// Opens an image that begins at a byte of a file.
-fn open_at(path: &Path, flag: &str, offset: u64, options: Options) -> Result<Arc<dyn images::Image>> {
+fn open_at(
+    path: &Path,
+    flag: &str,
+    offset: u64,
+    options: Options,
+) -> Result<Arc<dyn images::Image>> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
     let kind = file.metadata().with_context(|| format!("cannot read '{name}'"))?.file_type();
@@ -56,7 +61,8 @@ fn open_at(path: &Path, flag: &str, offset: u64, options: Options) -> Result<Arc
     if offset > source.len() {
         bail!("{flag} {offset}: '{name}' has {} bytes", source.len());
     }
-    let place = if offset == 0 { format!("'{name}'") } else { format!("'{name}' from byte {offset} on") };
+    let place =
+        if offset == 0 { format!("'{name}'") } else { format!("'{name}' from byte {offset} on") };
     let source: Arc<dyn Source> = Arc::new(Window::new(source, offset));
     match images::open(&source, options) {
         Ok(image) => Ok(image),

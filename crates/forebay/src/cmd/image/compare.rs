@@ -39,11 +39,8 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
         (kept, report) = compared(arguments, first, Side::Image(&*other, &other_tree));
     }
     report.differences.splice(0..0, unreadable(faults));
-    let text = if arguments.json {
-        format!("{:#}\n", object(&report, kept))
-    } else {
-        text(&report, kept)
-    };
+    let text =
+        if arguments.json { format!("{:#}\n", object(&report, kept)) } else { text(&report, kept) };
     print(&text, "report")?;
     Ok(if report.differences.is_empty() { 0 } else { NO })
 }

@@ -140,8 +140,11 @@ mod tests {
         let mut object = Map::new();
         put_name(&mut object, "path", b"a\xff");
         put_name(&mut object, "target", b"b");
-        assert_eq!(Value::Object(object), json!({
-            "path": "a\u{fffd}", "path_hex": "61ff", "target": "b",
-        }));
+        assert_eq!(
+            Value::Object(object),
+            json!({
+                "path": "a\u{fffd}", "path_hex": "61ff", "target": "b",
+            })
+        );
     }
 }

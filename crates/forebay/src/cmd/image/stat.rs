@@ -25,11 +25,8 @@ pub(super) fn run(arguments: &Stat) -> Result<u8> {
             }
         }
     }
-    let text = if arguments.json {
-        format!("{:#}\n", Value::Array(objects))
-    } else {
-        texts.join("\n")
-    };
+    let text =
+        if arguments.json { format!("{:#}\n", Value::Array(objects)) } else { texts.join("\n") };
     print(&text, "answer")?;
     Ok(if failed { ERROR } else { 0 })
 }
@@ -43,11 +40,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(
-        image: &dyn Image,
-        id: forebay_image::NodeId,
-        path: Vec<u8>,
-    ) -> Result<Self, Fault> {
+    fn of(image: &dyn Image, id: forebay_image::NodeId, path: Vec<u8>) -> Result<Self, Fault> {
         let read = || -> forebay_image::Result<_> {
             let node = image.node(id)?;
             let target = (node.kind == Kind::Symlink).then(|| image.link(id)).transpose()?;
@@ -86,7 +79,10 @@ impl Seen {
         if let Some(blocks) = &self.blocks {
             let Blocks { holes, stored, packed, raw_bytes } = blocks;
             let count = blocks.count();
-            rows.push(("blocks", format!("{count}: {packed} packed, {stored} stored, {holes} holes")));
+            rows.push((
+                "blocks",
+                format!("{count}: {packed} packed, {stored} stored, {holes} holes"),
+            ));
             let ratio = ratio(*raw_bytes, node.size);
             let ratio = ratio.map_or_else(String::new, |ratio| format!(", {ratio:.3} of the size"));
             rows.push(("raw bytes", format!("{raw_bytes}{ratio}")));
