@@ -69,4 +69,5 @@ pub mod measure;
 mod processor;
 pub mod run;
 mod verify;
+mod workers;
 pub mod world;

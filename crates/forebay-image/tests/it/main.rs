@@ -3,3 +3,5 @@
 
 mod abuse;
 mod cramfs;
+mod squashfs;
+mod squashfs_tree;
