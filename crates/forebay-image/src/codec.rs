@@ -5,12 +5,18 @@
 //! Adding one: a variant of [`Codec`], an arm in [`decode`], a file in `codec/` with a function
 //! `decode(raw, upto, content)` that never writes beyond `content` and is total on any bytes.
 
+pub(crate) mod cluster;
+
+mod deflate;
 mod lz4;
+mod lz4_begin;
 mod lzo;
+mod microlzma;
 mod xz;
 mod zlib;
 mod zstd;
 
+pub(crate) use cluster::Cluster;
 pub(crate) use zlib::{Crc32, Deflater};
 
 /// How raw bytes are packed.

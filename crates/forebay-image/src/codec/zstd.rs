@@ -59,6 +59,28 @@ fn begin(decoder: &mut DCtx<'_>, raw: &[u8], upto: usize, content: &mut [u8]) ->
     (output.pos() >= upto).then(|| output.pos())
 }
 
+/// Fills `content` from the beginning of a frame, or as much of it as there is.
+pub(super) fn fill(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
+    let room = content.len();
+    DECODER.with_borrow_mut(|decoder| {
+        let decoder = decoder.get_or_insert_with(DCtx::create);
+        decoder.reset(ResetDirective::SessionOnly).map_err(invalid)?;
+        decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(invalid)?;
+        let mut output = OutBuffer::around(content);
+        let mut input = InBuffer::around(raw);
+        while output.pos() < room {
+            let before = (input.pos(), output.pos());
+            if decoder.decompress_stream(&mut output, &mut input).map_err(invalid)? == 0 {
+                break;
+            }
+            if (input.pos(), output.pos()) == before {
+                return Err(Failure::invalid("the Zstandard frame ends too early"));
+            }
+        }
+        Ok(output.pos())
+    })
+}
+
 fn invalid(code: usize) -> Failure {
     Failure::invalid(format!("invalid Zstandard frame: {}", zstd_safe::get_error_name(code)))
 }

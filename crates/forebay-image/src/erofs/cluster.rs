@@ -169,13 +169,7 @@ impl Index {
     }
 
     /// The number of blocks of the physical cluster of a head.
-    pub(super) fn raw_blocks(
-        &self,
-        core: &Core,
-        head: u64,
-        kind: Kind,
-        size: u64,
-    ) -> Result<u64> {
+    pub(super) fn raw_blocks(&self, core: &Core, head: u64, kind: Kind, size: u64) -> Result<u64> {
         let big = self.big[usize::from(kind != Kind::Head1)];
         let next = head + 1;
         if !big || next << self.bits >= size {

@@ -6,15 +6,20 @@
 //!     2 parameters:  LZ4 distance, cluster blocks; LZMA dictionary (32 bits), format (16 bits);
 //!                    deflate window bits (8 bits); zstd format, window log - 10 (8 bits each)
 //!
-//!   Block::variant   bits 0..4 codec, bit 4 partial, bit 5 padded
+//!   Block::variant   bits 0..4 codec, bit 4 partial, bit 5 padded,
+//!                    bits 6..23 bytes in the metabox, 23..64 the first of them
 //! ```
+//!
+//! The end of a file may be packed inside the metabox, which is itself packed. Such a block has no
+//! raw bytes: its decoding begins with that of the metabox.
 
 use crate::bytes::Reader;
-use crate::codec::{self, Codec};
+use crate::codec::{Cluster, cluster};
 use crate::error::{Error, Result};
 use crate::image::Block;
 use crate::source::Source;
 
+use super::core::{Core, Place};
 use super::superblock::{self, Superblock};
 
 /// What an extent needs to be decoded beside its bytes.
@@ -26,16 +31,24 @@ pub(super) struct Variant {
     pub(super) partial: bool,
     /// Zeros stand before the raw bytes.
     pub(super) padded: bool,
+    /// The raw bytes are in the metabox: the first one, and how many.
+    pub(super) metabox: Option<(u64, u32)>,
 }
 
 impl Variant {
-    pub(super) fn number(self) -> u64 {
-        u64::from(self.codec) | u64::from(self.partial) << 4 | u64::from(self.padded) << 5
+    /// As a number; none if the metabox is larger than a number has room for.
+    pub(super) fn number(self) -> Option<u64> {
+        let (at, len) = self.metabox.unwrap_or_default();
+        let flags = u64::from(self.partial) << 4 | u64::from(self.padded) << 5;
+        let fits = at < 1 << 41 && len < 1 << 17;
+        fits.then_some(u64::from(self.codec & 0xf) | flags | u64::from(len) << 6 | at << 23)
     }
 
     fn of(number: u64) -> Self {
         let codec = u8::try_from(number & 0xf).expect("four bits");
-        Self { codec, partial: number >> 4 & 1 != 0, padded: number >> 5 & 1 != 0 }
+        let len = u32::try_from(number >> 6 & 0x1_ffff).expect("17 bits");
+        let metabox = (len > 0).then_some((number >> 23, len));
+        Self { codec, partial: number >> 4 & 1 != 0, padded: number >> 5 & 1 != 0, metabox }
     }
 }
 
@@ -89,9 +102,8 @@ fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> 
         }
         ZSTD => {
             let (format, log) = (field.u8("format")?, field.u8("window")?);
-            (format != 0 || log > WINDOW_LOG_MAX).then(|| {
-                format!("a window of 2^{} bytes, format {format}", 10 + u32::from(log))
-            })
+            (format != 0 || log > WINDOW_LOG_MAX)
+                .then(|| format!("a window of 2^{} bytes, format {format}", 10 + u32::from(log)))
         }
         _ => None,
     };
@@ -104,11 +116,17 @@ fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> 
 
 /// The names of codecs, of which a bit says that it may be used.
 pub(super) fn names(bits: u16) -> Vec<&'static str> {
-    NAMES.iter().enumerate().filter(|(number, _)| bits >> number & 1 != 0).map(|(_, &n)| n).collect()
+    NAMES
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| bits >> number & 1 != 0)
+        .map(|(_, &n)| n)
+        .collect()
 }
 
 /// Decodes the beginning of an extent.
 pub(super) fn decode(
+    core: &Core,
     block: &Block,
     raw: &[u8],
     upto: usize,
@@ -116,11 +134,19 @@ pub(super) fn decode(
 ) -> Result<usize> {
     let failure = |why| Error::Block { offset: block.raw.start, len: raw.len() as u64, why };
     let variant = Variant::of(block.variant);
+    let mut inner = Vec::new();
+    let raw = if let Some((at, len)) = variant.metabox {
+        inner.resize(len as usize, 0);
+        core.metadata(Place { at, metabox: true }, &mut inner, "inline cluster")?;
+        &inner
+    } else {
+        raw
+    };
     let codec = match usize::from(variant.codec) {
-        LZ4 => Codec::Lz4,
-        LZMA => Codec::MicroLzma,
-        DEFLATE => Codec::Deflate,
-        ZSTD => Codec::Zstd,
+        LZ4 => Cluster::Lz4,
+        LZMA => Cluster::MicroLzma,
+        DEFLATE => Cluster::Deflate,
+        ZSTD => Cluster::Zstd,
         other => return Err(failure(format!("codec {other} is unknown"))),
     };
     let room = content.len();
@@ -134,9 +160,9 @@ pub(super) fn decode(
     // An extent that is a part of what its raw bytes hold has no end to be checked. Nor has LZ4
     // in front of zeros.
     let done = if variant.partial || !variant.padded {
-        codec::begin(codec, raw, &mut content[..upto])
+        cluster::begin(codec, raw, &mut content[..upto])
     } else {
-        codec::decode(codec, raw, upto, content)
+        cluster::whole(codec, raw, upto, content)
     }
     .map_err(|error| failure(error.into()))?;
     if done < upto {
@@ -146,7 +172,7 @@ pub(super) fn decode(
 }
 
 /// The numbers of the codecs.
-pub(super) const LZ4: usize = 0;
+const LZ4: usize = 0;
 const LZMA: usize = 1;
 const DEFLATE: usize = 2;
 const ZSTD: usize = 3;
@@ -165,11 +191,15 @@ mod tests {
 
     #[test]
     fn a_variant_survives_its_number() {
-        for codec in 0..16 {
+        let places = [None, Some((0, 1)), Some(((1 << 41) - 1, 65_536))];
+        for (codec, metabox) in (0..16).flat_map(|codec| places.map(|place| (codec, place))) {
             for (partial, padded) in [(false, false), (false, true), (true, false), (true, true)] {
-                let variant = Variant { codec, partial, padded };
-                assert_eq!(Variant::of(variant.number()), variant);
+                let variant = Variant { codec, partial, padded, metabox };
+                assert_eq!(Variant::of(variant.number().unwrap()), variant);
             }
         }
+        let metabox = Some((1 << 41, 1));
+        let far = Variant { codec: 0, partial: false, padded: true, metabox };
+        assert_eq!(far.number(), None);
     }
 }

@@ -170,7 +170,12 @@ impl Core {
 
     /// A block of bytes that are stored as they are. Its end is that of the image, if the image
     /// has less of it.
-    pub(super) fn stored(&self, plain: std::ops::Range<u64>, at: u64, offset: u64) -> Result<Block> {
+    pub(super) fn stored(
+        &self,
+        plain: std::ops::Range<u64>,
+        at: u64,
+        offset: u64,
+    ) -> Result<Block> {
         let there = self.source.len().saturating_sub(at).min(plain.end - plain.start);
         if offset - plain.start >= there {
             let found = format!("byte {} is behind the image's end", offset - plain.start);
@@ -206,7 +211,7 @@ impl Core {
                     self.source.fill(&mut raw, block.raw.start)?;
                     decoded.resize(block.decoded as usize, 0);
                     let upto = block.upto(stop);
-                    codecs::decode(&block, &raw, upto, &mut decoded)?;
+                    codecs::decode(self, &block, &raw, upto, &mut decoded)?;
                     target.copy_from_slice(&decoded[block.upto(at)..upto]);
                 }
             }

@@ -8,14 +8,18 @@
 //!
 //! The first name's offset says how many entries there are. A name ends where the next begins, and
 //! the last one with the block or with a zero.
+//!
+//! A directory has one parent, which its `..` names. An entry of another directory that names it
+//! all the same would make the tree endless, so it leads to no node, and nothing else is lost.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::bytes::Reader;
 use crate::error::Result;
 use crate::image::{Entry, Kind, NodeId};
 
 use super::core::Core;
+use super::id;
 use super::inode::Inode;
 
 /// The names in a directory.
@@ -47,6 +51,7 @@ impl Directory {
             add(core, inode, &block, at, &mut entries)?;
             at += len;
         }
+        mark_strays(core, inode, &mut entries);
         let sorted = entries.is_sorted_by(|one: &Entry, two: &Entry| one.name < two.name);
         if !sorted {
             drop_doubles(&mut entries);
@@ -72,45 +77,120 @@ fn add(
     begin: u64,
     entries: &mut Vec<Entry>,
 ) -> Result<()> {
-    let bad = |field, at: usize, found: String| {
-        let found = format!("{found}, in the entry at byte {} of the directory", begin + at as u64);
-        Err(inode.place.error(field, found))
-    };
-    let offset = |at: usize| {
-        let bytes = block.get(at + 8..at + 10).map(|bytes| [bytes[0], bytes[1]]);
-        bytes.map(|bytes| usize::from(u16::from_le_bytes(bytes)))
-    };
-    let first = offset(0).filter(|&first| first >= ENTRY && first <= block.len());
-    let Some(names) = first else {
-        return bad("name offset", 0, format!("{:?}", offset(0)));
-    };
-    for at in (0..names / ENTRY).map(|number| number * ENTRY) {
-        let mut fields = Reader::new(&block[at..at + ENTRY], inode.place.at);
-        let nid = fields.u64("entry")?;
-        let start = usize::from(fields.u16("entry")?);
-        let kind = kind(fields.u8("entry")?);
+    for raw in Raw::all(block) {
+        let raw = raw.map_err(|(at, field, found)| {
+            let at = begin + at as u64;
+            inode.place.error(field, format!("{found}, in the entry at byte {at} of the directory"))
+        })?;
+        if raw.name == b"." || raw.name == b".." {
+            continue;
+        }
+        let kind = match raw.kind {
+            Some(kind) => kind,
+            None => core.inode(raw.nid)?.node.kind,
+        };
+        let node = id::tagged(raw.nid, kind);
+        entries.push(Entry { name: raw.name.to_vec(), node, kind });
+    }
+    Ok(())
+}
+
+/// An entry as it is written down.
+struct Raw<'a> {
+    nid: u64,
+    kind: Option<Kind>,
+    name: &'a [u8],
+}
+
+/// The byte of the block, the field, and what is wrong with it.
+type Wrong = (usize, &'static str, String);
+
+impl<'a> Raw<'a> {
+    /// The entries of a block, up to the first one that is invalid.
+    fn all(block: &'a [u8]) -> impl Iterator<Item = Result<Self, Wrong>> {
+        let first = offset(block, 0).filter(|&first| first >= ENTRY && first <= block.len());
+        let names = first.unwrap_or(0);
+        let wrong = (0, "name offset", format!("{:?}", offset(block, 0)));
+        let none = first.is_none().then_some(Err(wrong));
+        let each = (0..names / ENTRY).map(move |at| Self::read(block, at * ENTRY, names));
+        none.into_iter().chain(each)
+    }
+
+    /// The entry at a byte of a block whose names begin at another.
+    fn read(block: &'a [u8], at: usize, names: usize) -> Result<Self, Wrong> {
+        let mut nid = [0; 8];
+        nid.copy_from_slice(&block[at..at + 8]);
+        let start = offset(block, at).unwrap_or(0);
         let last = at + 2 * ENTRY > names;
-        let end = if last { Some(block.len()) } else { offset(at + ENTRY) };
+        let end = if last { Some(block.len()) } else { offset(block, at + ENTRY) };
         let name = end.and_then(|end| block.get(start..end)).filter(|_| start >= names);
         let Some(mut name) = name else {
-            return bad("name offset", at, format!("{start}..{end:?}"));
+            return Err((at, "name offset", format!("{start}..{end:?}")));
         };
         if last {
             name = name.split(|&byte| byte == 0).next().unwrap_or(name);
         }
-        if name == b"." || name == b".." {
+        if name.is_empty() || name.len() > NAME_MAX || name.iter().any(|b| matches!(b, 0 | b'/')) {
+            return Err((at, "name", format!("{:?}", String::from_utf8_lossy(name))));
+        }
+        Ok(Self { nid: u64::from_le_bytes(nid), kind: kind(block[at + 10]), name })
+    }
+}
+
+/// Where the name of an entry begins in the block.
+fn offset(block: &[u8], at: usize) -> Option<usize> {
+    let bytes = block.get(at + 8..at + 10)?;
+    Some(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
+}
+
+/// Makes entries of directories that have another parent lead to no node.
+fn mark_strays(core: &Core, inode: &Inode, entries: &mut [Entry]) {
+    let own = inode.node.ino;
+    let mut budget = SEARCHES_MAX;
+    for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Directory) {
+        let nid = id::nid(entry.node);
+        // One that cannot be read says so when it is asked for.
+        let Ok(child) = core.inode(nid) else { continue };
+        if child.node.kind != Kind::Directory {
             continue;
         }
-        if name.is_empty() || name.len() > NAME_MAX || name.iter().any(|b| matches!(b, 0 | b'/')) {
-            return bad("name", at, format!("{:?}", String::from_utf8_lossy(name)));
+        let above = nid == own || nid == core.superblock.root;
+        if above || parent(core, &child, &mut budget).is_ok_and(|parent| parent != Some(own)) {
+            entry.node = id::stray(nid);
         }
-        let kind = match kind {
-            Some(kind) => kind,
-            None => core.inode(nid)?.node.kind,
-        };
-        entries.push(Entry { name: name.to_vec(), node: NodeId(nid), kind });
     }
-    Ok(())
+}
+
+/// What a directory's `..` names; none if it has none.
+fn parent(core: &Core, inode: &Inode, budget: &mut u32) -> Result<Option<u64>> {
+    let size = core.superblock.block_size();
+    let blocks = inode.node.size.div_ceil(size);
+    let mut block = Vec::new();
+    // Nearly always it is in the first block, since few names come before it.
+    let (mut low, mut high, mut at) = (0, blocks.min(SIZE_MAX / size), 0);
+    while low < high {
+        let len = size.min(inode.node.size - at * size);
+        block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
+        core.content(inode, at * size, &mut block)?;
+        let mut before = None;
+        for raw in Raw::all(&block).flatten() {
+            match raw.name.cmp(b"..".as_slice()) {
+                Ordering::Equal => return Ok(Some(raw.nid)),
+                order => before = Some(order == Ordering::Less),
+            }
+        }
+        if before == Some(true) {
+            low = at + 1
+        } else {
+            high = at
+        }
+        at = low + high.saturating_sub(low) / 2;
+        if *budget == 0 {
+            return Ok(None);
+        }
+        *budget -= u32::from(low > 0);
+    }
+    Ok(None)
 }
 
 /// Keeps the first entry of each name, and the order.
@@ -145,6 +225,9 @@ const ENTRY: usize = 12;
 const NAME_MAX: usize = 255;
 /// Bytes of a directory at most: a few million names.
 const SIZE_MAX: u64 = 64 << 20;
+/// Blocks of other directories that are searched for a `..` that is not in the first one, in one
+/// directory at most.
+const SEARCHES_MAX: u32 = 16_384;
 
 #[cfg(test)]
 mod tests {

@@ -102,17 +102,12 @@ impl Extents {
             codec => RawCoding::Codec(codec - 1),
         };
         let partial = record.len & PARTIAL != 0;
-        From::Raw(Raw { at: record.at, len, coding, partial })
+        From::Raw(Raw { at: record.at, metabox: false, len, coding, partial })
     }
 
     /// The last extent that begins at a byte or before it, where it ends, and whether it is the
     /// last one of all. None before the first one.
-    fn search(
-        &self,
-        core: &Core,
-        offset: u64,
-        size: u64,
-    ) -> Result<(Option<Record>, u64, bool)> {
+    fn search(&self, core: &Core, offset: u64, size: u64) -> Result<(Option<Record>, u64, bool)> {
         // The extents before `low` begin at the byte or before it, those from `high` on behind it.
         let (mut low, mut high) = (0, self.count);
         let (mut found, mut end) = (None, size);

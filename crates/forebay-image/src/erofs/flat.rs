@@ -12,12 +12,7 @@ use super::core::{Core, Run};
 use super::inode::{Chunks, Inode};
 
 /// Blocks that follow each other; zeros without an address.
-pub(super) fn plain(
-    core: &Core,
-    inode: &Inode,
-    start: Option<u64>,
-    offset: u64,
-) -> Result<Block> {
+pub(super) fn plain(core: &Core, inode: &Inode, start: Option<u64>, offset: u64) -> Result<Block> {
     let plain = 0..inode.node.size;
     match start {
         None => Ok(Block::hole(plain)),

@@ -24,9 +24,10 @@ use std::sync::OnceLock;
 
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::{Kind, Node, NodeId, Time};
+use crate::image::{Kind, Node, Time};
 
 use super::core::{Core, Place};
+use super::id;
 use super::map::Map;
 use super::superblock::Superblock;
 
@@ -153,7 +154,7 @@ impl Inode {
             Layout::Plain(None)
         };
         let node = Node {
-            id: NodeId(nid),
+            id: id::tagged(nid, kind),
             ino: nid,
             kind,
             permissions: mode & 0o7777,

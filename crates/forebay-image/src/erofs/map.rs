@@ -8,7 +8,7 @@
 //!             kept behind the index, or in the packed inode together with those of other files.
 //! Differs:    an extent is always found from its beginning to its end, so that each of its bytes
 //!             leads to the same block; every chain is bounded by the largest extent
-//! Not for:    compressed ends of files whose inode is itself in compressed metadata
+//! Not for:    content on further devices
 //!
 //! ```text
 //!   map header, 8 bytes, at the next multiple of 8 behind the attributes
@@ -90,6 +90,8 @@ pub(super) enum From {
 pub(super) struct Raw {
     /// Its first byte, in the image.
     pub(super) at: u64,
+    /// In the metabox instead.
+    pub(super) metabox: bool,
     /// Its number of bytes.
     pub(super) len: u64,
     pub(super) coding: RawCoding,
@@ -137,7 +139,7 @@ pub(super) fn locate(core: &Core, inode: &Inode, full: bool, offset: u64) -> Res
 /// The block of a part that is in the packed inode.
 fn packed(core: &Core, inode: &Inode, extent: Extent, at: u64, offset: u64) -> Result<Block> {
     let place = inode.body();
-    let nid = core.superblock.packed.filter(|&nid| nid != inode.node.id.0);
+    let nid = core.superblock.packed.filter(|&nid| nid != inode.node.ino);
     let nid = nid.ok_or_else(|| place.error("packed content", "there is no inode for it"))?;
     let other = core.inode(nid)?;
     let run = Run { start: extent.start, end: extent.end, theirs: at, offset };
@@ -145,13 +147,7 @@ fn packed(core: &Core, inode: &Inode, extent: Extent, at: u64, offset: u64) -> R
 }
 
 /// The block of an extent that has a physical cluster.
-fn extent_block(
-    core: &Core,
-    place: Place,
-    extent: Extent,
-    raw: Raw,
-    offset: u64,
-) -> Result<Block> {
+fn extent_block(core: &Core, place: Place, extent: Extent, raw: Raw, offset: u64) -> Result<Block> {
     let plain = extent.start..extent.end;
     let len = plain.end - plain.start;
     if raw.len > RAW_MAX {
@@ -161,6 +157,10 @@ fn extent_block(
         RawCoding::Shifted | RawCoding::Interlaced if len > raw.len => {
             let found = format!("{len} bytes of content in {} bytes that are stored", raw.len);
             return Err(place.error("extent", found));
+        }
+        RawCoding::Shifted if raw.metabox => {
+            let run = Run { start: plain.start, end: plain.end, theirs: raw.at, offset };
+            return core.in_metabox(place, run);
         }
         RawCoding::Shifted => return core.stored(plain, raw.at, offset),
         RawCoding::Interlaced => return interlaced(core, place, extent, raw, offset),
@@ -173,32 +173,35 @@ fn extent_block(
     if len > EXTENT_MAX {
         return Err(place.error("extent", format!("{len} bytes")));
     }
-    let end = raw.at.checked_add(raw.len);
-    let end = end.filter(|&end| end <= core.source.len()).ok_or_else(|| {
-        Error::field("extent", raw.at, format!("its {} bytes end behind the image", raw.len))
-    })?;
     // Images without the feature have LZ4 alone, and zeros behind it.
     let padded = core.superblock.has(superblock::ZERO_PADDING) || codec != 0;
-    let variant = Variant { codec, partial: raw.partial, padded };
+    let mut variant = Variant { codec, partial: raw.partial, padded, metabox: None };
+    let mut bytes = 0..0;
+    if raw.metabox {
+        let len = u32::try_from(raw.len).expect("checked to be less");
+        variant.metabox = Some((raw.at, len));
+    } else {
+        let end = raw.at.checked_add(raw.len).filter(|&end| end <= core.source.len());
+        bytes = raw.at..end.ok_or_else(|| {
+            let found = format!("its {} bytes end behind the image", raw.len);
+            Error::field("extent", raw.at, found)
+        })?;
+    }
+    let variant = variant.number();
+    let decoded = u32::try_from(len).expect("checked to be less");
     Ok(Block {
         plain,
-        raw: raw.at..end,
+        raw: bytes,
         coding: Coding::Packed,
-        decoded: u32::try_from(len).expect("checked to be less"),
+        decoded,
         inside: 0,
-        variant: variant.number(),
+        variant: variant.ok_or_else(|| place.error("inline cluster", "lies too far behind"))?,
     })
 }
 
 /// The block of a stored extent of at most a block whose bytes are rotated: up to the end of the
 /// file's block they are at the end of the raw one, and then at its beginning.
-fn interlaced(
-    core: &Core,
-    place: Place,
-    extent: Extent,
-    raw: Raw,
-    offset: u64,
-) -> Result<Block> {
+fn interlaced(core: &Core, place: Place, extent: Extent, raw: Raw, offset: u64) -> Result<Block> {
     let size = core.superblock.block_size();
     if raw.len != size {
         return Err(place.error("interlaced extent", format!("{} bytes", raw.len)));
@@ -297,6 +300,7 @@ impl Clusters {
         let len = self.index.raw_blocks(core, head, cluster.kind, size)?;
         let raw = Raw {
             at: cluster.block << core.superblock.block_bits,
+            metabox: false,
             len: len << core.superblock.block_bits,
             coding: self.coding(cluster.kind),
             partial: cluster.partial,
@@ -324,16 +328,13 @@ impl Clusters {
                     let found = format!("{len} bytes cross the end of a block");
                     return Err(place.error("inline cluster", found));
                 }
-                if place.metabox {
-                    let what = "compressed content inside compressed metadata".to_owned();
-                    return Err(Error::Unsupported { what, offset: place.at });
-                }
                 // Bytes behind the index are not moved about.
                 let coding = match self.coding(head) {
                     RawCoding::Shifted | RawCoding::Interlaced => RawCoding::Shifted,
                     RawCoding::Codec(codec) => RawCoding::Codec(codec),
                 };
-                From::Raw(Raw { at: place.at, len, coding, partial: false })
+                let metabox = place.metabox;
+                From::Raw(Raw { at: place.at, metabox, len, coding, partial: false })
             }
         };
         Ok(Extent { start: tail.start, end: size, from })
