@@ -35,9 +35,19 @@ fn whole(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
         inflater.zlib_decompress(raw, content)
     });
     decoded.map_err(|error| match error {
-        DecompressionError::InsufficientSpace => Failure::Longer { room },
+        DecompressionError::InsufficientSpace => longer(raw, room),
         DecompressionError::BadData => Failure::invalid("invalid zlib stream"),
     })
+}
+
+/// Why a stream does not fit. libdeflate takes missing raw bytes for zeros, which may decode to
+/// anything, so the other decoder is asked whether the stream really goes on.
+fn longer(raw: &[u8], room: usize) -> Failure {
+    match begin(raw, &mut vec![0; room + 1]) {
+        Ok(there) if there > room => Failure::Longer { room },
+        Ok(_) => Failure::invalid("invalid zlib stream"),
+        Err(failure) => failure,
+    }
 }
 
 /// Fills `content`, or as much of it as there is.
