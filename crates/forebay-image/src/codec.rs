@@ -7,7 +7,7 @@
 
 mod zlib;
 
-pub(crate) use zlib::Deflater;
+pub(crate) use zlib::{Crc32, Deflater};
 
 /// How raw bytes are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,7 +83,7 @@ fn visit(
     id: NodeId,
     below: &mut dyn FnMut(&[u8], NodeId),
 ) -> Result<Found, String> {
-    let read = || -> Result<Result<(Node, Content, Vec<Xattr>), String>> {
+    let mut read = || -> Result<Result<(Node, Content, Vec<Xattr>), String>> {
         let node = image.node(id)?;
         let content = match node.kind {
             Kind::Directory => match names(image, id, below)? {
