@@ -117,6 +117,8 @@ impl Queue {
 impl Pusher {
     /// Carries out jobs until the queue is gone.
     pub(super) fn run(self, notifier: &Notifier) {
+        // What nobody has asked for yet takes a processor that nobody wants.
+        let _ = rustix::process::nice(NICE);
         while let Some(job) = self.next() {
             match job {
                 Job::Push(number, open, pages) => {
@@ -199,6 +201,9 @@ const JOBS_MAX: usize = 64;
 
 /// Pages in one STORE: one that is asked for meanwhile is decoded by whoever asks.
 const BATCH: u64 = 4;
+
+/// The least that a thread without privileges can ask for.
+const NICE: i32 = 19;
 
 /// As long as waking a halted processor takes on a virtual machine.
 const LOOK: Duration = Duration::from_micros(100);
