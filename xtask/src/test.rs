@@ -92,6 +92,11 @@ const PACKAGES: &[Package] = &[
         program: "mkfs.ext4",
         needed_for: "file systems of known layout for live readahead",
     },
+    Package {
+        name: "squashfs-tools",
+        program: "mksquashfs",
+        needed_for: "mounted images beside each other",
+    },
 ];
 
 #[cfg(test)]

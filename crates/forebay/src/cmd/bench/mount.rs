@@ -23,7 +23,7 @@ use crate::table::{Cell, Table};
 use codec::Codecs;
 use process::Stop;
 use pushes::Pushes;
-use rounds::{Lane, Results};
+use rounds::{Failure, Lane, Results};
 use set::{Format, Set, Wanted};
 use targets::{Verdict, WALL};
 use ways::{KERNEL, OURS, SQUASHFUSE_LL, Way};
@@ -135,7 +135,7 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
     let codecs = is_wanted(&Workload::Codec)
         .then(|| codec::measure(&set.tree().join("bulk"), count))
         .transpose()?;
-    notes.extend(results.failures.iter().map(|failure| failure.what.clone()));
+    notes.extend(Failure::lines(&results.failures));
     Ok(Outcome { results, notes, codecs, pushes })
 }
 

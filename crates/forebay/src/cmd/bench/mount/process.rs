@@ -77,8 +77,7 @@ pub(super) fn wait(mut child: Child, limit: Duration, stop: &Stop) -> Result<Str
     let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
     let (out, said) = (text(out), text(said));
     if !status.success() {
-        let said = said.lines().next_back().unwrap_or("").trim().to_owned();
-        bail!("{status}: {said}");
+        bail!("{status}: {}", complaint(&said));
     }
     Ok(out)
 }
@@ -124,21 +123,22 @@ pub(super) fn serve(name: &str, arguments: &[String], log: &Path) -> Result<Chil
     command.spawn().with_context(|| format!("cannot run {name}"))
 }
 
-/// The last thing that a server said.
+/// What a server said about its end.
 pub(super) fn last_words(log: &Path) -> String {
-    let log = fs::read_to_string(log).unwrap_or_default();
-    log.lines().next_back().unwrap_or("it said nothing").to_owned()
+    complaint(&fs::read_to_string(log).unwrap_or_default())
 }
 
+/// The beginning of a command, which says enough.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<String> = words.map(|word| word.display().to_string()).collect();
-    let line = words.join(" ");
-    if line.len() > 120 {
-        format!("{}...", line.chars().take(117).collect::<String>())
-    } else {
-        line
-    }
+    let words: Vec<String> = words.take(4).map(|word| word.display().to_string()).collect();
+    words.join(" ")
+}
+
+/// Of what a program said, the line that says what is wrong.
+fn complaint(said: &str) -> String {
+    let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next_back());
+    line.unwrap_or("it said nothing").trim().to_owned()
 }
 
 /// What a shell reports for a program that SIGINT ended.

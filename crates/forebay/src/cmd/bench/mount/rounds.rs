@@ -52,7 +52,9 @@ pub(super) struct Results {
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) is_ours: bool,
-    pub(super) what: String,
+    work: Workload,
+    /// Which way, and why.
+    what: String,
 }
 
 impl Results {
@@ -123,10 +125,20 @@ impl Results {
 }
 
 impl Failure {
-    fn new(way: &Way, workload: Workload, error: &anyhow::Error) -> Self {
-        let (format, name) = (way.format.name(), &way.name);
-        let what = format!("failed: {}, {format}, {name}: {error:#}", workload.name());
-        Self { is_ours: way.is_ours(), what }
+    fn new(way: &Way, work: Workload, error: &anyhow::Error) -> Self {
+        let what = format!("{}, {}: {error:#}", way.format.name(), way.name);
+        Self { is_ours: way.is_ours(), work, what }
+    }
+
+    /// One line for each reason, with the works in which it was met.
+    pub(super) fn lines(failures: &[Self]) -> Vec<String> {
+        let mut works: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for failure in failures {
+            works.entry(&failure.what).or_default().push(failure.work.name());
+        }
+        let line =
+            |(what, works): (&str, Vec<&str>)| format!("failed: {what} ({})", works.join(", "));
+        works.into_iter().map(line).collect()
     }
 }
 
@@ -275,3 +287,20 @@ const _: () = assert!(PAGE == forebay_host::measure::READ as u64);
 
 /// Beyond it a work hangs.
 const LIMIT: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_said_once() {
+        let failure = |work, what: &str| Failure { is_ours: true, work, what: what.to_owned() };
+        let failures = [
+            failure(Workload::Faults, "b: no"),
+            failure(Workload::Tree, "b: no"),
+            failure(Workload::Faults, "a: no"),
+        ];
+        let lines = Failure::lines(&failures);
+        assert_eq!(lines, ["failed: a: no (faults)", "failed: b: no (faults, tree)"]);
+    }
+}

@@ -152,18 +152,29 @@ impl Set {
             }
         }
         fs::create_dir_all(tree.join("usr"))?;
+        // Some programs open it for want of a script.
+        fs::create_dir(tree.join("dev"))?;
+        File::create(tree.join("dev/null"))?;
         for name in ["bin", "sbin", "lib", "lib64"] {
             symlink(format!("usr/{name}"), tree.join(name))?;
         }
-        let groups = groups(wanted.tree, stop)?;
+        let groups = groups(wanted.tree)?;
         let selected = select(&groups, wanted.bytes - bulk);
+        if selected
+            .iter()
+            .zip(&groups)
+            .any(|((name, taken), group)| *name == PROGRAM && taken.len() < group.candidates.len())
+        {
+            bail!("--size is too small for the program whose start is measured");
+        }
         for candidate in selected.iter().flat_map(|(_, taken)| taken) {
             stop.check()?;
             copy(wanted.tree, candidate, &tree.join("usr"))?;
         }
-        let libraries = selected.iter().flat_map(|(_, taken)| taken).filter(|file| {
-            file.bytes >= 64 << 10 && file.path.starts_with("lib") && !is_python(&file.path)
-        });
+        let libraries = selected
+            .iter()
+            .flat_map(|(_, taken)| taken)
+            .filter(|file| file.bytes >= 64 << 10 && file.path.starts_with("lib"));
         let libraries: Vec<PathBuf> = libraries.map(|file| wanted.tree.join(&file.path)).collect();
         concatenate(&libraries, &tree.join("bulk"), bulk)?;
         concatenate(&libraries, &tree.join("warm"), WARM)?;
@@ -261,52 +272,47 @@ fn squash(tree: &Path, image: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What there is to take.
-fn groups(tree: &Path, stop: &Stop) -> Result<Vec<Group>> {
-    let mut modules = Vec::new();
-    let lib = tree.join("lib");
-    for name in names(&lib)?.iter().filter(|name| is_python(&Path::new("lib").join(name))) {
-        walk(tree, &Path::new("lib").join(name), &mut modules)?;
+fn groups(tree: &Path) -> Result<Vec<Group>> {
+    let (mut modules, mut packages) = (Vec::new(), Vec::new());
+    for name in names(&tree.join("lib"))?.iter().filter(|name| name.starts_with("python3")) {
+        // A version's own modules are what a start needs; what others added comes behind.
+        let own = if name.contains('.') { &mut modules } else { &mut packages };
+        walk(tree, &Path::new("lib").join(name), own)?;
     }
     let triplet = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
     let (mut programs, mut libraries) = (Vec::new(), Vec::new());
     flat(tree, Path::new("bin"), &mut programs)?;
     flat(tree, Path::new(&triplet), &mut libraries)?;
     walk(tree, &Path::new(&triplet).join("perl-base"), &mut modules)?;
-    let extensions = modules.iter().filter(|file| is_shared(&file.path));
-    let extensions: Vec<PathBuf> = extensions.map(|file| tree.join(&file.path)).collect();
-    let needed = needed(tree, &extensions, stop)?;
-    if needed.is_empty() && programs.is_empty() && libraries.is_empty() {
-        bail!("{}: no programs and libraries in bin and {triplet}", tree.display());
+    if programs.is_empty() || libraries.is_empty() {
+        bail!("{}: no programs in bin, or no libraries in {triplet}", tree.display());
     }
+    let needed = needed(tree, &modules)?;
     let group = |name, candidates, percent| Group { name, candidates, percent };
     Ok(vec![
-        group("program", needed, 100),
+        group(PROGRAM, needed, 100),
         group("modules", modules, 100),
+        group("packages", packages, 20),
         group("programs", programs, 33),
         group("libraries", libraries, 100),
     ])
 }
 
-/// The measured programs, the loader, and the libraries that they and their modules name.
-fn needed(tree: &Path, extensions: &[PathBuf], stop: &Stop) -> Result<Vec<Candidate>> {
+/// The program that is measured, the loader, and the libraries that it and its own modules name.
+fn needed(tree: &Path, modules: &[Candidate]) -> Result<Vec<Candidate>> {
     let mut found = BTreeSet::new();
-    let mut roots = extensions.to_vec();
-    for name in ["bin/python3", "bin/perl"] {
-        let path = tree.join(name);
-        if path.exists() {
-            take_link(tree, &path, &mut found);
-            roots.push(path);
-        }
-    }
+    let Some(itself) = ["bin/python3", "bin/perl"].iter().find(|name| tree.join(name).exists())
+    else {
+        return Ok(Vec::new());
+    };
+    let itself = tree.join(itself);
+    take_link(tree, &itself, &mut found);
     for name in names(&tree.join("lib64")).unwrap_or_default() {
         take_link(tree, &tree.join("lib64").join(name), &mut found);
     }
-    if roots.is_empty() || !process::find("ldd") {
-        return Ok(Vec::new());
-    }
+    let extensions = modules.iter().filter(|file| is_shared(&file.path));
     let mut ldd = program("ldd");
-    ldd.args(&roots);
-    stop.check()?;
+    ldd.arg(&itself).args(extensions.map(|file| tree.join(&file.path)));
     // It fails if one of the files is not dynamic; what it says about the others is there.
     let listed = ldd.output().context("cannot run ldd")?.stdout;
     for path in libraries(&String::from_utf8_lossy(&listed)) {
@@ -352,13 +358,14 @@ fn flat(tree: &Path, folder: &Path, into: &mut Vec<Candidate>) -> Result<()> {
     Ok(())
 }
 
-/// The files and links below a folder, without tests and what is compiled.
+/// The files and links below a folder, without those that no program imports.
 fn walk(tree: &Path, folder: &Path, into: &mut Vec<Candidate>) -> Result<()> {
     flat(tree, folder, into)?;
     for name in names(&tree.join(folder)).unwrap_or_default() {
         let path = folder.join(&name);
         let is_folder = fs::symlink_metadata(tree.join(&path))?.is_dir();
-        if is_folder && !["__pycache__", "test", "tests"].contains(&name.as_str()) {
+        let is_used = !UNUSED.iter().any(|unused| name.starts_with(unused));
+        if is_folder && is_used {
             walk(tree, &path, into)?;
         }
     }
@@ -378,10 +385,6 @@ fn names(folder: &Path) -> Result<Vec<String>> {
 
 fn length(meta: &Metadata) -> u64 {
     if meta.is_file() { meta.len() } else { 0 }
-}
-
-fn is_python(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| path.starts_with("lib/python3"))
 }
 
 fn is_shared(path: &Path) -> bool {
@@ -482,6 +485,12 @@ const STARTS: &[(&str, &str, &[&str], &str)] = &[
          File::Glob File::Spec Data::Dumper Text::ParseWords Getopt::Long)) { eval \"require $_\" }",
     ),
 ];
+
+/// What names of folders begin with that hold tests, compiled modules, and what embedders link.
+const UNUSED: [&str; 3] = ["__pycache__", "test", "config-"];
+
+/// The group that is taken whole.
+const PROGRAM: &str = "program";
 
 /// Pages of files and blocks of file systems.
 pub(super) const PAGE: u64 = 4096;
