@@ -59,23 +59,23 @@ fn bad_places_and_times_are_refused() {
 /// A tree with a program and libraries that compress as such do.
 fn small_tree(scene: &Scene) {
     let library = scene.path(&format!("tree/lib/{}-linux-gnu", std::env::consts::ARCH));
-    fs::create_dir_all(&library).unwrap();
-    fs::create_dir_all(scene.path("tree/bin")).unwrap();
-    fs::write(scene.path("tree/bin/program"), b"#!/bin/sh\n").unwrap();
+    fs::create_dir_all(&library).expect("the scene can be set");
+    fs::create_dir_all(scene.path("tree/bin")).expect("the scene can be set");
+    fs::write(scene.path("tree/bin/program"), b"#!/bin/sh\n").expect("the scene can be set");
     let mut state = 1_u32;
     for number in 0..8 {
         let word = |_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            u8::try_from(state >> 28).unwrap()
+            (state >> 28) as u8
         };
         let bytes: Vec<u8> = (0..300_000).map(word).collect();
-        fs::write(library.join(format!("lib{number}.so")), bytes).unwrap();
+        fs::write(library.join(format!("lib{number}.so")), bytes).expect("the scene can be set");
     }
 }
 
 /// Why images cannot be mounted here, if so.
 fn cannot_mount() -> Option<String> {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if fs::metadata("/proc/self").expect("the scene can be set").uid() != 0 {
         return Some("root".to_owned());
     }
     let programs = [("mksquashfs", "squashfs-tools"), ("mkfs.ext4", "e2fsprogs")];
@@ -147,10 +147,11 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
 /// Neither a mount nor a loop device names the folder of the test.
 fn nothing_is_mounted(scene: &Scene) {
     let folder = scene.path("work").display().to_string();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts =
+        fs::read_to_string("/proc/self/mountinfo").expect("the kernel lists what there is");
     assert!(!mounts.contains(&folder), "{mounts}");
-    for device in fs::read_dir("/sys/block").unwrap() {
-        let file = device.unwrap().path().join("loop/backing_file");
+    for device in fs::read_dir("/sys/block").expect("the kernel lists what there is") {
+        let file = device.expect("the kernel lists what there is").path().join("loop/backing_file");
         let file = fs::read_to_string(file).unwrap_or_default();
         assert!(!file.contains(&folder), "{file}");
     }

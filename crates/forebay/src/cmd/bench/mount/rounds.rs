@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -277,7 +277,7 @@ impl Drop for Running {
 }
 
 /// Drops every clean page, name and inode of the machine, and those of the image.
-pub(super) fn drop_caches(image: &PathBuf) -> Result<()> {
+pub(super) fn drop_caches(image: &Path) -> Result<()> {
     fs::write("/proc/sys/vm/drop_caches", "3").context("/proc/sys/vm/drop_caches")?;
     forget(image).with_context(|| image.display().to_string())
 }
