@@ -237,6 +237,12 @@ pub trait Image: Send + Sync + fmt::Debug {
     fn verify(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
+
+    /// What was odd in what has been read so far and did no harm, such as hidden entries. Each once,
+    /// and a bounded number of them.
+    fn oddities(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Opens an image of any format that is known.

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod codec;
 mod error;
 mod image;
 mod read;

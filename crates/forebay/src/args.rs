@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Run a fio job file on a real file or block device through the same engine (read only)
     Run(RunOn),
+    /// Mount a compressed image read-only, or show what a mounted one does
+    Mount(Mount),
     /// Show step by step which pages a readahead policy brings in
     Plan(Plan),
     /// List the policies, slot by slot
@@ -148,6 +150,78 @@ pub(crate) struct RunOn {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+/// Arguments of `mount`.
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// The image: cramfs, squashfs or erofs
+    #[arg(required_unless_present = "stats")]
+    pub(crate) image: Option<PathBuf>,
+    /// The folder that it appears in
+    #[arg(required_unless_present = "stats")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Shows what the image that is mounted on a folder has done so far
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "folder"])]
+    pub(crate) stats: Option<PathBuf>,
+    /// With --stats: one JSON object
+    #[arg(long, requires = "stats")]
+    pub(crate) json: bool,
+    /// What is decoded, and when: a fill rule (see `forebay policies`)
+    #[arg(long, value_name = "NAME", default_value = "selective-then-idle")]
+    pub(crate) policy: String,
+    /// Who reads ahead: the fill rule says, we do, or the kernel does
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) window: MountWindow,
+    /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
+    #[arg(long, value_name = "SIZE", default_value = "32M")]
+    pub(crate) cache: String,
+    /// Threads that answer the kernel
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: u32,
+    /// The time that every file shows, in seconds since 1970; `keep` shows what the image says,
+    /// which is 1970 where it says nothing
+    #[arg(long, value_name = "SECONDS|keep", default_value = "keep", allow_hyphen_values = true)]
+    pub(crate) time: String,
+    /// Where the image begins in its file, in bytes or with a unit
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub(crate) offset: String,
+    /// Fill blocks that are too short with zeros, as Linux does with cramfs
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) lenient: bool,
+    /// Check all that the image promises first, and refuse one that is damaged
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Read the image past the page cache
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Stay in the foreground, and log to standard error
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Let other users in; root does so always
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Honour set-user-id bits and device nodes of the image (root only)
+    #[arg(long)]
+    pub(crate) trusted: bool,
+    /// Where a mount in the background logs to; without it to the system log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Says on standard output that the mount is usable; for the process that waits for it
+    #[arg(long, hide = true)]
+    pub(crate) announce: bool,
+}
+
+/// Who reads ahead in a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MountWindow {
+    /// As the fill rule wants it
+    #[default]
+    Rule,
+    /// Nobody but the mount itself
+    Ours,
+    /// The kernel, by its own rules
+    Kernel,
 }
 
 /// Arguments of `plan`.

@@ -49,6 +49,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Simulate(arguments) => cmd::simulate::run(arguments),
         Command::Bench(arguments) => cmd::bench::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
+        Command::Mount(arguments) => cmd::mount::run(arguments),
     }
 }
 

@@ -1,0 +1,170 @@
+//! What is known of an open file: which pages the kernel was given, and a fill rule for each task
+//! that reads it.
+//!
+//! The kernel is told that opening needs no request, so there is no handle. A READ names the task
+//! that waits for it; a file and a task are one stream, with a rule of its own. Tasks that share a
+//! descriptor are told apart, which a handle could not do.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use forebay_core::packed::{Demand, Fill, Pages, Plan, Spec};
+use forebay_core::units::PAGE_SIZE;
+use forebay_image::NodeId;
+
+use super::clock::{Clock, lock};
+
+/// A regular file that is read.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) id: NodeId,
+    pub(super) size: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    streams: Vec<Stream>,
+    /// Pages that were answered or pushed, 64 a word.
+    given: HashMap<u64, u64>,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    task: u32,
+    fill: Box<dyn Fill>,
+    /// Where its last demand ended.
+    end: u64,
+    used: u64,
+}
+
+/// The files that are read.
+#[derive(Debug)]
+pub(super) struct Files {
+    files: Clock<NodeId, Arc<Open>>,
+}
+
+impl Files {
+    pub(super) fn new() -> Self {
+        Self { files: Clock::new(FILES_MAX, 8) }
+    }
+
+    /// A file by its node; `size` asks for its size if nobody has.
+    pub(super) fn open<E>(
+        &self,
+        id: NodeId,
+        size: impl FnOnce() -> Result<u64, E>,
+    ) -> Result<Arc<Open>, E> {
+        if let Some(open) = self.files.get(&id) {
+            return Ok(open);
+        }
+        let open = Arc::new(Open { id, size: size()?, state: Mutex::default() });
+        self.files.insert(id, Arc::clone(&open), 1);
+        Ok(open)
+    }
+}
+
+impl Open {
+    /// The pages of the file; a partial last one counts.
+    pub(super) fn pages(&self) -> u64 {
+        self.size.div_ceil(PAGE_SIZE)
+    }
+
+    /// What the rule of a task says to a READ. `kernel` says that the kernel's own window came
+    /// with it; otherwise the window is ours.
+    pub(super) fn plan(
+        &self,
+        spec: &Spec,
+        task: u32,
+        read: Pages,
+        kernel: bool,
+        fetched: impl FnOnce() -> bool,
+    ) -> Plan {
+        let mut state = lock(&self.state);
+        let file_pages = self.pages();
+        let stream = state.stream(task, spec);
+        let copied = stream.end == read.start && read.start > 0;
+        stream.end = read.end;
+        let demand = if kernel {
+            // Of a window nobody says which page was demanded: the first one, then.
+            let wanted = Pages::new(read.start, read.start + 1);
+            let deferred = read.len() == 1 && fetched();
+            Demand { wanted, window: read, file_pages, copied, deferred }
+        } else {
+            let window = window(read, copied, file_pages);
+            Demand { wanted: read, window, file_pages, copied, deferred: false }
+        };
+        stream.fill.on_demand(&demand)
+    }
+
+    /// Notes that pages go to the kernel. Returns how many of them had gone before.
+    pub(super) fn give(&self, pages: Pages) -> u64 {
+        let mut state = lock(&self.state);
+        let mut before = 0;
+        for page in pages.start..pages.end {
+            let word = state.given.entry(page / 64).or_default();
+            let bit = 1 << (page % 64);
+            before += u64::from(*word & bit != 0);
+            *word |= bit;
+        }
+        before
+    }
+
+    /// The kernel has dropped a page, and so most likely those around it.
+    pub(super) fn forget_around(&self, page: u64) {
+        lock(&self.state).given.remove(&(page / 64));
+    }
+
+    /// The first run of pages that the kernel was not given, of at most `max`.
+    pub(super) fn absent(&self, pages: Pages, max: u64) -> Pages {
+        let state = lock(&self.state);
+        let is_given = |page: &u64| {
+            state.given.get(&(page / 64)).is_some_and(|word| word & (1 << (page % 64)) != 0)
+        };
+        let end = pages.end.min(self.pages());
+        let Some(start) = (pages.start..end).find(|page| !is_given(page)) else {
+            return Pages::none(end);
+        };
+        let end = (start..end).take_while(|page| !is_given(page)).take(max as usize).last();
+        Pages::new(start, end.map_or(start, |last| last + 1))
+    }
+}
+
+impl State {
+    /// The stream of a task; the one that was used longest ago makes room.
+    fn stream(&mut self, task: u32, spec: &Spec) -> &mut Stream {
+        self.clock += 1;
+        let found = self.streams.iter().position(|stream| stream.task == task);
+        let place = found.unwrap_or_else(|| {
+            if self.streams.len() == STREAMS_MAX {
+                let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.used);
+                let place = oldest.map_or(0, |(place, _)| place);
+                self.streams.swap_remove(place);
+            }
+            self.streams.push(Stream { task, fill: spec.build(), end: 0, used: 0 });
+            self.streams.len() - 1
+        });
+        let stream = &mut self.streams[place];
+        stream.used = self.clock;
+        stream
+    }
+}
+
+/// The window around a READ where the kernel has none: behind it for a stream, around it
+/// otherwise, as the kernel reads around a fault (`mm/filemap.c`).
+fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
+    let before = if stream { 0 } else { WINDOW / 2 };
+    let start = read.start.saturating_sub(before);
+    let end = start.saturating_add(WINDOW).max(read.end).min(file_pages.max(read.end));
+    Pages::new(start, end)
+}
+
+/// Pages: the kernel's own default, 128 KiB.
+const WINDOW: u64 = 32;
+
+/// Files whose state is kept.
+const FILES_MAX: u64 = 8192;
+
+/// Tasks that read one file and are told apart.
+const STREAMS_MAX: usize = 8;

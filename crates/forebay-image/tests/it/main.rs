@@ -1,0 +1,5 @@
+//! Tests of the images as their users see them.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
+mod abuse;
+mod cramfs;
