@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use forebay_core::packed::Spec;
@@ -124,11 +124,9 @@ pub enum Ended {
 pub struct Mounted {
     folder: PathBuf,
     session: Option<BackgroundSession>,
-    pusher: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     ends: Receiver<Ended>,
     ending: Sender<Ended>,
-    stats: Arc<Stats>,
 }
 
 /// Ends a mount from another thread.
@@ -194,19 +192,8 @@ pub fn mount(
     let session = Session::new(served, folder, &config(path, options)).map_err(failed)?;
     let notifier = session.notifier();
     let session = session.spawn().map_err(failed)?;
-    let pusher = thread::Builder::new()
-        .name("forebay-push".to_owned())
-        .spawn(move || pusher.run(&notifier))
-        .map_err(failed)?;
-    Ok(Mounted {
-        folder: folder.to_owned(),
-        session: Some(session),
-        pusher: Some(pusher),
-        stop,
-        ends,
-        ending,
-        stats,
-    })
+    pusher.start(notifier).map_err(failed)?;
+    Ok(Mounted { folder: folder.to_owned(), session: Some(session), stop, ends, ending })
 }
 
 /// Opens the image; one that is cut short is opened as if it were whole, unless that is refused.

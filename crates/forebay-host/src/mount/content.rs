@@ -17,7 +17,6 @@ pub(super) struct Content {
     image: Arc<dyn Image>,
     raw: Arc<Raw>,
     blocks: Blocks,
-    stats: Arc<Stats>,
 }
 
 impl Content {
@@ -28,9 +27,8 @@ impl Content {
         budget: u64,
         stats: Arc<Stats>,
     ) -> Self {
-        let blocks =
-            Blocks::new(Arc::clone(&image), Arc::clone(&raw), budget, Arc::clone(&stats));
-        Self { image, raw, blocks, stats }
+        let blocks = Blocks::new(Arc::clone(&image), Arc::clone(&raw), budget, stats);
+        Self { image, raw, blocks }
     }
 
     /// Bytes in memory: raw and decoded.
@@ -39,7 +37,9 @@ impl Content {
     }
 
     /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file.
-    pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<(), Fault> {
+    /// Says whether a device was waited for.
+    pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<bool, Fault> {
+        let mut waited = false;
         let end = offset + buffer.len() as u64;
         let mut at = offset;
         while at < end {
@@ -49,10 +49,10 @@ impl Content {
                 return Err(Fault::from(misplaced(&block)));
             }
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            self.read_block(&block, at..stop, target)?;
+            waited |= self.read_block(&block, at..stop, target)?;
             at = stop;
         }
-        Ok(())
+        Ok(waited)
     }
 
     /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
@@ -63,18 +63,38 @@ impl Content {
         }
     }
 
+    /// Has the kernel read what lies around pages into its memory of the image; where it cannot,
+    /// brings in their raw bytes.
+    pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64) {
+        for range in self.raw_ranges(id, pages, size) {
+            if !self.raw.advise(range.start) || !self.raw.advise(range.end.saturating_sub(1)) {
+                self.raw.prefetch(&range);
+            }
+        }
+    }
+
     /// Whether the raw bytes of pages are in memory.
     pub(super) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
         self.raw_ranges(id, pages, size).iter().all(|range| self.raw.is_ready(range))
     }
 
-    fn read_block(&self, block: &Block, bytes: Range<u64>, target: &mut [u8]) -> Result<(), Fault> {
+    fn read_block(
+        &self,
+        block: &Block,
+        bytes: Range<u64>,
+        target: &mut [u8],
+    ) -> Result<bool, Fault> {
+        let mut waited = false;
         match block.coding {
             Coding::Hole => target.fill(0),
             Coding::Stored => {
                 let inside = u64::from(block.inside) + (bytes.start - block.plain.start);
                 let start = block.raw.start.saturating_add(inside);
                 let range = start..start.saturating_add(target.len() as u64);
+                if self.raw.copy_if_near(&range, target) {
+                    return Ok(false);
+                }
+                waited = true;
                 self.raw.copy(&range, target).map_err(|source| {
                     let (offset, len) = (range.start, target.len() as u64);
                     Fault::from(forebay_image::Error::Read { offset, len, source })
@@ -83,13 +103,13 @@ impl Content {
             Coding::Packed => {
                 let upto = block.upto(bytes.end);
                 let pages = upto.next_multiple_of(PAGE).min(block.decoded as usize);
-                let whole = self.blocks.content(block, pages.max(upto))?;
+                let whole = self.blocks.content(block, pages.max(upto), &mut waited)?;
                 let from = block.upto(bytes.start);
                 let content = whole.bytes().get(from..from + target.len());
                 target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);
             }
         }
-        Ok(())
+        Ok(waited)
     }
 
     /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the

@@ -98,7 +98,8 @@ impl Blocks {
     }
 
     /// The first `upto` bytes of a packed block's content, or more of it.
-    pub(super) fn content(&self, block: &Block, upto: usize) -> Landed {
+    /// `waited` is set if a device was waited for.
+    pub(super) fn content(&self, block: &Block, upto: usize, waited: &mut bool) -> Landed {
         let key = Key::of(block);
         loop {
             let landed = match self.turn(key, upto) {
@@ -112,7 +113,8 @@ impl Blocks {
                 }
                 Turn::Ours(claim, again) => {
                     let whole = block.decoded as usize;
-                    let landed = self.decode(block, if again { whole } else { upto.min(whole) });
+                    let upto = if again { whole } else { upto.min(whole) };
+                    let landed = self.decode(block, upto, waited);
                     claim.land(landed.clone());
                     return landed;
                 }
@@ -122,11 +124,6 @@ impl Blocks {
                 return landed;
             }
         }
-    }
-
-    /// Keeps a block that was decoded for nothing so far.
-    pub(super) fn keep(&self, block: &Block, decoded: &Arc<Decoded>) {
-        self.decoded.insert(Key::of(block), Arc::clone(decoded), u64::from(block.decoded));
     }
 
     fn turn(&self, key: Key, upto: usize) -> Turn<'_> {
@@ -150,7 +147,7 @@ impl Blocks {
         Turn::Ours(Claim { blocks: self, key, flight }, again)
     }
 
-    fn decode(&self, block: &Block, upto: usize) -> Landed {
+    fn decode(&self, block: &Block, upto: usize, waited: &mut bool) -> Landed {
         thread_local! {
             static RAW: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
@@ -161,9 +158,12 @@ impl Blocks {
         };
         RAW.with_borrow_mut(|raw| {
             raw.resize(len, 0);
-            self.raw
-                .copy(&block.raw, raw)
-                .map_err(|error| Fault::new(block, format!("reading it: {error}")))?;
+            if !self.raw.copy_if_near(&block.raw, raw) {
+                *waited = true;
+                self.raw
+                    .copy(&block.raw, raw)
+                    .map_err(|error| Fault::new(block, format!("reading it: {error}")))?;
+            }
             let begin = Instant::now();
             let mut bytes = vec![0; (block.decoded as usize).min(BLOCK_MAX)].into_boxed_slice();
             let valid = self

@@ -34,7 +34,7 @@ struct State {
 struct Stream {
     task: u32,
     fill: Box<dyn Fill>,
-    /// Where its last demand ended.
+    /// Where its last demand and what was offered behind it ended.
     end: u64,
     used: u64,
 }
@@ -84,18 +84,21 @@ impl Open {
         let mut state = lock(&self.state);
         let file_pages = self.pages();
         let stream = state.stream(task, spec);
-        let copied = stream.end == read.start && read.start > 0;
-        stream.end = read.end;
+        let goes_on = stream.end == read.start && read.start > 0;
         let demand = if kernel {
             // Of a window nobody says which page was demanded: the first one, then.
             let wanted = Pages::new(read.start, read.start + 1);
             let deferred = read.len() == 1 && fetched();
-            Demand { wanted, window: read, file_pages, copied, deferred }
+            Demand { wanted, window: read, file_pages, copied: goes_on, deferred }
         } else {
-            let window = window(read, copied, file_pages);
-            Demand { wanted: read, window, file_pages, copied, deferred: false }
+            // Nobody says whether it is a read or a fault. What a stream is decoded ahead is pushed
+            // in either case, so the rule is left to find its length.
+            let window = window(read, goes_on, file_pages);
+            Demand { wanted: read, window, file_pages, copied: false, deferred: false }
         };
-        stream.fill.on_demand(&demand)
+        let plan = stream.fill.on_demand(&demand);
+        stream.end = read.end.max(plan.now.end).max(plan.later.end);
+        plan
     }
 
     /// Notes that pages go to the kernel. Returns how many of them had gone before.

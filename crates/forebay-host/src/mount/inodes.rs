@@ -157,6 +157,9 @@ mod tests {
     fn times_before_1970_are_times() {
         let time = Time { seconds: -1, nanos: 5 };
         assert_eq!(moment(time), UNIX_EPOCH - Duration::from_secs(1) + Duration::from_nanos(5));
-        assert_eq!(moment(Time { seconds: i64::MIN, nanos: 0 }).duration_since(UNIX_EPOCH).ok(), None);
+        assert_eq!(
+            moment(Time { seconds: i64::MIN, nanos: 0 }).duration_since(UNIX_EPOCH).ok(),
+            None
+        );
     }
 }

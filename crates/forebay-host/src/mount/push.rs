@@ -19,6 +19,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
@@ -36,14 +37,15 @@ use super::stats::Stats;
 pub(super) enum Job {
     /// Decode these pages and give them to the kernel, as far as it does not have them.
     Push(INodeNo, Arc<Open>, Pages),
-    /// Bring their raw bytes in.
-    Fetch(Arc<Open>, Pages),
+    /// Bring their raw bytes in: theirs alone, in one read, or a large piece around them.
+    Fetch(Arc<Open>, Pages, bool),
 }
 
 /// The queue to the pusher.
 #[derive(Debug)]
 pub(super) struct Queue {
-    jobs: Sender<Job>,
+    pushes: Sender<Job>,
+    fetches: Sender<Job>,
     stats: Arc<Stats>,
 }
 
@@ -58,10 +60,11 @@ pub(super) struct Answering<'a> {
     read: (INodeNo, Pages),
 }
 
-/// The thread that pushes, before it runs.
+/// The threads at the end of the queue, before they run.
 #[derive(Debug)]
 pub(super) struct Pusher {
-    jobs: Receiver<Job>,
+    pushes: Receiver<Job>,
+    fetches: Receiver<Job>,
     content: Arc<Content>,
     outstanding: Arc<Outstanding>,
     stats: Arc<Stats>,
@@ -99,30 +102,50 @@ impl Queue {
         stats: Arc<Stats>,
         stop: Arc<AtomicBool>,
     ) -> (Self, Pusher) {
-        let (sender, jobs) = bounded(JOBS_MAX);
-        let queue = Self { jobs: sender, stats: Arc::clone(&stats) };
-        (queue, Pusher { jobs, content, outstanding, stats, stop })
+        let ((push, pushes), (fetch, fetches)) = (bounded(JOBS_MAX), bounded(JOBS_MAX));
+        let queue = Self { pushes: push, fetches: fetch, stats: Arc::clone(&stats) };
+        (queue, Pusher { pushes, fetches, content, outstanding, stats, stop })
     }
 
     /// Asks for something; if there is no room, nothing happens.
     pub(super) fn ask(&self, job: Job) {
-        if let Err(refused) = self.jobs.try_send(job)
-            && let Job::Push(_, _, pages) | Job::Fetch(_, pages) = refused.into_inner()
-        {
+        let (queue, pages) = match &job {
+            Job::Push(_, _, pages) => (&self.pushes, *pages),
+            Job::Fetch(_, pages, _) => (&self.fetches, *pages),
+        };
+        if queue.try_send(job).is_err() {
             self.stats.pushes_dropped.add(pages.len());
         }
     }
 }
 
 impl Pusher {
-    /// Carries out jobs until the queue is gone.
-    pub(super) fn run(self, notifier: &Notifier) {
-        while let Some(job) = self.next() {
-            match job {
-                Job::Push(number, open, pages) => {
-                    push(&self, notifier, number, &open, pages);
+    /// Starts the threads; they end when the queue is gone.
+    pub(super) fn start(self, notifier: Notifier) -> io::Result<()> {
+        let this = Arc::new(self);
+        let other = Arc::clone(&this);
+        thread::Builder::new().name("forebay-fetch".to_owned()).spawn(move || other.fetch())?;
+        thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
+            // What nobody has asked for yet takes a processor that nobody wants.
+            let _ = rustix::process::nice(NICE);
+            while let Some(job) = this.next() {
+                if let Job::Push(number, open, pages) = job {
+                    this.push(&notifier, number, &open, pages);
                 }
-                Job::Fetch(open, pages) => self.content.fetch(open.id, pages, open.size),
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Brings in raw bytes. A thread of its own, as it waits for the device.
+    fn fetch(&self) {
+        while let Ok(job) = self.fetches.recv() {
+            if let Job::Fetch(open, pages, alone) = job {
+                if alone {
+                    self.content.fetch(open.id, pages, open.size);
+                } else {
+                    self.content.advise(open.id, pages, open.size);
+                }
             }
         }
     }
@@ -135,51 +158,51 @@ impl Pusher {
             if self.stop.load(Relaxed) {
                 return None;
             }
-            match self.jobs.try_recv() {
+            match self.pushes.try_recv() {
                 Ok(job) => return Some(job),
                 Err(TryRecvError::Empty) => std::hint::spin_loop(),
                 Err(TryRecvError::Disconnected) => return None,
             }
         }
-        self.jobs.recv().ok()
+        self.pushes.recv().ok()
     }
-}
 
-/// Gives pages to the kernel, some at a time.
-fn push(pusher: &Pusher, notifier: &Notifier, number: INodeNo, open: &Open, pages: Pages) {
-    let mut buffer = [0; (BATCH * PAGE_SIZE) as usize];
-    let mut at = pages.start;
-    loop {
-        let run = open.absent(Pages::new(at, pages.end), BATCH);
-        if run.is_empty() || pusher.stop.load(Relaxed) {
-            return;
-        }
-        at = run.end;
-        if pusher.outstanding.touches(number, run) {
-            pusher.stats.pushes_forgone.add(run.len());
-            continue;
-        }
-        let offset = run.start * PAGE_SIZE;
-        let len = (run.end * PAGE_SIZE).min(open.size) - offset;
-        let bytes = &mut buffer[..len as usize];
-        // Whoever asks for the page hears what is wrong with it.
-        if pusher.content.read(open.id, offset, bytes).is_err() {
-            continue;
-        }
-        if pusher.outstanding.touches(number, run) {
-            pusher.stats.pushes_forgone.add(run.len());
-            continue;
-        }
-        open.give(run);
-        match notifier.store(number, offset, bytes) {
-            Ok(()) => {
-                pusher.stats.pushes.add(1);
-                pusher.stats.pages_pushed.add(run.len());
+    /// Gives pages to the kernel, some at a time.
+    fn push(&self, notifier: &Notifier, number: INodeNo, open: &Open, pages: Pages) {
+        let mut buffer = [0; (BATCH * PAGE_SIZE) as usize];
+        let mut at = pages.start;
+        loop {
+            let run = open.absent(Pages::new(at, pages.end), BATCH);
+            if run.is_empty() || self.stop.load(Relaxed) {
+                return;
             }
-            Err(error) => {
-                pusher.stats.pushes_failed.add(1);
-                if is_over(&error) {
-                    return;
+            at = run.end;
+            if self.outstanding.touches(number, run) {
+                self.stats.pushes_forgone.add(run.len());
+                continue;
+            }
+            let offset = run.start * PAGE_SIZE;
+            let len = (run.end * PAGE_SIZE).min(open.size) - offset;
+            let bytes = &mut buffer[..len as usize];
+            // Whoever asks for the page hears what is wrong with it.
+            if self.content.read(open.id, offset, bytes).is_err() {
+                continue;
+            }
+            if self.outstanding.touches(number, run) {
+                self.stats.pushes_forgone.add(run.len());
+                continue;
+            }
+            open.give(run);
+            match notifier.store(number, offset, bytes) {
+                Ok(()) => {
+                    self.stats.pushes.add(1);
+                    self.stats.pages_pushed.add(run.len());
+                }
+                Err(error) => {
+                    self.stats.pushes_failed.add(1);
+                    if is_over(&error) {
+                        return;
+                    }
                 }
             }
         }
@@ -199,6 +222,9 @@ const JOBS_MAX: usize = 64;
 
 /// Pages in one STORE: one that is asked for meanwhile is decoded by whoever asks.
 const BATCH: u64 = 4;
+
+/// The least that a thread without privileges can ask for.
+const NICE: i32 = 19;
 
 /// As long as waking a halted processor takes on a virtual machine.
 const LOOK: Duration = Duration::from_micros(100);

@@ -9,15 +9,17 @@
 //! A chunk is an aligned piece of the image file, so that the same code reads through the page
 //! cache and past it. Tree and blocks are read through here alike.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut};
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use forebay_image::Source;
+use rustix::io::ReadWriteFlags;
 
 use super::clock::{Clock, lock};
 use super::stats::Stats;
@@ -34,6 +36,8 @@ pub(super) struct Raw {
     direct: bool,
     chunks: Clock<u64, Arc<Chunk>>,
     flights: Mutex<HashMap<u64, Arc<Flight>>>,
+    /// Regions that the kernel was asked to read.
+    advised: Mutex<HashSet<u64>>,
     stats: Arc<Stats>,
 }
 
@@ -77,7 +81,16 @@ impl Raw {
     ) -> Self {
         let chunks = Clock::new(budget, SHARDS);
         let (base, len) = (place.start, place.end.saturating_sub(place.start));
-        Self { file, base, len, direct, chunks, flights: Mutex::default(), stats }
+        Self {
+            file,
+            base,
+            len,
+            direct,
+            chunks,
+            flights: Mutex::default(),
+            advised: Mutex::default(),
+            stats,
+        }
     }
 
     /// The same file, as if it were `len` bytes long.
@@ -113,8 +126,49 @@ impl Raw {
         self.carry_out(claims);
     }
 
+    /// Copies a range of the image if that takes no device: from memory here, or from the kernel's.
+    /// Says whether it did.
+    pub(super) fn copy_if_near(&self, range: &Range<u64>, target: &mut [u8]) -> bool {
+        if self.is_ready(range) && self.copy(range, target).is_ok() {
+            self.stats.raw_hits.add(1);
+            return true;
+        }
+        if self.direct || range.end > self.len {
+            return false;
+        }
+        let offset = self.base.saturating_add(range.start);
+        let wanted = target.len();
+        let mut target = [IoSliceMut::new(target)];
+        let near = rustix::io::preadv2(&self.file, &mut target, offset, ReadWriteFlags::NOWAIT);
+        let near = near == Ok(wanted);
+        if near {
+            self.stats.raw_near.add(1);
+        } else {
+            // What was read there once has been dropped, or is on its way.
+            lock(&self.advised).remove(&(offset / REGION));
+        }
+        near
+    }
+
+    /// Has the kernel read a large piece of the image around a place into its own memory, without
+    /// waiting for it. Says whether it can: past the page cache it cannot.
+    pub(super) fn advise(&self, offset: u64) -> bool {
+        let region = self.base.saturating_add(offset) / REGION;
+        if self.direct {
+            return false;
+        }
+        if !lock(&self.advised).insert(region) {
+            return true;
+        }
+        let advice = rustix::fs::Advice::WillNeed;
+        let begun = rustix::fs::fadvise(&self.file, region * REGION, NonZero::new(REGION), advice);
+        self.stats.raw_advised.add(REGION);
+        begun.is_ok()
+    }
+
     /// Copies a range of the image.
     pub(super) fn copy(&self, range: &Range<u64>, target: &mut [u8]) -> io::Result<()> {
+        self.prefetch(range);
         let mut done = 0;
         for number in self.numbers(range) {
             let chunk = self.chunk(number)?;
@@ -307,6 +361,10 @@ fn index(bytes: u64) -> usize {
 /// Bytes of a chunk: some ten blocks of 4 KiB, a quarter of a window. Smaller ones cost more
 /// look-ups, larger ones bring in more of what nobody asked for.
 const CHUNK: u64 = 16 << 10;
+
+/// Bytes that one miss has the kernel read: on a device that takes 100 us for a request and moves
+/// 1 GB/s, ten requests' worth.
+const REGION: u64 = 1 << 20;
 
 /// Chunks in one read: 1 MiB.
 const RUN_MAX: usize = 64;

@@ -125,32 +125,38 @@ impl Served {
         }
         let pages = Pages::new(offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
         let answering = self.outstanding.enter(number, pages);
-        if pages.len() == 1 { self.stats.demands.add(1) } else { self.stats.wide_reads.add(1) }
+        if pages.len() == 1 {
+            self.stats.demands.add(1)
+        } else {
+            self.stats.wide_reads.add(1)
+        }
         let fetched = || self.content.is_fetched(open.id, pages, open.size);
         let plan = open.plan(&self.policy, task, pages, self.kernel_window, fetched);
         if self.refuses(&plan, pages, flags) {
             self.stats.refusals.add(1);
             reply.error(Errno::EAGAIN);
             drop(answering);
-            return self.queue.ask(Job::Fetch(open, plan.fetch));
+            return self.queue.ask(Job::Fetch(open, plan.fetch, true));
         }
         if open.give(pages) > 0 {
             self.stats.pages_lost.add(1);
             open.forget_around(pages.start);
         }
-        if plan.bulk {
-            self.content.fetch(open.id, plan.fetch, open.size);
-        }
+        let mut waited = false;
         with_buffer((end - offset) as usize, |buffer| {
             match self.content.read(open.id, offset, buffer) {
-                Ok(()) => {
+                Ok(device) => {
                     reply.data(buffer);
+                    waited = device;
                     self.stats.pages_answered.add(pages.len());
                 }
                 Err(fault) => reply.error(self.fault(open.id, &fault)),
             }
         });
         drop(answering);
+        if waited && plan.bulk && !pages.covers(plan.fetch) {
+            self.queue.ask(Job::Fetch(Arc::clone(&open), plan.fetch, self.kernel_window));
+        }
         for later in [Pages::new(pages.end, plan.now.end), plan.later] {
             if !later.is_empty() && !self.kernel_window {
                 self.queue.ask(Job::Push(number, Arc::clone(&open), later));

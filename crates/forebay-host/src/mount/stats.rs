@@ -64,9 +64,13 @@ counters! {
     raw_bytes,
     /// Nanoseconds that they took.
     raw_nanos,
-    /// Demands whose raw bytes were there.
+    /// Bytes that the kernel was asked to read into its own memory of the image.
+    raw_advised,
+    /// Blocks whose raw bytes were in memory here.
     raw_hits,
-    /// Demands that waited for a read that another one had begun.
+    /// Blocks whose raw bytes were in the kernel's memory of the image.
+    raw_near,
+    /// Waits for a read of the image that another one had begun.
     raw_waits,
     /// Blocks that were asked for and were decoded already.
     decoded_hits,
