@@ -238,8 +238,8 @@ pub trait Image: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// What was odd in what has been read so far and did no harm, such as hidden entries. Each once,
-    /// and a bounded number of them.
+    /// What was odd in what has been read so far and did no harm, such as hidden entries. Each
+    /// once, and a bounded number of them.
     fn oddities(&self) -> Vec<String> {
         Vec::new()
     }

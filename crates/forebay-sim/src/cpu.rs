@@ -40,6 +40,8 @@ mod o1;
 mod round_robin;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 /// How long a core counts as wanted after a task found none idle: some turns of a scheduler.
 const WANTED: Duration = Duration::from_millis(16);

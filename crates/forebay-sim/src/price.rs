@@ -61,6 +61,25 @@ impl Scheduler {
 }
 
 impl Prices {
+    /// One core on which nothing costs anything.
+    pub const FREE: Self = Self {
+        cores: 1,
+        syscall: Duration::ZERO,
+        page_lookup: Duration::ZERO,
+        page_alloc: Duration::ZERO,
+        copy_picos_per_kib: 0,
+        context_switch: Duration::ZERO,
+        interrupt: Duration::ZERO,
+        request_submit: Duration::ZERO,
+        page_dirty: Duration::ZERO,
+        flush_page: Duration::ZERO,
+        flush_scan: Duration::ZERO,
+        scheduler: Scheduler::RoundRobin,
+        cache_bytes: 0,
+        footprint_bytes: 0,
+        refill: Duration::ZERO,
+    };
+
     /// Copying `len` bytes from `pages` pages; rounded down to whole nanoseconds.
     pub(crate) fn copy(&self, pages: u64, len: u64) -> Duration {
         let picos = len.saturating_mul(self.copy_picos_per_kib) / 1024;

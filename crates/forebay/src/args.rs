@@ -6,10 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::table::Format;
 
+pub(crate) mod image;
+
 /// Model, run and check the I/O path of Linux
 ///
-/// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance);
-/// 2 an error.
+/// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
+/// `image`: there is damage, a difference, or a file that was not extracted); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// List the policies, slot by slot
     Policies(Policies),
+    /// Look into compressed images, extract, check, compare and make them
+    Image(image::Image),
     /// Measure ways to do things on this machine beside each other
     Bench(Bench),
     /// List the modelled machines, or one machine's numbers with their sources

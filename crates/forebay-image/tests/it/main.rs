@@ -3,3 +3,6 @@
 
 mod abuse;
 mod cramfs;
+mod erofs;
+mod squashfs;
+mod squashfs_tree;

@@ -16,7 +16,7 @@ use forebay_core::io::{Input, IoError, Request, RequestKind};
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, PAGE_SECTORS, RequestId};
 
-use super::kernel::Queued;
+use super::kernel::Assigned;
 use super::task::Stage;
 use super::{SimWorld, What};
 use crate::cpu::{CoreId, Runner, Stretch};
@@ -87,8 +87,8 @@ impl SimWorld<'_> {
             (None, Some(limit)) => {
                 let at = self.now;
                 self.flusher.debt += price;
-                let queued = Queued { at, request: *request, limit, payer };
-                self.flusher.add(queued);
+                let assigned = Assigned { at, request: *request, limit, payer };
+                self.flusher.add(assigned);
                 return;
             }
             (Some(_) | None, None) => {}
@@ -208,7 +208,7 @@ impl SimWorld<'_> {
         let device = request.device;
         if self.devices[device.index()].programmed {
             let limit = Duration(u64::MAX);
-            self.drivers[device.index()].add(Queued { at, request: *request, limit, payer });
+            self.drivers[device.index()].add(Assigned { at, request: *request, limit, payer });
             self.push_event(at, What::Arrive(device));
         } else {
             let (completion, ended) = self.service(request, at);
@@ -234,8 +234,8 @@ impl SimWorld<'_> {
         if !before.is_empty() {
             let script = &mut self.tasks[task.index()].script;
             script.push_front(Stage::Serve(*request, limit));
-            let serve = |queued: &Queued| Stage::Serve(queued.request, queued.limit);
-            before.iter().rev().for_each(|queued| script.push_front(serve(queued)));
+            let serve = |assigned: &Assigned| Stage::Serve(assigned.request, assigned.limit);
+            before.iter().rev().for_each(|assigned| script.push_front(serve(assigned)));
             return false;
         }
         let ended = self.serve(core, request, limit);
