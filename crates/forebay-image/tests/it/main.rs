@@ -5,4 +5,5 @@ mod abuse;
 mod cramfs;
 mod erofs;
 mod squashfs;
+mod squashfs_craft;
 mod squashfs_tree;
