@@ -127,9 +127,14 @@ fn offsets(work: &Work<'_>, file: &File) -> io::Result<Vec<u64>> {
     Ok(offsets)
 }
 
-/// Reads a whole file and counts its bytes.
-fn whole(file: &Path) -> io::Result<u64> {
-    let (mut file, mut block, mut bytes) = (File::open(file)?, vec![0; BLOCK], 0);
+/// Reads a whole file and counts its bytes; an error names the file.
+fn whole(path: &Path) -> io::Result<u64> {
+    read_through(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+fn read_through(path: &Path) -> io::Result<u64> {
+    let (mut file, mut block, mut bytes) = (File::open(path)?, vec![0; BLOCK], 0);
     loop {
         match file.read(&mut block)? {
             0 => return Ok(bytes),
