@@ -4,6 +4,7 @@
 mod abuse;
 mod cramfs;
 mod erofs;
+mod replay;
 mod squashfs;
 mod squashfs_craft;
 mod squashfs_tree;
