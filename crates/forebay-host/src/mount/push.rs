@@ -199,7 +199,7 @@ impl Pusher {
                 self.stats.pushes_forgone.add(run.len());
                 continue;
             }
-            open.give(run);
+            open.push(run);
             match notifier.store(number, offset, bytes) {
                 Ok(()) => {
                     self.stats.pushes.add(1);

@@ -147,9 +147,8 @@ impl Served {
             drop(answering);
             return self.queue.ask(Job::Fetch(open, plan.fetch, true));
         }
-        if open.give(pages) > 0 {
+        if open.answer(pages) {
             self.stats.pages_lost.add(1);
-            open.forget_around(pages.start);
         }
         let mut waited = false;
         with_buffer((end - offset) as usize, |buffer| {
