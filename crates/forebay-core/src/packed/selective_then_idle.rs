@@ -47,6 +47,10 @@ impl Fill for ThenIdle {
     fn on_demand(&mut self, demand: &Demand) -> Plan {
         let fetch = fetch(demand, self.window);
         let wanted = demand.wanted;
+        if wanted.is_empty() {
+            // Nobody has asked for a page of it: all of it may wait for an idle processor.
+            return Plan { fetch, bulk: true, now: wanted, later: fetch };
+        }
         let stream = demand.copied && wanted.start == self.read && wanted.start > 0;
         self.read = if demand.copied { wanted.end } else { 0 };
         if stream {
@@ -54,9 +58,9 @@ impl Fill for ThenIdle {
             return Plan { fetch, bulk: true, now, later: Pages::none(fetch.end) };
         }
         if self.offered > 0 {
-            let continues = (self.offered..=self.offered + 1).contains(&wanted.start);
-            self.offer = if continues { self.offer * 2 } else { self.offer / 2 };
-            self.offer = self.offer.clamp(1, self.window);
+            let continues = wanted.start.checked_sub(self.offered).is_some_and(|gap| gap <= 1);
+            let offer = if continues { self.offer.saturating_mul(2) } else { self.offer / 2 };
+            self.offer = offer.clamp(1, self.window.max(1));
         }
         let end = fetch.end.min(wanted.end.saturating_add(self.offer));
         let later = Pages::new(wanted.end, end);
