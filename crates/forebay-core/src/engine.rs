@@ -335,6 +335,11 @@ impl Engine {
         self.block.reads_opened
     }
 
+    /// Faults so far that did not find their page up to date.
+    pub fn faults_major(&self) -> u64 {
+        self.stats.faults_major
+    }
+
     /// Dirty pages that flush rules have looked at so far, one after another.
     pub fn pages_walked(&self) -> u64 {
         self.writeback.pages_walked()
@@ -428,6 +433,7 @@ impl Engine {
             | Wait::ReadPlace
             | Wait::Place
             | Wait::Buffers
+            | Wait::Holder
             | Wait::Decode
             | Wait::Request => panic!("a call resumes once after each wake and each pause"),
         }

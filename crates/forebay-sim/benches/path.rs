@@ -148,6 +148,9 @@ fn play(engine: &mut Engine, task: Box<dyn Workload + '_>) -> u64 {
         cache_bytes: 0,
         footprint_bytes: 0,
         refill: Duration::ZERO,
+        decode_page: Duration::ZERO,
+        decode_block: Duration::ZERO,
+        decode_cold: Duration::ZERO,
     };
     let device = FastParameters { delay_ns: 10_000, units: 8, ..FastParameters::null() };
     let mut ignore = |_: &Finished| {};

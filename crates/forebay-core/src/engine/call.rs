@@ -48,6 +48,8 @@ pub(super) enum Wait {
     Request,
     /// The buffers of an image.
     Buffers,
+    /// Its turn to keep raw pages as they come.
+    Holder,
     /// The end of its decode, which the world knows.
     Decode,
     /// The end of a pause, which the world knows.

@@ -63,6 +63,8 @@ pub(super) struct PackedFiles {
     offer_is_ready: bool,
     /// The call that may hold raw pages while it waits for others.
     holder: Option<CallId>,
+    /// Calls that wait to be it, the first to wait first.
+    holder_waiters: VecDeque<CallId>,
     /// The pages that a readahead policy has asked for and no job has been made of.
     asked: Pages,
 }
@@ -125,6 +127,7 @@ impl Engine {
             let most = self.calls.len() + IDLE_MAX as usize;
             packed.decodes = core::iter::repeat_with(|| None).take(most).collect();
             packed.offers = VecDeque::with_capacity(OFFERS_MAX);
+            packed.holder_waiters = VecDeque::with_capacity(self.calls.len());
         }
         let known = packed.images.iter().position(|known| known.file == image);
         let place = known.unwrap_or_else(|| {
@@ -289,6 +292,9 @@ impl Engine {
         let holder = self.packed.holder;
         let holds = holder.is_none_or(|call| self.calls[call.index()].job.is_some());
         assert!(holds, "raw pages are held by a job");
+        let queued = self.packed.holder_waiters.len();
+        assert_eq!(waits(Wait::Holder), queued, "each call that wants to hold is queued once");
+        assert!(holder.is_some() || queued == 0, "nobody waits for what is free");
         for decode in self.decodes() {
             let filled = self.filled_by(decode).count();
             assert!(filled > 0, "a decode fills something");

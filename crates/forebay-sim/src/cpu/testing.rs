@@ -24,6 +24,9 @@ pub(crate) fn prices() -> Prices {
         cache_bytes: 0,
         footprint_bytes: 0,
         refill: Duration::ZERO,
+        decode_page: Duration::ZERO,
+        decode_block: Duration::ZERO,
+        decode_cold: Duration::ZERO,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::Engine;
 use super::super::call::Wait;
 use super::Offer;
-use super::raw::Ensured;
+use super::raw::{Ensured, Stay};
 use crate::io::IoError;
 use crate::packed::buffers::Buffers;
 use crate::packed::{Block, Coding, Pages, Plan, RawBytes};
@@ -29,6 +29,9 @@ pub(in super::super) struct Job {
     pub(super) error: Option<IoError>,
     /// How often raw bytes of the block had to be read.
     pub(super) reads: u32,
+    /// Pages of the image, from the first one that is wanted on, that were looked at and need not
+    /// stay.
+    pub(super) seen: u64,
     /// Pages of the image, from the block's first one on, that stay until it is decoded.
     pub(super) held: u64,
 }
@@ -73,6 +76,7 @@ impl Job {
             alone: false,
             error: None,
             reads: 0,
+            seen: 0,
             held: 0,
         }
     }
@@ -130,13 +134,13 @@ impl Engine {
             return Turn::Over;
         }
         let pointers = self.packed.files[job.place].map.pointers(job.plan.fetch);
-        match self.ensure(call, job, pointers.pages(), false) {
+        match self.ensure(call, job, pointers.pages(), Stay::Passing) {
             Ensured::Wait => return Turn::Wait,
             Ensured::Ready => job.step = Step::Raw,
             // Block by block, what can be had is had.
             Ensured::NoMemory | Ensured::Failed(_) => job.step = Step::Next,
         }
-        job.alone = false;
+        (job.alone, job.seen) = (false, 0);
         Turn::On
     }
 
@@ -173,6 +177,8 @@ impl Engine {
 
     fn next_block(&mut self, call: CallId, job: &mut Job) -> Turn {
         if job.at >= job.plan.now.end {
+            // While it waited for them, somebody else may have decoded the rest.
+            self.give_buffers_back(call, job.place);
             return Turn::Over;
         }
         // What is there, or on its way into the cache by somebody else, is not decoded again.
@@ -183,7 +189,7 @@ impl Engine {
         if self.goes_through_buffers(job) && !self.take_buffers(call, job.place) {
             return Turn::Wait;
         }
-        (job.alone, job.error, job.reads) = (false, None, 0);
+        (job.alone, job.error, job.reads, job.seen) = (false, None, 0, 0);
         job.step = Step::BlockPointers;
         Turn::On
     }
@@ -197,12 +203,12 @@ impl Engine {
         } else if self.goes_through_buffers(job) && Buffers::take(pointers) {
             self.gather(call, job, pointers)
         } else {
-            self.ensure(call, job, pointers.pages(), false)
+            self.ensure(call, job, pointers.pages(), Stay::Passing)
         };
         match ensured {
             Ensured::Ready => {
                 job.step = Step::BlockRaw;
-                job.alone = false;
+                (job.alone, job.seen) = (false, 0);
                 Turn::On
             }
             other => self.not_ready(call, job, &block, other),
@@ -220,7 +226,7 @@ impl Engine {
         } else if block.raw.pages().len() >= u64::from(self.cache.capacity()) {
             Ensured::Failed(IoError::NoMemory)
         } else {
-            self.ensure(call, job, block.raw.pages(), true)
+            self.ensure(call, job, block.raw.pages(), Stay::Together)
         };
         if ensured != Ensured::Ready {
             return self.not_ready(call, job, &block, ensured);
@@ -287,7 +293,10 @@ impl Engine {
             self.wake_memory_waiters();
         }
         if self.packed.holder == Some(call) {
-            self.packed.holder = None;
+            self.packed.holder = self.packed.holder_waiters.pop_front();
+            if let Some(next) = self.packed.holder {
+                self.wake(next, None);
+            }
         }
         self.give_buffers_back(call, job.place);
         self.end_turn(call);

@@ -23,16 +23,25 @@ pub(super) enum Ensured {
     Failed(IoError),
 }
 
+/// How long a page of the image is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// It is looked at when it has come.
+    Passing,
+    /// All are needed at one moment.
+    Together,
+}
+
 impl Engine {
     /// Has pages of the image up to date: those that are absent are read, in pieces that are as
-    /// large as can be, and waited for. With `hold`, a call that has lost some of them several times
-    /// keeps them as they come, unless another call does so.
+    /// large as can be, and waited for. A call that needs all together, and has lost some several
+    /// times, keeps them as they come; one call at a time may do so, others wait for it.
     pub(super) fn ensure(
         &mut self,
         call: CallId,
         job: &mut Job,
         pages: Pages,
-        hold: bool,
+        stay: Stay,
     ) -> Ensured {
         let image = self.image_of(job.place);
         if let Some(page) = job.asked.take()
@@ -43,11 +52,10 @@ impl Engine {
             }
             job.alone = true;
         }
-        if hold && job.reads >= LOST_MAX && self.packed.holder.is_none() {
-            self.packed.holder = Some(call);
+        if stay == Stay::Together && job.reads >= LOST_MAX && !self.may_hold(call) {
+            return Ensured::Wait;
         }
-        let holds = hold && self.packed.holder == Some(call);
-        let (first, missing) = self.look(call, job, (image, pages), holds);
+        let (first, missing) = self.look(call, job, (image, pages), stay);
         if let Some((page, hit)) = first {
             job.asked = Some(page);
             self.end_turn(call);
@@ -65,6 +73,20 @@ impl Engine {
         }
     }
 
+    /// Makes a call the one that keeps raw pages as they come; otherwise it is parked until it is.
+    fn may_hold(&mut self, call: CallId) -> bool {
+        match self.packed.holder {
+            None => self.packed.holder = Some(call),
+            Some(holder) if holder == call => {}
+            Some(_) => {
+                self.packed.holder_waiters.push_back(call);
+                self.calls[call.index()].wait = Wait::Holder;
+                return false;
+            }
+        }
+        true
+    }
+
     /// Looks at pages of the image and sends for those that are absent; returns the first that is on
     /// its way, and what was missing.
     fn look(
@@ -72,12 +94,13 @@ impl Engine {
         call: CallId,
         job: &mut Job,
         (image, pages): (FileId, Pages),
-        holds: bool,
+        stay: Stay,
     ) -> (Option<(PageIndex, Hit)>, Option<Missing>) {
         let device = self.files[image.index()].device;
         let mut run = Pages::none(pages.start);
         let (mut first, mut missing) = (None, None);
-        for page in pages.start + job.held..pages.end {
+        let holds = stay == Stay::Together && self.packed.holder == Some(call);
+        for page in pages.start + job.held + job.seen..pages.end {
             let found = self.cache.lookup(image, page);
             if let Some(hit) = found {
                 if hit.reading {
@@ -85,6 +108,8 @@ impl Engine {
                 } else if holds && first.is_none() {
                     self.cache.pin(hit.frame);
                     job.held += 1;
+                } else if stay == Stay::Passing && first.is_none() {
+                    job.seen += 1;
                 }
             } else if job.alone && first.is_some() {
                 break;
@@ -163,8 +188,9 @@ impl Engine {
                 return if has { Ensured::Ready } else { Ensured::Failed(error) };
             };
             let buffer = buffers.next();
-            match self.ensure(call, job, Pages::new(page, page + 1), false) {
+            match self.ensure(call, job, Pages::new(page, page + 1), Stay::Passing) {
                 Ensured::Ready => {
+                    job.seen = 0;
                     let hit = self.cache.lookup(image, page).expect("it is up to date");
                     let frame = hit.frame;
                     self.cache.touch(frame);
