@@ -208,6 +208,13 @@ pub(crate) struct Mount {
     /// Honour set-user-id bits and device nodes of the image (root only)
     #[arg(long)]
     pub(crate) trusted: bool,
+    /// What a start touches: if there is such a file, it is brought in beforehand, in its order;
+    /// if there is none, it is recorded and written when the mount ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Record the profile anew
+    #[arg(long, requires = "profile")]
+    pub(crate) profile_update: bool,
     /// Where a mount in the background logs to; without it to the system log
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
