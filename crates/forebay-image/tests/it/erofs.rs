@@ -16,7 +16,9 @@ fn abilities() -> Option<String> {
     match Command::new("mkfs.erofs").arg("--help").output() {
         Ok(said) => Some(String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into()),
         Err(error) => {
-            eprintln!("skip: images of erofs: no mkfs.erofs ({error}); apt-get install erofs-utils");
+            eprintln!(
+                "skip: images of erofs: no mkfs.erofs ({error}); apt-get install erofs-utils"
+            );
             None
         }
     }
@@ -155,7 +157,12 @@ fn every_option_of_the_writer_gives_the_tree_back() {
                 let image = make(&tree, &place.path().join("image"), options);
                 compare_with(&tree, image.as_ref(), options);
             });
-            if one.is_err() { let _ = fs::copy(place.path().join("image"), format!("/var/tmp/erofs/bad{}", options.replace([' ','/'], "_"))); }
+            if one.is_err() {
+                let _ = fs::copy(
+                    place.path().join("image"),
+                    format!("/var/tmp/erofs/bad{}", options.replace([' ', '/'], "_")),
+                );
+            }
             continue;
         }
         let image = make(&tree, &place.path().join("image"), options);
