@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Without io_uring, the modes that use it use worker threads, `adaptive` with one access at a time
-//! `pread` and `pwrite`, and [`File::note`] says so. A worker that panics fails its access alone. Adaptive buffered writes are `pwrite` always.
+//! `pread` and `pwrite`, and [`File::note`] says so. Adaptive buffered writes are `pwrite` always.
+//! A worker that panics fails its access alone.
 //!
 //! ```
 //! use forebay_host::access::{File, Mode, Options, Queue};

@@ -66,6 +66,7 @@ pub mod failure;
 pub mod files;
 mod frames;
 pub mod measure;
+pub mod mount;
 mod processor;
 pub mod run;
 mod verify;

@@ -5,9 +5,9 @@
 //!              | fragment table | export table | id table | xattrs | padding
 //! ```
 //!
-//! A node is named by the reference of its inode, which hard links share. Our own reader: `backhand`
-//! reads files as streams only, `lamfold-squash` reads through one source without xattrs and
-//! without telling where a block lies, so that neither serves `locate` and `decode`.
+//! A node is named by the reference of its inode, which hard links share. This is a reader of our
+//! own, since `backhand` reads files as streams only and `lamfold-squash` neither tells where a
+//! block lies nor knows xattrs, so that neither serves `locate` and `decode`.
 //!
 //! What stays in memory is bounded: 4 MiB of decoded metadata, 4 MiB of inodes with their maps, and
 //! 16 MiB of listings, beside the places of the tables' blocks.

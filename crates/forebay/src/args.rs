@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Run a fio job file on a real file or block device through the same engine (read only)
     Run(RunOn),
+    /// Mount a compressed image read-only, or show what a mounted one does
+    Mount(Mount),
     /// Show step by step which pages a readahead policy brings in
     Plan(Plan),
     /// List the policies, slot by slot
@@ -154,6 +156,85 @@ pub(crate) struct RunOn {
     pub(crate) format: Format,
 }
 
+/// Arguments of `mount`.
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// The image: cramfs, squashfs or erofs
+    #[arg(required_unless_present = "stats")]
+    pub(crate) image: Option<PathBuf>,
+    /// The folder that it appears in
+    #[arg(required_unless_present = "stats")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Shows what the image that is mounted on a folder has done so far
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "folder"])]
+    pub(crate) stats: Option<PathBuf>,
+    /// With --stats: one JSON object
+    #[arg(long, requires = "stats")]
+    pub(crate) json: bool,
+    /// What is decoded, and when: a fill rule (see `forebay policies`)
+    #[arg(long, value_name = "NAME", default_value = "selective-then-idle")]
+    pub(crate) policy: String,
+    /// Who reads ahead: the fill rule says, we do, or the kernel does
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) window: MountWindow,
+    /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
+    #[arg(long, value_name = "SIZE", default_value = "32M")]
+    pub(crate) cache: String,
+    /// Threads that answer the kernel
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: u32,
+    /// The time that every file shows, in seconds since 1970; `keep` shows what the image says,
+    /// which is 1970 where it says nothing
+    #[arg(long, value_name = "SECONDS|keep", default_value = "keep", allow_hyphen_values = true)]
+    pub(crate) time: String,
+    /// Where the image begins in its file, in bytes or with a unit
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub(crate) offset: String,
+    /// Fill blocks that are too short with zeros, as Linux does with cramfs
+    #[arg(long, conflicts_with = "strict")]
+    pub(crate) lenient: bool,
+    /// Check all that the image promises first, and refuse one that is damaged
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Read the image past the page cache
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Stay in the foreground, and log to standard error
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Let other users in; root does so always
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Honour set-user-id bits and device nodes of the image (root only)
+    #[arg(long)]
+    pub(crate) trusted: bool,
+    /// What a start touches: if there is such a file, it is brought in beforehand, in its order;
+    /// if there is none, it is recorded and written when the mount ends
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Record the profile anew
+    #[arg(long, requires = "profile")]
+    pub(crate) profile_update: bool,
+    /// Where a mount in the background logs to; without it to the system log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Says on standard output that the mount is usable; for the process that waits for it
+    #[arg(long, hide = true)]
+    pub(crate) announce: bool,
+}
+
+/// Who reads ahead in a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MountWindow {
+    /// As the fill rule wants it
+    #[default]
+    Rule,
+    /// Nobody but the mount itself
+    Ours,
+    /// The kernel, by its own rules
+    Kernel,
+}
+
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
@@ -210,6 +291,17 @@ pub(crate) enum BenchWhat {
     /// medians of rounds, ratios medians of neighbours. The targets follow the table; they are met
     /// or missed, and the exit code is 0 all the same.
     Dispatch(BenchDispatch),
+    /// Programs, files and pages of mounted images: our mount, other servers and the kernel (root)
+    ///
+    /// Makes images of this machine's own files, mounts each in every way that there is, and does
+    /// the same work in all of them, each time with nothing cached. The ways take turns; figures
+    /// are medians of rounds, ratios medians of neighbours. The targets follow the table. Caches of
+    /// the whole machine are dropped before each round; no knob is changed, and all mounts are out
+    /// of others' sight.
+    Mount(BenchMount),
+    /// One process's part of `bench mount`
+    #[command(hide = true)]
+    MountPart(BenchMountPart),
 }
 
 /// Arguments of `bench dispatch`.
@@ -233,4 +325,85 @@ pub(crate) struct BenchDispatch {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+/// Arguments of `bench mount`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMount {
+    /// Where images are made, in a folder of their own that goes away at the end
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub(crate) work: PathBuf,
+    /// Leave the images; the next run with the same --work, --tree and --size takes them
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// The tree whose programs, modules and libraries the images hold
+    #[arg(long, value_name = "DIR", default_value = "/usr")]
+    pub(crate) tree: PathBuf,
+    /// All files of an image together, in bytes or with a unit: k, M, G
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    pub(crate) size: String,
+    /// What is measured; without it everything but pushes
+    #[arg(long, value_name = "WORKLOAD", value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<MountWorkload>,
+    /// How often each way does each work
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// One round with little work each: shows that all ways work here, and says little of speed
+    #[arg(long, conflicts_with = "rounds")]
+    pub(crate) quick: bool,
+    /// Exit with 1 if a target is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// What is done in a mounted image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum MountWorkload {
+    /// Pages of a mapped file, touched in no order
+    Faults,
+    /// The same with the image read past the page cache of the machine
+    FaultsDirect,
+    /// 4 KiB of a file at a time, in no order
+    Preads,
+    /// The same by four processes
+    #[value(name = "preads-4")]
+    Preads4,
+    /// A long file from its begin to its end
+    Sequential,
+    /// Every file of the tree, by one process
+    Tree,
+    /// Every file of the tree, shared by four processes
+    #[value(name = "tree-4")]
+    Tree4,
+    /// The start of a program that imports many modules
+    Start,
+    /// A million pages pushed by our mount; only if asked for
+    Pushes,
+    /// What the codecs alone take for the same blocks
+    Codec,
+}
+
+/// Arguments of `bench mount-part`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMountPart {
+    /// What is done
+    #[arg(value_enum)]
+    pub(crate) part: MountWorkload,
+    /// The file, or the root of the tree
+    pub(crate) place: PathBuf,
+    /// Names the order of pages
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many pages
+    #[arg(long, default_value_t = 256)]
+    pub(crate) pages: usize,
+    /// Which process this is
+    #[arg(long, default_value_t = 0)]
+    pub(crate) number: usize,
+    /// The program and its arguments
+    #[arg(last = true)]
+    pub(crate) program: Vec<String>,
 }

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod image;
 pub(crate) mod machines;
+pub(crate) mod mount;
 pub(crate) mod plan;
 pub(crate) mod policies;
 pub(crate) mod reproduce;

@@ -1,11 +1,12 @@
 //! Selective, then idle: what is wanted first, the likely rest by a processor with nothing to do.
 //!
 //! Source:     ours, on the rule of `selective`.
-//! Behaviour:  raw bytes as `selective`. A stream, that is two demands by `read` of which the
-//!             second begins where the first ended, is decoded whole before its reader goes on. Of
-//!             any other demand only the wanted pages; the pages behind them are offered to an idle
-//!             processor, and how many follows what became of the last offer: the demand that goes
-//!             on where the offer ended doubles it, one that goes elsewhere halves it.
+//! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that goes on where the
+//!             last one and its offer ended, is decoded whole before its reader goes on. Of any
+//!             other demand only the wanted pages; the pages behind them are offered to an idle
+//!             processor. How many follows what became of the last offer: a demand that goes on
+//!             behind it doubles it, one inside it came too early and says nothing, one elsewhere
+//!             halves it, down to none; two demands in a row begin anew.
 //! Differs:    `selective` decodes nothing that was not asked for.
 //! Not for:    one processor that is always busy: then it is `selective`.
 
@@ -14,7 +15,6 @@ use alloc::boxed::Box;
 use super::selective::{WINDOW, fetch};
 use super::{Demand, Fill, Pages, Plan, Policy};
 use crate::policy::Parameter;
-use crate::units::PageIndex;
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
@@ -28,7 +28,7 @@ pub(super) const POLICY: Policy = Policy {
     build: |values| {
         let offer = values.of("first");
         let window = values.of("window");
-        Box::new(ThenIdle { window, offer, offered: 0, read: 0 })
+        Box::new(ThenIdle { window, offer, last: Pages::default() })
     },
 };
 
@@ -37,30 +37,36 @@ struct ThenIdle {
     window: u64,
     /// Pages that are offered to an idle processor.
     offer: u64,
-    /// Where the last offer ended; zero if there was none.
-    offered: PageIndex,
-    /// Where the last `read` ended.
-    read: PageIndex,
+    /// The pages of the last demand and its offer.
+    last: Pages,
 }
 
 impl Fill for ThenIdle {
     fn on_demand(&mut self, demand: &Demand) -> Plan {
         let fetch = fetch(demand, self.window);
         let wanted = demand.wanted;
-        let stream = demand.copied && wanted.start == self.read && wanted.start > 0;
-        self.read = if demand.copied { wanted.end } else { 0 };
-        if stream {
+        if wanted.is_empty() {
+            // Nobody has asked for a page of it: all of it may wait for an idle processor.
+            return Plan { fetch, bulk: true, now: wanted, later: fetch };
+        }
+        let goes_on = !self.last.is_empty()
+            && (self.last.end..=self.last.end.saturating_add(1)).contains(&wanted.start);
+        if demand.copied && goes_on {
             let now = Pages::new(wanted.start, fetch.end);
+            self.last = now;
             return Plan { fetch, bulk: true, now, later: Pages::none(fetch.end) };
         }
-        if self.offered > 0 {
-            let continues = (self.offered..=self.offered + 1).contains(&wanted.start);
-            self.offer = if continues { self.offer * 2 } else { self.offer / 2 };
-            self.offer = self.offer.clamp(1, self.window);
+        if goes_on {
+            self.offer = self.offer.saturating_mul(2).clamp(AGAIN, self.window.max(AGAIN));
+        } else if !self.last.is_empty() && !self.last.contains(wanted.start) {
+            self.offer /= 2;
         }
         let end = fetch.end.min(wanted.end.saturating_add(self.offer));
-        let later = Pages::new(wanted.end, end);
-        self.offered = if later.is_empty() { 0 } else { later.end };
+        let later = Pages::new(wanted.end, end.max(wanted.end));
+        self.last = Pages::new(wanted.start, later.end);
         Plan { fetch, bulk: true, now: wanted, later }
     }
 }
+
+/// What is offered when demands follow each other after offers had come to nothing.
+const AGAIN: u64 = 2;

@@ -1,6 +1,6 @@
 //! zlib streams: whole ones by libdeflate, the beginning of one by zlib-rs.
 //!
-//! libdeflate is about twice as fast but knows only whole streams. It takes over as soon as a good
+//! libdeflate is half as fast again but knows only whole streams. It takes over as soon as a good
 //! part of the block is wanted, and then the rest of the block is there for nothing.
 
 use std::cell::RefCell;
@@ -133,9 +133,10 @@ impl Crc32 {
     }
 }
 
-/// Content below this is always decoded whole: setting up a stream that can stop costs more.
+/// Content below this, in bytes, is always decoded whole: a third of it is hardly a page.
 const WHOLE_MAX: usize = 16 << 10;
-/// At most one part in this many is decoded alone: beyond it the faster decoder wins.
+/// At most one part in this many is decoded alone. It saves a quarter of the time for 16 KiB of a
+/// program and 60 % for 128 KiB; a half would save between nothing and 30 %.
 const PREFIX_SHARE: usize = 3;
 
 thread_local! {

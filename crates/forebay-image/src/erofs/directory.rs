@@ -176,13 +176,14 @@ fn parent(core: &Core, inode: &Inode, budget: &mut u32) -> Result<Option<u64>> {
         for raw in Raw::all(&block).flatten() {
             match raw.name.cmp(b"..".as_slice()) {
                 Ordering::Equal => return Ok(Some(raw.nid)),
-                order => before = Some(order == Ordering::Less),
+                Ordering::Less => before = Some(true),
+                Ordering::Greater => before = Some(false),
             }
         }
         if before == Some(true) {
-            low = at + 1
+            low = at + 1;
         } else {
-            high = at
+            high = at;
         }
         at = low + high.saturating_sub(low) / 2;
         if *budget == 0 {

@@ -91,7 +91,7 @@ impl Inode {
         } else {
             Fields::small(&bytes[..SMALL], place, &core.superblock)
         }?;
-        Self::check(fields, nid, place, len as u64, core)
+        Self::check(&fields, nid, place, len as u64, core)
     }
 
     /// Where what the layout needs begins.
@@ -113,9 +113,9 @@ impl Inode {
         })
     }
 
-    fn check(fields: Fields, nid: u64, place: Place, len: u64, core: &Core) -> Result<Self> {
+    fn check(fields: &Fields, nid: u64, place: Place, len: u64, core: &Core) -> Result<Self> {
         let bad = |field, found: String| Err(place.error(field, found));
-        let Fields { format, mode, address, high, .. } = fields;
+        let Fields { format, mode, address, high, .. } = *fields;
         if format & !0x1f != 0 {
             let what = format!("an inode of format {format:#x}");
             return Err(Error::Unsupported { what, offset: place.at });

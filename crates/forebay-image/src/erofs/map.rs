@@ -266,10 +266,12 @@ impl Clusters {
         let mut at = offset >> index.bits;
         let mut cluster = index.cluster(core, at)?;
         let inside = offset & ((1 << index.bits) - 1);
-        let mut back = match cluster.kind {
-            cluster::Kind::Tail => cluster.back,
-            _ if inside >= cluster.inside => return Ok((at, cluster)),
-            _ => 1,
+        let mut back = if cluster.kind == cluster::Kind::Tail {
+            cluster.back
+        } else if inside >= cluster.inside {
+            return Ok((at, cluster));
+        } else {
+            1
         };
         for _ in 0..STEPS_MAX {
             let next = at.checked_sub(back).filter(|_| back > 0);

@@ -128,20 +128,18 @@ impl Map {
         self.short.get()?.get(usize::try_from(index).ok()?).copied()
     }
 
-    fn find_short(&self, index: u64, mut list: Stream<'_>) -> Result<Found> {
+    fn find_short(&self, index: u64, list: Stream<'_>) -> Result<Found> {
         let mut sums = Vec::new();
-        let whole = self.add_up(&mut list, self.start, self.blocks, |found| sums.push(found));
-        match (usize::try_from(index).ok().and_then(|index| sums.get(index)).copied(), whole) {
-            (Some(found), Ok(_)) => {
-                // If it fails, another thread has stored the same sums.
-                let _ = self.short.set(sums.into());
-                Ok(found)
-            }
-            // Blocks before an invalid length can be read; what is behind it is nowhere.
-            (Some(found), Err(_)) => Ok(found),
-            (None, Err(error)) => Err(error),
-            (None, Ok(_)) => Err(self.missing(index)),
+        let whole =
+            self.add_up(&mut list.clone(), self.start, self.blocks, |found| sums.push(found));
+        if whole.is_err() {
+            // Blocks before what is invalid can be read all the same.
+            return self.find_last(list, self.start, index + 1);
         }
+        let found = usize::try_from(index).ok().and_then(|index| sums.get(index)).copied();
+        // If it fails, another thread has stored the same sums.
+        let _ = self.short.set(sums.into());
+        found.ok_or_else(|| self.missing(index))
     }
 
     fn find_long<'a>(
@@ -165,10 +163,14 @@ impl Map {
             }
             marks[nearest]
         };
+        self.find_last(stream(mark.list)?, mark.start, index % self.interval + 1)
+    }
+
+    /// The last of the `count` blocks whose lengths come next.
+    fn find_last(&self, mut list: Stream<'_>, start: u64, count: u64) -> Result<Found> {
         let mut found = None;
-        let count = index % self.interval + 1;
-        self.add_up(&mut stream(mark.list)?, mark.start, count, |last| found = Some(last))?;
-        found.ok_or_else(|| self.missing(index))
+        self.add_up(&mut list, start, count, |last| found = Some(last))?;
+        found.ok_or_else(|| self.missing(count))
     }
 
     /// Reads `count` lengths and adds them to `start`. Says where the next block would begin.

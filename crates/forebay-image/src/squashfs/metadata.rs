@@ -1,8 +1,10 @@
 //! Metadata blocks: up to 8 KiB each, packed or stored, one behind the other, read as one stream.
 //!
 //! ```text
-//!   table  | len | raw bytes | len | raw bytes | len | ...       len: 15 bits, and one for "stored"
+//!   table  | len | raw bytes | len | raw bytes | len | ...
 //!                 \_ decoded: 8192 bytes, the last block of a table may have fewer
+//!
+//!   len        = 15 bits of length, and the highest bit for "stored"
 //!
 //!   reference  = (offset of the block in its table) << 16 | offset in the decoded block
 //! ```

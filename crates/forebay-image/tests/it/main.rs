@@ -5,5 +5,7 @@ mod abuse;
 mod conformance;
 mod cramfs;
 mod erofs;
+mod replay;
 mod squashfs;
+mod squashfs_craft;
 mod squashfs_tree;

@@ -246,6 +246,40 @@ fn a_prefix_of_a_block_is_what_the_whole_block_begins_with() {
 }
 
 #[test]
+fn what_is_not_a_whole_block_is_an_error_for_every_compressor() {
+    let place = scratch();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let plain = text(5, 3000);
+    fs::write(tree.join("file"), &plain).unwrap();
+    for comp in ["gzip", "lzo", "lz4", "xz", "zstd"] {
+        let options = ["-comp", comp, "-b", "4K", "-no-fragments", "-nopad"];
+        let file = place.path().join("image");
+        let Some(image) = make(&tree, &file, &options) else { return };
+        let block = image.locate(find(&image, "file"), 0).unwrap();
+        let mut raw = vec![0; usize::try_from(block.raw.end - block.raw.start).unwrap()];
+        image.source().fill(&mut raw, block.raw.start).unwrap();
+        let mut content = vec![0; 3000];
+        assert_eq!(image.decode(&block, &raw, 3000, &mut content).unwrap(), 3000);
+        assert_eq!(content, plain);
+        // Cut anywhere, or longer than there is room for, or empty.
+        for cut in 0..raw.len() {
+            let result = image.decode(&block, &raw[..cut], 3000, &mut content);
+            assert!(matches!(result, Err(Error::Block { .. })), "{comp} {cut}: {result:?}");
+        }
+        for room in [0, 1, 2999] {
+            let result = image.decode(&block, &raw, room, &mut content[..room]);
+            assert!(matches!(result, Err(Error::Block { .. })), "{comp} {room}: {result:?}");
+        }
+        // Any bit of data and of packed metadata.
+        let bytes = fs::read(&file).unwrap();
+        for at in (96..bytes.len()).step_by(5) {
+            abuse::every_bit_flip(&bytes, at..at + 1, &squashfs_open);
+        }
+    }
+}
+
+#[test]
 fn tails_share_one_block_and_its_key() {
     let image = read(GZIP).unwrap().unwrap();
     let [a, b] = ["text", "more"].map(|path| {

@@ -222,14 +222,13 @@ fn wanted(path: &Path, metadata: &fs::Metadata, with_xattrs: bool) -> Same {
         () if kind.is_fifo() => Kind::Fifo,
         () => Kind::Socket,
     };
-    let target = match kind {
-        Kind::Symlink => fs::read_link(path).map(PathBuf::into_os_string).unwrap().into_vec(),
-        _ => Vec::new(),
+    let target = if kind == Kind::Symlink {
+        fs::read_link(path).map(PathBuf::into_os_string).unwrap().into_vec()
+    } else {
+        Vec::new()
     };
-    let device = match kind {
-        Kind::BlockDevice | Kind::CharDevice => metadata.rdev(),
-        _ => 0,
-    };
+    let is_device = matches!(kind, Kind::BlockDevice | Kind::CharDevice);
+    let device = if is_device { metadata.rdev() } else { 0 };
     Same {
         kind,
         permissions: metadata.permissions().mode() & 0o7777,

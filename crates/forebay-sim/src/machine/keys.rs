@@ -48,6 +48,9 @@ pub(super) struct Key {
     pub(super) default: Option<u64>,
 }
 
+/// Whether a text is a policy of some slot.
+pub(super) type IsPolicy = fn(&str) -> Result<(), SpecError>;
+
 /// One text of a machine.
 #[derive(Debug)]
 pub(super) struct Text {
@@ -55,8 +58,8 @@ pub(super) struct Text {
     pub(super) name: &'static str,
     /// What may be written; nothing if any text may.
     pub(super) allowed: &'static [&'static str],
-    /// Whether a text is a policy of a slot, if it has to be one.
-    pub(super) policy: Option<fn(&str) -> Result<(), SpecError>>,
+    /// What says whether it is a policy, if it has to be one.
+    pub(super) policy: Option<IsPolicy>,
     /// What it is, for those who have written something else.
     pub(super) what: &'static str,
     /// The kinds of device that have it; none if every machine has it.
@@ -249,6 +252,9 @@ pub(super) static KEYS: &[Key] = &[
     key("device.overlap", Dimension::Flag, 0, 1).of(ONENAND),
     key("device.tail", Dimension::Share, 0, 1_000_000).of(FAST).or(0),
     key("device.tail_delay", Dimension::Time, 0, 60 * SECOND).of(FAST).or(0),
+    key("cpu.decode_page", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.decode_block", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.decode_cold", Dimension::Time, 0, SECOND).or(0),
 ];
 
 /// What every value of the number `name` is a multiple of.

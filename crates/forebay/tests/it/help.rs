@@ -6,9 +6,17 @@ use crate::support::Scene;
 fn every_command_has_its_help() {
     let mut scene = Scene::new();
     scene.forebay("--version").forebay("--help").forebay("-h");
-    for command in
-        ["reproduce", "simulate", "run", "plan", "policies", "bench", "bench dispatch", "machines"]
-    {
+    for command in [
+        "reproduce",
+        "simulate",
+        "run",
+        "plan",
+        "policies",
+        "bench",
+        "bench dispatch",
+        "bench mount",
+        "machines",
+    ] {
         scene.forebay(&format!("{command} --help"));
     }
     scene.forebay("image --help");

@@ -1,0 +1,426 @@
+//! A compressed image as a folder: programs start, map and execute from it.
+//!
+//! TODO
+//!
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use forebay_core::packed::Spec;
+use forebay_image::{FileSource, Image, Source, Time};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+use content::Content;
+use handle::Files;
+use inodes::Inodes;
+use log::Log;
+use profile::{Fingerprint, Profile, Recorder};
+use push::{Outstanding, Queue};
+use raw::Raw;
+use replay::Replay;
+use session::{Broke, Served};
+use stats::Stats;
+
+pub use log::Sink;
+pub use profile::ProfileError;
+pub use stats::{ATTRIBUTE, of_mount};
+
+mod clock;
+mod content;
+mod decode;
+mod handle;
+mod inodes;
+mod log;
+mod profile;
+mod push;
+mod raw;
+mod replay;
+mod session;
+mod stats;
+mod strict;
+
+/// How an image is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the image begins in its file, in bytes.
+    pub offset: u64,
+    /// Read past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// Fill short blocks with zeros.
+    pub lenient: bool,
+    /// Check all that the image promises before it is mounted, and refuse damage.
+    pub strict: bool,
+    /// Bytes of raw and decoded blocks that are kept.
+    pub cache: u64,
+    /// Threads that answer the kernel.
+    pub threads: usize,
+    /// The fill rule.
+    pub policy: Spec,
+    /// Who reads ahead.
+    pub window: Window,
+    /// What every node shows as its time; its own if none.
+    pub time: Option<Time>,
+    /// Others than who mounts may use it.
+    pub allow_other: bool,
+    /// Set-user-id bits and device nodes count.
+    pub trusted: bool,
+    /// What a start touches: brought in by this file, or recorded in it if there is none.
+    pub profile: Option<PathBuf>,
+    /// Record the profile anew.
+    pub profile_update: bool,
+}
+
+impl Default for Options {
+    /// What the command line does if nothing is typed.
+    fn default() -> Self {
+        Self {
+            offset: 0,
+            direct: false,
+            lenient: false,
+            strict: false,
+            cache: 32 << 20,
+            threads: 2,
+            policy: Spec::parse("selective-then-idle").expect("the table has it"),
+            window: Window::Rule,
+            time: None,
+            allow_other: false,
+            trusted: false,
+            profile: None,
+            profile_update: false,
+        }
+    }
+}
+
+/// Who reads ahead of a reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Window {
+    /// As the rule wants it.
+    #[default]
+    Rule,
+    /// Nobody but us.
+    Ours,
+    /// The kernel.
+    Kernel,
+}
+
+/// Why an image cannot be mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The file cannot be opened.
+    #[error("cannot read '{}': {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The image is none, or damaged.
+    #[error("{}: {source}", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: forebay_image::Error,
+    },
+    /// The image does not keep what it promises.
+    #[error("{}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The system did not mount it.
+    #[error("cannot mount on '{}': {source}", folder.display())]
+    Mount {
+        /// The mount point.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// How a mount ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Somebody has unmounted it.
+    Unmounted,
+    /// It was told to.
+    Stopped,
+    /// Answering broke down.
+    Broke(String),
+}
+
+/// An image that is mounted. Dropping it unmounts.
+#[derive(Debug)]
+pub struct Mounted {
+    folder: PathBuf,
+    session: Option<BackgroundSession>,
+    stop: Arc<AtomicBool>,
+    ends: Receiver<Ended>,
+    ending: Sender<Ended>,
+    recording: Option<Recording>,
+    log: Arc<Log>,
+}
+
+/// Ends a mount from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Sender<Ended>);
+
+impl Stopper {
+    /// Ends it; its [`Mounted::wait`] returns.
+    pub fn stop(&self) {
+        // One reason to end is enough.
+        let _ = self.0.try_send(Ended::Stopped);
+    }
+}
+
+impl Broke for Stopper {
+    fn broke(&self, what: String) {
+        let _ = self.0.try_send(Ended::Broke(what));
+    }
+}
+
+/// Opens an image file and mounts it.
+///
+/// # Errors
+///
+/// [`MountError`].
+pub fn mount(
+    path: &Path,
+    folder: &Path,
+    options: &Options,
+    sink: Sink,
+) -> Result<Mounted, MountError> {
+    let (stats, log) = (Arc::<Stats>::default(), Arc::new(Log::new(sink)));
+    let (image, raw) = open(path, options, &stats, &log)?;
+    if options.strict {
+        strict::check(&*image).map_err(|what| MountError::Damaged { path: path.into(), what })?;
+    }
+    let plan = ProfilePlan::of(options, &image, &log)?;
+    let recorder = plan.recorder.as_ref().map(|recording| Arc::clone(&recording.recorder));
+    let content = Content::new(Arc::clone(&image), raw, options.cache / 2, Arc::clone(&stats));
+    let (content, files) = (Arc::new(content), Arc::new(Files::new()));
+    let (outstanding, stop) = (Arc::<Outstanding>::default(), Arc::<AtomicBool>::default());
+    let (queue, pusher) = Queue::new(
+        Arc::clone(&content),
+        Arc::clone(&outstanding),
+        Arc::clone(&stats),
+        Arc::clone(&stop),
+    );
+    let (ending, ends) = bounded(1);
+    let inodes = Inodes::new(image.root(), options.time);
+    // Only what is asked for can be recorded, so nothing may come beforehand.
+    let off = || Spec::parse("off").expect("the table has it");
+    let policy = if recorder.is_some() { off() } else { options.policy.clone() };
+    let served = Served {
+        inodes,
+        image,
+        content: Arc::clone(&content),
+        files: Arc::clone(&files),
+        kernel_window: match options.window {
+            _ if recorder.is_some() => false,
+            Window::Kernel => true,
+            Window::Ours => false,
+            Window::Rule => matches!(policy.policy().name, "eager" | "selective"),
+        },
+        policy,
+        outstanding,
+        queue,
+        stats: Arc::clone(&stats),
+        log: Arc::clone(&log),
+        recorder,
+        broke: Box::new(Stopper(ending.clone())),
+    };
+    let failed = |source| MountError::Mount { folder: folder.to_owned(), source };
+    let session = Session::new(served, folder, &config(path, options)).map_err(failed)?;
+    let notifier = session.notifier();
+    let session = session.spawn().map_err(failed)?;
+    let mounted = Mounted {
+        folder: folder.to_owned(),
+        session: Some(session),
+        stop: Arc::clone(&stop),
+        ends,
+        ending,
+        recording: plan.recorder,
+        log,
+    };
+    let pusher = Arc::new(pusher);
+    if !plan.steps.is_empty() {
+        let pusher = Arc::clone(&pusher);
+        let replay = Replay { steps: plan.steps, inodes, files, content, pusher, stats, stop };
+        let (folder, notifier) = (folder.to_owned(), notifier.clone());
+        thread::Builder::new()
+            .name("forebay-replay".to_owned())
+            .spawn(move || replay.run(&folder, &notifier))
+            .map_err(failed)?;
+    }
+    pusher.start(notifier).map_err(failed)?;
+    Ok(mounted)
+}
+
+/// What is done with a profile.
+#[derive(Debug, Default)]
+struct ProfilePlan {
+    /// To be brought in.
+    steps: Vec<profile::Step>,
+    recorder: Option<Recording>,
+}
+
+/// A profile that is being recorded.
+#[derive(Debug)]
+struct Recording {
+    recorder: Arc<Recorder>,
+    image: Arc<dyn Image>,
+    of: Fingerprint,
+    path: PathBuf,
+}
+
+impl ProfilePlan {
+    fn of(options: &Options, image: &Arc<dyn Image>, log: &Log) -> Result<Self, MountError> {
+        let Some(path) = &options.profile else { return Ok(Self::default()) };
+        let wrong = |source| ProfileError::File { path: path.clone(), source };
+        let of = Fingerprint::of(&**image).map_err(wrong)?;
+        let found = if options.profile_update { None } else { Profile::read(path)? };
+        match found {
+            Some(profile) if profile.image == of => {
+                Ok(Self { steps: profile.steps, recorder: None })
+            }
+            Some(_) => {
+                let path = path.display();
+                log.say(&format!("profile '{path}' is of another image and is not used"));
+                Ok(Self::default())
+            }
+            None => {
+                let (recorder, image) = (Arc::default(), Arc::clone(image));
+                let recorder = Some(Recording { recorder, image, of, path: path.clone() });
+                Ok(Self { steps: Vec::new(), recorder })
+            }
+        }
+    }
+}
+
+/// Opens the image; one that is cut short is opened as if it were whole, unless that is refused.
+fn open(
+    path: &Path,
+    options: &Options,
+    stats: &Arc<Stats>,
+    log: &Log,
+) -> Result<(Arc<dyn Image>, Arc<Raw>), MountError> {
+    let cannot = |source| MountError::Open { path: path.to_owned(), source };
+    let wrong = |source| MountError::Image { path: path.to_owned(), source };
+    let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
+    let open = || -> Result<Raw, MountError> {
+        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
+        let file = FileSource::new(File::from(file.map_err(|error| cannot(error.into()))?));
+        let file = file.map_err(cannot)?;
+        let place = options.offset..file.len();
+        let file = file.file().try_clone().map_err(cannot)?;
+        Ok(Raw::new(file, place, options.direct, options.cache / 2, Arc::clone(stats)))
+    };
+    let read = |raw: Raw| {
+        let raw = Arc::new(raw);
+        let source: Arc<dyn Source> = Arc::clone(&raw) as Arc<dyn Source>;
+        let lenient = forebay_image::Options { lenient: options.lenient };
+        forebay_image::open(&source, lenient).map(|image| (image, raw))
+    };
+    match read(open()?) {
+        Err(forebay_image::Error::Truncated { expected, found }) if !options.strict => {
+            let opened = read(open()?.with_len(expected)).map_err(wrong)?;
+            let path = path.display();
+            log.say(&format!(
+                "{path}: the image is truncated: it says {expected} bytes and has {found}; \
+                 what lies beyond cannot be read"
+            ));
+            Ok(opened)
+        }
+        opened => opened.map_err(wrong),
+    }
+}
+
+fn config(path: &Path, options: &Options) -> Config {
+    let name = path.to_string_lossy().replace(',', "_");
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::RO,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+        MountOption::FSName(name),
+        MountOption::Subtype("forebay".to_owned()),
+    ];
+    if options.trusted {
+        config.mount_options.extend([MountOption::Suid, MountOption::Dev]);
+    }
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads.max(1));
+    config.clone_fd = true;
+    config
+}
+
+impl Mounted {
+    /// Who can end it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.ending.clone())
+    }
+
+    /// Waits until it has ended, and unmounts it if nobody has.
+    pub fn wait(mut self) -> Ended {
+        let Some(session) = self.session.take() else { return Ended::Stopped };
+        let (ending, folder) = (self.ending.clone(), self.folder.clone());
+        let watch = thread::spawn(move || {
+            let over = session.guard.join();
+            let _ = ending.try_send(Ended::Unmounted);
+            drop(over);
+        });
+        let ended = self.ends.recv().unwrap_or(Ended::Stopped);
+        self.stop.store(true, Relaxed);
+        if ended != Ended::Unmounted {
+            detach(&folder);
+        }
+        drop(watch);
+        self.write_profile();
+        ended
+    }
+
+    /// Writes the profile, if one was recorded.
+    fn write_profile(&mut self) {
+        let Some(Recording { recorder, image, of, path }) = self.recording.take() else { return };
+        if let Err(error) = recorder.write(&*image, of, &path) {
+            self.log.say(&error.to_string());
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if self.session.is_some() {
+            detach(&self.folder);
+        }
+    }
+}
+
+/// Takes the mount away; who still has files of it open keeps them until this process ends.
+fn detach(folder: &Path) {
+    match unmount(folder, UnmountFlags::DETACH) {
+        Err(Errno::PERM) => {
+            let program = std::process::Command::new("fusermount3")
+                .args(["-u", "-z", "--"])
+                .arg(folder)
+                .status();
+            drop(program);
+        }
+        Ok(()) | Err(_) => {}
+    }
+}

@@ -1,0 +1,158 @@
+//! The bytes of files, by the order of serving: decoded, raw in memory, raw on its way, absent.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use forebay_core::packed::Pages;
+use forebay_core::units::PAGE_SIZE;
+use forebay_image::{Block, Coding, Image, NodeId};
+
+use super::decode::{Blocks, Fault};
+use super::raw::Raw;
+use super::stats::Stats;
+
+/// Files of one image.
+#[derive(Debug)]
+pub(super) struct Content {
+    image: Arc<dyn Image>,
+    raw: Arc<Raw>,
+    blocks: Blocks,
+}
+
+impl Content {
+    /// Over an image whose source is `raw`; `budget` is that of decoded bytes.
+    pub(super) fn new(
+        image: Arc<dyn Image>,
+        raw: Arc<Raw>,
+        budget: u64,
+        stats: Arc<Stats>,
+    ) -> Self {
+        let blocks = Blocks::new(Arc::clone(&image), Arc::clone(&raw), budget, stats);
+        Self { image, raw, blocks }
+    }
+
+    /// Bytes in memory: raw and decoded.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.raw.bytes(), self.blocks.bytes())
+    }
+
+    /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file.
+    /// Says whether a device was waited for.
+    pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<bool, Fault> {
+        let mut waited = false;
+        let end = offset + buffer.len() as u64;
+        let mut at = offset;
+        while at < end {
+            let block = self.image.locate(id, at)?;
+            let stop = block.plain.end.min(end);
+            if stop <= at || block.plain.start > at {
+                return Err(Fault::from(misplaced(&block)));
+            }
+            let target = &mut buffer[index(at - offset)..index(stop - offset)];
+            waited |= self.read_block(&block, at..stop, target)?;
+            at = stop;
+        }
+        Ok(waited)
+    }
+
+    /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
+    /// what the rule wants. What cannot be located is left to whoever asks for it.
+    pub(super) fn fetch(&self, id: NodeId, pages: Pages, size: u64) {
+        for range in self.raw_ranges(id, pages, size) {
+            self.raw.prefetch(&range);
+        }
+    }
+
+    /// Has the kernel read what lies around pages into its memory of the image; where it cannot,
+    /// brings in their raw bytes.
+    pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64) {
+        for range in self.raw_ranges(id, pages, size) {
+            if !self.raw.advise(range.start) || !self.raw.advise(range.end.saturating_sub(1)) {
+                self.raw.prefetch(&range);
+            }
+        }
+    }
+
+    /// Whether the raw bytes of pages are in memory.
+    pub(super) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
+        self.raw_ranges(id, pages, size).iter().all(|range| self.raw.is_ready(range))
+    }
+
+    fn read_block(
+        &self,
+        block: &Block,
+        bytes: Range<u64>,
+        target: &mut [u8],
+    ) -> Result<bool, Fault> {
+        let mut waited = false;
+        match block.coding {
+            Coding::Hole => target.fill(0),
+            Coding::Stored => {
+                let inside = u64::from(block.inside) + (bytes.start - block.plain.start);
+                let start = block.raw.start.saturating_add(inside);
+                let range = start..start.saturating_add(target.len() as u64);
+                if self.raw.copy_if_near(&range, target) {
+                    return Ok(false);
+                }
+                waited = true;
+                self.raw.copy(&range, target).map_err(|source| {
+                    let (offset, len) = (range.start, target.len() as u64);
+                    Fault::from(forebay_image::Error::Read { offset, len, source })
+                })?;
+            }
+            Coding::Packed => {
+                let upto = block.upto(bytes.end);
+                let pages = upto.next_multiple_of(PAGE).min(block.decoded as usize);
+                let whole = self.blocks.content(block, pages.max(upto), &mut waited)?;
+                let from = block.upto(bytes.start);
+                let content = whole.bytes().get(from..from + target.len());
+                target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);
+            }
+        }
+        Ok(waited)
+    }
+
+    /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the
+    /// first and the last one tell; otherwise each is asked for.
+    fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
+        let start = pages.start.saturating_mul(PAGE_SIZE);
+        let end = pages.end.saturating_mul(PAGE_SIZE).min(size);
+        if start >= end {
+            return Vec::new();
+        }
+        let ends = [start, end - 1].map(|at| self.image.locate(id, at).ok());
+        if let [Some(first), Some(last)] = &ends
+            && !first.raw.is_empty()
+            && first.raw.start <= last.raw.start
+            && last.raw.end - first.raw.start <= 2 * (last.plain.end - first.plain.start)
+        {
+            return vec![first.raw.start..last.raw.end];
+        }
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut at = start;
+        while at < end {
+            let Ok(block) = self.image.locate(id, at) else { break };
+            match ranges.last_mut() {
+                _ if block.raw.is_empty() => {}
+                Some(last) if last.end == block.raw.start => last.end = block.raw.end,
+                _ => ranges.push(block.raw.clone()),
+            }
+            at = block.plain.end.max(at + 1);
+        }
+        ranges
+    }
+}
+
+fn misplaced(block: &Block) -> forebay_image::Error {
+    forebay_image::Error::Block {
+        offset: block.raw.start,
+        len: block.raw.end.saturating_sub(block.raw.start),
+        why: "it does not hold what was asked of it".to_owned(),
+    }
+}
+
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+const PAGE: usize = PAGE_SIZE as usize;

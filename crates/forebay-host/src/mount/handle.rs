@@ -1,0 +1,198 @@
+//! What is known of an open file: which pages the kernel was given, and a fill rule for each task
+//! that reads it.
+//!
+//! The kernel is told that opening needs no request, so there is no handle. A READ names the task
+//! that waits for it; a file and a task are one stream, with a rule of its own. Tasks that share a
+//! descriptor are told apart, which a handle could not do.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use forebay_core::packed::{Demand, Fill, Pages, Plan, Spec};
+use forebay_core::units::PAGE_SIZE;
+use forebay_image::NodeId;
+
+use super::clock::{Clock, lock};
+
+/// A regular file that is read.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) id: NodeId,
+    pub(super) size: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    streams: Vec<Stream>,
+    /// Pages that were answered or pushed, 64 a word.
+    given: HashMap<u64, Word>,
+    clock: u64,
+}
+
+/// 64 pages of a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    /// Those that the kernel was given.
+    pages: u64,
+    /// When one of them was pushed last.
+    pushed: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    task: u32,
+    fill: Box<dyn Fill>,
+    /// Where its last demand and what was offered behind it ended.
+    end: u64,
+    used: u64,
+}
+
+/// The files that are read.
+#[derive(Debug)]
+pub(super) struct Files {
+    files: Clock<NodeId, Arc<Open>>,
+}
+
+impl Files {
+    pub(super) fn new() -> Self {
+        Self { files: Clock::new(FILES_MAX, 8) }
+    }
+
+    /// A file by its node; `size` asks for its size if nobody has.
+    pub(super) fn open<E>(
+        &self,
+        id: NodeId,
+        size: impl FnOnce() -> Result<u64, E>,
+    ) -> Result<Arc<Open>, E> {
+        if let Some(open) = self.files.get(&id) {
+            return Ok(open);
+        }
+        let open = Arc::new(Open { id, size: size()?, state: Mutex::default() });
+        self.files.insert(id, Arc::clone(&open), 1);
+        Ok(open)
+    }
+}
+
+impl Open {
+    /// The pages of the file; a partial last one counts.
+    pub(super) fn pages(&self) -> u64 {
+        self.size.div_ceil(PAGE_SIZE)
+    }
+
+    /// What the rule of a task says to a READ. `kernel` says that the kernel's own window came
+    /// with it; otherwise the window is ours.
+    pub(super) fn plan(
+        &self,
+        spec: &Spec,
+        task: u32,
+        read: Pages,
+        kernel: bool,
+        fetched: impl FnOnce() -> bool,
+    ) -> Plan {
+        let mut state = lock(&self.state);
+        let file_pages = self.pages();
+        let stream = state.stream(task, spec);
+        let goes_on = stream.end == read.start && read.start > 0;
+        let demand = if kernel {
+            // Of a window nobody says which page was demanded: the first one, then.
+            let wanted = Pages::new(read.start, read.start + 1);
+            let deferred = read.len() == 1 && fetched();
+            Demand { wanted, window: read, file_pages, copied: goes_on, deferred }
+        } else {
+            // Nobody says whether it is a read or a fault. What a stream is decoded ahead is pushed
+            // in either case, so the rule is left to find its length.
+            let window = window(read, goes_on, file_pages);
+            Demand { wanted: read, window, file_pages, copied: false, deferred: false }
+        };
+        let plan = stream.fill.on_demand(&demand);
+        stream.end = read.end.max(plan.now.end).max(plan.later.end);
+        plan
+    }
+
+    /// Notes that pages are pushed.
+    pub(super) fn push(&self, pages: Pages) {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        for page in pages.start..pages.end {
+            let word = state.given.entry(page / 64).or_default();
+            word.pages |= 1 << (page % 64);
+            word.pushed = Some(now);
+        }
+    }
+
+    /// Notes that pages are answered. Says whether the kernel was given one of them long ago: then
+    /// it has dropped it, and most likely those around it, which are forgotten.
+    pub(super) fn answer(&self, pages: Pages) -> bool {
+        let mut state = lock(&self.state);
+        let mut lost = false;
+        for page in pages.start..pages.end {
+            let word = state.given.entry(page / 64).or_default();
+            let bit = 1 << (page % 64);
+            // One that was pushed a moment ago was asked for a moment before.
+            let crossed = word.pushed.is_some_and(|pushed| pushed.elapsed() < CROSSING);
+            if word.pages & bit != 0 && !crossed {
+                *word = Word::default();
+                lost = true;
+            }
+            word.pages |= bit;
+        }
+        lost
+    }
+
+    /// The first run of pages that the kernel was not given, of at most `max`.
+    pub(super) fn absent(&self, pages: Pages, max: u64) -> Pages {
+        let state = lock(&self.state);
+        let is_given = |page: &u64| {
+            state.given.get(&(page / 64)).is_some_and(|word| word.pages & (1 << (page % 64)) != 0)
+        };
+        let end = pages.end.min(self.pages());
+        let Some(start) = (pages.start..end).find(|page| !is_given(page)) else {
+            return Pages::none(end);
+        };
+        let end = (start..end).take_while(|page| !is_given(page)).take(max as usize).last();
+        Pages::new(start, end.map_or(start, |last| last + 1))
+    }
+}
+
+impl State {
+    /// The stream of a task; the one that was used longest ago makes room.
+    fn stream(&mut self, task: u32, spec: &Spec) -> &mut Stream {
+        self.clock += 1;
+        let found = self.streams.iter().position(|stream| stream.task == task);
+        let place = found.unwrap_or_else(|| {
+            if self.streams.len() == STREAMS_MAX {
+                let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.used);
+                let place = oldest.map_or(0, |(place, _)| place);
+                self.streams.swap_remove(place);
+            }
+            self.streams.push(Stream { task, fill: spec.build(), end: 0, used: 0 });
+            self.streams.len() - 1
+        });
+        let stream = &mut self.streams[place];
+        stream.used = self.clock;
+        stream
+    }
+}
+
+/// The window around a READ where the kernel has none: behind it for a stream, around it
+/// otherwise, as the kernel reads around a fault (`mm/filemap.c`).
+fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
+    let before = if stream { 0 } else { WINDOW / 2 };
+    let start = read.start.saturating_sub(before);
+    let end = start.saturating_add(WINDOW).max(read.end).min(file_pages.max(read.end));
+    Pages::new(start, end)
+}
+
+/// Pages: the kernel's own default, 128 KiB.
+const WINDOW: u64 = 32;
+
+/// A READ that was sent before its page was pushed has been answered by then, on a busy machine too.
+const CROSSING: Duration = Duration::from_millis(100);
+
+/// Files whose state is kept.
+const FILES_MAX: u64 = 8192;
+
+/// Tasks that read one file and are told apart.
+const STREAMS_MAX: usize = 8;

@@ -1,0 +1,101 @@
+//! What a mount has to say while it goes on: a line for each thing that is wrong, at a bounded rate.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::clock::lock;
+
+/// Takes lines and lets so many through.
+pub(super) struct Log {
+    sink: Sink,
+    state: Mutex<State>,
+}
+
+/// Where lines go.
+pub type Sink = Box<dyn Fn(&str) + Send + Sync>;
+
+struct State {
+    /// The window's beginning and the lines in it.
+    since: Instant,
+    lines: u32,
+    /// Lines that were held back.
+    held: u64,
+    /// What was said lately, by key.
+    recent: VecDeque<(u64, u64)>,
+}
+
+impl Log {
+    pub(super) fn new(sink: Sink) -> Self {
+        let (since, recent) = (Instant::now(), VecDeque::new());
+        Self { sink, state: Mutex::new(State { since, lines: 0, held: 0, recent }) }
+    }
+
+    /// A line that is said in any case.
+    pub(super) fn say(&self, line: &str) {
+        (self.sink)(line);
+    }
+
+    /// Says what is wrong with a place, once in a while.
+    pub(super) fn complain(&self, place: (u64, u64), line: impl FnOnce() -> String) {
+        let held = {
+            let mut state = lock(&self.state);
+            if state.recent.contains(&place) {
+                return;
+            }
+            state.recent.truncate(RECENT - 1);
+            state.recent.push_front(place);
+            let now = Instant::now();
+            if now.duration_since(state.since) >= PERIOD {
+                (state.since, state.lines) = (now, 0);
+            }
+            state.lines += 1;
+            if state.lines > LINES {
+                state.held += 1;
+                return;
+            }
+            std::mem::take(&mut state.held)
+        };
+        if held > 0 {
+            (self.sink)(&format!("{held} more lines of this kind were left out"));
+        }
+        (self.sink)(&line());
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
+}
+
+/// Lines in a [`PERIOD`].
+const LINES: u32 = 20;
+
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Places that are remembered, so that a reader who tries again causes no second line.
+const RECENT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_once_and_many_places_are_held_back() {
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&said);
+        let log = Log::new(Box::new(move |line| lock(&sink).push(line.to_owned())));
+        log.complain((1, 2), || "one".to_owned());
+        log.complain((1, 2), || "one".to_owned());
+        assert_eq!(*lock(&said), ["one"]);
+        for place in 0..1_000 {
+            log.complain((7, place), || "many".to_owned());
+        }
+        // A slow machine may see a second window begin.
+        assert!(lock(&said).len() < 1 + 4 * LINES as usize);
+    }
+}

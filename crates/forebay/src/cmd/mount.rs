@@ -1,0 +1,202 @@
+//! `forebay mount`: an image as a folder, in the background unless it is told otherwise.
+//!
+//! ```text
+//!   forebay mount IMAGE DIR            forebay mount IMAGE DIR --foreground --announce
+//!     starts itself anew  ------------>  a session of its own; mounts
+//!     waits for a line    <------------  "ready", then gives its standard streams back
+//!     exits 0                            serves until it is unmounted or told to end
+//! ```
+//!
+//! An error before that line comes out on the caller's standard error, and the exit code is its.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{env, fs, process, thread};
+
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_core::packed::Spec;
+use forebay_host::mount::{self, Ended, Options, Sink, Stopper, Window};
+use forebay_image::Time;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::{Mount, MountWindow};
+use crate::choice;
+use crate::messages::{Complaint, note};
+
+/// Mounts, or shows what a mount has done.
+pub(crate) fn run(arguments: &Mount) -> Result<u8> {
+    if let Some(folder) = &arguments.stats {
+        return statistics(folder, arguments.json);
+    }
+    let (Some(image), Some(folder)) = (&arguments.image, &arguments.folder) else {
+        bail!("mount takes an image and a folder");
+    };
+    let options = options(arguments)?;
+    if !arguments.foreground {
+        return in_background();
+    }
+    serve(arguments, image, folder, &options)
+}
+
+/// What was typed, as the mount takes it.
+fn options(arguments: &Mount) -> Result<Options> {
+    let policy = Spec::parse(&arguments.policy).map_err(Complaint::from)?;
+    let time = match arguments.time.as_str() {
+        "keep" => None,
+        typed => {
+            let seconds = typed.parse().map_err(|_| {
+                Complaint::new(format!("--time takes seconds since 1970 or keep, not '{typed}'"))
+            })?;
+            Some(Time { seconds, nanos: 0 })
+        }
+    };
+    let root = rustix::process::geteuid().is_root();
+    Ok(Options {
+        offset: choice::bytes("--offset", &arguments.offset)?,
+        direct: arguments.direct,
+        lenient: arguments.lenient,
+        strict: arguments.strict,
+        cache: choice::bytes("--cache", &arguments.cache)?,
+        threads: arguments.threads as usize,
+        policy,
+        window: match arguments.window {
+            MountWindow::Rule => Window::Rule,
+            MountWindow::Ours => Window::Ours,
+            MountWindow::Kernel => Window::Kernel,
+        },
+        time,
+        allow_other: arguments.allow_other || root,
+        trusted: arguments.trusted,
+        profile: arguments.profile.as_deref().map(std::path::absolute).transpose()?,
+        profile_update: arguments.profile_update,
+    })
+}
+
+/// Starts this program anew without a terminal, and waits until the mount is usable.
+fn in_background() -> Result<u8> {
+    let mut child = Command::new("/proc/self/exe");
+    child.arg0(env::args_os().next().unwrap_or_else(|| OsString::from("forebay")));
+    child.args(env::args_os().skip(1)).args(["--foreground", "--announce"]);
+    child.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = child.spawn().context("cannot start a process for the mount")?;
+    let said = child.stdout.take().context("the mount's process has no standard output")?;
+    let mut line = String::new();
+    // A process that ended without a line has said why.
+    let _ = BufReader::new(said).read_line(&mut line);
+    if line == READY {
+        return Ok(0);
+    }
+    let status = child.wait().context("cannot wait for the mount's process")?;
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) if code != 0 => Ok(code),
+        Some(_) | None => bail!("the mount's process ended: {status}"),
+    }
+}
+
+/// Mounts and serves until the mount ends.
+fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> Result<u8> {
+    if arguments.announce {
+        // It fails only for the leader of a group, which a child is not.
+        let _ = rustix::process::setsid();
+    }
+    // Signals that come while it is being mounted must not leave a mount behind.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    let image =
+        fs::canonicalize(image).with_context(|| format!("cannot read '{}'", image.display()))?;
+    let folder = fs::canonicalize(folder)
+        .with_context(|| format!("cannot mount on '{}'", folder.display()))?;
+    let sink = sink(arguments)?;
+    let mounted = mount::mount(&image, &folder, options, sink)?;
+    stop_on(signals, mounted.stopper())?;
+    if arguments.announce {
+        announce()?;
+    } else {
+        note(&format!("{} is mounted on {}", image.display(), folder.display()));
+    }
+    match mounted.wait() {
+        Ended::Unmounted | Ended::Stopped => Ok(0),
+        Ended::Broke(what) => Err(anyhow!("the mount broke down: {what}")),
+    }
+}
+
+fn stop_on(mut signals: Signals, stopper: Stopper) -> Result<()> {
+    let watch = move || {
+        for _ in signals.forever() {
+            stopper.stop();
+        }
+    };
+    thread::Builder::new().name("forebay-signals".to_owned()).spawn(watch)?;
+    Ok(())
+}
+
+/// Says that the mount is usable and lets go of the caller's streams.
+fn announce() -> Result<()> {
+    io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush())?;
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    BACKGROUND.store(true, Relaxed);
+    // The caller's folder may go away.
+    env::set_current_dir("/")?;
+    Ok(())
+}
+
+/// Where the mount's lines go: to a file, to standard error, or, without one, to the system log.
+fn sink(arguments: &Mount) -> Result<Sink> {
+    let file = match &arguments.log {
+        None => None,
+        Some(path) => {
+            let file = OpenOptions::new().append(true).create(true).open(path);
+            Some(Mutex::new(file.with_context(|| format!("cannot log to '{}'", path.display()))?))
+        }
+    };
+    let system = UnixDatagram::unbound().ok();
+    Ok(Box::new(move |line| {
+        // A line that cannot be written has nowhere else to go.
+        if let Some(file) = &file {
+            let mut file: &File = &file.lock().unwrap_or_else(|broken| broken.into_inner());
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        } else if !BACKGROUND.load(Relaxed) {
+            let _ = writeln!(io::stderr(), "forebay: {line}");
+        } else if let Some(system) = &system {
+            let line = format!("<{WARNING}>forebay[{}]: {line}", process::id());
+            let _ = system.send_to(line.as_bytes(), "/dev/log");
+        }
+    }))
+}
+
+/// Prints the counters of a mount.
+fn statistics(folder: &Path, json: bool) -> Result<u8> {
+    let counters = mount::of_mount(folder).map_err(|error| {
+        Complaint::new(format!("no counters of '{}': {error}", folder.display()))
+            .hint("it takes the folder that an image is mounted on")
+    })?;
+    let mut out = io::stdout().lock();
+    if json {
+        let object: serde_json::Map<String, serde_json::Value> =
+            counters.into_iter().map(|(name, value)| (name, value.into())).collect();
+        writeln!(out, "{}", serde_json::Value::Object(object))?;
+    } else {
+        for (name, value) in counters {
+            writeln!(out, "{:<24} {value:>16}", name.replace('_', " "))?;
+        }
+    }
+    Ok(0)
+}
+
+/// What the mount's process says when it is usable.
+const READY: &str = "ready\n";
+
+/// Daemon, warning (RFC 3164).
+const WARNING: u32 = 3 * 8 + 4;
+
+/// Whether the caller's streams are given back.
+static BACKGROUND: AtomicBool = AtomicBool::new(false);
