@@ -28,7 +28,7 @@ const THREADS: usize = 3;
 fn mkfs_cramfs_with_each_of_its_options() {
     let options: [&[&str]; 5] = [&[], &["-p"], &["-z"], &["-N", "big"], &["-z", "-N", "big"]];
     for_each(Format::Cramfs, &options, |options, source, image| {
-        let order = ["mkfs.cramfs", "util-linux-extra"];
+        let order = ["mkfs.cramfs", "util-linux"];
         run(order, Command::new("mkfs.cramfs").args(options).args([source, image]))
     });
 }
