@@ -95,7 +95,7 @@ const PACKAGES: &[Package] = &[
     Package {
         name: "squashfs-tools",
         program: "mksquashfs",
-        needed_for: "images of squashfs to compare with their source",
+        needed_for: "images of squashfs: compared with their source, measured mounted",
     },
     Package {
         name: "erofs-utils",

@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -21,12 +22,15 @@ use content::Content;
 use handle::Files;
 use inodes::Inodes;
 use log::Log;
+use profile::{Fingerprint, Profile, Recorder};
 use push::{Outstanding, Queue};
 use raw::Raw;
+use replay::Replay;
 use session::{Broke, Served};
 use stats::Stats;
 
 pub use log::Sink;
+pub use profile::ProfileError;
 pub use stats::{ATTRIBUTE, of_mount};
 
 mod clock;
@@ -35,10 +39,13 @@ mod decode;
 mod handle;
 mod inodes;
 mod log;
+mod profile;
 mod push;
 mod raw;
+mod replay;
 mod session;
 mod stats;
+mod strict;
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -65,6 +72,31 @@ pub struct Options {
     pub allow_other: bool,
     /// Set-user-id bits and device nodes count.
     pub trusted: bool,
+    /// What a start touches: brought in by this file, or recorded in it if there is none.
+    pub profile: Option<PathBuf>,
+    /// Record the profile anew.
+    pub profile_update: bool,
+}
+
+impl Default for Options {
+    /// What the command line does if nothing is typed.
+    fn default() -> Self {
+        Self {
+            offset: 0,
+            direct: false,
+            lenient: false,
+            strict: false,
+            cache: 32 << 20,
+            threads: 2,
+            policy: Spec::parse("selective-then-idle").expect("the table has it"),
+            window: Window::Rule,
+            time: None,
+            allow_other: false,
+            trusted: false,
+            profile: None,
+            profile_update: false,
+        }
+    }
 }
 
 /// Who reads ahead of a reader.
@@ -98,6 +130,17 @@ pub enum MountError {
         /// What is wrong.
         source: forebay_image::Error,
     },
+    /// The image does not keep what it promises.
+    #[error("{}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// The system did not mount it.
     #[error("cannot mount on '{}': {source}", folder.display())]
     Mount {
@@ -127,6 +170,8 @@ pub struct Mounted {
     stop: Arc<AtomicBool>,
     ends: Receiver<Ended>,
     ending: Sender<Ended>,
+    recording: Option<Recording>,
+    log: Arc<Log>,
 }
 
 /// Ends a mount from another thread.
@@ -160,10 +205,14 @@ pub fn mount(
 ) -> Result<Mounted, MountError> {
     let (stats, log) = (Arc::<Stats>::default(), Arc::new(Log::new(sink)));
     let (image, raw) = open(path, options, &stats, &log)?;
-    let content =
-        Arc::new(Content::new(Arc::clone(&image), raw, options.cache / 2, Arc::clone(&stats)));
-    let outstanding = Arc::<Outstanding>::default();
-    let stop = Arc::new(AtomicBool::new(false));
+    if options.strict {
+        strict::check(&*image).map_err(|what| MountError::Damaged { path: path.into(), what })?;
+    }
+    let plan = ProfilePlan::of(options, &image, &log)?;
+    let recorder = plan.recorder.as_ref().map(|recording| Arc::clone(&recording.recorder));
+    let content = Content::new(Arc::clone(&image), raw, options.cache / 2, Arc::clone(&stats));
+    let (content, files) = (Arc::new(content), Arc::new(Files::new()));
+    let (outstanding, stop) = (Arc::<Outstanding>::default(), Arc::<AtomicBool>::default());
     let (queue, pusher) = Queue::new(
         Arc::clone(&content),
         Arc::clone(&outstanding),
@@ -171,29 +220,95 @@ pub fn mount(
         Arc::clone(&stop),
     );
     let (ending, ends) = bounded(1);
+    let inodes = Inodes::new(image.root(), options.time);
+    // Only what is asked for can be recorded, so nothing may come beforehand.
+    let off = || Spec::parse("off").expect("the table has it");
+    let policy = if recorder.is_some() { off() } else { options.policy.clone() };
     let served = Served {
-        inodes: Inodes::new(image.root(), options.time),
+        inodes,
         image,
-        content,
-        files: Files::new(),
+        content: Arc::clone(&content),
+        files: Arc::clone(&files),
         kernel_window: match options.window {
+            _ if recorder.is_some() => false,
             Window::Kernel => true,
             Window::Ours => false,
-            Window::Rule => matches!(options.policy.policy().name, "eager" | "selective"),
+            Window::Rule => matches!(policy.policy().name, "eager" | "selective"),
         },
-        policy: options.policy.clone(),
+        policy,
         outstanding,
         queue,
         stats: Arc::clone(&stats),
-        log,
+        log: Arc::clone(&log),
+        recorder,
         broke: Box::new(Stopper(ending.clone())),
     };
     let failed = |source| MountError::Mount { folder: folder.to_owned(), source };
     let session = Session::new(served, folder, &config(path, options)).map_err(failed)?;
     let notifier = session.notifier();
     let session = session.spawn().map_err(failed)?;
+    let mounted = Mounted {
+        folder: folder.to_owned(),
+        session: Some(session),
+        stop: Arc::clone(&stop),
+        ends,
+        ending,
+        recording: plan.recorder,
+        log,
+    };
+    let pusher = Arc::new(pusher);
+    if !plan.steps.is_empty() {
+        let pusher = Arc::clone(&pusher);
+        let replay = Replay { steps: plan.steps, inodes, files, content, pusher, stats, stop };
+        let (folder, notifier) = (folder.to_owned(), notifier.clone());
+        thread::Builder::new()
+            .name("forebay-replay".to_owned())
+            .spawn(move || replay.run(&folder, &notifier))
+            .map_err(failed)?;
+    }
     pusher.start(notifier).map_err(failed)?;
-    Ok(Mounted { folder: folder.to_owned(), session: Some(session), stop, ends, ending })
+    Ok(mounted)
+}
+
+/// What is done with a profile.
+#[derive(Debug, Default)]
+struct ProfilePlan {
+    /// To be brought in.
+    steps: Vec<profile::Step>,
+    recorder: Option<Recording>,
+}
+
+/// A profile that is being recorded.
+#[derive(Debug)]
+struct Recording {
+    recorder: Arc<Recorder>,
+    image: Arc<dyn Image>,
+    of: Fingerprint,
+    path: PathBuf,
+}
+
+impl ProfilePlan {
+    fn of(options: &Options, image: &Arc<dyn Image>, log: &Log) -> Result<Self, MountError> {
+        let Some(path) = &options.profile else { return Ok(Self::default()) };
+        let wrong = |source| ProfileError::File { path: path.clone(), source };
+        let of = Fingerprint::of(&**image).map_err(wrong)?;
+        let found = if options.profile_update { None } else { Profile::read(path)? };
+        match found {
+            Some(profile) if profile.image == of => {
+                Ok(Self { steps: profile.steps, recorder: None })
+            }
+            Some(_) => {
+                let path = path.display();
+                log.say(&format!("profile '{path}' is of another image and is not used"));
+                Ok(Self::default())
+            }
+            None => {
+                let (recorder, image) = (Arc::default(), Arc::clone(image));
+                let recorder = Some(Recording { recorder, image, of, path: path.clone() });
+                Ok(Self { steps: Vec::new(), recorder })
+            }
+        }
+    }
 }
 
 /// Opens the image; one that is cut short is opened as if it were whole, unless that is refused.
@@ -274,7 +389,16 @@ impl Mounted {
             detach(&folder);
         }
         drop(watch);
+        self.write_profile();
         ended
+    }
+
+    /// Writes the profile, if one was recorded.
+    fn write_profile(&mut self) {
+        let Some(Recording { recorder, image, of, path }) = self.recording.take() else { return };
+        if let Err(error) = recorder.write(&*image, of, &path) {
+            self.log.say(&error.to_string());
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use forebay_core::packed::{Demand, Fill, Pages, Plan, Spec};
 use forebay_core::units::PAGE_SIZE;
@@ -26,8 +27,17 @@ pub(super) struct Open {
 struct State {
     streams: Vec<Stream>,
     /// Pages that were answered or pushed, 64 a word.
-    given: HashMap<u64, u64>,
+    given: HashMap<u64, Word>,
     clock: u64,
+}
+
+/// 64 pages of a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    /// Those that the kernel was given.
+    pages: u64,
+    /// When one of them was pushed last.
+    pushed: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -101,29 +111,41 @@ impl Open {
         plan
     }
 
-    /// Notes that pages go to the kernel. Returns how many of them had gone before.
-    pub(super) fn give(&self, pages: Pages) -> u64 {
+    /// Notes that pages are pushed.
+    pub(super) fn push(&self, pages: Pages) {
+        let now = Instant::now();
         let mut state = lock(&self.state);
-        let mut before = 0;
+        for page in pages.start..pages.end {
+            let word = state.given.entry(page / 64).or_default();
+            word.pages |= 1 << (page % 64);
+            word.pushed = Some(now);
+        }
+    }
+
+    /// Notes that pages are answered. Says whether the kernel was given one of them long ago: then
+    /// it has dropped it, and most likely those around it, which are forgotten.
+    pub(super) fn answer(&self, pages: Pages) -> bool {
+        let mut state = lock(&self.state);
+        let mut lost = false;
         for page in pages.start..pages.end {
             let word = state.given.entry(page / 64).or_default();
             let bit = 1 << (page % 64);
-            before += u64::from(*word & bit != 0);
-            *word |= bit;
+            // One that was pushed a moment ago was asked for a moment before.
+            let crossed = word.pushed.is_some_and(|pushed| pushed.elapsed() < CROSSING);
+            if word.pages & bit != 0 && !crossed {
+                *word = Word::default();
+                lost = true;
+            }
+            word.pages |= bit;
         }
-        before
-    }
-
-    /// The kernel has dropped a page, and so most likely those around it.
-    pub(super) fn forget_around(&self, page: u64) {
-        lock(&self.state).given.remove(&(page / 64));
+        lost
     }
 
     /// The first run of pages that the kernel was not given, of at most `max`.
     pub(super) fn absent(&self, pages: Pages, max: u64) -> Pages {
         let state = lock(&self.state);
         let is_given = |page: &u64| {
-            state.given.get(&(page / 64)).is_some_and(|word| word & (1 << (page % 64)) != 0)
+            state.given.get(&(page / 64)).is_some_and(|word| word.pages & (1 << (page % 64)) != 0)
         };
         let end = pages.end.min(self.pages());
         let Some(start) = (pages.start..end).find(|page| !is_given(page)) else {
@@ -165,6 +187,9 @@ fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
 
 /// Pages: the kernel's own default, 128 KiB.
 const WINDOW: u64 = 32;
+
+/// A READ that was sent before its page was pushed has been answered by then, on a busy machine too.
+const CROSSING: Duration = Duration::from_millis(100);
 
 /// Files whose state is kept.
 const FILES_MAX: u64 = 8192;

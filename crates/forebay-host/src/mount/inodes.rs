@@ -80,24 +80,35 @@ pub(super) const fn kind(kind: Kind) -> FileType {
 
 /// The path of a node from the root, found by a walk; for messages, as it costs a walk.
 pub(super) fn path_of(image: &dyn Image, id: NodeId) -> Option<Vec<u8>> {
+    let mut found = None;
+    walk(image, |node, path| {
+        found = (node == id).then(|| path.to_vec());
+        found.is_none()
+    });
+    found
+}
+
+/// Shows every node with its path until it is told to end. The root has no path. What cannot be
+/// read is left out, and so is all beyond a bound.
+pub(super) fn walk(image: &dyn Image, mut show: impl FnMut(NodeId, &[u8]) -> bool) {
     let mut left = WALK_MAX;
     let mut open = vec![(image.root(), Vec::new())];
+    if !show(image.root(), b"") {
+        return;
+    }
     while let Some((directory, path)) = open.pop() {
         let Ok(entries) = image.entries(directory) else { continue };
         for entry in entries.iter() {
-            left = left.checked_sub(1)?;
-            let mut path: Vec<u8> = path.clone();
-            path.push(b'/');
-            path.extend(&entry.name);
-            if entry.node == id {
-                return Some(path);
+            let path = [&path[..], b"/", &entry.name].concat();
+            left -= 1;
+            if left == 0 || !show(entry.node, &path) {
+                return;
             }
             if entry.kind == Kind::Directory && path.len() < PATH_MAX {
                 open.push((entry.node, path));
             }
         }
     }
-    None
 }
 
 /// A name as the kernel's crate takes it.
@@ -121,8 +132,8 @@ fn moment(time: Time) -> SystemTime {
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
 }
 
-/// Entries that are looked at for the path of a message.
-const WALK_MAX: u64 = 1 << 18;
+/// Entries that are looked at in a walk.
+const WALK_MAX: u64 = 1 << 20;
 
 /// Longer paths cannot be opened.
 const PATH_MAX: usize = 4096;

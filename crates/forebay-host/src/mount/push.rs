@@ -121,8 +121,8 @@ impl Queue {
 
 impl Pusher {
     /// Starts the threads; they end when the queue is gone.
-    pub(super) fn start(self, notifier: Notifier) -> io::Result<()> {
-        let this = Arc::new(self);
+    pub(super) fn start(self: Arc<Self>, notifier: Notifier) -> io::Result<()> {
+        let this = self;
         let other = Arc::clone(&this);
         thread::Builder::new().name("forebay-fetch".to_owned()).spawn(move || other.fetch())?;
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
@@ -130,7 +130,7 @@ impl Pusher {
             let _ = rustix::process::nice(NICE);
             while let Some(job) = this.next() {
                 if let Job::Push(number, open, pages) = job {
-                    this.push(&notifier, number, &open, pages);
+                    this.push(&notifier, number, &open, pages, BATCH);
                 }
             }
         })?;
@@ -167,12 +167,19 @@ impl Pusher {
         self.pushes.recv().ok()
     }
 
-    /// Gives pages to the kernel, some at a time.
-    fn push(&self, notifier: &Notifier, number: INodeNo, open: &Open, pages: Pages) {
-        let mut buffer = [0; (BATCH * PAGE_SIZE) as usize];
+    /// Gives pages to the kernel, so many at a time.
+    pub(super) fn push(
+        &self,
+        notifier: &Notifier,
+        number: INodeNo,
+        open: &Open,
+        pages: Pages,
+        batch: u64,
+    ) {
+        let mut buffer = vec![0; (batch.min(pages.len()) * PAGE_SIZE) as usize];
         let mut at = pages.start;
         loop {
-            let run = open.absent(Pages::new(at, pages.end), BATCH);
+            let run = open.absent(Pages::new(at, pages.end), batch);
             if run.is_empty() || self.stop.load(Relaxed) {
                 return;
             }
@@ -192,7 +199,7 @@ impl Pusher {
                 self.stats.pushes_forgone.add(run.len());
                 continue;
             }
-            open.give(run);
+            open.push(run);
             match notifier.store(number, offset, bytes) {
                 Ok(()) => {
                     self.stats.pushes.add(1);

@@ -22,6 +22,7 @@ use super::decode::Fault;
 use super::handle::{Files, Open};
 use super::inodes::{self, Inodes};
 use super::log::Log;
+use super::profile::Recorder;
 use super::push::{Job, Outstanding, Queue};
 use super::stats::{self, Stats};
 
@@ -31,7 +32,7 @@ pub(super) struct Served {
     pub(super) image: Arc<dyn Image>,
     pub(super) inodes: Inodes,
     pub(super) content: Arc<Content>,
-    pub(super) files: Files,
+    pub(super) files: Arc<Files>,
     pub(super) policy: Spec,
     /// Whether the kernel reads ahead; otherwise the windows are ours.
     pub(super) kernel_window: bool,
@@ -39,6 +40,8 @@ pub(super) struct Served {
     pub(super) queue: Queue,
     pub(super) stats: Arc<Stats>,
     pub(super) log: Arc<Log>,
+    /// Notes what is touched, if somebody wants to know.
+    pub(super) recorder: Option<Arc<Recorder>>,
     /// Called once if answering broke down.
     pub(super) broke: Box<dyn Broke>,
 }
@@ -86,6 +89,9 @@ impl Served {
     /// What the kernel is told of a name; number 0 says that there is none, for good.
     fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
         let parent = self.inodes.node(parent);
+        if let Some(recorder) = &self.recorder {
+            recorder.lookup(parent, name.as_bytes());
+        }
         let found = self
             .image
             .lookup(parent, name.as_bytes())
@@ -130,6 +136,9 @@ impl Served {
         } else {
             self.stats.wide_reads.add(1)
         }
+        if let Some(recorder) = &self.recorder {
+            recorder.read(open.id, pages.start..pages.end);
+        }
         let fetched = || self.content.is_fetched(open.id, pages, open.size);
         let plan = open.plan(&self.policy, task, pages, self.kernel_window, fetched);
         if self.refuses(&plan, pages, flags) {
@@ -138,9 +147,8 @@ impl Served {
             drop(answering);
             return self.queue.ask(Job::Fetch(open, plan.fetch, true));
         }
-        if open.give(pages) > 0 {
+        if open.answer(pages) {
             self.stats.pages_lost.add(1);
-            open.forget_around(pages.start);
         }
         let mut waited = false;
         with_buffer((end - offset) as usize, |buffer| {

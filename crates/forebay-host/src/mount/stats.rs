@@ -88,7 +88,7 @@ counters! {
     pushes_dropped,
     /// STORE notifications that the kernel did not take.
     pushes_failed,
-    /// Pages that were pushed and demanded all the same: the kernel had dropped them.
+    /// Demands for pages that the kernel had been given and had dropped.
     pages_lost,
     /// Pages that a profile had brought in.
     pages_replayed,

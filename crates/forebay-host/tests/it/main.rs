@@ -5,6 +5,8 @@ mod access_errors;
 mod block_device;
 mod edges;
 mod failures;
+mod mount;
+mod mount_support;
 mod support;
 mod tasks;
 mod truth;

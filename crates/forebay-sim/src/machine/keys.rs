@@ -252,6 +252,9 @@ pub(super) static KEYS: &[Key] = &[
     key("device.overlap", Dimension::Flag, 0, 1).of(ONENAND),
     key("device.tail", Dimension::Share, 0, 1_000_000).of(FAST).or(0),
     key("device.tail_delay", Dimension::Time, 0, 60 * SECOND).of(FAST).or(0),
+    key("cpu.decode_page", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.decode_block", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.decode_cold", Dimension::Time, 0, SECOND).or(0),
 ];
 
 /// What every value of the number `name` is a multiple of.

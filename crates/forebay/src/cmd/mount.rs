@@ -75,6 +75,8 @@ fn options(arguments: &Mount) -> Result<Options> {
         time,
         allow_other: arguments.allow_other || root,
         trusted: arguments.trusted,
+        profile: arguments.profile.as_deref().map(std::path::absolute).transpose()?,
+        profile_update: arguments.profile_update,
     })
 }
 
@@ -107,8 +109,8 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     }
     // Signals that come while it is being mounted must not leave a mount behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
-    let image = fs::canonicalize(image)
-        .with_context(|| format!("cannot read '{}'", image.display()))?;
+    let image =
+        fs::canonicalize(image).with_context(|| format!("cannot read '{}'", image.display()))?;
     let folder = fs::canonicalize(folder)
         .with_context(|| format!("cannot mount on '{}'", folder.display()))?;
     let sink = sink(arguments)?;

@@ -393,7 +393,7 @@ fn a_wrong_checksum_of_a_block_is_damage() {
     assert!(file_error(&one_block(4096, &raw)).contains("invalid zlib stream"));
     let cut = packed(&[5; 4096]);
     let text = file_error(&one_block(4096, &cut[..cut.len() - 1]));
-    assert!(text.contains("the zlib stream ends too early"), "{text}");
+    assert!(text.contains("stream ends too early"), "{text}");
 }
 
 #[test]

@@ -213,6 +213,22 @@ fn what_mkfs_writes_is_read() {
     }
 }
 
+/// mkfs.cramfs stores a length of 0 for longer names, so that nothing behind them can be found.
+#[test]
+fn a_name_that_mkfs_damages_costs_its_directory_only() {
+    for (len, is_whole) in [(252, true), (253, false), (255, false)] {
+        let source = tempfile::tempdir().unwrap();
+        fs::create_dir(source.path().join("d")).unwrap();
+        fs::write(source.path().join("d").join("n".repeat(len)), b"").unwrap();
+        fs::write(source.path().join("e"), b"readable").unwrap();
+        let Some(image) = make(source.path(), &[]) else { return };
+        let image = open(&image, Options::default()).unwrap();
+        let entries = image.entries(super::find(image.as_ref(), "d"));
+        assert_eq!(entries.is_ok(), is_whole, "{len}");
+        assert_eq!(content(image.as_ref(), "e").unwrap(), b"readable");
+    }
+}
+
 /// The same numbers in the superblock, and the same entries at the same places.
 #[test]
 fn ours_is_laid_out_as_that_of_mkfs() {

@@ -162,6 +162,8 @@ fn is_done(input: &Input) -> bool {
 fn done_id(input: &Input) -> Option<u32> {
     match input {
         Input::Done(id, ..) => Some(id.0),
-        Input::Call(..) | Input::Resume(_) | Input::Timeout => None,
+        Input::Call(..) | Input::Resume(_) | Input::Decoded(..) | Input::Idle | Input::Timeout => {
+            None
+        }
     }
 }

@@ -1,0 +1,370 @@
+//! What a start touches, recorded once and brought in beforehand the next time.
+//!
+//! ```text
+//!   forebay-profile 1               the format
+//!   image 63782912 9f86d081884c7d65 length in bytes, and a hash of the image's two ends
+//!   name /lib/python3.11            a path that was looked up, found or not
+//!   file /lib/libc.so.6             the next file; the first one is 0
+//!   read 0 17 2                     pages 17 and 18 of file 0 were demanded
+//! ```
+//!
+//! Lines stand in the order of the events. What is no plain letter of a path is `%` and two
+//! hexadecimal digits. While a profile is recorded nothing is read ahead and nothing is pushed, so
+//! every page that is touched is seen once.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use forebay_image::{Image, NodeId, Source};
+
+use super::clock::lock;
+
+/// What happened in a mount.
+#[derive(Debug, Default)]
+pub(super) struct Recorder(Mutex<Recorded>);
+
+#[derive(Debug, Default)]
+struct Recorded {
+    seen: HashSet<(NodeId, u64)>,
+    names: HashSet<(NodeId, Vec<u8>)>,
+    events: Vec<Event>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Lookup(NodeId, Vec<u8>),
+    Read(NodeId, u64),
+}
+
+/// A profile that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Profile {
+    pub(super) image: Fingerprint,
+    pub(super) steps: Vec<Step>,
+}
+
+/// A line of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Look a path up.
+    Name(Vec<u8>),
+    /// Bring in pages of a file: its path, the first page, how many.
+    Read(Vec<u8>, u64, u64),
+}
+
+/// What tells an image from another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    bytes: u64,
+    hash: u64,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The file cannot be read or written.
+    #[error("profile '{}': {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line is not of a profile.
+    #[error("profile '{}', line {line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl Recorder {
+    /// A name was looked up.
+    pub(super) fn lookup(&self, parent: NodeId, name: &[u8]) {
+        let mut recorded = lock(&self.0);
+        if recorded.events.len() < EVENTS_MAX && recorded.names.insert((parent, name.to_vec())) {
+            recorded.events.push(Event::Lookup(parent, name.to_vec()));
+        }
+    }
+
+    /// Pages were demanded.
+    pub(super) fn read(&self, id: NodeId, pages: std::ops::Range<u64>) {
+        let mut recorded = lock(&self.0);
+        for page in pages {
+            if recorded.events.len() < EVENTS_MAX && recorded.seen.insert((id, page)) {
+                recorded.events.push(Event::Read(id, page));
+            }
+        }
+    }
+
+    /// Writes down what was recorded: all of it, or nothing.
+    pub(super) fn write(
+        &self,
+        image: &dyn Image,
+        of: Fingerprint,
+        path: &Path,
+    ) -> Result<(), ProfileError> {
+        let steps = self.steps(image);
+        let text = Profile { image: of, steps }.text();
+        let wrong = |source| ProfileError::File { path: path.to_owned(), source };
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".{}", std::process::id()));
+        let partial = PathBuf::from(partial);
+        let written = fs::File::create(&partial)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&partial, path));
+        written.map_err(|source| {
+            // What is left of it says nothing.
+            let _ = fs::remove_file(&partial);
+            wrong(source)
+        })
+    }
+
+    /// The events with paths in place of nodes; adjacent pages are one step.
+    fn steps(&self, image: &dyn Image) -> Vec<Step> {
+        let recorded = lock(&self.0);
+        let paths = paths(image, &recorded.events);
+        let mut steps: Vec<Step> = Vec::new();
+        for event in &recorded.events {
+            match event {
+                Event::Lookup(parent, name) => {
+                    let Some(parent) = paths.get(parent) else { continue };
+                    steps.push(Step::Name([parent, &b"/"[..], name].concat()));
+                }
+                Event::Read(id, page) => {
+                    let Some(path) = paths.get(id) else { continue };
+                    match steps.last_mut() {
+                        Some(Step::Read(last, start, count))
+                            if last == path && *start + *count == *page =>
+                        {
+                            *count += 1;
+                        }
+                        _ => steps.push(Step::Read(path.clone(), *page, 1)),
+                    }
+                }
+            }
+        }
+        steps
+    }
+}
+
+impl Profile {
+    /// Reads a profile; none if there is no file.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
+        let wrong = |source| ProfileError::File { path: path.to_owned(), source };
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(wrong(error)),
+            Ok(found) if found.len() > BYTES_MAX => {
+                let what = format!("{} bytes, but {BYTES_MAX} at most are read", found.len());
+                return Err(ProfileError::Line { path: path.to_owned(), line: 1, what });
+            }
+            Ok(_) => {}
+        }
+        let text = fs::read(path).map_err(wrong)?;
+        Self::parse(&String::from_utf8_lossy(&text))
+            .map(Some)
+            .map_err(|(line, what)| ProfileError::Line { path: path.to_owned(), line, what })
+    }
+
+    /// The line and what is wrong with it, if it is no profile.
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        let (_, magic) = lines.next().unwrap_or((1, ""));
+        if magic != MAGIC {
+            let found: String = magic.chars().take(40).collect();
+            return Err((1, format!("'{MAGIC}' is expected, not '{}'", found.escape_debug())));
+        }
+        let image = lines.next().and_then(|(_, line)| Fingerprint::parse(line));
+        let image = image.ok_or((2, "'image BYTES HASH' is expected".to_owned()))?;
+        let (mut files, mut steps) = (Vec::new(), Vec::new());
+        for (number, line) in lines {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match word {
+                "name" => steps.push(Step::Name(unescaped(rest).ok_or((number, bad(line)))?)),
+                "file" => files.push(unescaped(rest).ok_or((number, bad(line)))?),
+                "read" => steps.push(read_step(rest, &files).ok_or((number, bad(line)))?),
+                "" => {}
+                _ => return Err((number, bad(line))),
+            }
+        }
+        Ok(Self { image, steps })
+    }
+
+    fn text(&self) -> String {
+        let Fingerprint { bytes, hash } = self.image;
+        let mut text = format!("{MAGIC}\nimage {bytes} {hash:016x}\n");
+        let mut files: HashMap<&[u8], usize> = HashMap::new();
+        for step in &self.steps {
+            match step {
+                Step::Name(path) => text += &format!("name {}\n", escaped(path)),
+                Step::Read(path, start, count) => {
+                    let next = files.len();
+                    let file = *files.entry(path).or_insert_with(|| {
+                        text += &format!("file {}\n", escaped(path));
+                        next
+                    });
+                    text += &format!("read {file} {start} {count}\n");
+                }
+            }
+        }
+        text
+    }
+}
+
+impl Fingerprint {
+    /// Of an image: its superblock says when or of what it was made.
+    pub(super) fn of(image: &dyn Image) -> io::Result<Self> {
+        let source: &dyn Source = &**image.source();
+        let bytes = image.summary().bytes.min(source.len());
+        let ends = [0, bytes.saturating_sub(END)];
+        let mut hash = 0xcbf2_9ce4_8422_2325;
+        for offset in ends {
+            let mut end = vec![0; usize::try_from(END.min(bytes)).unwrap_or(0)];
+            match source.read_exact_at(&mut end, offset) {
+                // What is cut off is zero.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => end[..].fill(0),
+                read => read?,
+            }
+            for byte in end {
+                // FNV-1a, 64 bits.
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        Ok(Self { bytes, hash })
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let (bytes, hash) = line.strip_prefix("image ")?.split_once(' ')?;
+        Some(Self { bytes: bytes.parse().ok()?, hash: u64::from_str_radix(hash, 16).ok()? })
+    }
+}
+
+/// The paths of all nodes in events, by one walk.
+fn paths(image: &dyn Image, events: &[Event]) -> HashMap<NodeId, Vec<u8>> {
+    let wanted: HashSet<NodeId> = events
+        .iter()
+        .map(|event| match event {
+            Event::Lookup(id, _) | Event::Read(id, _) => *id,
+        })
+        .collect();
+    let mut paths = HashMap::new();
+    super::inodes::walk(image, |id, path| {
+        if wanted.contains(&id) {
+            paths.entry(id).or_insert_with(|| path.to_vec());
+        }
+        paths.len() < wanted.len()
+    });
+    paths
+}
+
+fn read_step(rest: &str, files: &[Vec<u8>]) -> Option<Step> {
+    let mut numbers = rest.split(' ').map(str::parse::<u64>);
+    let (file, start, count) =
+        (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let path = files.get(usize::try_from(file).ok()?)?;
+    let fits = numbers.next().is_none() && start.checked_add(count)? <= 1 << 52;
+    fits.then(|| Step::Read(path.clone(), start, count))
+}
+
+fn bad(line: &str) -> String {
+    let line: String = line.chars().take(60).collect();
+    format!("'{}' is no name, file or read of a file before it", line.escape_debug())
+}
+
+fn escaped(path: &[u8]) -> String {
+    path.iter().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_graphic() && *byte != b'%' {
+            text.push(char::from(*byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(text, "%{byte:02x}");
+        }
+        text
+    })
+}
+
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut path = Vec::new();
+    while let Some(byte) = bytes.next() {
+        path.push(match byte {
+            b'%' => {
+                let digits = [bytes.next()?, bytes.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            _ => byte,
+        });
+    }
+    path.starts_with(b"/").then_some(path)
+}
+
+const MAGIC: &str = "forebay-profile 1";
+
+/// Bytes of each end that are hashed.
+const END: u64 = 4096;
+
+/// Events in a profile: 4 GiB of pages.
+const EVENTS_MAX: usize = 1 << 20;
+
+/// No profile of ours is longer.
+const BYTES_MAX: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> Profile {
+        let steps = vec![
+            Step::Name(b"/a b%\xff".to_vec()),
+            Step::Read(b"/lib/x".to_vec(), 17, 2),
+            Step::Read(b"/y".to_vec(), 0, 1),
+            Step::Read(b"/lib/x".to_vec(), 3, 1),
+        ];
+        Profile { image: Fingerprint { bytes: 7, hash: 0xab }, steps }
+    }
+
+    #[test]
+    fn a_profile_reads_as_it_was_written() {
+        let text = profile().text();
+        assert_eq!(Profile::parse(&text), Ok(profile()));
+        assert_eq!(text.lines().filter(|line| line.starts_with("file")).count(), 2);
+        assert_eq!(text.lines().nth(2), Some("name /a%20b%25%ff"));
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let good = profile().text();
+        for (line, bad) in [
+            (1, "forebay-profile 2\n".to_owned()),
+            (1, String::new()),
+            (2, format!("{MAGIC}\nimage 7\n")),
+            (3, format!("{MAGIC}\nimage 7 ab\nread 0 0 1\n")),
+            (8, format!("{good}read 0 1\n")),
+            (8, format!("{good}read 0 1 18446744073709551615\n")),
+            (8, format!("{good}name no/root\n")),
+            (8, format!("{good}file /%f\n")),
+            (8, format!("{good}\u{0}\n")),
+        ] {
+            assert_eq!(Profile::parse(&bad).unwrap_err().0, line, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_profile_cut_anywhere_is_an_error_or_a_shorter_one() {
+        let text = profile().text();
+        for len in 0..text.len() {
+            if let Ok(shorter) = Profile::parse(&text[..len]) {
+                assert!(shorter.steps.len() <= profile().steps.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The thread that brings in what a profile says, in its order, before anybody asks.
+//!
+//! A page can be pushed only into an inode that the kernel knows. So the thread looks each path up
+//! through the mount itself, like any program, which also fills the kernel's cache of names. It
+//! answers no request, so it may wait for those that do.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use forebay_core::packed::Pages;
+use fuser::{INodeNo, Notifier};
+use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
+
+use super::content::Content;
+use super::handle::{Files, Open};
+use super::inodes::Inodes;
+use super::profile::Step;
+use super::push::Pusher;
+use super::stats::Stats;
+
+/// What the thread needs.
+#[derive(Debug)]
+pub(super) struct Replay {
+    pub(super) steps: Vec<Step>,
+    pub(super) inodes: Inodes,
+    pub(super) files: Arc<Files>,
+    pub(super) content: Arc<Content>,
+    pub(super) pusher: Arc<Pusher>,
+    pub(super) stats: Arc<Stats>,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+impl Replay {
+    /// Brings everything in. Whatever fails is left to whoever asks for it.
+    pub(super) fn run(self, folder: &Path, notifier: &Notifier) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(root) = open(folder, flags, Mode::empty()) else { return };
+        let mut known: HashMap<&[u8], Option<(INodeNo, Arc<Open>)>> = HashMap::new();
+        for batch in self.steps.chunks(BATCH) {
+            let mut runs: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
+            for step in batch {
+                if self.stop.load(Relaxed) {
+                    return;
+                }
+                match step {
+                    Step::Name(path) => _ = look_up(&root, path),
+                    Step::Read(path, start, count) => {
+                        let found = known.entry(path).or_insert_with(|| self.find(&root, path));
+                        let Some((number, open)) = found else { continue };
+                        let end = start.saturating_add(*count).min(open.pages());
+                        if *start < end {
+                            runs.push((*number, Arc::clone(open), Pages::new(*start, end)));
+                        }
+                    }
+                }
+            }
+            // Pages that lie side by side go in one notification.
+            runs.sort_by_key(|(number, _, pages)| (number.0, pages.start));
+            for (_, open, pages) in &runs {
+                self.content.advise(open.id, *pages, open.size);
+            }
+            for (number, open, pages) in joined(runs) {
+                self.stats.pages_replayed.add(pages.len());
+                self.pusher.push(notifier, number, &open, pages, PUSH);
+            }
+        }
+    }
+
+    fn find(&self, root: &OwnedFd, path: &[u8]) -> Option<(INodeNo, Arc<Open>)> {
+        let found = look_up(root, path)?;
+        let (number, size) = (INodeNo(found.st_ino), u64::try_from(found.st_size).ok()?);
+        let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+        let id = self.inodes.node(number);
+        let open = self.files.open(id, || Ok::<u64, ()>(size)).ok()?;
+        is_file.then_some((number, open))
+    }
+}
+
+fn look_up(root: &OwnedFd, path: &[u8]) -> Option<rustix::fs::Stat> {
+    let path = std::ffi::OsStr::from_bytes(path.strip_prefix(b"/")?);
+    statat(root, path, AtFlags::SYMLINK_NOFOLLOW).ok()
+}
+
+fn joined(runs: Vec<(INodeNo, Arc<Open>, Pages)>) -> Vec<(INodeNo, Arc<Open>, Pages)> {
+    let mut joined: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
+    for (number, open, pages) in runs {
+        match joined.last_mut() {
+            Some((last, _, run)) if *last == number && pages.start <= run.end => {
+                run.end = run.end.max(pages.end);
+            }
+            _ => joined.push((number, open, pages)),
+        }
+    }
+    joined
+}
+
+/// Pages in a notification: nobody waits for them yet.
+const PUSH: u64 = 32;
+
+/// Steps that are put in order together: large enough to join pages, small enough to keep ahead of
+/// whoever starts at the same time.
+const BATCH: usize = 128;
