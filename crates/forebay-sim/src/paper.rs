@@ -15,13 +15,14 @@ use crate::scenario::Outcome;
 
 mod claim;
 mod context_switch;
+mod cramfs;
 mod flush;
 mod request_size;
 mod throttle;
 
 /// Every paper that can be reproduced.
 pub static PAPERS: &[Paper] =
-    &[request_size::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
+    &[request_size::PAPER, cramfs::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
 
 /// What most papers' figures are.
 const MEDIAN_OVER_DRAWS: &str = "measured is the median over the draws, range their extremes.";
