@@ -1,8 +1,9 @@
 //! A million pushes: pages that our mount puts into the page cache unasked, without a hang.
 //!
 //! A push waits for the locks of its pages, and a read in flight holds those of its own. A server
-//! that gets this wrong waits for itself for ever. So one fault after the other is made, from two
-//! processes, on files whose pages are dropped again and again, until enough has been pushed.
+//! that gets this wrong waits for itself for ever. So two processes read one file, mostly from its
+//! begin to its end, at times a page here and there, while its pages are dropped again and again,
+//! until enough has been pushed. Each reads where pages are being pushed for the other.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ pub(super) fn drive(lane: &Lane<'_>, way: &Way, pages: u64, bar: &ProgressBar) -
     let (mut done, mut progress) = (0, begin);
     for turn in 0_u64.. {
         drop_caches(&image)?;
-        lane.beside(Workload::Faults, &folder.join("bulk"), turn, 2)
+        let work = if turn % 4 == 3 { Workload::Faults } else { Workload::Sequential };
+        lane.beside(work, &folder.join("bulk"), turn, 2)
             .with_context(|| format!("after {done} pushed pages"))?;
         let now = pushed(&mounted.counted()?).context("our mount does not count its pushes")?;
         if now > done {
