@@ -39,6 +39,20 @@ impl Content {
     /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file.
     /// Says whether a device was waited for.
     pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<bool, Fault> {
+        self.fill(id, offset, buffer, false)
+    }
+
+    /// The same for bytes that nobody waits for.
+    pub(super) fn read_idly(
+        &self,
+        id: NodeId,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), Fault> {
+        self.fill(id, offset, buffer, true).map(drop)
+    }
+
+    fn fill(&self, id: NodeId, offset: u64, buffer: &mut [u8], idle: bool) -> Result<bool, Fault> {
         let mut waited = false;
         let end = offset + buffer.len() as u64;
         let mut at = offset;
@@ -49,7 +63,7 @@ impl Content {
                 return Err(Fault::from(misplaced(&block)));
             }
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            waited |= self.read_block(&block, at..stop, target)?;
+            waited |= self.read_block(&block, at..stop, target, idle)?;
             at = stop;
         }
         Ok(waited)
@@ -83,6 +97,7 @@ impl Content {
         block: &Block,
         bytes: Range<u64>,
         target: &mut [u8],
+        idle: bool,
     ) -> Result<bool, Fault> {
         let mut waited = false;
         match block.coding {
@@ -103,7 +118,7 @@ impl Content {
             Coding::Packed => {
                 let upto = block.upto(bytes.end);
                 let pages = upto.next_multiple_of(PAGE).min(block.decoded as usize);
-                let whole = self.blocks.content(block, pages.max(upto), &mut waited)?;
+                let whole = self.blocks.content(block, pages.max(upto), idle, &mut waited)?;
                 let from = block.upto(bytes.start);
                 let content = whole.bytes().get(from..from + target.len());
                 target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Error, Image};
@@ -59,8 +59,10 @@ struct Key {
 }
 
 /// A block that is being decoded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Flight {
+    /// By a thread that gets a processor only if nobody wants it.
+    idle: bool,
     landed: Mutex<Option<Landed>>,
     bell: Condvar,
 }
@@ -98,18 +100,29 @@ impl Blocks {
     }
 
     /// The first `upto` bytes of a packed block's content, or more of it.
-    /// `waited` is set if a device was waited for.
-    pub(super) fn content(&self, block: &Block, upto: usize, waited: &mut bool) -> Landed {
+    /// `waited` is set if a device was waited for. `idle` says that nobody waits for it.
+    pub(super) fn content(
+        &self,
+        block: &Block,
+        upto: usize,
+        idle: bool,
+        waited: &mut bool,
+    ) -> Landed {
         let key = Key::of(block);
         loop {
-            let landed = match self.turn(key, upto) {
+            let landed = match self.turn(key, upto, idle) {
                 Turn::There(decoded) => {
                     self.stats.decoded_hits.add(1);
                     return Ok(decoded);
                 }
                 Turn::Wait(flight) => {
                     self.stats.decode_waits.add(1);
-                    flight.wait()
+                    let patience = (flight.idle && !idle).then_some(PATIENCE);
+                    match flight.wait(patience) {
+                        Some(landed) => landed,
+                        // Who works for nobody may not get a processor for long.
+                        None => return self.decode(block, upto, waited),
+                    }
                 }
                 Turn::Ours(claim, again) => {
                     let whole = block.decoded as usize;
@@ -126,7 +139,7 @@ impl Blocks {
         }
     }
 
-    fn turn(&self, key: Key, upto: usize) -> Turn<'_> {
+    fn turn(&self, key: Key, upto: usize, idle: bool) -> Turn<'_> {
         let enough = |found: &Arc<Decoded>| found.valid >= upto;
         let found = self.decoded.get(&key);
         if let Some(found) = found.filter(enough) {
@@ -142,7 +155,8 @@ impl Blocks {
         if let Some(found) = found.filter(enough) {
             return Turn::There(found);
         }
-        let flight = Arc::new(Flight::default());
+        let flight = Flight { idle, landed: Mutex::default(), bell: Condvar::new() };
+        let flight = Arc::new(flight);
         flights.insert(key, Arc::clone(&flight));
         Turn::Ours(Claim { blocks: self, key, flight }, again)
     }
@@ -223,13 +237,21 @@ impl Key {
 }
 
 impl Flight {
-    fn wait(&self) -> Landed {
+    /// Waits until it has landed, or as long as there is patience.
+    fn wait(&self, patience: Option<Duration>) -> Option<Landed> {
+        let begin = Instant::now();
         let mut landed = lock(&self.landed);
         loop {
             if let Some(landed) = &*landed {
-                return landed.clone();
+                return Some(landed.clone());
             }
-            landed = self.bell.wait(landed).unwrap_or_else(PoisonError::into_inner);
+            landed = match patience {
+                None => self.bell.wait(landed).unwrap_or_else(PoisonError::into_inner),
+                Some(patience) => {
+                    let left = patience.checked_sub(begin.elapsed())?;
+                    self.bell.wait_timeout(landed, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 }
@@ -254,6 +276,9 @@ impl Drop for Claim<'_> {
         self.flight.bell.notify_all();
     }
 }
+
+/// As long as a block of 4 KiB takes with a slow codec, several times.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// No format has larger blocks.
 const BLOCK_MAX: usize = 16 << 20;

@@ -192,7 +192,7 @@ impl Pusher {
             let len = (run.end * PAGE_SIZE).min(open.size) - offset;
             let bytes = &mut buffer[..len as usize];
             // Whoever asks for the page hears what is wrong with it.
-            if self.content.read(open.id, offset, bytes).is_err() {
+            if self.content.read_idly(open.id, offset, bytes).is_err() {
                 continue;
             }
             if self.outstanding.touches(number, run) {

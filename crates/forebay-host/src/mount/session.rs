@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -139,9 +140,15 @@ impl Served {
         if let Some(recorder) = &self.recorder {
             recorder.read(open.id, pages.start..pages.end);
         }
-        let fetched = || self.content.is_fetched(open.id, pages, open.size);
-        let plan = open.plan(&self.policy, task, pages, self.kernel_window, fetched);
-        if self.refuses(&plan, pages, flags) {
+        let plan = || {
+            let fetched = || self.content.is_fetched(open.id, pages, open.size);
+            open.plan(&self.policy, task, pages, self.kernel_window, fetched)
+        };
+        // Where windows are ours the rule is asked when the asker has gone on.
+        let early = self.kernel_window.then(plan);
+        if let Some(plan) = early
+            && self.refuses(&plan, pages, flags)
+        {
             self.stats.refusals.add(1);
             reply.error(Errno::EAGAIN);
             drop(answering);
@@ -150,18 +157,9 @@ impl Served {
         if open.answer(pages) {
             self.stats.pages_lost.add(1);
         }
-        let mut waited = false;
-        with_buffer((end - offset) as usize, |buffer| {
-            match self.content.read(open.id, offset, buffer) {
-                Ok(device) => {
-                    reply.data(buffer);
-                    waited = device;
-                    self.stats.pages_answered.add(pages.len());
-                }
-                Err(fault) => reply.error(self.fault(open.id, &fault)),
-            }
-        });
+        let waited = self.answer_bytes(&open, offset..end, reply);
         drop(answering);
+        let plan = early.unwrap_or_else(plan);
         if waited && plan.bulk && !pages.covers(plan.fetch) {
             self.queue.ask(Job::Fetch(Arc::clone(&open), plan.fetch, self.kernel_window));
         }
@@ -170,6 +168,27 @@ impl Served {
                 self.queue.ask(Job::Push(number, Arc::clone(&open), later));
             }
         }
+    }
+
+    /// Answers with bytes of a file. Says whether a device was waited for.
+    fn answer_bytes(&self, open: &Open, bytes: Range<u64>, reply: ReplyData) -> bool {
+        let len = (bytes.end - bytes.start) as usize;
+        with_buffer(len, |buffer| match self.content.read(open.id, bytes.start, buffer) {
+            Ok(waited) => {
+                reply.data(buffer);
+                self.stats
+                    .pages_answered
+                    .add(bytes.end.div_ceil(PAGE_SIZE) - bytes.start / PAGE_SIZE);
+                if bytes.start == 0 {
+                    open.begins(buffer);
+                }
+                waited
+            }
+            Err(fault) => {
+                reply.error(self.fault(open.id, &fault));
+                false
+            }
+        })
     }
 
     /// Whether a READ is one of the kernel's readahead that the rule does not want to answer now.
@@ -379,7 +398,7 @@ impl Filesystem for Served {
 }
 
 /// Lends a buffer of this thread's.
-fn with_buffer(len: usize, fill: impl FnOnce(&mut [u8])) {
+fn with_buffer<T>(len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
     thread_local! {
         static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
@@ -387,8 +406,8 @@ fn with_buffer(len: usize, fill: impl FnOnce(&mut [u8])) {
         if buffer.len() < len {
             buffer.resize(len, 0);
         }
-        fill(&mut buffer[..len]);
-    });
+        fill(&mut buffer[..len])
+    })
 }
 
 fn reply_xattr(reply: ReplyXattr, size: u32, value: Result<Vec<u8>, Errno>) {
