@@ -6,11 +6,12 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Instant;
+use std::process;
 
 use anyhow::{Context, Result, ensure};
 use flate2::{Decompress, FlushDecompress};
 use forebay_host::measure::median;
+use forebay_host::measure::mount::cpu_of;
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
 /// Microseconds that a codec takes for a block of 4 KiB, the mean over blocks, medians of passes.
@@ -60,11 +61,12 @@ fn pack(file: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(blocks)
 }
 
-/// Microseconds for each block.
+/// Microseconds of processor time for each block: whoever else runs does not count.
 fn micros(blocks: &[Vec<u8>], mut decode: impl FnMut(&[u8]) -> Result<()>) -> Result<f64> {
-    let begin = Instant::now();
+    let begin = cpu_of(process::id())?;
     blocks.iter().try_for_each(|raw| decode(raw))?;
-    Ok(begin.elapsed().as_secs_f64() * 1e6 / blocks.len() as f64)
+    let spent = cpu_of(process::id())?.saturating_sub(begin);
+    Ok(spent.as_secs_f64() * 1e6 / blocks.len() as f64)
 }
 
 /// Bytes of a block.
