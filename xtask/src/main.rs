@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod ci;
 mod fidelity;
+mod fuzz;
 mod process;
 mod swarm;
 mod test;
@@ -34,6 +35,8 @@ enum Task {
     Bench,
     /// Compare the running kernel's readahead with the policy that models it, page by page
     Fidelity(fidelity::Options),
+    /// Mutate images towards what an image parser does not survive
+    Fuzz(fuzz::Arguments),
     /// Run random scenarios against the engine, each twice
     Swarm(swarm::Arguments),
     /// Check the style that rustc, clippy and rustfmt do not
@@ -63,6 +66,7 @@ fn run(task: &Task) -> Result<u8> {
         Task::Test(arguments) => test::run(arguments),
         Task::Bench => bench::run(),
         Task::Fidelity(options) => fidelity::run(options),
+        Task::Fuzz(arguments) => fuzz::run(arguments),
         Task::Swarm(arguments) => swarm::run(arguments),
         Task::Tidy => tidy::run(),
     }

@@ -92,6 +92,16 @@ const PACKAGES: &[Package] = &[
         program: "mkfs.ext4",
         needed_for: "file systems of known layout for live readahead",
     },
+    Package {
+        name: "squashfs-tools",
+        program: "mksquashfs",
+        needed_for: "images of squashfs: compared with their source, measured mounted",
+    },
+    Package {
+        name: "erofs-utils",
+        program: "mkfs.erofs",
+        needed_for: "images of erofs to compare with their source",
+    },
 ];
 
 #[cfg(test)]

@@ -11,7 +11,9 @@
 //!             waits if there is none. Whoever fills the places of reads may go on for 32 requests
 //!             or 20 ms, up to half as many again.
 //!             What the rule of dispatch wants carried out inline goes to the device at once,
-//!             unless older requests still wait, which go first; nothing limits how many do.
+//!             unless older requests still wait, which go first; nothing limits how many do. If
+//!             the processor moves the data, its asker moves those of all that wait, in the
+//!             elevator's order, and then its own.
 //! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
 //!             call looks for a place page by page, before readahead begins, and posix_fadvise
 //!             never waits for one. All that wait for a place of a read are woken at once. A bio
@@ -62,8 +64,8 @@ pub struct QueueConfig {
     pub read_requests_max: u32,
     /// Writes that may wait or be at the device at once, at least one.
     pub write_requests_max: u32,
-    /// Requests that the driver gives to the device at once, whatever was given to it inline; zero
-    /// for any number.
+    /// Requests that the driver gives to the device at once, whatever was given to it inline or by
+    /// who moves the data himself; zero for any number.
     pub depth: u32,
     /// What is known of the device.
     pub medium: Medium,

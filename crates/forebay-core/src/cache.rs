@@ -70,7 +70,8 @@ pub(crate) struct Counters {
 struct Frame {
     page: PageIndex,
     file: u32,
-    /// Of a dirty page the number of its entry in the queue; of one on its way its next due.
+    /// Of a dirty page the number of its entry in the queue; of one on its way its next due. Of a
+    /// page of a packed file what fills it, or whether it counts as unused.
     mark: u32,
     prev: u32,
     next: u32,
@@ -146,6 +147,32 @@ impl PageCache {
         Some(self.hit(frame))
     }
 
+    /// Adds an absent page that will be filled from memory, by what the mark says. Nothing if there
+    /// is no memory.
+    pub(crate) fn claim(
+        &mut self,
+        file: FileId,
+        page: PageIndex,
+        (marked, mark): (bool, u32),
+    ) -> Option<FrameId> {
+        if !self.add(file, Folio { first: page, order: 0, marked }) {
+            return None;
+        }
+        let frame = self.find(file, page).expect("it has been added");
+        self.frames[frame as usize].mark = mark;
+        Some(FrameId(frame))
+    }
+
+    /// The mark of a page of a packed file.
+    pub(crate) fn mark(&self, frame: FrameId) -> u32 {
+        self.frames[frame.index()].mark
+    }
+
+    /// Sets the mark of a page of a packed file.
+    pub(crate) fn set_mark(&mut self, frame: FrameId, mark: u32) {
+        self.frames[frame.index()].mark = mark;
+    }
+
     /// A page is up to date.
     pub(crate) fn end_read(&mut self, frame: FrameId) {
         self.stop_reading(frame);
@@ -203,6 +230,14 @@ impl PageCache {
     /// Keeps a page for a woken call.
     pub(crate) fn pin(&mut self, frame: FrameId) {
         self.frames[frame.index()].pins += 1;
+    }
+
+    /// Keeps a page for a decode, which may last: the rest of its folio can be evicted meanwhile.
+    pub(crate) fn pin_alone(&mut self, frame: FrameId) {
+        if self.frames[frame.index()].order > 0 {
+            self.split(frame.0);
+        }
+        self.pin(frame);
     }
 
     /// The woken call has resumed.
@@ -293,6 +328,11 @@ impl PageCache {
     pub(crate) fn available(&self) -> u64 {
         let inactive = self.lists.inactive.len.saturating_sub(self.reading);
         self.free() + u64::from(inactive)
+    }
+
+    /// The most pages that it holds.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.frames_max
     }
 
     /// Pages of a file.

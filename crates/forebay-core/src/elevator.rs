@@ -15,7 +15,7 @@
 //! | `mq_deadline` | Linux 6.18: as `deadline`, with longer batches |
 //!
 //! The dispatch list is in `list`; requests by sector and by age are in `sorted`, and reads and
-//! writes apart in `directions`.
+//! writes apart in `directions`; requests in the order of their coming are in `first_come`.
 
 use core::fmt;
 
@@ -31,6 +31,7 @@ mod cfq;
 mod conformance;
 mod deadline;
 mod directions;
+mod first_come;
 mod habits;
 mod jiffies;
 mod list;

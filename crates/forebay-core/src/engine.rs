@@ -22,6 +22,7 @@ use crate::cache::PageCache;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
+use crate::packed::{Fill, Pages};
 use crate::readahead::Readahead;
 use crate::stats::Stats;
 use crate::time::Instant;
@@ -32,6 +33,7 @@ mod call;
 mod check;
 mod errors;
 mod fill;
+mod packed;
 mod read;
 mod sync;
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub use writeback::Policies;
 
 use call::{Cursor, Task, Wait};
 use errors::Heard;
+use packed::{Ask, PackedFiles};
 use read::{FaultCall, ReadCall};
 use sync::SyncCall;
 use writeback::Writeback;
@@ -56,8 +59,9 @@ pub struct Config {
     pub calls_max: u32,
 }
 
-/// The most calls that may be in flight at once: a page counts those it stays for in 16 bits.
-pub const CALLS_MAX: u32 = u16::MAX as u32;
+/// The most calls that may be in flight at once: a page counts those it stays for, and the idle
+/// processors that decode from it, in 16 bits.
+pub const CALLS_MAX: u32 = u16::MAX as u32 - packed::IDLE_MAX;
 
 /// The I/O path.
 #[derive(Debug)]
@@ -74,14 +78,16 @@ pub struct Engine {
     memory_turns: u64,
     /// Calls that wait for a place for a read at a device.
     read_place_waiters: Vec<(DeviceId, CallId)>,
+    packed: PackedFiles,
     writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
 }
 
-/// A file as the engine sees it: a run of sectors.
+/// A file as the engine sees it: a run of sectors, or packed in one that is.
 #[derive(Clone, Copy, Debug)]
 struct File {
+    kind: FileKind,
     device: DeviceId,
     bytes: u64,
     /// The bytes that it may grow to.
@@ -89,10 +95,23 @@ struct File {
     sector: u64,
 }
 
+/// Where the pages of a file come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    /// The device.
+    Plain,
+    /// The device; packed files lie in it.
+    Image,
+    /// Blocks of an image. This is its place in the table of packed files.
+    Packed(u32),
+}
+
 #[derive(Debug)]
 struct Handle {
     file: FileId,
     readahead: Box<dyn Readahead>,
+    /// What is decoded, and when, if the file is packed.
+    fill: Option<Box<dyn Fill>>,
     sees_hits: bool,
     /// The write errors that it has heard of.
     heard: Heard,
@@ -114,6 +133,7 @@ impl Engine {
             memory_waiters: VecDeque::new(),
             memory_turns: 0,
             read_place_waiters: Vec::new(),
+            packed: PackedFiles::default(),
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),
@@ -158,7 +178,7 @@ impl Engine {
         sector: u64,
     ) -> FileId {
         assert!(bytes <= room, "a file lies in its room");
-        self.files.push(File { device, bytes, room, sector });
+        self.files.push(File { kind: FileKind::Plain, device, bytes, room, sector });
         self.writeback.add_file();
         FileId(self.files.len() as u32 - 1)
     }
@@ -168,12 +188,14 @@ impl Engine {
         self.writeback.set_inode(file, sector);
     }
 
-    /// Opens a file: a fresh description with its own readahead state.
+    /// Opens a file: a fresh description with its own readahead state. A packed file is filled as
+    /// cramfs fills it, unless it is [opened](Self::open_packed) with another rule.
     pub fn open(&mut self, file: FileId, readahead: Box<dyn Readahead>) -> HandleId {
         assert!(file.index() < self.files.len(), "a file is added before it is opened");
         let sees_hits = readahead.sees_hits();
         let heard = self.writeback.errors(file).sample();
-        self.handles.push(Some(Handle { file, readahead, sees_hits, heard }));
+        let fill = self.plain_fill(file);
+        self.handles.push(Some(Handle { file, readahead, fill, sees_hits, heard }));
         HandleId(self.handles.len() as u32 - 1)
     }
 
@@ -211,6 +233,8 @@ impl Engine {
                     | RequestKind::Flush => self.end_write_request(&given, result),
                 }
             }
+            Input::Decoded(decode, result) => self.decoded(decode, result),
+            Input::Idle => self.idle(),
             Input::Timeout => {
                 self.block.unplug_due(now);
                 self.writeback_timeout();
@@ -218,6 +242,7 @@ impl Engine {
         }
         self.run_flush();
         self.push_ready();
+        self.look_at_offers();
     }
 
     /// The next output, in the order in which they are to be carried out.
@@ -230,9 +255,10 @@ impl Engine {
         [self.block.timeout(), self.writeback.timeout()].into_iter().flatten().min()
     }
 
-    /// Whether no call and no request is in flight. Pages may be dirty.
+    /// Whether no call, no request and no decode is in flight. Pages may be dirty.
     pub fn is_quiet(&self) -> bool {
-        self.block.is_idle() && self.calls.iter().all(Cursor::is_idle)
+        let decodes = self.decodes().next().is_some();
+        self.block.is_idle() && !decodes && self.calls.iter().all(Cursor::is_idle)
     }
 
     /// Whether no device has a request.
@@ -309,6 +335,11 @@ impl Engine {
         self.block.reads_opened
     }
 
+    /// Faults so far that did not find their page up to date.
+    pub fn faults_major(&self) -> u64 {
+        self.stats.faults_major
+    }
+
     /// Dirty pages that flush rules have looked at so far, one after another.
     pub fn pages_walked(&self) -> u64 {
         self.writeback.pages_walked()
@@ -346,14 +377,24 @@ impl Engine {
             Op::Write { handle, offset, len, durable } => {
                 self.begin_write(call, (handle, offset, len), durable);
             }
+            Op::Sync { handle } if self.read_only(self.file_of(handle)).is_some() => {
+                self.outputs.push_back(Output::Reply(call, Ok(0)));
+            }
             Op::Sync { handle } => self.begin(call, Task::Sync(SyncCall::whole(handle))),
-            Op::Truncate { handle } => self.begin(call, Task::Truncate(handle)),
+            Op::Truncate { handle } => match self.read_only(self.file_of(handle)) {
+                Some(error) => self.end_call(call, Err(error)),
+                None => self.begin(call, Task::Truncate(handle)),
+            },
             Op::Fault { handle, page, write, mapping } => {
                 self.begin(call, Task::Fault(FaultCall { handle, page, write, mapping }));
             }
             Op::Advise { handle, advice, offset, len } => {
                 self.advise((call, handle), advice, offset, len);
-                self.outputs.push_back(Output::Reply(call, Ok(0)));
+                if self.owes_window() {
+                    self.begin_advised(call, handle, offset / PAGE_SIZE);
+                } else {
+                    self.outputs.push_back(Output::Reply(call, Ok(0)));
+                }
             }
         }
     }
@@ -361,6 +402,16 @@ impl Engine {
     fn begin(&mut self, call: CallId, task: Task) {
         self.calls[call.index()] = Cursor::new(task);
         self.advance(call, false);
+    }
+
+    /// A packed file is read in advance before the call that advised it ends.
+    fn begin_advised(&mut self, call: CallId, handle: HandleId, page: u64) {
+        self.calls[call.index()] = Cursor::new(Task::Advised(handle));
+        let file = self.file_of(handle);
+        let ask = Ask { handle, file, page, end: page, copied: false, again: false };
+        if self.bring_ahead(call, &ask) {
+            self.advance(call, false);
+        }
     }
 
     fn resume(&mut self, call: CallId) {
@@ -381,6 +432,9 @@ impl Engine {
             | Wait::Pass
             | Wait::ReadPlace
             | Wait::Place
+            | Wait::Buffers
+            | Wait::Holder
+            | Wait::Decode
             | Wait::Request => panic!("a call resumes once after each wake and each pause"),
         }
         let seen = !core::mem::take(&mut self.calls[call.index()].unseen);
@@ -441,6 +495,7 @@ impl Engine {
             Advice::DontNeed if offset < end => {
                 let first = offset.div_ceil(PAGE_SIZE);
                 let whole = if end == bytes { end.div_ceil(PAGE_SIZE) } else { end / PAGE_SIZE };
+                self.forget_deferred(file, Pages::new(first, whole));
                 if self.cache.invalidate(file, first, whole) > 0 {
                     self.wake_memory_waiters();
                 }

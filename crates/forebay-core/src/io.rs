@@ -7,9 +7,12 @@
 use core::fmt;
 
 use crate::dispatch::Handling;
+use crate::packed::{Coding, Pages, RawBytes};
 use crate::readahead::{Mapping, Pattern};
 use crate::time::Duration;
-use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, RequestId};
+use crate::units::{
+    CallId, DecodeId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, RequestId,
+};
 
 /// What goes into the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,11 @@ pub enum Input {
     /// The device is done with a request, and worked on it for so long, if the world can tell: the
     /// time since its submission may hold the wait of somebody for a processor as well.
     Done(RequestId, Result<(), IoError>, Option<Duration>),
+    /// A block has been decoded, or why it cannot be.
+    Decoded(DecodeId, Result<(), IoError>),
+    /// A processor has nothing to do: one decode that nobody waits for may begin, if there
+    /// [is one](crate::engine::Engine::has_idle_work).
+    Idle,
     /// The time of [`poll_timeout`](crate::engine::Engine::poll_timeout) has come; early or late is
     /// harmless.
     Timeout,
@@ -105,6 +113,10 @@ pub enum Output {
     Submit(Request),
     /// Bytes go between page memory and the caller's buffer.
     Copy(Copy),
+    /// A page of an image goes into one of the two buffers that its packed files share.
+    Gather(Gather),
+    /// Raw bytes become pages of a packed file; answered by one [`Input::Decoded`].
+    Decode(Decode),
     /// A task sleeps for a while, from now on; answered by one [`Input::Resume`].
     Pause(CallId, Duration),
     /// A sleeping task may run; answered by one [`Input::Resume`] when it does.
@@ -190,6 +202,46 @@ impl Copy {
     }
 }
 
+/// A page of an image that goes into a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gather {
+    /// The call that fills the buffer.
+    pub call: CallId,
+    /// The image.
+    pub image: FileId,
+    /// The page.
+    pub page: PageIndex,
+    /// Where it lies.
+    pub frame: FrameId,
+    /// Which of the two buffers.
+    pub buffer: usize,
+    /// Which of its pages; the first one makes the buffer forget what it held.
+    pub place: u64,
+}
+
+/// A block of a packed file that is decoded from its front, as far as is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decode {
+    /// Its name in the answer.
+    pub id: DecodeId,
+    /// The call on whose time it is done; none if an idle processor does it.
+    pub call: Option<CallId>,
+    /// The packed file.
+    pub file: FileId,
+    /// The pages that are decoded, from the block's first one on. Those of them that the cache did
+    /// not have are [filled](crate::engine::Engine::filled_by).
+    pub pages: Pages,
+    /// How raw bytes become pages.
+    pub coding: Coding,
+    /// The image.
+    pub image: FileId,
+    /// The raw bytes of the whole block; a hole has none.
+    pub raw: RawBytes,
+    /// The buffer that has the raw bytes; if none, the pages of the image in the cache
+    /// [have them](crate::engine::Engine::raw_frames_of).
+    pub buffer: Option<usize>,
+}
+
 /// Why a call failed: weather, not a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoError {
@@ -202,6 +254,12 @@ pub enum IoError {
     BeyondEnd,
     /// The file has no room for a single byte more (`ENOSPC`).
     NoSpace,
+    /// The raw bytes of a packed file are not what the format says (`EIO`).
+    Corrupt,
+    /// Page memory is too small for what one block of a packed file is made of (`ENOMEM`).
+    NoMemory,
+    /// The file is packed, or has packed files in it, and cannot be changed (`EROFS`).
+    ReadOnly,
 }
 
 impl fmt::Display for IoError {
@@ -211,6 +269,9 @@ impl fmt::Display for IoError {
             Self::Truncated => "the file ended early",
             Self::BeyondEnd => "the page lies beyond the end of the file",
             Self::NoSpace => "the file has no room left",
+            Self::Corrupt => "the block cannot be decoded",
+            Self::NoMemory => "page memory is too small for the block",
+            Self::ReadOnly => "packed files and their images cannot be changed",
         })
     }
 }

@@ -5,10 +5,10 @@
 //! output out for real, or prices it in virtual time.
 //!
 //! ```text
-//!            Input: Call, Resume, Done, Timeout
+//!            Input: Call, Resume, Done, Decoded, Idle, Timeout
 //!   world ------------------------------------> engine
 //!         <------------------------------------
-//!            Output: Submit, Copy, Wake, Pause, Reply
+//!            Output: Submit, Copy, Gather, Decode, Wake, Pause, Reply
 //! ```
 //!
 //! # The driving contract
@@ -16,8 +16,8 @@
 //! * All outputs are [polled](engine::Engine::poll_output) before the next input, and carried out
 //!   in their order: a copy out of a frame comes before the request that fills it anew.
 //! * Time does not go back. A late or early timeout is harmless.
-//! * Each `Submit` gets one `Done`, each `Wake` and each `Pause` one `Resume`, each `Call` one
-//!   `Reply`.
+//! * Each `Submit` gets one `Done`, each `Decode` one `Decoded`, each `Wake` and each `Pause` one
+//!   `Resume`, each `Call` one `Reply`.
 //! * A call's id names no other call in flight.
 //! * A page with a sleeper stays until the sleeper has resumed.
 //!
@@ -57,6 +57,7 @@
 //!             Output::Wake(call) | Output::Pause(call, _) => {
 //!                 self.inputs.push_back(Input::Resume(call));
 //!             }
+//!             Output::Gather(_) | Output::Decode(_) => unreachable!("no file is packed"),
 //!             Output::Reply(_, result) => assert_eq!(result, Ok(self.received)),
 //!         }
 //!     }

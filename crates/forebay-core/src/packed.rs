@@ -6,10 +6,22 @@
 //!   image         |==|=====|===|====|=====|==|                    raw bytes, read in bulk
 //! ```
 //!
-//! A page of it is *absent*, *deferred* (its raw bytes are in memory, it is not decoded) or
-//! *ready*. The fill rule says for each demand which raw bytes are read, what is decoded before
-//! the asker goes on, and what may be decoded afterwards by a processor that has nothing to do.
-//! It says the same to the simulator's engine and to a mounted image.
+//! A page of it is *absent*, *deferred* (its raw bytes were read, it is not decoded) or *ready*.
+//! The fill rule says for each demand which raw bytes are read, what is decoded before the asker
+//! goes on, and what may be decoded afterwards by a processor that has nothing to do. It says the
+//! same to the simulator's engine and to a mounted image.
+//!
+//! ```text
+//!             the window came, the page was not wanted
+//!   absent ------------------------------------------> deferred
+//!     |  ^                                                | a demand for it, or an idle processor
+//!     |  +--- evicted --- ready <--- decoded -------------+
+//!     +--- a demand for it ---^
+//! ```
+//!
+//! Where the blocks of a file lie is a [`BlockMap`]'s business: pages, raw bytes, and the pointer
+//! words that say so and have to be read first. A block of several pages is decoded from its front
+//! to the last page that is wanted; the pages on the way are by-catch and become ready too.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -21,12 +33,20 @@
 use core::fmt;
 
 use crate::policy::{self, Slot};
-use crate::units::PageIndex;
+use crate::units::{PAGE_SIZE, PageIndex};
 
+pub(crate) mod buffers;
+#[cfg(test)]
+mod conformance;
 mod eager;
+mod flags;
 mod off;
 mod selective;
 mod selective_then_idle;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use flags::Flags;
 
 /// A fill rule and its parameters.
 pub type Spec = policy::Spec<dyn Fill>;
@@ -46,7 +66,8 @@ pub struct Pages {
 /// What was asked of a packed file, through one open description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The pages whose bytes the asker waits for; never empty.
+    /// The pages whose bytes the asker waits for. None if readahead brings in a window ahead of
+    /// its reader, or was told to (`POSIX_FADV_WILLNEED`); they lie at the start of the window then.
     pub wanted: Pages,
     /// What readahead would bring in, `wanted` included.
     pub window: Pages,
@@ -75,7 +96,8 @@ pub struct Plan {
 
 /// Decides for one open description what is decoded, and when.
 pub trait Fill: fmt::Debug + Send {
-    /// What is to be done for a demand.
+    /// What is to be done for a demand. A plan that promises too little or too much is narrowed and
+    /// widened to what [`Plan::fitted`] says.
     fn on_demand(&mut self, demand: &Demand) -> Plan;
 
     /// Whether the readahead window is asked for at all; otherwise a demand's window is what is
@@ -111,9 +133,114 @@ impl Pages {
         self.start <= page && page < self.end
     }
 
+    /// The pages that are in another run, too.
+    #[must_use]
+    pub const fn within(self, other: Self) -> Self {
+        let start = if self.start > other.start { self.start } else { other.start };
+        let end = if self.end < other.end { self.end } else { other.end };
+        if start < end { Self { start, end } } else { Self::none(start) }
+    }
+
+    /// The least run that has all pages of this and of another one.
+    #[must_use]
+    pub const fn hull(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        let start = if self.start < other.start { self.start } else { other.start };
+        let end = if self.end > other.end { self.end } else { other.end };
+        Self { start, end }
+    }
+
     /// Whether all pages of another run are in it.
     pub const fn covers(self, other: Self) -> bool {
         other.is_empty() || self.start <= other.start && other.end <= self.end
+    }
+}
+
+impl Plan {
+    /// The plan as it can be carried out for a demand: what is read lies in the window and has all
+    /// that is decoded, and what is wanted is decoded at once.
+    #[must_use]
+    pub const fn fitted(self, demand: &Demand) -> Self {
+        let now = self.now.hull(demand.wanted).within(demand.window.hull(demand.wanted));
+        let fetch = self.fetch.within(demand.window).hull(now);
+        let later = self.later.within(fetch);
+        Self { fetch, bulk: self.bulk, now, later }
+    }
+}
+
+/// Bytes of the image, `[start, end)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawBytes {
+    /// The first byte.
+    pub start: u64,
+    /// The byte after the last one.
+    pub end: u64,
+}
+
+impl RawBytes {
+    /// The number of bytes.
+    pub const fn len(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// The pages of the image that hold them, whole or in part.
+    pub const fn pages(self) -> Pages {
+        let first = self.start / PAGE_SIZE;
+        if self.is_empty() {
+            return Pages::none(first);
+        }
+        Pages::new(first, (self.end - 1) / PAGE_SIZE + 1)
+    }
+}
+
+/// How raw bytes become pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// There are no raw bytes: all is zero.
+    Hole,
+    /// The raw bytes are the content.
+    Stored,
+    /// They have to be decoded, from the front.
+    Packed,
+}
+
+/// A run of a file's pages that are decoded together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The pages; never empty.
+    pub pages: Pages,
+    /// What they are made of; empty for a hole.
+    pub raw: RawBytes,
+    /// How.
+    pub coding: Coding,
+}
+
+/// Where the blocks of a packed file lie in its image; the same whenever it is asked.
+pub trait BlockMap: fmt::Debug + Send {
+    /// The bytes of the file.
+    fn bytes(&self) -> u64;
+
+    /// The block that holds a page of the file.
+    fn block(&self, page: PageIndex) -> Block;
+
+    /// The pointer words that say where the blocks of some pages lie, at least one; empty if that is
+    /// known without reading.
+    fn pointers(&self, pages: Pages) -> RawBytes;
+
+    /// Raw bytes that are read block by block go through two buffers of four pages each, which all
+    /// files of the image share, as cramfs has them.
+    fn two_buffers(&self) -> bool {
+        false
     }
 }
 

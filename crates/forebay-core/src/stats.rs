@@ -45,12 +45,30 @@ pub struct Stats {
     pub faults_minor: u64,
     /// Calls that ended with an error.
     pub errors: u64,
+    /// Pages that decoders have gone through, those of blocks that need no decoding not counted. A
+    /// page counts again if a block is decoded again to a later page.
+    pub pages_decoded: u64,
+    /// Pages of packed files that became ready by decoding.
+    pub pages_unpacked: u64,
+    /// The same, accessed at least once.
+    pub pages_unpacked_used: u64,
+    /// Pages among these that an idle processor has decoded.
+    pub pages_unpacked_idle: u64,
+    /// Demands that found their page deferred.
+    pub demands_deferred: u64,
+    /// Pages of images added to the cache.
+    pub raw_pages: u64,
 }
 
 impl Stats {
     /// Pages brought in that nobody has accessed so far.
     pub const fn pages_wasted(&self) -> u64 {
         self.pages_read - self.pages_used
+    }
+
+    /// Pages that were decoded and that nobody has accessed so far.
+    pub const fn pages_unpacked_useless(&self) -> u64 {
+        self.pages_unpacked - self.pages_unpacked_used
     }
 }
 
@@ -77,5 +95,11 @@ impl AddAssign for Stats {
         self.faults_major += other.faults_major;
         self.faults_minor += other.faults_minor;
         self.errors += other.errors;
+        self.pages_decoded += other.pages_decoded;
+        self.pages_unpacked += other.pages_unpacked;
+        self.pages_unpacked_used += other.pages_unpacked_used;
+        self.pages_unpacked_idle += other.pages_unpacked_idle;
+        self.demands_deferred += other.demands_deferred;
+        self.raw_pages += other.raw_pages;
     }
 }

@@ -47,6 +47,8 @@ identifiers! {
     CallId;
     /// A request in flight at a device.
     RequestId;
+    /// A block of a packed file that is being decoded.
+    DecodeId;
     /// A slot of page memory.
     FrameId;
 }

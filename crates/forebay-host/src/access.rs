@@ -16,6 +16,7 @@
 //!
 //! Without io_uring, the modes that use it use worker threads, `adaptive` with one access at a time
 //! `pread` and `pwrite`, and [`File::note`] says so. Adaptive buffered writes are `pwrite` always.
+//! A worker that panics fails its access alone.
 //!
 //! ```
 //! use forebay_host::access::{File, Mode, Options, Queue};
@@ -54,6 +55,7 @@
 //! # }
 //! ```
 
+use crate::workers;
 pub use buffer::Buffer;
 pub use error::{AccessError, Refused};
 pub use file::File;
@@ -67,7 +69,6 @@ mod medium;
 mod plain;
 mod queue;
 mod uring;
-mod workers;
 
 /// How accesses are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -137,3 +138,12 @@ struct Order {
     buffer: Buffer,
     token: u64,
 }
+
+/// Threads that carry orders out.
+type Workers = workers::Workers<Order, Result<usize, AccessError>>;
+
+/// An order that one of them has carried out.
+type Finish = workers::Finish<Order, Result<usize, AccessError>>;
+
+/// The most threads of one file or queue: beyond it devices have enough to choose from.
+const WORKERS_MAX: usize = 64;

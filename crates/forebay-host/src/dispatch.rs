@@ -1,12 +1,10 @@
 //! Requests on their way: to worker threads and back, or carried out on the spot.
 
-use std::any::Any;
 use std::array;
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
@@ -18,6 +16,7 @@ use crate::backend::Backend;
 use crate::failure::Cause;
 use crate::files::FileMap;
 use crate::frames::{PAGE, Page};
+use crate::workers::{self, Workers};
 
 /// The largest number of worker threads.
 pub const WORKERS_MAX: usize = 256;
@@ -35,25 +34,26 @@ pub(crate) struct Finish {
     pub(crate) result: Result<(), Cause>,
     /// How long it took whoever carried it out.
     pub(crate) took: Duration,
-    at: Instant,
 }
+
+type Done = workers::Finish<Job, Result<(), Cause>>;
 
 /// Where jobs go to and come back from. There are no more jobs than frames, so the queues need no
 /// limit of their own.
 pub(crate) struct Dispatcher {
     files: Arc<FileMap>,
-    workers: Option<Workers>,
+    pool: Option<Pool>,
     arrived: VecDeque<Finish>,
     busy: Busy,
     /// Empty lists of finished jobs, used again by later ones.
     spare: Vec<(Vec<FrameId>, Vec<Box<Page>>)>,
 }
 
-struct Workers {
-    /// Workers end when it is gone.
-    jobs: Option<Sender<Job>>,
-    finishes: Receiver<Finish>,
-    threads: Vec<JoinHandle<()>>,
+/// Workers, and where their jobs come back.
+struct Pool {
+    workers: Workers<Job, Result<(), Cause>>,
+    answer: Sender<Done>,
+    done: Receiver<Done>,
 }
 
 /// The union of the times in which jobs are under way.
@@ -71,9 +71,9 @@ impl Dispatcher {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn new(files: Arc<FileMap>, workers: Option<usize>) -> io::Result<Self> {
-        let workers = workers.map(|count| Workers::start(&files, count)).transpose()?;
+        let pool = workers.map(|count| Pool::start(&files, count)).transpose()?;
         let (arrived, busy, spare) = (VecDeque::new(), Busy::default(), Vec::new());
-        Ok(Self { files, workers, arrived, busy, spare })
+        Ok(Self { files, pool, arrived, busy, spare })
     }
 
     /// Empty lists for the next job.
@@ -93,11 +93,11 @@ impl Dispatcher {
         // What has come back is counted first, so that a pause in between is no busy time.
         self.collect();
         self.busy.begin(Instant::now());
-        match (&self.workers, job.request.handling) {
-            (Some(workers), Handling::Deferred) => workers.send(job),
+        match (&self.pool, job.request.handling) {
+            (Some(pool), Handling::Deferred) => pool.workers.send(job, &pool.answer),
             (None, _) | (_, Handling::Inline(_)) => {
-                let finish = job.carry_out(&self.files);
-                self.arrive(finish);
+                let done = workers::carry_out(job, |job| job.fill(&self.files));
+                self.arrive(done);
             }
         }
     }
@@ -112,19 +112,19 @@ impl Dispatcher {
 
     /// Waits until a job has come back or until `until`.
     pub(crate) fn wait(&mut self, until: Option<Instant>) {
-        let Some(workers) = self.workers.as_ref().filter(|_| self.busy.jobs > 0) else {
+        let Some(pool) = self.pool.as_ref().filter(|_| self.busy.jobs > 0) else {
             let until = until.expect("whoever waits, waits for a request or for a moment");
             thread::sleep(until.saturating_duration_since(Instant::now()));
             return;
         };
         let received = match until {
-            Some(until) => workers.finishes.recv_deadline(until),
-            None => workers.finishes.recv().map_err(Into::into),
+            Some(until) => pool.done.recv_deadline(until),
+            None => pool.done.recv().map_err(Into::into),
         };
         match received {
-            Ok(finish) => self.arrive(finish),
+            Ok(done) => self.arrive(done),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => panic!("workers live as long as the world"),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("one who may answer is kept here"),
         }
     }
 
@@ -139,56 +139,29 @@ impl Dispatcher {
     }
 
     fn collect(&mut self) {
-        while let Some(finish) = self.workers.as_ref().and_then(Workers::try_receive) {
-            self.arrive(finish);
+        while let Some(done) = self.pool.as_ref().and_then(|pool| pool.done.try_recv().ok()) {
+            self.arrive(done);
         }
     }
 
-    fn arrive(&mut self, finish: Finish) {
-        self.busy.end(finish.at);
-        self.arrived.push_back(finish);
+    fn arrive(&mut self, done: Done) {
+        self.busy.end(done.at);
+        // A panic costs this request; its pages are filled afresh before any use.
+        let result = done.result.unwrap_or_else(|panicked| {
+            let message = panicked.message;
+            Err(Cause::Panicked { message })
+        });
+        self.arrived.push_back(Finish { job: done.job, result, took: done.took });
     }
 }
 
-impl Workers {
+impl Pool {
     fn start(files: &Arc<FileMap>, count: usize) -> io::Result<Self> {
-        assert!((1..=WORKERS_MAX).contains(&count), "there is at least one worker");
-        let (jobs, job_receiver) = unbounded::<Job>();
-        let (finish_sender, finishes) = unbounded();
-        let mut workers = Self { jobs: Some(jobs), finishes, threads: Vec::new() };
-        for number in 0..count {
-            let files = Arc::clone(files);
-            let (jobs, finishes) = (job_receiver.clone(), finish_sender.clone());
-            let work = move || {
-                for job in jobs {
-                    if finishes.send(job.carry_out(&files)).is_err() {
-                        return;
-                    }
-                }
-            };
-            let thread = thread::Builder::new().name(format!("forebay-{number}")).spawn(work)?;
-            workers.threads.push(thread);
-        }
-        Ok(workers)
-    }
-
-    fn send(&self, job: Job) {
-        let jobs = self.jobs.as_ref().expect("the queue is open until the end");
-        assert!(jobs.send(job).is_ok(), "workers live as long as the world");
-    }
-
-    fn try_receive(&self) -> Option<Finish> {
-        self.finishes.try_recv().ok()
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            // A backend's panic is caught per job, so a thread has nothing to say here.
-            let _ = thread.join();
-        }
+        assert!(count <= WORKERS_MAX, "there are no more workers than that");
+        let files = Arc::clone(files);
+        let workers = Workers::start(count, Duration::ZERO, move |job: &mut Job| job.fill(&files))?;
+        let (answer, done) = unbounded();
+        Ok(Self { workers, answer, done })
     }
 }
 
@@ -210,15 +183,6 @@ impl Busy {
 }
 
 impl Job {
-    fn carry_out(mut self, files: &FileMap) -> Finish {
-        // A panic costs this request and is reported; the pages are filled afresh before any use.
-        let begin = Instant::now();
-        let read = panic::catch_unwind(AssertUnwindSafe(|| self.fill(files)));
-        let result = read.unwrap_or_else(|payload| Err(panicked(&*payload)));
-        let at = Instant::now();
-        Finish { job: self, result, took: at - begin, at }
-    }
-
     /// Reads the pages; behind the end of the file they hold zeroes.
     fn fill(&mut self, files: &FileMap) -> Result<(), Cause> {
         let place = files.place(self.request.file);
@@ -267,12 +231,6 @@ impl Source<'_> {
     }
 }
 
-fn panicked(payload: &(dyn Any + Send)) -> Cause {
-    let text = payload.downcast_ref::<&str>().copied();
-    let message = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    Cause::Panicked { message: message.unwrap_or("without words").to_owned() }
-}
-
 /// Pages that one system call fills: 256 KiB, beyond which its fixed cost does not matter, and a
 /// list of 1 KiB on the stack.
 const SLICES: usize = 64;
@@ -296,11 +254,11 @@ mod tests {
         let request =
             Request { id, device, file, first: 0, pages: 2, sector: 1, kind, handling, task: None };
         let pages = vec![Box::new(Page([9; PAGE])); 2];
-        let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
-        assert!(finish.result.is_ok());
-        assert_eq!(finish.job.pages[0].0, [7; PAGE]);
-        assert_eq!(finish.job.pages[1].0[..6], [7, 7, 7, 7, 7, 0]);
-        assert!(finish.job.pages[1].0[6..].iter().all(|byte| *byte == 0));
+        let mut job = Job { request, frames: Vec::new(), pages };
+        assert!(job.fill(&files).is_ok());
+        assert_eq!(job.pages[0].0, [7; PAGE]);
+        assert_eq!(job.pages[1].0[..6], [7, 7, 7, 7, 7, 0]);
+        assert!(job.pages[1].0[6..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
@@ -322,9 +280,10 @@ mod tests {
             task: None,
         };
         let pages = vec![Box::new(Page([0; PAGE])); count];
-        let finish = Job { request, frames: Vec::new(), pages }.carry_out(&files);
-        let filled: Vec<u8> = finish.job.pages.iter().flat_map(|page| page.0).collect();
-        assert!(finish.result.is_ok() && filled == bytes);
+        let mut job = Job { request, frames: Vec::new(), pages };
+        assert!(job.fill(&files).is_ok());
+        let filled: Vec<u8> = job.pages.iter().flat_map(|page| page.0).collect();
+        assert!(filled == bytes);
     }
 
     #[test]

@@ -70,4 +70,5 @@ pub mod mount;
 mod processor;
 pub mod run;
 mod verify;
+mod workers;
 pub mod world;

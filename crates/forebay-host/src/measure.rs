@@ -20,13 +20,14 @@ use rustix::fs::{Advice, fadvise};
 
 pub use contestants::{ours, pread};
 pub use file::{Scratch, Subject};
-pub use verdict::{Verdict, verdicts};
+pub use verdict::{Target, Verdict, verdicts};
 
 use counters::{Counters, Hogs};
 
 mod contestants;
 mod counters;
 mod file;
+pub mod mount;
 mod verdict;
 
 /// The bytes of a read.
@@ -276,15 +277,15 @@ impl Lane<'_> {
     }
 }
 
-/// The middle one, or the upper of two.
-fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+/// The middle one, or the upper of two; not a number if there is none.
+pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The order of a turn.
-fn shuffle<T>(items: &mut [T], seed: u64) {
+pub fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
     for last in (1..items.len()).rev() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

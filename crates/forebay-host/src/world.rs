@@ -281,6 +281,9 @@ impl World for HostWorld<'_> {
         match output {
             Output::Submit(request) => self.submit(engine, request),
             Output::Copy(copy) => self.copy(copy),
+            Output::Gather(_) | Output::Decode(_) => {
+                unreachable!("no file of this world is packed")
+            }
             Output::Pause(call, length) => {
                 let until = self.clock() + length;
                 self.sleepers.push(Reverse((until, call)));

@@ -5,8 +5,18 @@
 //! Adding one: a variant of [`Codec`], an arm in [`decode`], a file in `codec/` with a function
 //! `decode(raw, upto, content)` that never writes beyond `content` and is total on any bytes.
 
-mod zlib;
+pub(crate) mod cluster;
 
+mod deflate;
+mod lz4;
+mod lz4_begin;
+mod lzo;
+mod microlzma;
+mod xz;
+mod zlib;
+mod zstd;
+
+pub(crate) use cluster::Cluster;
 pub(crate) use zlib::{Crc32, Deflater};
 
 /// How raw bytes are packed.
@@ -14,6 +24,14 @@ pub(crate) use zlib::{Crc32, Deflater};
 pub(crate) enum Codec {
     /// A zlib stream (RFC 1950).
     Zlib,
+    /// An LZO1X stream.
+    Lzo,
+    /// An .xz stream.
+    Xz,
+    /// An LZ4 block without a frame.
+    Lz4,
+    /// A Zstandard frame (RFC 8878).
+    Zstd,
 }
 
 /// Why raw bytes cannot be decoded.
@@ -58,5 +76,9 @@ pub(crate) fn decode(
 ) -> Result<usize, Failure> {
     match codec {
         Codec::Zlib => zlib::decode(raw, upto, content),
+        Codec::Lzo => lzo::decode(raw, content),
+        Codec::Xz => xz::decode(raw, upto, content),
+        Codec::Lz4 => lz4::decode(raw, content),
+        Codec::Zstd => zstd::decode(raw, upto, content),
     }
 }

@@ -221,7 +221,8 @@ pub trait Image: Send + Sync + fmt::Debug {
 
     /// Decodes the raw bytes of a block, at least its first `upto` bytes of content, into the
     /// beginning of `content`, which has the length of `block.decoded`. Says how many bytes are
-    /// there.
+    /// there. They may be fewer than `upto` where all of a block is asked for and the format does
+    /// not keep its length.
     ///
     /// # Errors
     ///
@@ -238,8 +239,8 @@ pub trait Image: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// What was odd in what has been read so far and did no harm, such as hidden entries. Each once,
-    /// and a bounded number of them.
+    /// What was odd in what has been read so far and did no harm, such as hidden entries. Each
+    /// once, and a bounded number of them.
     fn oddities(&self) -> Vec<String> {
         Vec::new()
     }

@@ -19,19 +19,33 @@
 
 mod bytes;
 mod codec;
+mod content;
 mod error;
+mod fault;
 mod image;
+#[cfg(test)]
+mod memory;
+mod opener;
 mod read;
+mod resolve;
 mod source;
+mod work;
 
+pub mod compare;
 pub mod cramfs;
 pub mod erofs;
+pub mod extract;
 pub mod squashfs;
+pub mod verify;
+pub mod walk;
 
 pub use bytes::Reader;
+pub use content::{Content, Piece};
 pub use error::{Error, Result};
+pub use fault::{Cause, Fault, shown};
 pub use image::{
     Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr, open,
 };
 pub use read::read_at;
+pub use resolve::{Follow, Resolved, resolve};
 pub use source::{FileSource, Source, Window};

@@ -1,6 +1,6 @@
 //! Plain bytes of a file, block by block.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::image::{Coding, Image, NodeId};
 
 /// Fills `buffer` with a file's bytes from `offset` on, and says how many there were: fewer than
@@ -29,7 +29,12 @@ pub fn read_at(image: &dyn Image, id: NodeId, offset: u64, buffer: &mut [u8]) ->
                 image.source().fill(&mut raw, block.raw.start)?;
                 content.resize(block.decoded as usize, 0);
                 let upto = block.upto(stop);
-                image.decode(&block, &raw, upto, &mut content)?;
+                let there = image.decode(&block, &raw, upto, &mut content)?;
+                if there < upto {
+                    let why = format!("it decodes to {there} bytes, not to {upto}");
+                    let (offset, len) = (block.raw.start, raw.len() as u64);
+                    return Err(Error::Block { offset, len, why });
+                }
                 target.copy_from_slice(&content[block.upto(at)..upto]);
             }
         }

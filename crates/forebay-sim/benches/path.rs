@@ -16,7 +16,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
 use forebay_sim::device::{Fast, FastParameters};
-use forebay_sim::price::{Prices, Scheduler};
+use forebay_sim::price::Prices;
 use forebay_sim::rng::Rng;
 use forebay_sim::world::SimWorld;
 
@@ -133,7 +133,6 @@ impl<W: World> World for Counted<W> {
 /// Lets one task run to its end; returns the number of events.
 fn play(engine: &mut Engine, task: Box<dyn Workload + '_>) -> u64 {
     let prices = Prices {
-        cores: 1,
         syscall: Duration(100),
         page_lookup: Duration(30),
         page_alloc: Duration(200),
@@ -141,13 +140,7 @@ fn play(engine: &mut Engine, task: Box<dyn Workload + '_>) -> u64 {
         context_switch: Duration(1_000),
         interrupt: Duration(500),
         request_submit: Duration(500),
-        page_dirty: Duration::ZERO,
-        flush_page: Duration::ZERO,
-        flush_scan: Duration::ZERO,
-        scheduler: Scheduler::RoundRobin,
-        cache_bytes: 0,
-        footprint_bytes: 0,
-        refill: Duration::ZERO,
+        ..Prices::FREE
     };
     let device = FastParameters { delay_ns: 10_000, units: 8, ..FastParameters::null() };
     let mut ignore = |_: &Finished| {};

@@ -9,6 +9,7 @@
 //! | `contents` | flat files: the newest version of each byte, and which must not be lost |
 //! | `disk` | what each device holds: safe, in its cache, on its way |
 //! | `errors` | which descriptions have still to be told of a failed write |
+//! | `packed` | which raw bytes a block needs, and what the buffers of an image hold |
 //!
 //! Now and then the power fails in thought: what the devices would be left with is compared with
 //! what ended calls have promised, and the run goes on.
@@ -29,12 +30,16 @@ use crate::rng::Rng;
 use contents::{Contents, Promise};
 use disk::{Covered, Disk, Ended, INODE};
 use errors::Owed;
+use packed::Packed;
 use runs::Runs;
 
 mod contents;
 mod disk;
 mod errors;
+mod packed;
 mod runs;
+
+pub use packed::PackedFile;
 
 /// The wrapper; it panics with the broken promise in words.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ pub struct Checked<W> {
     contents: Contents,
     disks: Vec<Disk>,
     owed: Owed,
+    packed: Packed,
     requests: BTreeMap<RequestId, Moving>,
     calls: BTreeMap<CallId, Asked>,
     /// Pages that a device could not read at least once, when they were asked for alone.
@@ -64,6 +70,8 @@ pub struct Watched {
     pub frames: u32,
     /// Every file by its number.
     pub files: Vec<Placed>,
+    /// Those among them that are packed.
+    pub packed: Vec<PackedFile>,
     /// Every open description and its file.
     pub handles: Vec<(HandleId, FileId)>,
     /// How many of a million inputs are followed by a failure of power, in thought.
@@ -142,6 +150,7 @@ impl<W: World> Checked<W> {
             contents: Contents::new(watched.files.iter().map(|file| file.bytes)),
             disks: std::iter::repeat_with(Disk::default).take(devices.unwrap_or(0)).collect(),
             owed,
+            packed: Packed::new(watched.packed.clone(), watched.frames),
             requests: BTreeMap::new(),
             calls: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -161,6 +170,7 @@ impl<W: World> Checked<W> {
     pub fn into_parts(mut self) -> (W, Counts, String) {
         assert!(self.calls.is_empty(), "every call has had its reply");
         assert!(self.requests.is_empty(), "every request has been done");
+        assert!(self.packed.is_quiet(), "every decode has ended");
         self.cut_power();
         (self.inner, self.counts, self.trace)
     }
@@ -178,7 +188,11 @@ impl<W: World> Checked<W> {
                 self.see_advance(call);
             }
             Input::Done(id, result, _) => self.see_done(id, result),
-            Input::Timeout => {}
+            Input::Decoded(id, result) => {
+                self.current = self.packed.caller(id);
+                self.packed.see_decoded(id, result, &mut self.contents);
+            }
+            Input::Timeout | Input::Idle => {}
         }
     }
 
@@ -217,7 +231,7 @@ impl<W: World> Checked<W> {
     /// A call moves on; a cut file is empty each time that its call does.
     fn see_advance(&mut self, call: CallId) {
         let asked = self.calls.get(&call).expect("only a call in flight moves on");
-        if matches!(asked.op, Op::Truncate { .. }) {
+        if matches!(asked.op, Op::Truncate { .. }) && !self.packed.is_fixed(asked.file) {
             self.contents.cut(asked.file);
         }
     }
@@ -279,6 +293,14 @@ impl<W: World> Checked<W> {
         match output {
             Output::Submit(request) => self.see_submit(engine, request),
             Output::Copy(copy) => self.see_copy(copy),
+            Output::Gather(gather) => {
+                assert_eq!(self.current, Some(gather.call), "a call gathers while it moves on");
+                self.packed.see_gather(gather, &self.contents);
+            }
+            Output::Decode(decode) => {
+                assert!(decode.call.is_none() || decode.call == self.current, "on its own time");
+                self.packed.see_decode(engine, decode, &mut self.contents);
+            }
             Output::Pause(call, _) | Output::Wake(call) => {
                 assert!(!self.woken.contains(call), "a call is woken once before it resumes");
                 self.woken.push(*call);
@@ -294,6 +316,13 @@ impl<W: World> Checked<W> {
         let model = self.contents.file(asked.file);
         let cut = model.cuts != asked.cuts;
         let size = model.size;
+        if self.packed.is_fixed(asked.file)
+            && matches!(asked.op, Op::Write { .. } | Op::Truncate { .. })
+        {
+            let refused = (result, asked.moved) == (Err(IoError::ReadOnly), 0);
+            assert!(refused, "images and what is packed in them cannot be changed");
+            return;
+        }
         match asked.op {
             Op::Read { offset, len, .. } => {
                 let most = len.min(asked.size.saturating_sub(offset));
@@ -301,7 +330,7 @@ impl<W: World> Checked<W> {
                 assert!(asked.moved <= most, "no bytes beyond the request or the file");
                 let page = (offset + asked.moved) / PAGE_SIZE;
                 let all = asked.moved == most && result.is_ok();
-                let failed = self.failed.contains(&(asked.file, page));
+                let failed = self.fails((asked.file, page), result.err());
                 assert!(all || failed || (cut && result.is_ok()), "only what fails or is cut ends");
             }
             Op::Fault { page, .. } => match result {
@@ -309,7 +338,12 @@ impl<W: World> Checked<W> {
                 Err(IoError::BeyondEnd) => {
                     assert!(page >= size.div_ceil(PAGE_SIZE), "beyond what is the end");
                 }
-                Err(_) => assert!(self.failed.contains(&(asked.file, page)), "a page failed"),
+                Err(error) => {
+                    assert!(
+                        self.fails((asked.file, page), Some(error)),
+                        "a page failed: {error:?}"
+                    );
+                }
             },
             Op::Write { offset, len, durable, .. } => {
                 self.see_written(asked, (offset, len, durable), cut, result);
@@ -326,6 +360,11 @@ impl<W: World> Checked<W> {
             }
             Op::Advise { .. } => assert_eq!(result, Ok(0), "advice does not fail"),
         }
+    }
+
+    /// Whether there is a reason for a page not to come.
+    fn fails(&self, place: (FileId, u64), error: Option<IoError>) -> bool {
+        self.failed.contains(&place) || self.packed.fails(place, error, &self.failed)
     }
 
     fn see_written(
@@ -359,7 +398,10 @@ impl<W: World> Checked<W> {
                     IoError::Device => failed,
                     IoError::NoSpace => most == 0,
                     IoError::BeyondEnd => cut || offset > asked.size,
-                    IoError::Truncated => false,
+                    IoError::Truncated
+                    | IoError::Corrupt
+                    | IoError::NoMemory
+                    | IoError::ReadOnly => false,
                 };
                 assert!(known, "an error has a reason");
             }
@@ -394,6 +436,8 @@ impl<W: World> Checked<W> {
     fn see_submit(&mut self, engine: &Engine, request: &Request) {
         let Request { file, first, device, kind, .. } = *request;
         let placed = self.watched.files[file.index()];
+        let packed = self.watched.packed.iter().any(|one| one.file == file);
+        assert!(!packed, "a device knows no packed file");
         assert_eq!(device, placed.device, "a request goes to the device of its file");
         let frames: Vec<FrameId> = engine.frames_of(request).collect();
         let disk = &mut self.disks[device.index()];

@@ -40,6 +40,8 @@ mod o1;
 mod round_robin;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 /// How long a core counts as wanted after a task found none idle: some turns of a scheduler.
 const WANTED: Duration = Duration::from_millis(16);
@@ -148,6 +150,8 @@ pub(crate) struct Cpu {
     preemptive: bool,
     seats: Seats<Seat>,
     caches: Caches,
+    /// Until when each core does something for nobody, if no runner has it.
+    reserved: Vec<Instant>,
     /// Runners in the queue.
     waiting: usize,
     /// Runners that were woken and have not been compared with those on the cores.
@@ -261,6 +265,7 @@ impl Cpu {
             preemptive: prices.scheduler != Scheduler::RoundRobin,
             seats: Seats::new(devices, |_| Seat::default()),
             caches: Caches::new(prices),
+            reserved: vec![Instant::ZERO; cores],
             waiting: 0,
             woken: VecDeque::new(),
             wanted: None,
@@ -297,13 +302,32 @@ impl Cpu {
     }
 
     fn dispatch_first(&mut self, now: Instant) -> Option<Placed> {
-        let idle = self.cores.iter().position(Option::is_none)?;
+        let idle = (0..self.cores.len()).find(|core| self.is_idle(*core, now))?;
         let runner = self.queue.pick(now)?;
         let last = self.seats.of(runner).core;
         // Its last core may still hold some of its data.
-        let again = self.caches.matter() && self.cores[last].is_none();
+        let again = self.caches.matter() && self.is_idle(last, now);
         let core = if again { last } else { idle };
         Some(self.place(core, runner, now))
+    }
+
+    /// A core that nobody has or wants.
+    pub(crate) fn idle_core(&self, now: Instant) -> Option<CoreId> {
+        if self.waiting > 0 {
+            return None;
+        }
+        (0..self.cores.len()).find(|core| self.is_idle(*core, now)).map(CoreId)
+    }
+
+    /// An idle core does something for nobody, from which nobody takes it away.
+    pub(crate) fn reserve(&mut self, core: CoreId, now: Instant, length: Duration) {
+        assert!(self.is_idle(core.0, now), "only an idle core does something for nobody");
+        self.reserved[core.0] = now + length;
+        self.busy += length;
+    }
+
+    fn is_idle(&self, core: usize, now: Instant) -> bool {
+        self.cores[core].is_none() && self.reserved[core] <= now
     }
 
     /// Lets a runner that was woken push another one off its core. One that could only do so in the

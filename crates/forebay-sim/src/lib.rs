@@ -6,6 +6,7 @@ mod cpu;
 pub mod device;
 pub mod fio;
 pub mod machine;
+pub mod packed;
 pub mod paper;
 pub mod plan;
 pub mod price;

@@ -40,6 +40,7 @@ static BUILTIN: &[(&str, &str)] = &[
     ("hdd-2026", include_str!("../machines/hdd-2026.toml")),
     ("mips-2007", include_str!("../machines/mips-2007.toml")),
     ("nvme-2026", include_str!("../machines/nvme-2026.toml")),
+    ("omap2-2010", include_str!("../machines/omap2-2010.toml")),
     ("raid-2001", include_str!("../machines/raid-2001.toml")),
     ("ssd-2014", include_str!("../machines/ssd-2014.toml")),
     ("vm-2026", include_str!("../machines/vm-2026.toml")),
@@ -257,6 +258,9 @@ impl Machine {
             cache_bytes: self.number("cpu.cache"),
             footprint_bytes: self.number("cpu.footprint"),
             refill: self.time("cpu.refill"),
+            decode_page: self.time("cpu.decode_page"),
+            decode_block: self.time("cpu.decode_block"),
+            decode_cold: self.time("cpu.decode_cold"),
         }
     }
 

@@ -15,13 +15,17 @@ use crate::scenario::Outcome;
 
 mod claim;
 mod context_switch;
+mod cramfs;
 mod flush;
 mod request_size;
 mod throttle;
 
 /// Every paper that can be reproduced.
 pub static PAPERS: &[Paper] =
-    &[request_size::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
+    &[request_size::PAPER, cramfs::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
+
+/// A paper whose experiments say something on every machine.
+const ANY_MACHINE: fn(&Machine) -> Option<&'static str> = |_| None;
 
 /// What most papers' figures are.
 const MEDIAN_OVER_DRAWS: &str = "measured is the median over the draws, range their extremes.";
@@ -39,6 +43,8 @@ pub struct Paper {
     pub about: &'static str,
     /// What the measured figures and their ranges are.
     pub measured: &'static str,
+    /// Why its experiments would say nothing on a machine, if that is so.
+    unfit: fn(&Machine) -> Option<&'static str>,
     experiments: fn() -> Vec<Experiment>,
     rows: fn(&Results<'_>) -> Vec<Row>,
 }
@@ -117,6 +123,11 @@ impl Paper {
     /// The paper of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PAPERS.iter().find(|paper| paper.name == name)
+    }
+
+    /// Why the experiments would say nothing on a machine, if that is so.
+    pub fn unfit(&self, machine: &Machine) -> Option<&'static str> {
+        (self.unfit)(machine)
     }
 
     /// What has to be measured for `draws` draws of a machine; one draw is the machine itself.

@@ -1,6 +1,9 @@
 //! What an output costs on the processor of a given machine.
 
+use forebay_core::io::Decode;
+use forebay_core::packed::Coding;
 use forebay_core::time::Duration;
+use forebay_core::units::PAGE_SIZE;
 
 /// Costs of the path on one core, and how many cores there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,12 @@ pub struct Prices {
     pub footprint_bytes: u64,
     /// Refilling all of that cache.
     pub refill: Duration,
+    /// Decoding one page of a packed file.
+    pub decode_page: Duration,
+    /// Beginning a block, whatever its size.
+    pub decode_block: Duration,
+    /// What the first block of a call costs more, since others have had the cache meanwhile.
+    pub decode_cold: Duration,
 }
 
 /// How it is decided which task gets a core, and for how long.
@@ -61,6 +70,42 @@ impl Scheduler {
 }
 
 impl Prices {
+    /// One core on which nothing costs anything.
+    pub const FREE: Self = Self {
+        cores: 1,
+        syscall: Duration::ZERO,
+        page_lookup: Duration::ZERO,
+        page_alloc: Duration::ZERO,
+        copy_picos_per_kib: 0,
+        context_switch: Duration::ZERO,
+        interrupt: Duration::ZERO,
+        request_submit: Duration::ZERO,
+        page_dirty: Duration::ZERO,
+        flush_page: Duration::ZERO,
+        flush_scan: Duration::ZERO,
+        scheduler: Scheduler::RoundRobin,
+        cache_bytes: 0,
+        footprint_bytes: 0,
+        refill: Duration::ZERO,
+        decode_page: Duration::ZERO,
+        decode_block: Duration::ZERO,
+        decode_cold: Duration::ZERO,
+    };
+
+    /// Decoding a block as far as is wanted: its pages one by one, and its raw pages looked up.
+    pub(crate) fn decode(&self, decode: &Decode, cold: bool) -> Duration {
+        let pages = decode.pages.len();
+        let raw = if decode.buffer.is_some() { 0 } else { decode.raw.pages().len() };
+        let lookups = self.page_lookup.times(raw);
+        match decode.coding {
+            Coding::Hole | Coding::Stored => self.copy(0, pages * PAGE_SIZE) + lookups,
+            Coding::Packed => {
+                let cold = if cold { self.decode_cold } else { Duration::ZERO };
+                self.decode_block + self.decode_page.times(pages) + cold + lookups
+            }
+        }
+    }
+
     /// Copying `len` bytes from `pages` pages; rounded down to whole nanoseconds.
     pub(crate) fn copy(&self, pages: u64, len: u64) -> Duration {
         let picos = len.saturating_mul(self.copy_picos_per_kib) / 1024;

@@ -8,6 +8,7 @@ use forebay_core::elevator;
 use forebay_core::engine::{self, Config, Engine};
 use forebay_core::flush;
 use forebay_core::io::Op;
+use forebay_core::packed::{self, BlockMap};
 use forebay_core::readahead::{self, Settings};
 use forebay_core::stats::Stats;
 use forebay_core::throttle;
@@ -157,6 +158,22 @@ impl Scenario {
     /// Opens a file, by its place in the list of sizes.
     pub fn open(&mut self, file: u32) -> HandleId {
         self.engine.open(FileId(file), self.readahead.build())
+    }
+
+    /// Adds a packed file that lies in a file of the list.
+    pub fn add_packed(&mut self, image: u32, map: Box<dyn BlockMap>) -> FileId {
+        self.engine.add_packed_file(FileId(image), map)
+    }
+
+    /// Opens a packed file with the scenario's readahead policy and a fill rule.
+    pub fn open_packed(&mut self, file: FileId, fill: &packed::Spec) -> HandleId {
+        self.engine.open_packed(file, self.readahead.build(), fill.build())
+    }
+
+    /// Opens a file without readahead.
+    pub fn open_off(&mut self, file: u32) -> HandleId {
+        let off = readahead::Spec::parse("off").expect("the table has it");
+        self.engine.open(FileId(file), off.build())
     }
 
     /// Says what the first tasks are like to a processor; the others are like most.

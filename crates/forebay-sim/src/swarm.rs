@@ -17,14 +17,16 @@ use crate::checked::{Checked, Counts, Placed, Watched};
 use crate::device::Device;
 use crate::rng::Rng;
 use crate::scenario::SyncAll;
-use crate::world::SimWorld;
+use crate::world::{Corruption, SimWorld};
 use draw::{
     random_device, random_policies, random_policy, random_prices, random_queue, random_rules,
     random_size,
 };
+use packed::{Fills, random_packed, with_decoding};
 use task::{File, RandomTask, Sizes};
 
 mod draw;
+mod packed;
 mod task;
 
 /// What one scenario came to.
@@ -38,6 +40,10 @@ pub struct Swarmed {
     pub errors: u64,
     /// Pages evicted for want of memory.
     pub evicted: u64,
+    /// Pages of packed files that were decoded.
+    pub decoded: u64,
+    /// Pages that an idle core has decoded.
+    pub idle: u64,
     /// Every input and output with its time, one a line.
     pub trace: String,
 }
@@ -57,6 +63,11 @@ pub fn run(seed: u64) -> Swarmed {
 }
 
 fn run_once(seed: u64) -> Swarmed {
+    scenario(seed, true)
+}
+
+/// Runs the scenario of a seed, with packed files in it or without.
+fn scenario(seed: u64, with_images: bool) -> Swarmed {
     let mut rng = Rng::new(seed);
     let memory = [2, 3, 4, 5, 16, 64, 300][rng.below(7) as usize];
     let task_count = 1 + rng.below(6) as u32;
@@ -64,22 +75,40 @@ fn run_once(seed: u64) -> Swarmed {
     let finale = rng.chance(500_000);
     let mut engine = Engine::new(Config { frames: memory, calls_max: task_count + 1 });
     engine.set_policies(random_policies(&mut rng));
-    let (devices, files) = random_files(&mut engine, &mut rng);
+    let (devices, mut files) = random_files(&mut engine, &mut rng);
+    let mut of_images = rng.fork("images", 0);
+    let plain = files.len() as u64;
+    let (packed, fills) = match with_images {
+        true => random_packed(&mut engine, &mut files, &mut of_images),
+        false => (Vec::new(), Fills::default()),
+    };
     let sizes: Sizes = Rc::new(RefCell::new(files.iter().map(|file| file.bytes).collect()));
     let mut handles = Vec::new();
     let mut tasks: Vec<Box<dyn Workload>> = Vec::new();
     for number in 0..task_count {
         let of_task = (0..1 + rng.below(2)).map(|_| {
-            let file = FileId(rng.below(files.len() as u64) as u32);
+            let file = FileId(rng.below(plain) as u32);
+            let behind = files.len() as u64 - plain;
+            let file = match behind > 0 && of_images.chance(600_000) {
+                true => FileId((plain + of_images.below(behind)) as u32),
+                false => file,
+            };
             let shared = handles.iter().find(|(_, other)| *other == file).map(|(one, _)| *one);
             let handle = match shared.filter(|_| rng.chance(200_000)) {
                 Some(handle) => handle,
-                None => engine.open(file, random_policy(&mut rng).build()),
+                None => {
+                    let readahead = random_policy(&mut rng).build();
+                    match packed.iter().any(|one| one.file == file) {
+                        true => engine.open_packed(file, readahead, fills.draw(&mut of_images)),
+                        false => engine.open(file, readahead),
+                    }
+                }
             };
             if !handles.contains(&(handle, file)) {
                 handles.push((handle, file));
             }
-            File { handle, file, room: files[file.index()].room }
+            let fixed = packed.iter().any(|one| one.file == file || one.image == file);
+            File { handle, file, room: files[file.index()].room, fixed }
         });
         let of_task = of_task.collect();
         let rng = rng.fork("task", u64::from(number));
@@ -91,16 +120,22 @@ fn run_once(seed: u64) -> Swarmed {
         Err(_) => errors += 1,
     };
     let syncs: Vec<HandleId> = handles.iter().map(|(handle, _)| *handle).collect();
-    let world = SimWorld::new(&engine, random_prices(&mut rng), devices, tasks, &mut count);
+    let prices = with_decoding(random_prices(&mut rng), &mut of_images);
+    let world = SimWorld::new(&engine, prices, devices, tasks, &mut count);
     let last: Vec<Box<dyn Workload>> = if finale { vec![Box::new(SyncAll(syncs))] } else { vec![] };
     let cut_ppm = [0, 1_000, 20_000][rng.below(3) as usize];
-    let watched = Watched { frames: memory, files, handles, cut_ppm, seed };
-    let mut world = Checked::new(world.with_finale(last), watched);
+    let watched = Watched { frames: memory, files, packed, handles, cut_ppm, seed };
+    let ppm = [0, 0, 200_000][of_images.below(3) as usize];
+    let world = world.with_finale(last).with_corruption(Corruption { ppm, seed });
+    let mut world = Checked::new(world, watched);
     drive(&mut engine, &mut world);
     let (inner, counts, trace) = world.into_parts();
     inner.assert_all_exited();
     drop(inner);
-    Swarmed { counts, calls, errors, evicted: engine.stats().pages_evicted, trace }
+    let stats = engine.stats();
+    let (evicted, decoded) = (stats.pages_evicted, stats.pages_decoded);
+    let idle = stats.pages_unpacked_idle;
+    Swarmed { counts, calls, errors, evicted, decoded, idle, trace }
 }
 
 /// Devices and what lies on them.
@@ -131,13 +166,13 @@ mod tests {
 
     #[test]
     fn pages_dirtied_on_their_way_are_written_beside_a_writer_that_waits() {
-        let swarmed = run_once(50_000_482);
+        let swarmed = scenario(50_000_482, false);
         assert!(swarmed.calls > 0, "the scenario ends");
     }
 
     #[test]
     fn a_task_that_is_pushed_off_again_and_again_gets_on() {
-        let swarmed = run_once(11_849);
+        let swarmed = scenario(11_849, false);
         assert!(swarmed.calls > 0, "the scenario ends");
     }
 
@@ -148,6 +183,8 @@ mod tests {
         assert!(sum(|one| one.calls) > 1_000, "calls end");
         assert!(sum(|one| one.errors) > 10, "errors happen");
         assert!(sum(|one| one.evicted) > 100, "memory is short");
+        assert!(sum(|one| one.decoded) > 1_000, "files are packed");
+        assert!(sum(|one| one.idle) > 50, "cores have nothing to do");
         assert!(sum(|one| one.counts.syncs) > 100, "promises are made");
         assert!(sum(|one| one.counts.told) > 10, "failed writes are told");
         assert!(sum(|one| one.counts.lost) > 100, "failures of power lose something");

@@ -10,6 +10,7 @@
 //! | [`burst`] | a backup: many sequential writers, beside a light writer and a reader |
 //! | [`company`] | none: tasks that compute or reread beside a measured one |
 //! | [`overwrite`] | random writes over a hot file |
+//! | [`faults`] | none: pages of mapped files, touched by a trace |
 //! | [`marks`] | none: what a workload notes down for its caller |
 //! | [`reads`] | any sequence of calls; sequential and interleaved readers |
 //! | [`sysbench`] | the random reads of sysbench 0.4 `fileio`, request by request |
@@ -17,6 +18,7 @@
 pub mod bonnie;
 pub mod burst;
 pub mod company;
+pub mod faults;
 pub mod job;
 mod libc;
 pub mod marks;

@@ -18,14 +18,15 @@ use std::collections::BinaryHeap;
 use forebay_core::dispatch::Processor;
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
-use forebay_core::io::{Input, Output};
+use forebay_core::io::{Decode, Input, IoError, Op, Output};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{CallId, DeviceId};
+use forebay_core::units::{CallId, DecodeId, DeviceId};
 use forebay_core::workload::{Finished, Workload};
 
 use crate::cpu::{Arrival, CoreId, Cpu, Happens, Placed, Runner};
 use crate::device::Device;
 use crate::price::Prices;
+use crate::rng::Rng;
 use kernel::Thread;
 use request::{Attached, Ended};
 use task::{State, Task};
@@ -38,7 +39,7 @@ mod task;
 mod tests;
 
 pub use crate::cpu::ring_switch;
-pub use record::{AtExit, Moved, Pauses, Record, Switches, Usage};
+pub use record::{AtExit, FaultTime, Moved, Pauses, Record, Switches, Usage};
 pub use task::Traits;
 
 /// Called for each call that has ended.
@@ -63,7 +64,10 @@ pub struct SimWorld<'a> {
     polled: Option<Runner>,
     /// Pages that the engine had added, and looked at, when costs were last charged.
     pages_added: u64,
+    raw_pages_added: u64,
     pages_walked: u64,
+    /// Major faults that the engine had counted.
+    faults_major: u64,
     /// Reads that calls have put in front of devices, and those of them that were paid for.
     reads_opened: u64,
     reads_charged: u64,
@@ -74,6 +78,11 @@ pub struct SimWorld<'a> {
     finale: Vec<CallId>,
     last_exit: Instant,
     record: Record,
+    /// The engine has something for an idle core, and the core that has asked for it.
+    idle_work: bool,
+    idle_on: Option<CoreId>,
+    /// Which blocks cannot be decoded.
+    corruption: Option<Corruption>,
     /// Nothing is in flight.
     quiet: bool,
     /// When the state of the engine was last looked at, and whether pages were dirty and no request
@@ -81,6 +90,23 @@ pub struct SimWorld<'a> {
     looked: (Instant, bool),
     /// The pages that were dirty or on their way then.
     unsafe_pages: u64,
+}
+
+/// Names blocks that cannot be decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Corruption {
+    /// How many of a million blocks.
+    pub ppm: u64,
+    /// Says which.
+    pub seed: u64,
+}
+
+impl Corruption {
+    /// Whether a block is one of them.
+    pub fn hits(&self, decode: &Decode) -> bool {
+        let rng = Rng::new(self.seed).fork("corrupt", decode.file.0.into());
+        rng.fork("block", decode.pages.start).chance(self.ppm)
+    }
 }
 
 /// Something that will happen; the sequence number orders what happens at one moment.
@@ -99,6 +125,8 @@ enum What {
     Awaken(CallId),
     /// A request reaches the thread of a device's driver.
     Arrive(DeviceId),
+    /// An idle core has decoded a block, or failed to.
+    Decoded(DecodeId, bool),
 }
 
 impl<'a> SimWorld<'a> {
@@ -130,6 +158,8 @@ impl<'a> SimWorld<'a> {
             cost: Duration::ZERO,
             polled: None,
             pages_added: engine.pages_added(),
+            raw_pages_added: engine.raw_pages_added(),
+            faults_major: engine.faults_major(),
             pages_walked: engine.pages_walked(),
             reads_opened: engine.reads_opened(),
             reads_charged: engine.reads_opened(),
@@ -138,6 +168,9 @@ impl<'a> SimWorld<'a> {
             finale: Vec::new(),
             last_exit: now,
             record: Record { knobs: vec![(now, *engine.knobs())], ..Record::default() },
+            idle_work: false,
+            idle_on: None,
+            corruption: None,
             quiet: false,
             looked: (now, false),
             unsafe_pages: engine.levels().unsafe_pages(),
@@ -160,6 +193,12 @@ impl<'a> SimWorld<'a> {
             self.cpu.set_traits(Runner::Task(CallId(task as u32)), footprint, weight);
         }
         self
+    }
+
+    /// Some blocks of packed files cannot be decoded.
+    #[must_use]
+    pub fn with_corruption(self, corruption: Corruption) -> Self {
+        Self { corruption: Some(corruption), ..self }
     }
 
     /// Asserts that no task was left behind.
@@ -241,8 +280,23 @@ impl<'a> SimWorld<'a> {
             What::Done(ended) => return Some(self.end_request(ended)),
             What::Awaken(task) => self.awaken(task),
             What::Arrive(device) => self.wake_driver(device),
+            What::Decoded(decode, success) => {
+                let result = if success { Ok(()) } else { Err(IoError::Corrupt) };
+                return Some(Input::Decoded(decode, result));
+            }
         }
         None
+    }
+
+    /// Offers an idle core to the engine, unless something else happens at this moment.
+    fn offer_core(&mut self) -> Option<Input> {
+        let happens = |Reverse(event): &Reverse<Event>| event.at <= self.now;
+        if !self.idle_work || self.alive == 0 || self.events.peek().is_some_and(happens) {
+            return None;
+        }
+        self.idle_on = Some(self.cpu.idle_core(self.now)?);
+        self.idle_work = false;
+        Some(Input::Idle)
     }
 
     /// Looks at the engine after all outputs of an input.
@@ -297,6 +351,8 @@ impl World for SimWorld<'_> {
         self.charge_pages(engine);
         match output {
             Output::Submit(request) => self.submit(&request),
+            Output::Gather(gather) => self.gather(&gather),
+            Output::Decode(decode) => self.decode(&decode),
             Output::Copy(copy) => {
                 self.cost += self.prices.copy(copy.pages(), copy.len);
                 if copy.to_frames {
@@ -308,12 +364,22 @@ impl World for SimWorld<'_> {
             Output::Wake(task) => {
                 self.push_event(self.now + self.prices.interrupt, What::Awaken(task));
             }
-            Output::Reply(task, result) => self.tasks[task.index()].reply = Some(result),
+            Output::Reply(task, result) => {
+                let slot = &mut self.tasks[task.index()];
+                slot.reply = Some(result);
+                if matches!(slot.op, Some(Op::Fault { .. })) {
+                    let seen = engine.faults_major();
+                    slot.layers.major = seen > self.faults_major;
+                    self.faults_major = seen;
+                }
+            }
         }
     }
 
     fn settled(&mut self, engine: &Engine) {
         self.charge_rest(engine);
+        self.idle_on = None;
+        self.idle_work = engine.has_idle_work();
         self.look(engine);
     }
 
@@ -335,6 +401,9 @@ impl World for SimWorld<'_> {
             }
             if self.quiet && self.events.is_empty() {
                 return None;
+            }
+            if let Some(input) = self.offer_core() {
+                return Some(input);
             }
             let due = self.cpu.earliest();
             let core_at = due.map(|due| due.at);

@@ -6,10 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::table::Format;
 
+pub(crate) mod image;
+
 /// Model, run and check the I/O path of Linux
 ///
-/// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance);
-/// 2 an error.
+/// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
+/// `image`: there is damage, a difference, or a file that was not extracted); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// List the policies, slot by slot
     Policies(Policies),
+    /// Look into compressed images, extract, check, compare and make them
+    Image(image::Image),
     /// Measure ways to do things on this machine beside each other
     Bench(Bench),
     /// List the modelled machines, or one machine's numbers with their sources
@@ -287,6 +291,17 @@ pub(crate) enum BenchWhat {
     /// medians of rounds, ratios medians of neighbours. The targets follow the table; they are met
     /// or missed, and the exit code is 0 all the same.
     Dispatch(BenchDispatch),
+    /// Programs, files and pages of mounted images: our mount, other servers and the kernel (root)
+    ///
+    /// Makes images of this machine's own files, mounts each in every way that there is, and does
+    /// the same work in all of them, each time with nothing cached. The ways take turns; figures
+    /// are medians of rounds, ratios medians of neighbours. The targets follow the table. Caches of
+    /// the whole machine are dropped before each round; no knob is changed, and all mounts are out
+    /// of others' sight.
+    Mount(BenchMount),
+    /// One process's part of `bench mount`
+    #[command(hide = true)]
+    MountPart(BenchMountPart),
 }
 
 /// Arguments of `bench dispatch`.
@@ -310,4 +325,85 @@ pub(crate) struct BenchDispatch {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+/// Arguments of `bench mount`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMount {
+    /// Where images are made, in a folder of their own that goes away at the end
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub(crate) work: PathBuf,
+    /// Leave the images; the next run with the same --work, --tree and --size takes them
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// The tree whose programs, modules and libraries the images hold
+    #[arg(long, value_name = "DIR", default_value = "/usr")]
+    pub(crate) tree: PathBuf,
+    /// All files of an image together, in bytes or with a unit: k, M, G
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    pub(crate) size: String,
+    /// What is measured; without it everything but pushes
+    #[arg(long, value_name = "WORKLOAD", value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<MountWorkload>,
+    /// How often each way does each work
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// One round with little work each: shows that all ways work here, and says little of speed
+    #[arg(long, conflicts_with = "rounds")]
+    pub(crate) quick: bool,
+    /// Exit with 1 if a target is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// What is done in a mounted image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum MountWorkload {
+    /// Pages of a mapped file, touched in no order
+    Faults,
+    /// The same with the image read past the page cache of the machine
+    FaultsDirect,
+    /// 4 KiB of a file at a time, in no order
+    Preads,
+    /// The same by four processes
+    #[value(name = "preads-4")]
+    Preads4,
+    /// A long file from its begin to its end
+    Sequential,
+    /// Every file of the tree, by one process
+    Tree,
+    /// Every file of the tree, shared by four processes
+    #[value(name = "tree-4")]
+    Tree4,
+    /// The start of a program that imports many modules
+    Start,
+    /// A million pages pushed by our mount; only if asked for
+    Pushes,
+    /// What the codecs alone take for the same blocks
+    Codec,
+}
+
+/// Arguments of `bench mount-part`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchMountPart {
+    /// What is done
+    #[arg(value_enum)]
+    pub(crate) part: MountWorkload,
+    /// The file, or the root of the tree
+    pub(crate) place: PathBuf,
+    /// Names the order of pages
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many pages
+    #[arg(long, default_value_t = 256)]
+    pub(crate) pages: usize,
+    /// Which process this is
+    #[arg(long, default_value_t = 0)]
+    pub(crate) number: usize,
+    /// The program and its arguments
+    #[arg(last = true)]
+    pub(crate) program: Vec<String>,
 }

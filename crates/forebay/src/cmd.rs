@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod bench;
+pub(crate) mod image;
 pub(crate) mod machines;
 pub(crate) mod mount;
 pub(crate) mod plan;

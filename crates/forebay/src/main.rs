@@ -48,6 +48,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Plan(arguments) => cmd::plan::run(arguments),
         Command::Simulate(arguments) => cmd::simulate::run(arguments),
         Command::Bench(arguments) => cmd::bench::run(arguments),
+        Command::Image(arguments) => cmd::image::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
         Command::Mount(arguments) => cmd::mount::run(arguments),
     }

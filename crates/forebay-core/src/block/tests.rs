@@ -1,8 +1,12 @@
 //! The queue by hand.
 
+use std::sync::{Arc, Mutex};
+use std::vec;
 use std::vec::Vec;
 
 use super::*;
+use crate::dispatch::Class;
+use crate::elevator::{DispatchList, Kick, Queued};
 use crate::units::{FileId, PageIndex};
 use crate::{dispatch, elevator};
 
@@ -306,4 +310,268 @@ fn whoever_moves_the_data_moves_those_of_all_that_wait() {
     let given: Vec<_> = core::iter::from_fn(|| queues.pop_ready()).collect();
     let order: Vec<_> = given.iter().map(|request| (request.first, request.handling)).collect();
     assert_eq!(order, [90, 30, 50].map(|first| (first, Handling::INLINE)));
+}
+
+#[test]
+fn the_plugs_delay_begins_with_the_first_request_and_not_again_with_later_ones() {
+    let plug = Some(Plug { requests: 4, delay: Duration(100) });
+    let config = QueueConfig { plug, depth: 1, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("noop", "deferred", config);
+    for first in [10, 20, 30, 40] {
+        queues.submit_bio(Instant(0), device, bio(first, 1));
+    }
+    assert_eq!(ready(&mut queues), [(10, 1)], "the device takes one");
+    queues.end_request(Instant(40), RequestId(0), None);
+    assert_eq!(ready(&mut queues), [(20, 1)]);
+    queues.submit_bio(Instant(50), device, bio(50, 1));
+    assert_eq!(queues.timeout(), None, "the two that wait are plugged no more, nor is a third");
+    queues.end_request(Instant(60), RequestId(1), None);
+    assert_eq!(ready(&mut queues), [(30, 1)]);
+    queues.unplug(Instant(60), device);
+    for id in [2, 3, 0] {
+        queues.end_request(Instant(60), RequestId(id), None);
+    }
+    assert_eq!(ready(&mut queues), [(40, 1), (50, 1)]);
+    queues.submit_bio(Instant(70), device, bio(60, 1));
+    assert_eq!(queues.timeout(), Some(Instant(170)), "an empty queue is plugged again");
+}
+
+/// What an elevator was asked and told, beside what it does with requests.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Who waits and who asks, each time that a bio might join.
+    merges: Vec<(Option<CallId>, Option<CallId>)>,
+    completed: Vec<RequestId>,
+}
+
+/// First come, first served; the rest as a test wants it.
+#[derive(Debug)]
+struct Telling {
+    inner: Box<dyn Elevator>,
+    heard: Arc<Mutex<Heard>>,
+    /// When it wants to be asked, and what it answers to completions.
+    timeout: Option<Instant>,
+    kick: Kick,
+}
+
+impl Elevator for Telling {
+    fn insert(&mut self, now: Instant, request: &Queued) -> Kick {
+        self.inner.insert(now, request)
+    }
+
+    fn dispatch(&mut self, now: Instant, list: &mut DispatchList) {
+        self.inner.dispatch(now, list);
+    }
+
+    fn completed(&mut self, _: Instant, request: &Queued) -> Kick {
+        self.heard.lock().unwrap().completed.push(request.id);
+        self.kick
+    }
+
+    fn grown(&mut self, before: &Queued, after: &Queued) {
+        self.inner.grown(before, after);
+    }
+
+    fn joined(&mut self, before: &Queued, kept: &Queued, gone: &Queued) {
+        self.inner.joined(before, kept, gone);
+    }
+
+    fn may_merge(&self, waiting: &Queued, bio: &Queued) -> bool {
+        self.heard.lock().unwrap().merges.push((waiting.task, bio.task));
+        true
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        self.timeout
+    }
+
+    fn is_empty(&self) -> bool {
+        self.inner.is_empty()
+    }
+
+    fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
+        self.inner.waits_at_most(others, service)
+    }
+}
+
+impl Telling {
+    fn new(timeout: Option<Instant>, kick: Kick) -> Self {
+        let inner = elevator::Spec::parse("noop").unwrap().build();
+        Self { inner, heard: Arc::default(), timeout, kick }
+    }
+}
+
+/// The queue of a device with such an elevator.
+fn told(telling: Telling, config: QueueConfig) -> (BlockQueues, DeviceId) {
+    let mut queues = BlockQueues::default();
+    let device = queues.add(config);
+    let deferred = dispatch::Spec::parse("deferred").unwrap().build();
+    queues.set_rules(device, Box::new(telling), deferred);
+    (queues, device)
+}
+
+#[test]
+fn an_elevator_that_idles_is_asked_again_only_when_the_device_has_room() {
+    let config = QueueConfig { plug: None, depth: 1, ..QueueConfig::default() };
+    let (mut queues, device) = told(Telling::new(Some(Instant(7)), Kick::Later), config);
+    assert_eq!(queues.timeout(), Some(Instant(7)));
+    queues.submit_bio(Instant(0), device, bio(10, 1));
+    assert_eq!(queues.timeout(), None, "the device is full");
+    queues.end_request(Instant(1), RequestId(0), None);
+    assert_eq!(queues.timeout(), Some(Instant(7)));
+}
+
+#[test]
+fn a_completion_lets_requests_of_a_plugged_queue_go_if_the_elevator_says_so() {
+    for (kick, given) in [(Kick::Later, vec![]), (Kick::Now, vec![(90, 1)])] {
+        let (mut queues, device) = told(Telling::new(None, kick), QueueConfig::default());
+        queues.submit_bio(Instant(0), device, bio(10, 1));
+        queues.unplug(Instant(0), device);
+        assert_eq!(ready(&mut queues), [(10, 1)]);
+        queues.submit_bio(Instant(1), device, bio(90, 1));
+        queues.end_request(Instant(2), RequestId(0), None);
+        assert_eq!(ready(&mut queues), given);
+    }
+}
+
+#[test]
+fn an_elevator_hears_of_the_end_of_what_it_has_queued_alone() {
+    let telling = Telling::new(None, Kick::Later);
+    let heard = Arc::clone(&telling.heard);
+    let (mut queues, device) = told(telling, QueueConfig { plug: None, ..QueueConfig::default() });
+    queues.submit_bio(Instant(0), device, bio(10, 1));
+    let flush = Bio { kind: RequestKind::Flush, ..bio(0, 0) };
+    let flush = queues.submit_alone(Instant(0), device, flush);
+    queues.queues[0].dispatch = dispatch::Spec::parse("inline").unwrap().build();
+    queues.submit_bio(Instant(0), device, bio(50, 1));
+    let inline = RequestId(2);
+    for id in [flush, inline, RequestId(0)] {
+        queues.end_request(Instant(1), id, None);
+    }
+    assert_eq!(heard.lock().unwrap().completed, [RequestId(0)]);
+}
+
+#[test]
+fn the_elevator_is_told_who_asks_for_what_might_join() {
+    let telling = Telling::new(None, Kick::Later);
+    let heard = Arc::clone(&telling.heard);
+    let (mut queues, device) = told(telling, QueueConfig::default());
+    let by = |task, first| Bio { task, ..bio(first, 4) };
+    let (one, other) = (Some(CallId(1)), Some(CallId(2)));
+    queues.submit_bio(Instant(0), device, by(one, 100));
+    assert!(queues.joins(device, &by(other, 104)) && queues.joins(device, &by(None, 96)));
+    assert_eq!(heard.lock().unwrap().merges, [(one, other), (one, None)]);
+    let (mut queues, device) = ruled("cfq", "deferred", QueueConfig::default());
+    queues.submit_bio(Instant(0), device, by(one, 100));
+    assert!(queues.joins(device, &by(one, 104)) && !queues.joins(device, &by(other, 104)));
+}
+
+fn write(first: PageIndex, pages: u64) -> Bio {
+    Bio { kind: RequestKind::Write, ..bio(first, pages) }
+}
+
+#[test]
+fn two_requests_that_a_bio_connects_are_one() {
+    let config =
+        QueueConfig { plug: None, depth: 1, write_requests_max: 3, ..QueueConfig::default() };
+    for upper_first in [false, true] {
+        let (mut queues, device) = ruled("deadline", "deferred", config);
+        // One that the device works on, so that the others wait.
+        queues.submit_bio(Instant(0), device, write(900, 1));
+        let ends = if upper_first { [108, 100] } else { [100, 108] };
+        for first in ends {
+            queues.submit_bio(Instant(0), device, write(first, 4));
+        }
+        assert!(!queues.takes_write(device));
+        queues.submit_bio(Instant(0), device, write(104, 4));
+        assert!(queues.takes_write(device), "a place is free again");
+        assert_eq!((queues.data_writes(device), queues.write_pages(device)), (2, 13));
+        queues.end_request(Instant(1), RequestId(0), None);
+        assert_eq!(ready(&mut queues), [(900, 1), (100, 12)]);
+        let left = if upper_first { 2 } else { 1 };
+        queues.end_request(Instant(2), RequestId(left), None);
+        assert_eq!((queues.data_writes(device), queues.write_pages(device)), (0, 0));
+        assert!(queues.is_idle());
+    }
+}
+
+#[test]
+fn two_reads_that_become_one_end_congestion() {
+    let config = QueueConfig { congestion_on: 2, congestion_off: 2, ..QueueConfig::default() };
+    let (mut queues, device) = ruled("deadline", "deferred", config);
+    queues.submit_bio(Instant(0), device, bio(100, 4));
+    queues.submit_bio(Instant(0), device, bio(108, 4));
+    assert!(queues.congested(device));
+    queues.submit_bio(Instant(0), device, bio(104, 4));
+    assert!(!queues.congested(device));
+    queues.unplug(Instant(0), device);
+    assert_eq!(ready(&mut queues), [(100, 12)]);
+}
+
+/// A rule of dispatch that defers all and notes what classes it learns of.
+#[derive(Debug, Default)]
+struct Learning(Arc<Mutex<Vec<Class>>>);
+
+impl Dispatch for Learning {
+    fn choose(&mut self, _: Instant, _: &Class, _: Medium, _: Processor) -> Handling {
+        Handling::Deferred
+    }
+
+    fn learn(&mut self, _: Instant, class: &Class, _: Handling, _: Duration) {
+        self.0.lock().unwrap().push(*class);
+    }
+}
+
+/// Whether a request is ahead of its use that is made of these bios, first page and whether each is
+/// ahead.
+fn is_ahead<const N: usize>(bios: [(PageIndex, bool); N]) -> bool {
+    let (mut queues, device) = ruled("deadline", "deferred", QueueConfig::default());
+    let learned = Arc::default();
+    queues.queues[0].dispatch = Box::new(Learning(Arc::clone(&learned)));
+    for (first, ahead) in bios {
+        queues.submit_bio(Instant(0), device, Bio { ahead, ..bio(first, 4) });
+    }
+    queues.unplug(Instant(0), device);
+    let given: Vec<_> = core::iter::from_fn(|| queues.pop_ready()).collect();
+    assert_eq!(given.len(), 1, "{given:?}");
+    queues.end_request(Instant(1), given[0].id, None);
+    let learned = learned.lock().unwrap();
+    assert_eq!(learned.len(), 1);
+    learned[0].ahead
+}
+
+#[test]
+fn a_request_is_ahead_of_its_use_only_if_nobody_waits_for_any_part_of_it() {
+    assert!(is_ahead([(100, true), (104, true)]) && is_ahead([(104, true), (100, true)]));
+    assert!(!is_ahead([(100, true), (104, false)]), "at its end");
+    assert!(!is_ahead([(104, true), (100, false)]), "at its front");
+    assert!(!is_ahead([(100, true), (108, false), (104, true)]), "the one that it takes in");
+    assert!(!is_ahead([(108, true), (100, false), (104, true)]), "the one that takes it in");
+    assert!(is_ahead([(100, true), (108, true), (104, true)]));
+}
+
+#[test]
+fn a_request_that_grew_at_its_front_begins_at_the_new_page_s_frame() {
+    let (mut queues, device) = ruled("noop", "deferred", QueueConfig::default());
+    let at = |first, frame| Bio { frame: Some(FrameId(frame)), ..bio(first, 1) };
+    queues.submit_bio(Instant(0), device, at(10, 3));
+    queues.submit_bio(Instant(0), device, at(9, 7));
+    queues.submit_bio(Instant(0), device, at(11, 5));
+    queues.unplug(Instant(0), device);
+    assert_eq!(ready(&mut queues), [(9, 3)]);
+    assert_eq!(queues.end_request(Instant(1), RequestId(0), None).frame, Some(FrameId(7)));
+}
+
+#[test]
+fn the_pages_of_a_write_count_once_if_a_part_of_them_joins_a_request() {
+    let (mut queues, device) = ruled("noop", "deferred", QueueConfig::default());
+    queues.submit_bio(Instant(0), device, write(0, 30));
+    queues.submit_bio(Instant(0), device, write(30, 5));
+    assert_eq!(queues.write_pages(device), 35);
+    queues.unplug(Instant(0), device);
+    assert_eq!(ready(&mut queues), [(0, 32), (32, 3)]);
+    for (id, left) in [(0, 3), (1, 0)] {
+        queues.end_request(Instant(1), RequestId(id), None);
+        assert_eq!(queues.write_pages(device), left);
+    }
 }

@@ -81,6 +81,25 @@ impl PageCache {
                 unseen = unseen.saturating_sub(dropped as u32);
             }
         }
+        self.shrink_active(wanted.saturating_sub(freed));
+    }
+
+    /// All that is inactive is busy, and so is what was active longest: raw pages that stay while
+    /// they are decoded. Looks at the rest, the oldest first.
+    fn shrink_active(&mut self, wanted: u64) {
+        let mut freed = 0;
+        while freed < wanted && self.lists.active.len > 0 {
+            let frame = self.lists.active.back;
+            self.lists.active.remove(&mut self.frames, frame);
+            self.frames[frame as usize].flags &= !(ACTIVE | REFERENCED);
+            self.lists.inactive.push_front(&mut self.frames, frame);
+            let folio = self.folio_of(FrameId(frame));
+            if !self.busy(folio, frame) {
+                let dropped = self.drop_folio(frame);
+                self.counters.evicted += dropped;
+                freed += dropped;
+            }
+        }
     }
 
     /// Moves the oldest active pages to the inactive list: `least` of them, and more while they are

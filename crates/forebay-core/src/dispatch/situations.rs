@@ -15,9 +15,14 @@ const TIMES_US: [u64; 11] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 
 
 const SWITCHES_US: [u64; 3] = [2, 10, 40];
 
-/// The worst loss over the grid for so many seconds, and where it is.
-fn worst(programmed: bool, rivals: Rivals, seconds: u64) -> (u64, String) {
-    let mut worst = (0, String::new());
+/// The worst loss over the grid by the end of runs of so many seconds, and where each is.
+fn worst<const N: usize>(
+    programmed: bool,
+    rivals: Rivals,
+    seconds: [u64; N],
+) -> [(u64, String); N] {
+    let ends = seconds.map(|seconds| Instant::ZERO + Duration::from_secs(seconds));
+    let mut worst = seconds.map(|_| (0, String::new()));
     for time in TIMES_US {
         for switch in SWITCHES_US {
             let situation = Situation {
@@ -27,29 +32,29 @@ fn worst(programmed: bool, rivals: Rivals, seconds: u64) -> (u64, String) {
                 programmed,
                 rivals,
             };
-            let end = Instant::ZERO + Duration::from_secs(seconds);
-            let loss = lost("adaptive", &situation, end);
-            if loss > worst.0 {
-                worst = (loss, format!("{time} us, switch {switch} us"));
+            let losses = lost("adaptive", &situation, ends);
+            for (loss, worst) in losses.into_iter().zip(&mut worst) {
+                if loss > worst.0 {
+                    *worst = (loss, format!("{time} us, switch {switch} us"));
+                }
             }
         }
     }
     worst
 }
 
-/// The worst losses beside such rivals over runs of 20 and of 30 seconds.
+/// The worst losses beside such rivals by the end of 20 and of 30 seconds.
 fn losses(programmed: bool, rivals: Rivals) -> [u64; 2] {
-    [20, 30].map(|seconds| {
-        let (loss, place) = worst(programmed, rivals, seconds);
-        assert!(loss <= LOSS_MAX, "{rivals:?}, {seconds} s: {loss} at {place}");
-        loss
-    })
+    let worst = worst(programmed, rivals, [20, 30]);
+    assert!(worst.iter().all(|(loss, _)| *loss <= LOSS_MAX), "{rivals:?}: {worst:?}");
+    worst.map(|(loss, _)| loss)
 }
 
 #[test]
 fn an_idle_processor_costs_the_asker_no_more_than_its_value() {
-    assert_eq!(worst(false, Rivals::None, 30).0, 233);
-    assert_eq!(worst(true, Rivals::None, 30).0, 0);
+    // Nothing is tried, so the loss changes little once some dozens of requests were seen.
+    assert_eq!(worst(false, Rivals::None, [10])[0].0, 231);
+    assert_eq!(worst(true, Rivals::None, [10])[0].0, 0);
 }
 
 #[test]
@@ -95,7 +100,7 @@ fn a_device_that_changes_is_followed() {
             rivals,
         };
         let phases = |rule: &dyn Fn() -> Box<dyn Dispatch>| {
-            let [first, second, third] = ends.map(|end| done(&mut *rule(), &situation, end));
+            let [first, second, third] = done(&mut *rule(), &situation, ends);
             [first, second - first, third - second]
         };
         let deferred = phases(&|| Box::new(Always(Handling::Deferred)));
@@ -116,7 +121,8 @@ fn an_idle_processor_costs_most_where_it_is_first_given_away() {
         let times = [(Instant::ZERO, switch.times(switches))];
         let rivals = Rivals::None;
         let situation = Situation { times: &times, tail: TAIL, switch, programmed: false, rivals };
-        lost("adaptive", &situation, Instant::ZERO + Duration::from_secs(5))
+        let [lost] = lost("adaptive", &situation, [Instant::ZERO + Duration::from_secs(5)]);
+        lost
     });
     let worst = losses.max().unwrap();
     assert!(worst <= LOSS_MAX && worst > 250, "{worst}");
@@ -131,35 +137,62 @@ fn between_two_humps_it_does_more_than_either_fixed_rule() {
         programmed: false,
         rivals: Rivals::Equal(2),
     };
-    let end = Instant::ZERO + Duration::from_secs(20);
+    let end = [Instant::ZERO + Duration::from_secs(20)];
     let fixed = [Handling::Deferred, Handling::INLINE];
     let better = fixed.map(|handling| done(&mut Always(handling), &situation, end));
-    let own = done(&mut *rule("adaptive"), &situation, end);
-    assert!(own > better[0].max(better[1]) * 11 / 10, "{own} {better:?}");
+    let [own] = done(&mut *rule("adaptive"), &situation, end);
+    assert!(own > better[0][0].max(better[1][0]) * 11 / 10, "{own} {better:?}");
 }
 
 #[test]
 fn what_was_tried_is_kept_while_nobody_wants_the_processor() {
+    // However much the asker gets done meanwhile: it counts for no way.
+    for idle in [100, 20_000] {
+        let mut rule = rule("adaptive");
+        let mut now = Instant::ZERO;
+        let mut run = |seconds, contended| {
+            let processor = Processor { switch: Duration::from_micros(10), contended };
+            let (end, mut inline) = (now + Duration::from_secs(seconds), 0);
+            while now < end {
+                let handling = rule.choose(now, &READ, solid(true), processor);
+                // A scheduler that gives less to who keeps the processor.
+                let micros = match (handling, contended) {
+                    (Handling::Inline(_), true) => 1_400,
+                    (Handling::Deferred, true) => 1_100,
+                    (_, false) => idle,
+                };
+                now += Duration::from_micros(micros);
+                inline += u64::from(handling == Handling::INLINE);
+                rule.learn(now, &READ, handling, Duration::from_micros(100));
+            }
+            inline
+        };
+        assert!(run(10, true) > 0, "the model's mode was tried");
+        assert_eq!(run(5, false), 5_000_000 / idle);
+        assert_eq!(run(5, true), 0, "the trials are not begun again");
+    }
+}
+
+/// Who is pushed off its processor while it spins sees the end late, and takes the device for slow.
+#[test]
+fn a_request_that_seems_to_take_long_does_not_decide_for_its_way() {
     let mut rule = rule("adaptive");
-    let mut now = Instant::ZERO;
-    let mut run = |seconds, contended| {
-        let processor = Processor { switch: Duration::from_micros(10), contended };
-        let (end, mut inline) = (now + Duration::from_secs(seconds), 0);
-        while now < end {
-            let handling = rule.choose(now, &READ, solid(true), processor);
-            // A scheduler that gives less to who keeps the processor.
-            let micros = match (handling, contended) {
-                (Handling::Inline(_), true) => 1_400,
-                (Handling::Deferred, true) => 1_100,
-                (_, false) => 100,
-            };
-            now += Duration::from_micros(micros);
-            inline += u64::from(handling == Handling::INLINE);
-            rule.learn(now, &READ, handling, Duration::from_micros(100));
+    let processor = Processor { switch: Duration::from_micros(10), contended: true };
+    let (mut now, mut asked, mut inline) = (Instant::ZERO, 0, Duration::ZERO);
+    let end = now + Duration::from_secs(20);
+    while now < end {
+        let handling = rule.choose(now, &READ, solid(true), processor);
+        asked += 1;
+        let (took, gap) = match handling {
+            Handling::Inline(_) if asked % 200 == 0 => (50_000, 50_000),
+            Handling::Inline(_) => (100, 1_200),
+            Handling::Deferred => (100, 1_100),
+        };
+        now += Duration::from_micros(gap);
+        if handling == Handling::INLINE {
+            inline += Duration::from_micros(gap);
         }
-        inline
-    };
-    assert!(run(10, true) > 0, "the model's mode was tried");
-    assert_eq!(run(5, false), 50_000);
-    assert_eq!(run(5, true), 0, "the trials are not begun again");
+        rule.learn(now, &READ, handling, Duration::from_micros(took));
+    }
+    assert!(inline < Duration::from_secs(4), "{inline}");
 }

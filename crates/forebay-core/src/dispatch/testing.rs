@@ -60,16 +60,17 @@ pub(super) fn solid(programmed: bool) -> Medium {
     Medium { programmed, ..Medium::default() }
 }
 
-/// The requests that are done until `end`.
-pub(super) fn done(
+/// The requests that are done until each of the `ends`, the earlier first.
+pub(super) fn done<const N: usize>(
     rule: &mut (impl Dispatch + ?Sized),
     situation: &Situation<'_>,
-    end: Instant,
-) -> u64 {
+    ends: [Instant; N],
+) -> [u64; N] {
     let Situation { times, tail, switch, programmed, rivals } = *situation;
     let contended = !matches!(rivals, Rivals::None);
     let processor = Processor { switch, contended };
-    let (mut random, mut now, mut known, mut done) = (Random(1), Instant::ZERO, 0_u64, 0);
+    let (mut random, mut now, mut known) = (Random(1), Instant::ZERO, 0_u64);
+    let (mut done, mut past, mut counts) = (0, 0, [0; N]);
     loop {
         let usual = times.iter().rev().find(|(from, _)| *from <= now).map_or(0, |(_, time)| time.0);
         // Between seven and nine tenths of the longest, but for the tail.
@@ -96,18 +97,30 @@ pub(super) fn done(
                 wall
             }
         });
-        if now > end {
-            return done;
+        while now > ends[past] {
+            counts[past] = done;
+            past += 1;
+            if past == N {
+                return counts;
+            }
         }
         rule.learn(now, &READ, handling, Duration(took));
         done += 1;
     }
 }
 
-/// How much less `typed` gets done than the better of the two fixed rules: hundredths of a percent.
-pub(super) fn lost(typed: &str, situation: &Situation<'_>, end: Instant) -> u64 {
-    let fixed = |handling| done(&mut Always(handling), situation, end);
-    let better = fixed(Handling::Deferred).max(fixed(Handling::INLINE));
-    let own = done(&mut *rule(typed), situation, end);
-    better.saturating_sub(own) * 10_000 / better.max(1)
+/// How much less `typed` gets done than the better of the two fixed rules until each of the `ends`:
+/// hundredths of a percent.
+pub(super) fn lost<const N: usize>(
+    typed: &str,
+    situation: &Situation<'_>,
+    ends: [Instant; N],
+) -> [u64; N] {
+    let fixed = |handling| done(&mut Always(handling), situation, ends);
+    let (deferred, inline) = (fixed(Handling::Deferred), fixed(Handling::INLINE));
+    let own = done(&mut *rule(typed), situation, ends);
+    core::array::from_fn(|end| {
+        let better = deferred[end].max(inline[end]);
+        better.saturating_sub(own[end]) * 10_000 / better.max(1)
+    })
 }

@@ -6,13 +6,17 @@
 //!             its slice is over, which begins with its first completion; if it is empty, the disk
 //!             idles for it a while, unless its task thinks for longer than that, or seeks on a
 //!             disk that orders requests itself. A bio joins requests of its own queue only.
+//!             A queue that is alone is emptied into the dispatch list at once, where nobody
+//!             overtakes it.
 //! Differs:    all tasks have the default priority, 4 of the best-effort class: there is no ionice,
 //!             no real-time and no idle class, and no request is metadata. That a task has exited
 //!             is not known: its queue is idled for as any other. A queue that runs while the disk
 //!             idles does not start the idling again, as from 2.6.22 on; 2.6.21 may idle without
 //!             end. A second request at the same sector stays behind the first one, which the
 //!             kernel would dispatch then. A bio's front is compared with all queues.
-//! Not for:    devices without a head; arrays.
+//! Not for:    devices without a head; arrays; a reader that pauses beside a writer that keeps 64
+//!             requests queued: the writer is alone meanwhile, and the reader waits for all of
+//!             them, 0.3 to 0.4 s at the 99th percentile on a disk.
 //!
 //! ```text
 //!   first completion               idles        cut after 16 requests

@@ -20,9 +20,12 @@
 
 use alloc::boxed::Box;
 
-use super::directions::{Directions, EXPIRE_MAX, FIFO_BATCH, FRONT_MERGES, WRITES_STARVED};
+use super::directions::{
+    Directions, FIFO_BATCH, FRONT_MERGES, READ_EXPIRE, WRITE_EXPIRE, WRITES_STARVED,
+};
+use super::jiffies::{HZ, Jiffies};
 use super::{DispatchList, Elevator, Kick, Policy, Queued};
-use crate::policy::{Parameter, Values};
+use crate::policy::Values;
 use crate::time::{Duration, Instant};
 use crate::units::RequestId;
 
@@ -34,14 +37,7 @@ pub(super) const POLICY: Policy = Policy {
     name: "deadline",
     summary: "Sorted batches of one direction; a request that expires goes first.",
     source: "Linux 2.6.21, block/deadline-iosched.c",
-    parameters: &[
-        Parameter::new("read_expire", 500, (0, EXPIRE_MAX), "ms until a read expires"),
-        Parameter::new("write_expire", 5_000, (0, EXPIRE_MAX), "ms until a write expires"),
-        FIFO_BATCH,
-        WRITES_STARVED,
-        FRONT_MERGES,
-        Parameter::new("hz", 250, (100, 1_000), "jiffies of a second"),
-    ],
+    parameters: &[READ_EXPIRE, WRITE_EXPIRE, FIFO_BATCH, WRITES_STARVED, FRONT_MERGES, HZ],
     build: |values| Box::new(Deadline::new(values)),
 };
 
@@ -51,7 +47,7 @@ struct Deadline {
     /// Jiffies until a read and a write expires.
     read_expire: u64,
     write_expire: u64,
-    hz: u64,
+    jiffies: Jiffies,
     /// The request behind the last one, in its direction, when that left.
     next: Option<Queued>,
     /// The end of the last one.
@@ -63,7 +59,7 @@ struct Deadline {
 impl Elevator for Deadline {
     fn insert(&mut self, now: Instant, request: &Queued) -> Kick {
         let expire = if request.write { self.write_expire } else { self.read_expire };
-        let at = self.jiffies(now).saturating_add(expire);
+        let at = self.jiffies.at(now).saturating_add(expire);
         self.waiting.insert(request, at);
         Kick::Later
     }
@@ -100,21 +96,19 @@ impl Elevator for Deadline {
 
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
         // It expires when the jiffy that follows the last one of its time begins.
-        let jiffies = self.read_expire.max(self.write_expire) + 1;
-        let expire = Duration(NANOS.div_ceil(self.hz)).times(jiffies);
+        let expire = self.jiffies.length(self.read_expire.max(self.write_expire) + 1);
         self.waiting.waits_at_most(expire, others, service)
     }
 }
 
 impl Deadline {
     fn new(values: &Values<'_>) -> Self {
-        let hz = values.of("hz");
-        let jiffies = |name| values.of(name) * hz / 1_000;
+        let jiffies = Jiffies { hz: values.of("hz") };
         Self {
             waiting: Directions::new(values),
-            read_expire: jiffies("read_expire"),
-            write_expire: jiffies("write_expire"),
-            hz,
+            read_expire: jiffies.of_millis(values.of("read_expire")),
+            write_expire: jiffies.of_millis(values.of("write_expire")),
+            jiffies,
             next: None,
             last_sector: 0,
             batching: 0,
@@ -132,7 +126,7 @@ impl Deadline {
         }
         let write = self.waiting.choose()?;
         let line = self.waiting.line(write);
-        let head = line.fifo.head().filter(|head| head.at < self.jiffies(now));
+        let head = line.fifo.head().filter(|head| head.at < self.jiffies.at(now));
         if let Some(expired) = head {
             let request = expired.request;
             self.batching = 0;
@@ -152,12 +146,4 @@ impl Deadline {
             *next = *changed;
         }
     }
-
-    fn jiffies(&self, now: Instant) -> u64 {
-        let jiffies = u128::from(now.0) * u128::from(self.hz) / u128::from(NANOS);
-        u64::try_from(jiffies).expect("a jiffy is longer than a nanosecond")
-    }
 }
-
-/// Nanoseconds of a second.
-const NANOS: u64 = 1_000_000_000;

@@ -12,7 +12,15 @@ use crate::policy::{Parameter, Values};
 use crate::time::Duration;
 use crate::units::RequestId;
 
-/// What the elevators with deadlines take, after the times.
+/// When a read goes first.
+pub(super) const READ_EXPIRE: Parameter =
+    Parameter::new("read_expire", 500, (0, EXPIRE_MAX), "ms until a read expires");
+
+/// When a write goes first.
+pub(super) const WRITE_EXPIRE: Parameter =
+    Parameter::new("write_expire", 5_000, (0, EXPIRE_MAX), "ms until a write expires");
+
+/// How long one direction is kept.
 pub(super) const FIFO_BATCH: Parameter =
     Parameter::new("fifo_batch", 16, (0, 4_096), "requests of one batch at most");
 
@@ -29,7 +37,7 @@ pub(super) const FRONT_MERGES: Parameter =
     Parameter::new("front_merges", 1, (0, 1), "whether a bio may join a request at its front");
 
 /// The greatest time until a request expires, in ms: an hour.
-pub(super) const EXPIRE_MAX: u64 = 3_600_000;
+const EXPIRE_MAX: u64 = 3_600_000;
 
 /// The requests of one direction.
 #[derive(Debug, Default)]

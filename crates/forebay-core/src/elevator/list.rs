@@ -67,10 +67,45 @@ impl DispatchList {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::elevator::Kick;
     use crate::elevator::testing::{Bench, By};
     use crate::time::Duration;
+    use crate::units::RequestId;
     use std::vec::Vec;
+
+    /// A read of 8 sectors.
+    fn read(id: u32, sector: u64) -> Queued {
+        let id = RequestId(id);
+        Queued { id, sector, sectors: 8, write: false, sync: true, task: None }
+    }
+
+    /// The names in the order in which the driver takes them.
+    fn order(list: &mut DispatchList) -> Vec<u32> {
+        core::iter::from_fn(|| list.pop()).map(|one| one.id.0).collect()
+    }
+
+    #[test]
+    fn a_sweep_begins_with_what_lies_right_behind_the_last_one_and_ends_with_what_lies_at_it() {
+        let mut list = DispatchList::default();
+        list.add_tail(&read(0, 100));
+        list.pop();
+        for (id, sector) in [(1, 100), (2, 107), (3, 116), (4, 108)] {
+            list.sort(&read(id, sector));
+        }
+        assert_eq!(order(&mut list), [4, 3, 1, 2]);
+    }
+
+    #[test]
+    fn requests_at_the_same_sector_keep_the_order_of_their_coming() {
+        let mut list = DispatchList::default();
+        list.add_tail(&read(0, 100));
+        list.pop();
+        for (id, sector) in [(1, 200), (2, 200), (3, 50), (4, 50), (5, 200), (6, 50)] {
+            list.sort(&read(id, sector));
+        }
+        assert_eq!(order(&mut list), [1, 2, 5, 3, 4, 6]);
+    }
 
     #[test]
     fn one_sweep_goes_up_from_the_boundary_and_starts_again_from_below() {

@@ -18,9 +18,11 @@
 
 use alloc::boxed::Box;
 
-use super::directions::{Directions, EXPIRE_MAX, FIFO_BATCH, FRONT_MERGES, WRITES_STARVED};
+use super::directions::{
+    Directions, FIFO_BATCH, FRONT_MERGES, READ_EXPIRE, WRITE_EXPIRE, WRITES_STARVED,
+};
 use super::{DispatchList, Elevator, Kick, Policy, Queued};
-use crate::policy::{Parameter, Values};
+use crate::policy::Values;
 use crate::time::{Duration, Instant};
 use crate::units::RequestId;
 
@@ -32,13 +34,7 @@ pub(super) const POLICY: Policy = Policy {
     name: "mq-deadline",
     summary: "Sorted batches that pass gaps; a request that expires begins one.",
     source: "Linux 6.18, block/mq-deadline.c",
-    parameters: &[
-        Parameter::new("read_expire", 500, (0, EXPIRE_MAX), "ms until a read expires"),
-        Parameter::new("write_expire", 5_000, (0, EXPIRE_MAX), "ms until a write expires"),
-        FIFO_BATCH,
-        WRITES_STARVED,
-        FRONT_MERGES,
-    ],
+    parameters: &[READ_EXPIRE, WRITE_EXPIRE, FIFO_BATCH, WRITES_STARVED, FRONT_MERGES],
     build: |values| Box::new(MqDeadline::new(values)),
 };
 

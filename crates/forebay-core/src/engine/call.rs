@@ -1,6 +1,7 @@
 //! A call in flight: where it stands and what it waits for.
 
 use super::Engine;
+use super::packed::Job;
 use super::read::{FaultCall, ReadCall};
 use super::sync::SyncCall;
 use super::write::WriteCall;
@@ -22,6 +23,8 @@ pub(super) struct Cursor {
     pub(super) unseen: bool,
     /// Its turn among those that wait for memory, kept until it has got some; zero for none.
     pub(super) turn: u64,
+    /// What is to be done for it before it looks at its page of a packed file again.
+    pub(super) job: Option<Job>,
     pub(super) task: Task,
 }
 
@@ -43,6 +46,12 @@ pub(super) enum Wait {
     Place,
     /// A request of its own.
     Request,
+    /// The buffers of an image.
+    Buffers,
+    /// Its turn to keep raw pages as they come.
+    Holder,
+    /// The end of its decode, which the world knows.
+    Decode,
     /// The end of a pause, which the world knows.
     Pause,
     /// Woken but not resumed; the page it waited for is pinned.
@@ -56,6 +65,8 @@ pub(super) enum Task {
     Write(WriteCall),
     Sync(SyncCall),
     Truncate(HandleId),
+    /// Advice that waits for pointer words, or for what it has brought in.
+    Advised(HandleId),
 }
 
 impl Default for Task {
@@ -86,7 +97,7 @@ impl Cursor {
             Task::Fault(fault) => fault.handle,
             Task::Write(write) => write.handle,
             Task::Sync(sync) => sync.handle,
-            Task::Truncate(handle) => handle,
+            Task::Truncate(handle) | Task::Advised(handle) => handle,
         }
     }
 }
@@ -95,12 +106,19 @@ impl Engine {
     /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that
     /// the policy has seen.
     pub(super) fn advance(&mut self, call: CallId, resumed: bool) {
+        if !self.advance_job(call) {
+            return;
+        }
         match self.calls[call.index()].task {
             Task::Read(read) => self.advance_read(call, read, resumed),
             Task::Fault(fault) => self.advance_fault(call, fault, resumed),
             Task::Write(write) => self.advance_write(call, write),
             Task::Sync(sync) => self.advance_sync(call, sync),
             Task::Truncate(handle) => self.advance_truncate(call, handle),
+            Task::Advised(_) => {
+                self.take_error(call);
+                self.end_call(call, Ok(0));
+            }
         }
     }
 

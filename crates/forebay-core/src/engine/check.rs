@@ -14,7 +14,13 @@ impl Engine {
         self.cache.check();
         let reading = u64::from(self.cache.reading());
         let read = self.block.pages(RequestKind::is_read);
-        assert_eq!(read, reading, "each page being read is in one request");
+        let claimed: usize = self.decodes().map(|decode| self.filled_by(decode).count()).sum();
+        assert_eq!(
+            read + claimed as u64,
+            reading,
+            "each page being read is in one request or decode"
+        );
+        self.check_packed();
         let (dirty, writeback) = self.cache.dirty_counts();
         let written = self.block.pages(RequestKind::is_data_write);
         assert_eq!(written, writeback, "each page on its way is in one request");
@@ -48,14 +54,15 @@ impl Engine {
         assert!(writeback_waits.iter().all(|(calls, queued)| calls == queued), "queued once");
         // Metadata on their way may hold the place that dirty pages wait for.
         let metadata = self.block.pages(|kind| kind == RequestKind::Inode);
-        let moves = reading + writeback + metadata > 0;
+        let decodes = self.decodes().next().is_some();
+        let moves = reading + writeback + metadata > 0 || decodes;
         let woken = waits(|wait| matches!(wait, Wait::Woken(_))) > 0;
         let hope = moves || woken || waits(|wait| wait == Wait::Pause) > 0;
         let placeless = self.writeback.place_waiters.len() + self.writeback.pass_waiters.len();
         // A woken call may hold the place that the flush rule leaves to it.
         let write_ends = woken || !self.block.is_idle();
         assert!(placeless == 0 || write_ends, "a write will end for those who wait");
-        assert!(self.read_place_waiters.is_empty() || reading > 0, "a read will end for those");
+        assert!(self.read_place_waiters.is_empty() || read > 0, "a read will end for those");
         assert!(starved == 0 || hope, "somebody will free memory for those that wait for it");
         let stats = self.stats();
         assert!(stats.pages_used <= stats.pages_read, "a page is used after it was read");

@@ -31,6 +31,12 @@ impl Engine {
         (task, wanted): (CallId, Option<PageIndex>),
         act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
     ) {
+        if self.is_packed(self.file_of(handle)) {
+            if self.reads_ahead(handle) {
+                self.with_packed_space(handle, act);
+            }
+            return;
+        }
         let opened = self.handles[handle.index()].as_mut().expect("a call names an open file");
         let mut space = FileSpace {
             now: self.now,

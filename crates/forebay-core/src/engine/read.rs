@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::call::Task;
+use super::packed::Ask;
 use crate::cache::Hit;
 use crate::io::{Copy, IoError, Output};
 use crate::readahead::{Access, AddressSpace, Fault, Found, Mapping, Readahead};
@@ -45,6 +46,7 @@ impl Engine {
         let opened = self.opened(read.handle);
         let (file, sees_hits) = (opened.file, opened.sees_hits);
         let device = self.files[file.index()].device;
+        let packed = self.is_packed(file);
         // The file may have been cut meanwhile.
         read.end = read.end.min(self.files[file.index()].bytes).max(read.position);
         let mut seen = resumed;
@@ -53,14 +55,29 @@ impl Engine {
             let page = read.position / PAGE_SIZE;
             let guess = run.map(|run| run.last_frame().next());
             let mut hit = self.cache.lookup_at(file, page, guess);
-            if hit.is_none() && !self.block.takes_read(self.now, device, call) {
+            if hit.is_none() && !packed && !self.block.takes_read(self.now, device, call) {
                 self.calls[call.index()].task = Task::Read(read);
                 self.push_copy(run);
                 self.wait_for_read_place(call, device, seen);
                 return;
             }
-            if !core::mem::replace(&mut seen, false) {
+            let again = core::mem::replace(&mut seen, false);
+            if !again {
                 hit = self.meet((call, &read), file, page, hit, sees_hits);
+            }
+            if packed && (self.owes_window() || hit.is_none()) {
+                // What it has met so far is copied before anything can take its place.
+                self.push_copy(run.take());
+                self.calls[call.index()].task = Task::Read(read);
+                if self.bring_for_read(call, &read, file, again) {
+                    seen = true;
+                    if let Some(error) = self.take_read_error(call, read.handle) {
+                        self.end_read_call(call, &read, Err(error));
+                        return;
+                    }
+                    continue;
+                }
+                return;
             }
             let hit = hit.or_else(|| self.read_alone(call, file, page));
             if hit.is_some() {
@@ -72,6 +89,9 @@ impl Engine {
                 self.wait(call, file, hit);
                 return;
             };
+            if packed {
+                self.count_use(frame);
+            }
             let offset = read.position % PAGE_SIZE;
             let len = (PAGE_SIZE - offset).min(read.end - read.position);
             match &mut run {
@@ -88,6 +108,13 @@ impl Engine {
         }
         self.push_copy(run);
         self.end_read_call(call, &read, Ok(()));
+    }
+
+    /// Has the page that a read of a packed file stands at, and what readahead has asked for.
+    fn bring_for_read(&mut self, call: CallId, read: &ReadCall, file: FileId, again: bool) -> bool {
+        let (handle, page) = (read.handle, read.position / PAGE_SIZE);
+        let end = read.end.div_ceil(PAGE_SIZE);
+        self.bring(call, &Ask { handle, file, page, end, copied: true, again })
     }
 
     pub(super) fn push_copy(&mut self, run: Option<Copy>) {
@@ -108,26 +135,32 @@ impl Engine {
     ) -> Option<Hit> {
         self.count_access(found);
         let mut hit = found;
-        match self.found(hit) {
+        match self.found(file, page, hit) {
             Found::Present if !sees_hits => return hit,
             Found::Absent | Found::Present => {
-                self.show((call, read), page, hit);
+                self.show((call, read), file, page, hit);
                 hit = self.cache.lookup(file, page);
             }
             Found::Marked => {}
         }
-        if self.found(hit) == Found::Marked {
-            self.show((call, read), page, hit);
+        if self.found(file, page, hit) == Found::Marked {
+            self.show((call, read), file, page, hit);
         }
         hit
     }
 
-    fn show(&mut self, (call, read): (CallId, &ReadCall), page: PageIndex, hit: Option<Hit>) {
+    fn show(
+        &mut self,
+        (call, read): (CallId, &ReadCall),
+        file: FileId,
+        page: PageIndex,
+        hit: Option<Hit>,
+    ) {
         let access = Access {
             page,
             remaining: read.asked_end.div_ceil(PAGE_SIZE) - page,
             first: page == read.start / PAGE_SIZE,
-            found: self.found(hit),
+            found: self.found(file, page, hit),
         };
         self.lend_space(read.handle, (call, page), hit, |readahead, space| {
             readahead.on_read(&access, space);
@@ -158,7 +191,7 @@ impl Engine {
     }
 
     pub(super) fn advance_fault(&mut self, call: CallId, fault: FaultCall, resumed: bool) {
-        let FaultCall { handle, page, write, mapping } = fault;
+        let FaultCall { handle, page, .. } = fault;
         if let Some(error) = self.take_read_error(call, handle) {
             self.end_call(call, Err(error));
             return;
@@ -168,6 +201,10 @@ impl Engine {
             self.end_call(call, Err(IoError::BeyondEnd));
             return;
         }
+        if self.is_packed(file) {
+            self.advance_packed_fault(call, fault, file, resumed);
+            return;
+        }
         let mut hit = self.cache.lookup(file, page);
         let device = self.files[file.index()].device;
         if hit.is_none() && !self.block.takes_read(self.now, device, call) {
@@ -175,11 +212,7 @@ impl Engine {
             return;
         }
         if !resumed {
-            self.count_access(hit);
-            let fault = Fault { page, write, mapping, found: self.found(hit) };
-            self.lend_space(handle, (call, page), hit, |readahead, space| {
-                readahead.on_fault(&fault, space);
-            });
+            self.show_fault(call, &fault, file, hit);
             hit = self.cache.lookup(file, page);
         }
         let hit = hit.or_else(|| self.read_alone(call, file, page));
@@ -188,7 +221,59 @@ impl Engine {
             return;
         }
         // Whoever resumes has waited.
-        if resumed {
+        self.end_fault(call, resumed);
+    }
+
+    /// A fault on a page that is not decoded is a major one, whether or not it needs a device.
+    fn advance_packed_fault(
+        &mut self,
+        call: CallId,
+        fault: FaultCall,
+        file: FileId,
+        resumed: bool,
+    ) {
+        let FaultCall { handle, page, .. } = fault;
+        let (mut major, mut again) = (resumed, resumed);
+        loop {
+            let hit = self.cache.lookup(file, page);
+            if !again {
+                major |= hit.is_none_or(|hit| hit.reading);
+                self.show_fault(call, &fault, file, hit);
+            }
+            if !self.owes_window()
+                && let Some(hit) = hit
+            {
+                let Some(frame) = self.ready_frame(Some(hit)) else {
+                    self.wait(call, file, Some(hit));
+                    return;
+                };
+                self.count_use(frame);
+                self.end_fault(call, major);
+                return;
+            }
+            let ask = Ask { handle, file, page, end: page + 1, copied: false, again };
+            if !self.bring(call, &ask) {
+                return;
+            }
+            if let Some(error) = self.take_read_error(call, handle) {
+                self.end_call(call, Err(error));
+                return;
+            }
+            again = true;
+        }
+    }
+
+    fn show_fault(&mut self, call: CallId, fault: &FaultCall, file: FileId, hit: Option<Hit>) {
+        let FaultCall { handle, page, write, mapping } = *fault;
+        self.count_access(hit);
+        let fault = Fault { page, write, mapping, found: self.found(file, page, hit) };
+        self.lend_space(handle, (call, page), hit, |readahead, space| {
+            readahead.on_fault(&fault, space);
+        });
+    }
+
+    fn end_fault(&mut self, call: CallId, major: bool) {
+        if major {
             self.stats.faults_major += 1;
         } else {
             self.stats.faults_minor += 1;
@@ -196,9 +281,13 @@ impl Engine {
         self.end_call(call, Ok(0));
     }
 
-    fn found(&self, hit: Option<Hit>) -> Found {
+    fn found(&self, file: FileId, page: PageIndex, hit: Option<Hit>) -> Found {
         match hit {
-            None => Found::Absent,
+            None => match self.deferred_marker(file, page) {
+                None => Found::Absent,
+                Some(true) => Found::Marked,
+                Some(false) => Found::Present,
+            },
             Some(hit) if self.cache.is_marked(hit.frame) => Found::Marked,
             Some(_) => Found::Present,
         }

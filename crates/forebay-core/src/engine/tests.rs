@@ -3,11 +3,12 @@
 use std::vec::Vec;
 
 use super::*;
-use crate::io::Copy;
+use crate::io::{Copy, Decode, Gather};
 use crate::readahead::{Access, AddressSpace, Fault, Found, MapAdvice, Mapping, Spec};
 use crate::time::Duration;
 use crate::units::RequestId;
 
+mod packed;
 mod writes;
 
 /// An engine and all that came out of it and has not been looked at.
@@ -16,6 +17,8 @@ struct Hands {
     now: Instant,
     submits: Vec<Request>,
     copies: Vec<Copy>,
+    gathers: Vec<Gather>,
+    decodes: Vec<Decode>,
     wakes: Vec<CallId>,
     pauses: Vec<(CallId, Duration)>,
     replies: Vec<(CallId, Result<u64, IoError>)>,
@@ -35,7 +38,8 @@ impl Hands {
     fn of(engine: Engine) -> Self {
         let (submits, copies, wakes) = (Vec::new(), Vec::new(), Vec::new());
         let (pauses, replies, now) = (Vec::new(), Vec::new(), Instant::ZERO);
-        Self { engine, now, submits, copies, wakes, pauses, replies }
+        let (gathers, decodes) = (Vec::new(), Vec::new());
+        Self { engine, now, submits, copies, gathers, decodes, wakes, pauses, replies }
     }
 
     fn input(&mut self, input: Input) {
@@ -44,6 +48,8 @@ impl Hands {
             match output {
                 Output::Submit(request) => self.submits.push(request),
                 Output::Copy(copy) => self.copies.push(copy),
+                Output::Gather(gather) => self.gathers.push(gather),
+                Output::Decode(decode) => self.decodes.push(decode),
                 Output::Wake(call) => self.wakes.push(call),
                 Output::Pause(call, length) => self.pauses.push((call, length)),
                 Output::Reply(call, result) => self.replies.push((call, result)),

@@ -46,7 +46,9 @@ impl Engine {
         let end = offset.saturating_add(len).min(file.room).max(offset);
         let task = WriteCall { handle, start: offset, position: offset, end, durable, asks: false };
         self.calls[call.index()] = Cursor::new(Task::Write(task));
-        if len == 0 {
+        if let Some(error) = self.read_only(self.file_of(handle)) {
+            self.end_call(call, Err(error));
+        } else if len == 0 {
             self.end_call(call, Ok(0));
         } else if offset > file.bytes {
             self.end_call(call, Err(IoError::BeyondEnd));

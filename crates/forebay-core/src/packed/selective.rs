@@ -50,10 +50,12 @@ pub(super) fn fetch(demand: &Demand, max: u64) -> Pages {
     if deferred {
         return wanted;
     }
+    // A window that does not have what is wanted is none.
+    let window = window.hull(wanted);
     let around = window.len().saturating_sub(wanted.len());
     let room = max.saturating_sub(wanted.len()).min(around);
-    let before = wanted.start.saturating_sub(window.start);
-    let before = u64::try_from(u128::from(before) * u128::from(room) / u128::from(around.max(1)))
-        .unwrap_or(room);
-    Pages::new(wanted.start - before, wanted.end + (room - before))
+    let before = wanted.start.saturating_sub(window.start).min(around);
+    let share = u128::from(before) * u128::from(room) / u128::from(around.max(1));
+    let before = u64::try_from(share).unwrap_or(room).min(room);
+    Pages::new(wanted.start - before, wanted.end.saturating_add(room - before))
 }

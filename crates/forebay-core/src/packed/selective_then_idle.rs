@@ -46,6 +46,10 @@ impl Fill for ThenIdle {
     fn on_demand(&mut self, demand: &Demand) -> Plan {
         let fetch = fetch(demand, self.window);
         let wanted = demand.wanted;
+        if wanted.is_empty() {
+            // Nobody has asked for a page of it: all of it may wait for an idle processor.
+            return Plan { fetch, bulk: true, now: wanted, later: fetch };
+        }
         let goes_on = !self.last.is_empty()
             && (self.last.end..=self.last.end.saturating_add(1)).contains(&wanted.start);
         if demand.copied && goes_on {

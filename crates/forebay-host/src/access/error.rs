@@ -73,6 +73,14 @@ pub enum AccessError {
     /// What was written may not be safe.
     #[error("cannot sync: {0}")]
     Sync(io::Error),
+    /// The worker that carried the access out panicked; a part of a write may be written.
+    #[error("the worker panicked that carried out the access at {offset}: {message}")]
+    Panicked {
+        /// Where the access begins, in bytes.
+        offset: u64,
+        /// What the worker said.
+        message: String,
+    },
     /// Worker threads cannot be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(io::Error),

@@ -15,8 +15,7 @@ use rustix::fs::{Advice, OFlags};
 use super::judge::{Guess, Hits, Judge};
 use super::medium::{Alignment, Device};
 use super::uring::{self, Outcome};
-use super::workers::Workers;
-use super::{AccessError, Buffer, Mode, Options, Order, plain};
+use super::{AccessError, Buffer, Finish, Mode, Options, Order, WORKERS_MAX, Workers, plain};
 use crate::processor;
 
 /// A file whose bytes are read and written at any place, by any thread.
@@ -57,10 +56,6 @@ impl File {
     /// # Errors
     /// The file is not there, or cannot be read, written or read past the page cache.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, AccessError> {
-        if options.mode == Mode::Adaptive {
-            // Measured here, or the first access would seem to take as long.
-            processor::costs();
-        }
         let path = path.as_ref().to_owned();
         let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
         let opened = fs::OpenOptions::new()
@@ -124,8 +119,7 @@ impl File {
             Mode::Spin => Duration::MAX,
             // Bytes are copied to the page cache by whoever brings them, the sooner the better.
             Mode::Adaptive if inner.options.direct && inner.options.uring => {
-                let begin = Instant::now();
-                let how = self.judge().choose(begin, &class);
+                let (begin, how) = self.judge().choose(&class);
                 let spin = limit(how);
                 let written = self.write_by_ring(bytes, offset, spin);
                 self.judge().learn(begin, offset, &class, how);
@@ -189,8 +183,7 @@ impl File {
             }
         }
         let class = Class { write: false, bytes: bytes.len() as u64, ahead: false };
-        let begin = Instant::now();
-        let how = self.judge().choose(begin, &class);
+        let (begin, how) = self.judge().choose(&class);
         let spin = limit(how);
         let (read, hit) = if spin.is_zero() || !inner.options.uring {
             let read = inner.read(bytes, offset, 0);
@@ -244,13 +237,13 @@ impl File {
 
     fn defer(&self, order: Order) -> Result<Completion, AccessError> {
         if self.worker.get().is_none() {
-            let worker = Workers::start(&self.inner, 1).map_err(AccessError::Thread)?;
+            let worker = self.inner.workers(1)?;
             // Of two threads that are first, one wins; the other's worker ends at once.
             let _ = self.worker.set(worker);
         }
         let (answer, done) = bounded(1);
         self.worker.get().expect("there is a worker").send(order, &answer);
-        Ok(done.recv().expect("a worker answers every order"))
+        Ok(done.recv().expect("a worker answers every order").into())
     }
 
     /// The rule is only arithmetic: after a panic in it, it stands as well as before.
@@ -261,16 +254,27 @@ impl File {
 }
 
 impl Inner {
+    /// Starts a worker thread for each of so many accesses at a time.
+    pub(super) fn workers(self: &Arc<Self>, accesses: usize) -> Result<Workers, AccessError> {
+        let file = Arc::clone(self);
+        let work = move |order: &mut Order| file.serve(order);
+        let look = processor::costs().idle;
+        Workers::start(accesses.min(WORKERS_MAX), look, work).map_err(AccessError::Thread)
+    }
+
     /// Carries an order out on the spot.
     pub(super) fn carry_out(&self, mut order: Order) -> Completion {
-        let (offset, len) = (order.offset, order.buffer.len());
-        let result = if order.write {
-            self.write(&order.buffer, offset, 0).map(|()| len)
-        } else {
-            let read = self.read(&mut order.buffer, offset, 0);
-            read.map_err(|error| AccessError::Read { offset, len, error })
-        };
+        let result = self.serve(&mut order);
         Completion { token: order.token, result, buffer: order.buffer }
+    }
+
+    fn serve(&self, order: &mut Order) -> Result<usize, AccessError> {
+        let (offset, len) = (order.offset, order.buffer.len());
+        if order.write {
+            return self.write(&order.buffer, offset, 0).map(|()| len);
+        }
+        let read = self.read(&mut order.buffer, offset, 0);
+        read.map_err(|error| AccessError::Read { offset, len, error })
     }
 
     /// Ends an order that the ring has carried out, or a part of it.
@@ -347,6 +351,17 @@ impl Inner {
     }
 }
 
+impl From<Finish> for Completion {
+    fn from(finish: Finish) -> Self {
+        let Order { offset, buffer, token, .. } = finish.job;
+        let result = finish.result.unwrap_or_else(|panicked| {
+            let message = panicked.message;
+            Err(AccessError::Panicked { offset, message })
+        });
+        Self { token, result, buffer }
+    }
+}
+
 /// How long the rule lets whoever waits look for the end.
 pub(super) fn limit(how: Handling) -> Duration {
     match how {
@@ -367,5 +382,30 @@ fn missing_ring(options: Options) -> Option<String> {
     } else {
         "switched off".to_owned()
     };
-    Some(format!("io_uring cannot be used ({why}); worker threads take its place"))
+    Some(no_ring(options.mode, &why))
+}
+
+/// That there is no ring, why, and what takes its place.
+pub(super) fn no_ring(mode: Mode, why: &str) -> String {
+    let instead = match mode {
+        Mode::Adaptive => "plain reads and worker threads take its place",
+        Mode::Inline | Mode::Deferred | Mode::Uring | Mode::Spin => "worker threads take its place",
+    };
+    format!("io_uring cannot be used ({why}); {instead}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workers::carry_out;
+
+    #[test]
+    fn a_worker_s_panic_is_the_result_of_its_access() {
+        let order = Order { write: true, offset: 4096, buffer: Buffer::new(512), token: 7 };
+        let finish: Finish = carry_out(order, |_| panic!("the dam broke"));
+        let Completion { token, result, buffer } = finish.into();
+        assert_eq!((token, buffer.len()), (7, 512), "the caller has its own back");
+        let said = result.unwrap_err().to_string();
+        assert_eq!(said, "the worker panicked that carried out the access at 4096: the dam broke");
+    }
 }

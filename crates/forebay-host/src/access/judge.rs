@@ -40,11 +40,14 @@ impl Judge {
         Self { rule, device, watch: Watch::new(), clock }
     }
 
-    /// Who waits for an access, if it has to be waited for.
-    pub(super) fn choose(&mut self, now: Instant, class: &Class) -> Handling {
+    /// Who waits for an access, if it has to be waited for, and the moment at which it was asked.
+    pub(super) fn choose(&mut self, class: &Class) -> (Instant, Handling) {
+        // Measured before the access begins, or the first one would seem to take as long.
+        processor::costs();
+        let now = Instant::now();
         let processor = self.watch.processor(now);
         let at = self.clock.asked(now);
-        self.rule.choose(at, class, self.device.medium(), processor)
+        (now, self.rule.choose(at, class, self.device.medium(), processor))
     }
 
     /// An access at `offset` was waited for since `begin`.
@@ -145,7 +148,9 @@ impl Hits {
     /// Whether an access that took so long found all its bytes in memory: copying runs at 1 GB/s
     /// or more, and waiting costs a switch at the least.
     pub(super) fn is_hit(bytes: usize, took: Duration) -> bool {
-        took < processor::costs().contended + Duration::from_nanos(bytes as u64)
+        let copied = Duration::from_nanos(bytes as u64);
+        // Most hits are as short as that, and then a switch need not have been measured.
+        took < copied || took < copied + processor::costs().contended
     }
 
     fn size(&self, bytes: usize) -> &Size {

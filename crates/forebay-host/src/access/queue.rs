@@ -19,12 +19,11 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use forebay_core::dispatch::Class;
 
 pub use super::file::Completion;
-use super::file::{Inner, limit};
+use super::file::{Inner, limit, no_ring};
 use super::judge::{Guess, Hits, Judge};
 use super::medium::Device;
 use super::uring::Ring;
-use super::workers::Workers;
-use super::{AccessError, Buffer, File, Mode, Order, Refused, plain};
+use super::{AccessError, Buffer, File, Finish, Mode, Order, Refused, Workers, plain};
 
 /// The greatest depth of a queue.
 pub const DEPTH_MAX: usize = 4096;
@@ -48,7 +47,7 @@ pub struct Queue {
 
 enum Way {
     Inline,
-    Workers { workers: Workers, answer: Sender<Completion>, answers: Receiver<Completion> },
+    Workers { workers: Workers, answer: Sender<Finish>, answers: Receiver<Finish> },
     Ring { ring: Box<Ring>, looks: Looks },
 }
 
@@ -81,16 +80,13 @@ impl Queue {
                 Ok(ring) => {
                     way = Some(Way::Ring { ring: Box::new(ring), looks: Looks::of(mode, &file) });
                 }
-                Err(error) => {
-                    let what = "worker threads take its place";
-                    note = Some(format!("io_uring cannot be used ({error}); {what}"));
-                }
+                Err(error) => note = Some(no_ring(mode, &error.to_string())),
             }
         }
         let way = match way {
             Some(way) => way,
             None => {
-                let workers = Workers::start(&file, depth).map_err(AccessError::Thread)?;
+                let workers = file.workers(depth)?;
                 let (answer, answers) = unbounded();
                 Way::Workers { workers, answer, answers }
             }
@@ -129,7 +125,7 @@ impl Queue {
         match &mut self.way {
             Way::Inline => unreachable!("what is carried out on the spot is done"),
             Way::Workers { answers, .. } => {
-                Some(answers.recv().expect("a worker answers every order"))
+                Some(answers.recv().expect("one who may answer is kept here").into())
             }
             Way::Ring { ring, looks } => loop {
                 if let Some((order, outcome)) = ring.reap() {
@@ -263,7 +259,7 @@ impl Looks {
             Self::Never => _ = ring.wait(Duration::ZERO),
             Self::Always => _ = ring.wait(Duration::MAX),
             Self::Rule { judge, class, offset } => {
-                let how = judge.choose(Instant::now(), class);
+                let (_, how) = judge.choose(class);
                 let spin = limit(how);
                 // The time of many submissions is none that was waited for.
                 if spin.is_zero() && ring.unsubmitted() > 1 {

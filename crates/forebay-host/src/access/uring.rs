@@ -6,7 +6,7 @@
 //!                 +--- slots: the order and its buffer ------+   from push to reap
 //! ```
 //!
-//! All unsafe code of the crate is here. The kernel is lent memory in two ways: a buffer that a
+//! All unsafe code of accesses is here. The kernel is lent memory in two ways: a buffer that a
 //! slot owns until its completion, or a caller's slice in a call that returns only then.
 
 #![expect(unsafe_code, reason = "the kernel is lent memory while accesses are in flight")]

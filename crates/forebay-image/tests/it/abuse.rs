@@ -45,6 +45,8 @@ pub(crate) enum Content {
 const NODES_MAX: usize = 20_000;
 /// Bytes that are read of a file at most.
 const FILE_BYTES_MAX: usize = 256 << 10;
+/// Bytes that are decoded in one walk at most; of files behind that nothing is read.
+const WALK_BYTES_MAX: usize = 16 << 20;
 /// Blocks that are read of a file at most.
 const FILE_BLOCKS_MAX: usize = 512;
 /// Directories below each other, at most.
@@ -65,11 +67,12 @@ const MEMORY_MAX: u64 = 64 << 20;
 pub(crate) fn walk_all(image: &dyn Image) -> Result<Walk, String> {
     let mut walk = Walk::new();
     let mut todo = vec![(Vec::new(), image.root(), 0)];
+    let mut left = WALK_BYTES_MAX;
     while let Some((path, id, depth)) = todo.pop() {
         if walk.len() == NODES_MAX || depth > DEPTH_MAX {
             return Err(format!("{} nodes, depth {depth}: a tree without end", walk.len()));
         }
-        let found = visit(image, id, &mut |name, child| {
+        let found = visit(image, id, &mut left, &mut |name, child| {
             todo.push(([&path, name].join(&b'/'), child, depth + 1));
         })?;
         walk.insert(path, found);
@@ -81,16 +84,17 @@ pub(crate) fn walk_all(image: &dyn Image) -> Result<Walk, String> {
 fn visit(
     image: &dyn Image,
     id: NodeId,
+    left: &mut usize,
     below: &mut dyn FnMut(&[u8], NodeId),
 ) -> Result<Found, String> {
-    let mut read = || -> Result<Result<(Node, Content, Vec<Xattr>), String>> {
+    let mut read = || -> Checked<(Node, Content, Vec<Xattr>)> {
         let node = image.node(id)?;
         let content = match node.kind {
             Kind::Directory => match names(image, id, below)? {
                 Ok(names) => Content::Names(names),
                 Err(broken) => return Ok(Err(broken)),
             },
-            Kind::File => match bytes(image, id, node.size)? {
+            Kind::File => match bytes(image, id, node.size, left)? {
                 Ok(bytes) => Content::Bytes(bytes),
                 Err(broken) => return Ok(Err(broken)),
             },
@@ -119,6 +123,7 @@ fn clear(error: &Error) -> Result<String, String> {
     Ok(text)
 }
 
+/// What a node holds; inside, what is broken; outside, what the reader says is wrong.
 type Checked<T> = Result<Result<T, String>>;
 
 fn names(
@@ -148,18 +153,20 @@ fn names(
 }
 
 /// The beginning of a file, with a look at the last block and beyond.
-fn bytes(image: &dyn Image, id: NodeId, size: u64) -> Checked<Vec<u8>> {
+fn bytes(image: &dyn Image, id: NodeId, size: u64, left: &mut usize) -> Checked<Vec<u8>> {
     let mut plain = Vec::new();
     let mut at = 0;
     for _ in 0..FILE_BLOCKS_MAX {
-        if at >= size || plain.len() >= FILE_BYTES_MAX {
+        if at >= size || plain.len() >= FILE_BYTES_MAX || *left == 0 {
             break;
         }
         let block = image.locate(id, at)?;
         if let Err(broken) = valid(&block, at, size) {
             return Ok(Err(broken));
         }
+        let start = plain.len();
         decoded(image, &block, &mut plain)?;
+        *left = left.saturating_sub((block.decoded as usize).max(plain.len() - start));
         at = block.plain.end;
     }
     if image.locate(id, size).is_ok() {
@@ -239,18 +246,21 @@ pub(crate) fn every_truncation(image: &[u8], open: Open<'_>) {
     }
 }
 
-/// Opens an image with each bit of some of its bytes flipped, and reads everything.
-pub(crate) fn every_bit_flip(image: &[u8], bytes: Range<usize>, open: Open<'_>) {
+/// Opens an image with each bit of some of its bytes flipped, and reads everything. Says how many
+/// of these images could be opened.
+pub(crate) fn every_bit_flip(image: &[u8], bytes: Range<usize>, open: Open<'_>) -> usize {
     let mut damaged = image.to_vec();
+    let mut opened = 0;
     for at in bytes {
         for bit in 0..8 {
             damaged[at] ^= 1 << bit;
             let what = format!("bit {bit} of byte {at} flipped");
             // Whether it is an error or other data is the format's: many fields have no check.
-            let _either = survives(damaged.clone(), &what, open);
+            opened += usize::from(survives(damaged.clone(), &what, open).is_ok());
             damaged[at] ^= 1 << bit;
         }
     }
+    opened
 }
 
 /// Opens an image and reads everything.

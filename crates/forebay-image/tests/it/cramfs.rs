@@ -1,5 +1,6 @@
 //! cramfs: images of the usual tool and our own, whole and damaged.
 
+mod cost;
 mod damage;
 mod limits;
 mod pointers;
@@ -104,11 +105,62 @@ fn seal(image: &mut [u8], settings: &Settings) {
 }
 
 fn put(image: &mut [u8], at: usize, word: u32, big_endian: bool) {
-    let bytes = if big_endian { word.to_be_bytes() } else { word.to_le_bytes() };
-    image[at..at + 4].copy_from_slice(&bytes);
+    image[at..at + 4].copy_from_slice(&word_bytes(word, big_endian));
+}
+
+fn word_bytes(word: u32, big_endian: bool) -> [u8; 4] {
+    if big_endian { word.to_be_bytes() } else { word.to_le_bytes() }
 }
 
 fn word(image: &[u8], at: usize, big_endian: bool) -> u32 {
     let bytes = image[at..at + 4].try_into().unwrap();
     if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+}
+
+/// A zlib stream.
+fn packed(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut encoder, plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// An inode and its name, of owner and group 0, whose parts are where they are wanted.
+fn entry(mode: u32, size: u32, offset: u32, name: &[u8], big_endian: bool) -> Vec<u8> {
+    let name_words = u32::try_from(name.len().div_ceil(4)).unwrap();
+    assert_eq!(offset % 4, 0);
+    let words = if big_endian {
+        [mode << 16, size << 8, (name_words << 26) | (offset / 4)]
+    } else {
+        [mode, size, name_words | ((offset / 4) << 6)]
+    };
+    let mut bytes = words.map(|word| word_bytes(word, big_endian)).concat();
+    bytes.extend(name);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// An image with a superblock, whose root has `root_len` bytes of entries at the beginning of
+/// `body`, which is at byte 76.
+fn crafted(flags: u32, root_len: u32, body: &[u8], big_endian: bool) -> Vec<u8> {
+    let len = u32::try_from(76 + body.len()).unwrap();
+    let word = |word| word_bytes(word, big_endian);
+    let root = entry(0o040_755, root_len, if root_len == 0 { 0 } else { 76 }, b"", big_endian);
+    let start = [0x28cd_3d45, len, flags, 0].map(word).concat();
+    let id = [0, 0, 0, 1].map(word).concat();
+    [&start, &b"Compressed ROMFS"[..], &id, &[0; 16], &root, body].concat()
+}
+
+/// Where the body of the file of [`one_file`] begins.
+const BODY: u32 = 92;
+
+/// An image with one file `f`, whose block pointers are at the beginning of `body`.
+fn one_file(flags: u32, size: u32, body: &[u8], big_endian: bool) -> Vec<u8> {
+    let entry = entry(0o100_644, size, BODY, b"f", big_endian);
+    crafted(flags, 16, &[&entry, body].concat(), big_endian)
+}
+
+/// What is wrong with the file of [`one_file`].
+fn file_error(image: &[u8]) -> String {
+    let image = open(image, Options::default()).unwrap();
+    content(image.as_ref(), "f").unwrap_err().to_string()
 }

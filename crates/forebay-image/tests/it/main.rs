@@ -2,4 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 mod abuse;
+mod conformance;
 mod cramfs;
+mod erofs;
+mod replay;
+mod squashfs;
+mod squashfs_craft;
+mod squashfs_tree;

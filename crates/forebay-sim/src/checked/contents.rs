@@ -126,6 +126,12 @@ impl Contents {
         self.frames.insert(frame, Held { place, runs: Some(runs) });
     }
 
+    /// Whether a frame holds a page, up to date.
+    pub(super) fn holds(&self, frame: FrameId, place: Place) -> bool {
+        let held = self.frames.get(&frame).filter(|held| held.place == place);
+        held.is_some_and(|held| held.runs.is_some())
+    }
+
     /// Bytes go from frames to a task.
     pub(super) fn copy_out(&self, copy: &Copy) {
         let model = self.file(copy.file);

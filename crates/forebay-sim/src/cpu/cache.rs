@@ -91,7 +91,6 @@ pub fn ring_switch(prices: &Prices, processes: u32, data_bytes: u64) -> Duration
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::testing::prices;
     use crate::machine::Machine;
 
     /// Four runners of 15.7 KB overrun 32 KB by so much that refilling costs 5.96 us.
@@ -101,7 +100,7 @@ mod tests {
             cache_bytes: 32 * 1024,
             footprint_bytes: 15_672,
             refill: Duration(12_460),
-            ..prices()
+            ..Prices::FREE
         }
     }
 

@@ -4,28 +4,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::CallId;
 
 use super::{Arrival, Cpu, Happens, Runner};
-use crate::price::{Prices, Scheduler};
-
-/// One core on which nothing costs anything.
-pub(crate) fn prices() -> Prices {
-    Prices {
-        cores: 1,
-        syscall: Duration::ZERO,
-        page_lookup: Duration::ZERO,
-        page_alloc: Duration::ZERO,
-        copy_picos_per_kib: 0,
-        context_switch: Duration::ZERO,
-        interrupt: Duration::ZERO,
-        request_submit: Duration::ZERO,
-        page_dirty: Duration::ZERO,
-        flush_page: Duration::ZERO,
-        flush_scan: Duration::ZERO,
-        scheduler: Scheduler::RoundRobin,
-        cache_bytes: 0,
-        footprint_bytes: 0,
-        refill: Duration::ZERO,
-    }
-}
+use crate::price::Prices;
 
 /// A task by its number.
 pub(crate) const fn task(number: u32) -> Runner {
@@ -135,72 +114,5 @@ impl Model {
             self.waited[number] = self.waited[number].max(waited);
             self.cpu.occupy(placed.core, placed.cost + self.habits[number].works, self.now);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cpu::CoreId;
-
-    fn long(cpu: &mut Cpu, core: CoreId, at: Instant) {
-        cpu.occupy(core, Duration::from_secs(10), at);
-    }
-
-    /// Two cores with a runner each, and the price of a switch.
-    fn two_cores() -> (Cpu, Duration) {
-        let switch = Duration::from_micros(10);
-        let context_switch = switch;
-        let prices = Prices { cores: 2, scheduler: Scheduler::O1, context_switch, ..prices() };
-        let mut cpu = Cpu::new(&prices, 1);
-        (0..4).for_each(|number| cpu.enqueue(task(number), Arrival::New, Instant(0)));
-        for _ in 0..2 {
-            let placed = cpu.dispatch(Instant(0)).unwrap();
-            long(&mut cpu, placed.core, Instant(0));
-        }
-        (cpu, switch)
-    }
-
-    /// Task 2 has slept for a second, and task 3 goes on where it left.
-    fn one_sleeps() -> (Cpu, Instant) {
-        let (mut cpu, _) = two_cores();
-        let at = Instant(1_000_000);
-        let placed = cpu.end_slice(CoreId(0), at);
-        assert_eq!(placed.runner, task(2));
-        cpu.occupy(placed.core, Duration::from_micros(20), at);
-        let at = Instant(1_020_000);
-        cpu.sleep(CoreId(0), at);
-        let placed = cpu.dispatch(at).unwrap();
-        assert_eq!(placed.runner, task(3));
-        long(&mut cpu, placed.core, at);
-        (cpu, Instant(1_020_000_000))
-    }
-
-    #[test]
-    fn who_is_woken_takes_a_core_that_is_not_in_the_midst_of_a_switch() {
-        let (mut cpu, at) = one_sleeps();
-        let placed = cpu.end_slice(CoreId(0), at);
-        long(&mut cpu, placed.core, at);
-        let woken = Arrival::Woken { uninterruptible: true };
-        cpu.enqueue(task(2), woken, at + Duration(1_000));
-        let placed = cpu.preempt(at + Duration(1_000)).expect("core 1 can be taken");
-        assert_eq!((placed.core, placed.runner), (CoreId(1), task(2)));
-    }
-
-    #[test]
-    fn who_is_woken_in_the_midst_of_all_switches_waits_for_the_end_of_the_first() {
-        let (mut cpu, at) = one_sleeps();
-        for (core, at) in [(0, at), (1, at + Duration(4_000))] {
-            let placed = cpu.end_slice(CoreId(core), at);
-            long(&mut cpu, placed.core, at);
-        }
-        let woken = Arrival::Woken { uninterruptible: true };
-        let now = at + Duration(5_000);
-        cpu.enqueue(task(2), woken, now);
-        assert!(cpu.preempt(now).is_none());
-        let due = cpu.earliest().unwrap();
-        assert_eq!((due.what, due.at), (Happens::Settled, at + Duration(10_001)));
-        let placed = cpu.preempt(due.at).expect("the first switch is over");
-        assert_eq!((placed.core, placed.runner), (CoreId(0), task(2)));
     }
 }

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use forebay_core::policy::SpecError;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -210,11 +211,28 @@ impl Reader<'_> {
             (Err(MachineError::MissingKey { .. }), Some(default)) => return Ok(default),
             (found, _) => found?,
         };
-        let written = entry.get_ref().as_str();
-        written.filter(|written| text.takes(written)).ok_or_else(|| {
-            let near = nearest(written.unwrap_or_default(), text.allowed.iter().copied());
+        let written = entry.get_ref().as_str().filter(|written| text.takes(written));
+        let written = written.ok_or_else(|| {
+            let written = entry.get_ref().as_str().unwrap_or_default();
+            let near = nearest(written, text.allowed.iter().copied());
             self.bad_near(text.name, entry, &wanted, near)
-        })
+        })?;
+        let error = text.policy.and_then(|policy| policy(written).err());
+        error.map_or(Ok(written), |error| Err(self.no_policy(text, entry, &error)))
+    }
+
+    fn no_policy(&self, text: &Text, entry: &Value, error: &SpecError) -> MachineError {
+        match error {
+            SpecError::UnknownPolicy { given, known, .. } => {
+                let wanted = format!("{}, one of {}", text.what, known.join(", "));
+                self.bad_near(text.name, entry, &wanted, nearest(given, known.iter().copied()))
+            }
+            SpecError::UnknownParameter { .. }
+            | SpecError::BadValue { .. }
+            | SpecError::Contradiction { .. } => {
+                self.bad(text.name, entry, &format!("{}; {error}", text.what))
+            }
+        }
     }
 
     /// The entry of a dotted key.

@@ -1,5 +1,12 @@
 //! What a machine file holds: one line each, numbers with dimension and limits, and texts.
 
+use forebay_core::control::Controller;
+use forebay_core::dispatch::Dispatch;
+use forebay_core::elevator::Elevator;
+use forebay_core::flush::Flush;
+use forebay_core::policy::{Slot, Spec, SpecError};
+use forebay_core::readahead::Readahead;
+use forebay_core::throttle::Throttle;
 use forebay_core::units::PAGE_SIZE;
 
 use super::DeviceKind;
@@ -41,6 +48,9 @@ pub(super) struct Key {
     pub(super) default: Option<u64>,
 }
 
+/// Whether a text is a policy of some slot.
+pub(super) type IsPolicy = fn(&str) -> Result<(), SpecError>;
+
 /// One text of a machine.
 #[derive(Debug)]
 pub(super) struct Text {
@@ -48,6 +58,8 @@ pub(super) struct Text {
     pub(super) name: &'static str,
     /// What may be written; nothing if any text may.
     pub(super) allowed: &'static [&'static str],
+    /// What says whether it is a policy, if it has to be one.
+    pub(super) policy: Option<IsPolicy>,
     /// What it is, for those who have written something else.
     pub(super) what: &'static str,
     /// The kinds of device that have it; none if every machine has it.
@@ -117,12 +129,21 @@ impl Key {
 
 /// A text that may be anything.
 const fn text(name: &'static str, what: &'static str) -> Text {
-    Text { name, allowed: &[], what, devices: &[], default: None }
+    Text { name, allowed: &[], policy: None, what, devices: &[], default: None }
+}
+
+/// A text that is a policy of a slot.
+const fn policy<T: Slot + ?Sized>(name: &'static str, what: &'static str) -> Text {
+    Text { policy: Some(is_policy::<T>), ..text(name, what) }
+}
+
+fn is_policy<T: Slot + ?Sized>(written: &str) -> Result<(), SpecError> {
+    Spec::<T>::parse(written).map(drop)
 }
 
 /// A text that is one of several.
 const fn choice(name: &'static str, allowed: &'static [&'static str]) -> Text {
-    Text { name, allowed, what: "", devices: &[], default: None }
+    Text { name, allowed, ..text(name, "") }
 }
 
 impl Text {
@@ -231,6 +252,9 @@ pub(super) static KEYS: &[Key] = &[
     key("device.overlap", Dimension::Flag, 0, 1).of(ONENAND),
     key("device.tail", Dimension::Share, 0, 1_000_000).of(FAST).or(0),
     key("device.tail_delay", Dimension::Time, 0, 60 * SECOND).of(FAST).or(0),
+    key("cpu.decode_page", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.decode_block", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.decode_cold", Dimension::Time, 0, SECOND).or(0),
 ];
 
 /// What every value of the number `name` is a multiple of.
@@ -251,12 +275,12 @@ pub(super) static ORDERED: &[(&str, &str)] = &[
 /// Every text that a machine may have, in the order of the listing.
 pub(super) static TEXTS: &[Text] = &[
     text("summary", "a sentence"),
-    text("kernel.readahead", "a readahead policy"),
-    text("kernel.flush", "a flush policy"),
-    text("kernel.throttle", "a throttle policy"),
-    text("kernel.controller", "a controller"),
-    text("kernel.elevator", "an elevator").or("none"),
-    text("kernel.dispatch", "a rule of dispatch").or("deferred"),
+    policy::<dyn Readahead>("kernel.readahead", "a readahead policy"),
+    policy::<dyn Flush>("kernel.flush", "a flush policy"),
+    policy::<dyn Throttle>("kernel.throttle", "a throttle policy"),
+    policy::<dyn Controller>("kernel.controller", "a controller"),
+    policy::<dyn Elevator>("kernel.elevator", "an elevator").or("none"),
+    policy::<dyn Dispatch>("kernel.dispatch", "a rule of dispatch").or("deferred"),
     choice("kernel.scheduler", SCHEDULERS).or("round-robin"),
     choice("layout.placement", PLACEMENTS),
     choice("device.type", KINDS),

@@ -104,7 +104,8 @@ impl World for AtOnce {
             Output::Wake(call) | Output::Pause(call, _) => {
                 self.inputs.push_back(Input::Resume(call));
             }
-            Output::Copy(_) | Output::Reply(..) => {}
+            Output::Copy(_) | Output::Gather(_) | Output::Reply(..) => {}
+            Output::Decode(decode) => self.inputs.push_back(Input::Decoded(decode.id, Ok(()))),
         }
     }
 

@@ -137,6 +137,9 @@ pub(super) fn random_prices(rng: &mut Rng) -> Prices {
         cache_bytes,
         footprint_bytes,
         refill: up_to(20_000),
+        decode_page: Duration::ZERO,
+        decode_block: Duration::ZERO,
+        decode_cold: Duration::ZERO,
         cores: 1 + rng.below(3) as u32,
     }
 }

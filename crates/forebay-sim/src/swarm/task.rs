@@ -17,6 +17,8 @@ pub(super) struct File {
     pub(super) handle: HandleId,
     pub(super) file: FileId,
     pub(super) room: u64,
+    /// It is packed, or others are packed in it.
+    pub(super) fixed: bool,
 }
 
 /// How large each file would be if every write had ended well: what tasks guess.
@@ -129,7 +131,7 @@ impl RandomTask {
 
     fn write_at(&mut self, file: File, offset: u64, len: u64, durable: bool) -> Op {
         let size = &mut self.sizes.borrow_mut()[file.file.index()];
-        if offset <= *size {
+        if offset <= *size && !file.fixed {
             *size = (*size).max(offset.saturating_add(len).min(file.room));
         }
         Op::Write { handle: file.handle, offset, len, durable }
@@ -140,8 +142,10 @@ impl RandomTask {
     }
 
     fn truncate(&mut self) -> Op {
-        let File { handle, file, .. } = self.file().0;
-        self.sizes.borrow_mut()[file.index()] = 0;
+        let File { handle, file, fixed, .. } = self.file().0;
+        if !fixed {
+            self.sizes.borrow_mut()[file.index()] = 0;
+        }
         Op::Truncate { handle }
     }
 

@@ -21,7 +21,7 @@ use crate::cpu::{Arrival, CoreId, Runner};
 pub(super) struct Thread {
     pub(super) debt: Duration,
     /// Requests that it will serve, in the order in which they reach it.
-    queue: VecDeque<Queued>,
+    queue: VecDeque<Assigned>,
     /// The request that it serves.
     pub(super) ended: Option<Ended>,
     /// It waits for a core or has one.
@@ -30,7 +30,7 @@ pub(super) struct Thread {
 
 /// A request on its way to a kernel thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queued {
+pub(super) struct Assigned {
     /// When it reaches the thread.
     pub(super) at: Instant,
     pub(super) request: Request,
@@ -41,9 +41,9 @@ pub(super) struct Queued {
 }
 
 impl Thread {
-    pub(super) fn add(&mut self, queued: Queued) {
-        let place = self.queue.partition_point(|other| other.at <= queued.at);
-        self.queue.insert(place, queued);
+    pub(super) fn add(&mut self, assigned: Assigned) {
+        let place = self.queue.partition_point(|other| other.at <= assigned.at);
+        self.queue.insert(place, assigned);
     }
 
     /// Whether it has requests that it has not ended.
@@ -57,13 +57,13 @@ impl Thread {
     }
 
     /// Takes the requests away that it has not begun, in their order.
-    pub(super) fn take_requests(&mut self) -> VecDeque<Queued> {
+    pub(super) fn take_requests(&mut self) -> VecDeque<Assigned> {
         std::mem::take(&mut self.queue)
     }
 
     /// The request that has reached it first.
-    fn first(&self, now: Instant) -> Option<Queued> {
-        self.queue.front().copied().filter(|queued| queued.at <= now)
+    fn first(&self, now: Instant) -> Option<Assigned> {
+        self.queue.front().copied().filter(|assigned| assigned.at <= now)
     }
 }
 
@@ -121,10 +121,10 @@ impl SimWorld<'_> {
     }
 
     /// What the thread of the driver has not begun comes before a request of the flusher.
-    fn hand_over(&mut self, queued: &Queued) -> bool {
-        let waits = self.drivers[queued.request.device.index()].has_requests();
+    fn hand_over(&mut self, assigned: &Assigned) -> bool {
+        let waits = self.drivers[assigned.request.device.index()].has_requests();
         if waits {
-            self.send(&queued.request, self.now, queued.payer);
+            self.send(&assigned.request, self.now, assigned.payer);
         }
         waits
     }

@@ -6,6 +6,7 @@ use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::writeback::{Knobs, Levels};
 
+use super::task::Layers;
 use crate::stats::Latencies;
 
 /// What a world saw beside the calls.
@@ -39,6 +40,30 @@ pub struct Record {
     pub dispatches: u64,
     /// What these cost together.
     pub dispatch_time: Duration,
+    /// Where the time of major faults went.
+    pub faults: FaultTime,
+    /// Time of idle cores that went into decoding for nobody.
+    pub idle_decoding: Duration,
+}
+
+/// Where the time of major faults went, summed over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultTime {
+    /// How many there were.
+    pub count: u64,
+    /// From the touch to the moment when the program goes on.
+    pub total: Duration,
+    /// Of it, entering and leaving the kernel, and adding the file's pages to the cache.
+    pub memory: Duration,
+    /// Of it, decoding, and what is done about raw pages before.
+    pub file_system: Duration,
+}
+
+impl FaultTime {
+    /// The rest: requests, the device, and waiting for either.
+    pub fn driver(&self) -> Duration {
+        self.total - self.memory - self.file_system
+    }
 }
 
 /// What a task, or a kernel thread, had of the processor.
@@ -118,6 +143,15 @@ pub struct Moved {
 }
 
 impl Record {
+    /// A major fault has ended.
+    pub(super) fn count_fault(&mut self, length: Duration, layers: &Layers) {
+        let faults = &mut self.faults;
+        faults.count += 1;
+        faults.total += length;
+        faults.memory += layers.memory;
+        faults.file_system += layers.file_system;
+    }
+
     /// A request has moved its sectors.
     pub(super) fn count_moved(&mut self, now: Instant, sectors: u64, written: bool) {
         let second = now.0 / NANOS_PER_S;

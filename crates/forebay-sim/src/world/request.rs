@@ -12,11 +12,11 @@
 
 use forebay_core::dispatch::Handling;
 use forebay_core::engine::Engine;
-use forebay_core::io::{Input, IoError, Request, RequestKind};
+use forebay_core::io::{Decode, Gather, Input, IoError, Request, RequestKind};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{CallId, PAGE_SECTORS, RequestId};
+use forebay_core::units::{CallId, PAGE_SECTORS, PAGE_SIZE, RequestId};
 
-use super::kernel::Queued;
+use super::kernel::Assigned;
 use super::task::Stage;
 use super::{SimWorld, What};
 use crate::cpu::{CoreId, Runner, Stretch};
@@ -87,8 +87,8 @@ impl SimWorld<'_> {
             (None, Some(limit)) => {
                 let at = self.now;
                 self.flusher.debt += price;
-                let queued = Queued { at, request: *request, limit, payer };
-                self.flusher.add(queued);
+                let assigned = Assigned { at, request: *request, limit, payer };
+                self.flusher.add(assigned);
                 return;
             }
             (Some(_) | None, None) => {}
@@ -114,9 +114,18 @@ impl SimWorld<'_> {
     /// What the engine has done so far is paid for: pages that were added.
     #[inline]
     pub(super) fn charge_pages(&mut self, engine: &Engine) {
-        let added = engine.pages_added();
-        self.cost += self.prices.page_alloc.times(added - self.pages_added);
-        self.pages_added = added;
+        let (added, raw) = (engine.pages_added(), engine.raw_pages_added());
+        if added > self.pages_added {
+            let (all, raw_ones) = (added - self.pages_added, raw - self.raw_pages_added);
+            let alloc = self.prices.page_alloc;
+            self.cost += alloc.times(all);
+            if let Some((_, task)) = self.handling {
+                let layers = &mut self.tasks[task.index()].layers;
+                layers.file_system += alloc.times(raw_ones);
+                layers.memory += alloc.times(all - raw_ones);
+            }
+            (self.pages_added, self.raw_pages_added) = (added, raw);
+        }
         self.reads_opened = engine.reads_opened();
     }
 
@@ -158,6 +167,11 @@ impl SimWorld<'_> {
                     }
                 }
                 Stage::Submit(request) => self.send(&request, self.now, Runner::Task(task)),
+                Stage::Decode(decode, length, result) => {
+                    self.tasks[task.index()].decoded = Some((decode, result));
+                    self.cpu.occupy(core, length, self.now);
+                    return true;
+                }
                 Stage::Pause(length) => self.push_event(self.now + length, What::Awaken(task)),
             }
         }
@@ -208,7 +222,7 @@ impl SimWorld<'_> {
         let device = request.device;
         if self.devices[device.index()].programmed {
             let limit = Duration(u64::MAX);
-            self.drivers[device.index()].add(Queued { at, request: *request, limit, payer });
+            self.drivers[device.index()].add(Assigned { at, request: *request, limit, payer });
             self.push_event(at, What::Arrive(device));
         } else {
             let (completion, ended) = self.service(request, at);
@@ -234,13 +248,41 @@ impl SimWorld<'_> {
         if !before.is_empty() {
             let script = &mut self.tasks[task.index()].script;
             script.push_front(Stage::Serve(*request, limit));
-            let serve = |queued: &Queued| Stage::Serve(queued.request, queued.limit);
-            before.iter().rev().for_each(|queued| script.push_front(serve(queued)));
+            let serve = |assigned: &Assigned| Stage::Serve(assigned.request, assigned.limit);
+            before.iter().rev().for_each(|assigned| script.push_front(serve(assigned)));
             return false;
         }
         let ended = self.serve(core, request, limit);
         self.tasks[task.index()].ended.extend(ended);
         true
+    }
+
+    /// A page of an image goes into a buffer.
+    pub(super) fn gather(&mut self, gather: &Gather) {
+        let cost = self.prices.copy(1, PAGE_SIZE);
+        self.cost += cost;
+        self.tasks[gather.call.index()].layers.file_system += cost;
+    }
+
+    /// A block is decoded: by a call on its core, or by a core that has nothing to do.
+    pub(super) fn decode(&mut self, decode: &Decode) {
+        let result = match &self.corruption {
+            Some(corruption) if corruption.hits(decode) => Err(IoError::Corrupt),
+            Some(_) | None => Ok(()),
+        };
+        if let Some(task) = decode.call {
+            let layers = &mut self.tasks[task.index()].layers;
+            let cold = !std::mem::replace(&mut layers.warm, true);
+            let length = self.prices.decode(decode, cold);
+            layers.file_system += length;
+            self.stage(task, Stage::Decode(decode.id, length, result));
+            return;
+        }
+        let core = self.idle_on.take().expect("an idle core has asked for it");
+        let length = std::mem::take(&mut self.cost) + self.prices.decode(decode, true);
+        self.record.idle_decoding += length;
+        self.cpu.reserve(core, self.now, length);
+        self.push_event(self.now + length, What::Decoded(decode.id, result.is_ok()));
     }
 
     fn service(&mut self, request: &Request, given: Instant) -> (Completion, Ended) {

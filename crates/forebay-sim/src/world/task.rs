@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use forebay_core::io::{Input, IoError, Op, Request};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::CallId;
+use forebay_core::units::{CallId, DecodeId};
 use forebay_core::workload::{Finished, Step, Workload};
 
 use super::request::Ended;
@@ -36,6 +36,21 @@ pub(super) struct Task<'a> {
     pub(super) script: VecDeque<Stage>,
     /// Requests that it has served and the engine has not heard of.
     pub(super) ended: VecDeque<Ended>,
+    /// A block that it has decoded, or failed to, and the engine has not heard of.
+    pub(super) decoded: Option<(DecodeId, Result<(), IoError>)>,
+    /// What its call has cost the layers above the driver so far.
+    pub(super) layers: Layers,
+}
+
+/// What a call has cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layers {
+    pub(super) memory: Duration,
+    pub(super) file_system: Duration,
+    /// It is a fault that did not find its page.
+    pub(super) major: bool,
+    /// It has decoded.
+    pub(super) warm: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +77,8 @@ pub(super) enum Stage {
     Serve(Request, Duration),
     /// It hands a request over.
     Submit(Request),
+    /// It decodes a block for so long.
+    Decode(DecodeId, Duration, Result<(), IoError>),
     /// It will sleep so long.
     Pause(Duration),
 }
@@ -76,6 +93,8 @@ impl<'a> Task<'a> {
             state: State::Ready,
             script: VecDeque::new(),
             ended: VecDeque::new(),
+            decoded: None,
+            layers: Layers::default(),
         }
     }
 }
@@ -113,12 +132,21 @@ impl SimWorld<'_> {
             }
             slot = &mut self.tasks[task.index()];
         }
+        if let Some((decode, result)) = slot.decoded.take() {
+            self.cost = Duration::ZERO;
+            self.handling = Some((core, task));
+            return Some(Input::Decoded(decode, result));
+        }
         if slot.op.is_some() {
             let Some(result) = slot.reply.take() else {
                 return self.wait(core, task);
             };
             let op = slot.op.take().expect("checked above");
             let (issued, done) = (slot.issued, self.now);
+            let layers = std::mem::take(&mut slot.layers);
+            if layers.major {
+                self.record.count_fault(done.since(issued), &layers);
+            }
             (self.observer)(&Finished { task, op, issued, done, result });
         }
         if self.cpu.slice_is_over(core, self.now) {
@@ -167,6 +195,7 @@ impl SimWorld<'_> {
                 Step::Call(op) => {
                     (slot.op, slot.issued) = (Some(op), now + self.cost);
                     self.cost += self.prices.syscall;
+                    slot.layers = Layers { memory: self.prices.syscall, ..Layers::default() };
                     self.handling = Some((core, task));
                     return Some(Input::Call(task, op));
                 }

@@ -15,7 +15,6 @@ use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::Step;
 
 use super::*;
-use crate::cpu::testing::prices;
 use crate::device::{Completion, DeviceAccess, FaultPlan, Faulty, Outcome};
 use crate::price::Scheduler;
 
@@ -213,7 +212,7 @@ fn dear() -> Prices {
         context_switch: Duration(7_000),
         interrupt: Duration(2_000),
         request_submit: Duration(500),
-        ..prices()
+        ..Prices::FREE
     }
 }
 

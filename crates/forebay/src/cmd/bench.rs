@@ -5,10 +5,13 @@ use anyhow::Result;
 use crate::args::{Bench, BenchWhat};
 
 mod dispatch;
+mod mount;
 
 /// Measures what was asked for.
 pub(crate) fn run(arguments: &Bench) -> Result<u8> {
     match &arguments.what {
         BenchWhat::Dispatch(arguments) => dispatch::run(arguments),
+        BenchWhat::Mount(arguments) => mount::run(arguments),
+        BenchWhat::MountPart(arguments) => mount::run_part(arguments),
     }
 }

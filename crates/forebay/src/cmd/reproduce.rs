@@ -31,7 +31,14 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let mut machines = Vec::new();
     for paper in &papers {
         let name = arguments.machine.as_deref().unwrap_or(paper.machine);
-        machines.push(choice::machine(name, &arguments.set)?);
+        let machine = choice::machine(name, &arguments.set)?;
+        if let Some(why) = paper.unfit(&machine) {
+            bail!(Complaint::new(format!("{} on {name}: {why}", paper.name)).hint(format!(
+                "such is {}, the paper's own; `forebay reproduce PAPER` runs one paper",
+                paper.machine
+            )));
+        }
+        machines.push(machine);
     }
     let mut tables = Vec::new();
     let mut missed = false;

@@ -21,7 +21,10 @@ fn a_machine_file_says_where_it_is_wrong() {
         .file("unit.toml", changed("unit = \"ns\"", "unit = \"nsec\""))
         .file("source.toml", changed("source = \"A: ", "source = \"Z: "))
         .file("device.toml", changed("type = \"fast\"", "type = \"tape\""))
-        .file("placement.toml", changed("placement = \"", "placement = \"un"));
+        .file("placement.toml", changed("placement = \"", "placement = \"un"))
+        .file("elevator.toml", changed("[kernel]", "[kernel]\nelevator = \"deadlien\""))
+        .file("dispatch.toml", changed("[kernel]", "[kernel]\ndispatch = \"sometimes\""))
+        .file("scheduler.toml", changed("[kernel]", "[kernel]\nscheduler = \"fiar\""));
     for name in [
         "syntax",
         "empty",
@@ -34,6 +37,9 @@ fn a_machine_file_says_where_it_is_wrong() {
         "source",
         "device",
         "placement",
+        "elevator",
+        "dispatch",
+        "scheduler",
         "nowhere",
     ] {
         scene.refused(&format!("machines {name}.toml"));
@@ -54,7 +60,7 @@ fn a_machine_that_does_not_exist_brings_the_nearest() {
 }
 
 #[test]
-fn policies_of_a_machine_are_looked_at_when_it_is_used() {
+fn policies_of_a_machine_file_are_looked_at_when_it_is_read() {
     let changed = |from: &str, to: &str| {
         assert!(MACHINE.contains(from), "the machine has changed: {from}");
         MACHINE.replacen(from, to, 1)
@@ -68,8 +74,11 @@ fn policies_of_a_machine_are_looked_at_when_it_is_used() {
     for name in ["readahead", "flush", "throttle", "controller"] {
         scene.refused(&format!("simulate job --machine {name}.toml"));
     }
-    // What was chosen stands in for what is wrong.
-    scene.forebay("simulate job --machine throttle.toml --policy throttle=off");
+    scene.refused("machines flush.toml");
+    // The file is wrong, whether that policy is used or not.
+    scene.refused("simulate job --machine throttle.toml --policy throttle=off");
+    // What was chosen stands in for what was set.
+    scene.forebay("simulate job --set kernel.throttle=linux-3.81 --policy throttle=off");
     scene.matches("machine_policies.txt");
 }
 

@@ -6,10 +6,22 @@ use crate::support::Scene;
 fn every_command_has_its_help() {
     let mut scene = Scene::new();
     scene.forebay("--version").forebay("--help").forebay("-h");
-    for command in
-        ["reproduce", "simulate", "run", "plan", "policies", "bench", "bench dispatch", "machines"]
-    {
+    for command in [
+        "reproduce",
+        "simulate",
+        "run",
+        "plan",
+        "policies",
+        "bench",
+        "bench dispatch",
+        "bench mount",
+        "machines",
+    ] {
         scene.forebay(&format!("{command} --help"));
+    }
+    scene.forebay("image --help");
+    for command in ["info", "ls", "stat", "cat", "extract", "verify", "make", "compare"] {
+        scene.forebay(&format!("image {command} --help"));
     }
     scene.matches("help.txt");
 }

@@ -101,6 +101,8 @@ fn what_cannot_be_reproduced_is_refused() {
         .refused("reproduce readahead --draws 0")
         .refused("reproduce readahead --draws 10001")
         .refused("reproduce readahead --machine desktop-2005")
+        .refused("reproduce context-switch --machine hdd-2026")
+        .refused("reproduce --machine nvme-2026")
         .refused("reproduce readahead --set device.rate_outr=1MB/s")
         .refused("reproduce readahead --set device.capacity=1MiB")
         .refused("reproduce throttle --set kernel.throttle=off")

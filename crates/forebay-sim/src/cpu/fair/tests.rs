@@ -1,14 +1,14 @@
 //! Shares, prompt service, and who pays for a driver's thread.
 
 use super::*;
-use crate::cpu::testing::{HOG, Habit, Model, prices, task};
+use crate::cpu::testing::{HOG, Habit, Model, task};
 use crate::price::{Prices, Scheduler};
 use forebay_core::units::DeviceId;
 
 const MS: u64 = 1_000_000;
 
 fn fair(cores: u32) -> Prices {
-    Prices { scheduler: Scheduler::Fair, cores, ..prices() }
+    Prices { scheduler: Scheduler::Fair, cores, ..Prices::FREE }
 }
 
 #[test]
@@ -113,6 +113,25 @@ fn a_driver_s_thread_runs_on_the_time_of_who_asked() {
     assert_eq!(queue.queue.first().unwrap().0, before + 1_000 * UNITS, "its place has moved");
     queue.sleep(driver, Instant(5_000));
     assert_eq!(queue.load, 1024, "the one that waits");
+}
+
+#[test]
+fn who_waits_or_runs_gains_no_time_by_a_thread_that_begins_to_work_for_it() {
+    let driver = Runner::Driver(DeviceId(0));
+    for runs in [false, true] {
+        let mut queue = Fair::new(1, 1);
+        queue.enqueue(task(0), Arrival::New, Instant(0));
+        queue.pick(Instant(0));
+        queue.charge(task(0), Instant(0), Instant(10 * MS));
+        // It comes half a period behind the least time of all.
+        queue.enqueue(task(1), Arrival::Woken { uninterruptible: true }, Instant(10 * MS));
+        if runs {
+            assert_eq!(queue.pick(Instant(10 * MS)), Some(task(1)));
+        }
+        queue.serve(driver, task(1));
+        queue.enqueue(driver, Arrival::New, Instant(10 * MS));
+        assert_eq!(queue.account(task(1)).virtual_time, 7_000_000 * UNITS, "{runs}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Each rule of the scheduler by itself.
 
 use super::*;
-use crate::cpu::testing::{HOG, Habit, Model, prices, task};
+use crate::cpu::testing::{HOG, Habit, Model, task};
 use crate::price::{Prices, Scheduler};
 use forebay_core::units::DeviceId;
 
@@ -149,7 +149,7 @@ fn who_is_pushed_off_keeps_its_place_at_the_head() {
 
 #[test]
 fn a_task_that_sleeps_gets_its_core_at_once_among_hogs() {
-    let prices = Prices { scheduler: Scheduler::O1, ..prices() };
+    let prices = Prices { scheduler: Scheduler::O1, ..Prices::FREE };
     let sleeper = Habit { works: Duration(2 * MS), sleeps: Duration(20 * MS) };
     let mut model = Model::new(&prices, vec![HOG, HOG, HOG, sleeper]);
     model.run(at(10_000));

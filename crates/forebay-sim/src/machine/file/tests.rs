@@ -241,3 +241,23 @@ fn a_number_that_may_be_left_out_is_read_like_the_others_if_it_stands() {
     let machine = Machine::parse(&with("elevator = \"noop\"\n"), "mine.toml").unwrap();
     assert_eq!(machine.kernel().elevator, "noop");
 }
+
+#[test]
+fn a_text_that_is_no_policy_of_its_slot_is_refused() {
+    let said = |line: &str| complaint("large_folios =", &format!("{line}\nlarge_folios ="));
+    assert_eq!(
+        said("elevator = \"deadlien\""),
+        "`kernel.elevator` is \"deadlien\", expected an elevator, one of none, mq-deadline, noop, \
+         deadline, anticipatory, cfq; did you mean `deadline`?"
+    );
+    assert_eq!(
+        said("elevator = \"cfq:quantum=0\""),
+        "`kernel.elevator` is \"cfq:quantum=0\", expected an elevator; 'quantum' takes a number \
+         from 1 to 1024, not '0'"
+    );
+    assert_eq!(
+        said("dispatch = \"zebra:x=1\""),
+        "`kernel.dispatch` is \"zebra:x=1\", expected a rule of dispatch, one of deferred, inline, \
+         adaptive"
+    );
+}

@@ -120,7 +120,7 @@ fn what_nobody_waits_for_is_served_by_the_flusher_on_its_own_time() {
 
 #[test]
 fn a_spinner_that_is_pushed_off_neither_loses_nor_repeats_work() {
-    let prices = Prices { scheduler: Scheduler::Fair, ..prices() };
+    let prices = Prices { scheduler: Scheduler::Fair, ..Prices::FREE };
     // The processor moves the data: 20 ms of work, in turns with 100 ms of another task.
     let chip = Chip::new(20_000, true);
     let log = Arc::clone(&chip.log);
@@ -162,6 +162,8 @@ fn is_done(input: &Input) -> bool {
 fn done_id(input: &Input) -> Option<u32> {
     match input {
         Input::Done(id, ..) => Some(id.0),
-        Input::Call(..) | Input::Resume(_) | Input::Timeout => None,
+        Input::Call(..) | Input::Resume(_) | Input::Decoded(..) | Input::Idle | Input::Timeout => {
+            None
+        }
     }
 }

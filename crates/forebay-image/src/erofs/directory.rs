@@ -1,0 +1,247 @@
+//! Directories: blocks of entries, each with its names behind them.
+//!
+//! ```text
+//!   entry, 12 bytes: 0 inode (64 bits)  8 offset of the name in the block (16 bits)  10 type
+//!
+//!   | entry | entry | entry | name | name | name | zeros |
+//! ```
+//!
+//! The first name's offset says how many entries there are. A name ends where the next begins, and
+//! the last one with the block or with a zero.
+//!
+//! A directory has one parent, which its `..` names. An entry of another directory that names it
+//! all the same would make the tree endless, so it leads to no node, and nothing else is lost.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::image::{Entry, Kind, NodeId};
+
+use super::core::Core;
+use super::id;
+use super::inode::Inode;
+
+/// The names in a directory.
+#[derive(Clone, Debug)]
+pub(super) struct Directory {
+    /// In the image's order, without doubles.
+    pub(super) entries: Arc<[Entry]>,
+    /// Whether that is the order of their bytes.
+    sorted: bool,
+}
+
+impl Directory {
+    /// Reads all of it.
+    pub(super) fn read(core: &Core, inode: &Inode) -> Result<Self> {
+        let size = inode.node.size;
+        if inode.node.kind != Kind::Directory {
+            return Err(inode.place.error("inode", "no directory"));
+        }
+        if size > SIZE_MAX {
+            return Err(inode.place.error("directory size", format!("{size} bytes")));
+        }
+        let mut entries = Vec::new();
+        let mut block = Vec::new();
+        let mut at = 0;
+        while at < size {
+            let len = core.superblock.block_size().min(size - at);
+            block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
+            core.content(inode, at, &mut block)?;
+            add(core, inode, &block, at, &mut entries)?;
+            at += len;
+        }
+        mark_strays(core, inode, &mut entries);
+        let sorted = entries.is_sorted_by(|one: &Entry, two: &Entry| one.name < two.name);
+        if !sorted {
+            drop_doubles(&mut entries);
+        }
+        Ok(Self { entries: entries.into(), sorted })
+    }
+
+    /// What a name names.
+    pub(super) fn find(&self, name: &[u8]) -> Option<NodeId> {
+        if self.sorted {
+            let found = self.entries.binary_search_by(|entry| entry.name[..].cmp(name));
+            return found.ok().map(|at| self.entries[at].node);
+        }
+        self.entries.iter().find(|entry| entry.name == name).map(|entry| entry.node)
+    }
+}
+
+/// Adds the entries of a block that begins at a byte of the directory.
+fn add(
+    core: &Core,
+    inode: &Inode,
+    block: &[u8],
+    begin: u64,
+    entries: &mut Vec<Entry>,
+) -> Result<()> {
+    for raw in Raw::all(block) {
+        let raw = raw.map_err(|(at, field, found)| {
+            let at = begin + at as u64;
+            inode.place.error(field, format!("{found}, in the entry at byte {at} of the directory"))
+        })?;
+        if raw.name == b"." || raw.name == b".." {
+            continue;
+        }
+        let kind = match raw.kind {
+            Some(kind) => kind,
+            None => core.inode(raw.nid)?.node.kind,
+        };
+        let node = id::tagged(raw.nid, kind);
+        entries.push(Entry { name: raw.name.to_vec(), node, kind });
+    }
+    Ok(())
+}
+
+/// An entry as it is written down.
+struct Raw<'a> {
+    nid: u64,
+    kind: Option<Kind>,
+    name: &'a [u8],
+}
+
+/// The byte of the block, the field, and what is wrong with it.
+type Wrong = (usize, &'static str, String);
+
+impl<'a> Raw<'a> {
+    /// The entries of a block, up to the first one that is invalid.
+    fn all(block: &'a [u8]) -> impl Iterator<Item = Result<Self, Wrong>> {
+        let first = offset(block, 0).filter(|&first| first >= ENTRY && first <= block.len());
+        let names = first.unwrap_or(0);
+        let wrong = (0, "name offset", format!("{:?}", offset(block, 0)));
+        let none = first.is_none().then_some(Err(wrong));
+        let each = (0..names / ENTRY).map(move |at| Self::read(block, at * ENTRY, names));
+        none.into_iter().chain(each)
+    }
+
+    /// The entry at a byte of a block whose names begin at another.
+    fn read(block: &'a [u8], at: usize, names: usize) -> Result<Self, Wrong> {
+        let mut nid = [0; 8];
+        nid.copy_from_slice(&block[at..at + 8]);
+        let start = offset(block, at).unwrap_or(0);
+        let last = at + 2 * ENTRY > names;
+        let end = if last { Some(block.len()) } else { offset(block, at + ENTRY) };
+        let name = end.and_then(|end| block.get(start..end)).filter(|_| start >= names);
+        let Some(mut name) = name else {
+            return Err((at, "name offset", format!("{start}..{end:?}")));
+        };
+        if last {
+            name = name.split(|&byte| byte == 0).next().unwrap_or(name);
+        }
+        if name.is_empty() || name.len() > NAME_MAX || name.iter().any(|b| matches!(b, 0 | b'/')) {
+            return Err((at, "name", format!("{:?}", String::from_utf8_lossy(name))));
+        }
+        Ok(Self { nid: u64::from_le_bytes(nid), kind: kind(block[at + 10]), name })
+    }
+}
+
+/// Where the name of an entry begins in the block.
+fn offset(block: &[u8], at: usize) -> Option<usize> {
+    let bytes = block.get(at + 8..at + 10)?;
+    Some(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
+}
+
+/// Makes entries of directories that have another parent lead to no node.
+fn mark_strays(core: &Core, inode: &Inode, entries: &mut [Entry]) {
+    let own = inode.node.ino;
+    let mut budget = SEARCHES_MAX;
+    for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Directory) {
+        let nid = id::nid(entry.node);
+        // One that cannot be read says so when it is asked for.
+        let Ok(child) = core.inode(nid) else { continue };
+        if child.node.kind != Kind::Directory {
+            continue;
+        }
+        let above = nid == own || nid == core.superblock.root;
+        if above || parent(core, &child, &mut budget).is_ok_and(|parent| parent != Some(own)) {
+            entry.node = id::stray(nid);
+        }
+    }
+}
+
+/// What a directory's `..` names; none if it has none.
+fn parent(core: &Core, inode: &Inode, budget: &mut u32) -> Result<Option<u64>> {
+    let size = core.superblock.block_size();
+    let blocks = inode.node.size.div_ceil(size);
+    let mut block = Vec::new();
+    // Nearly always it is in the first block, since few names come before it.
+    let (mut low, mut high, mut at) = (0, blocks.min(SIZE_MAX / size), 0);
+    while low < high {
+        let len = size.min(inode.node.size - at * size);
+        block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
+        core.content(inode, at * size, &mut block)?;
+        let mut before = None;
+        for raw in Raw::all(&block).flatten() {
+            match raw.name.cmp(b"..".as_slice()) {
+                Ordering::Equal => return Ok(Some(raw.nid)),
+                Ordering::Less => before = Some(true),
+                Ordering::Greater => before = Some(false),
+            }
+        }
+        if before == Some(true) {
+            low = at + 1;
+        } else {
+            high = at;
+        }
+        at = low + high.saturating_sub(low) / 2;
+        if *budget == 0 {
+            return Ok(None);
+        }
+        *budget -= u32::from(low > 0);
+    }
+    Ok(None)
+}
+
+/// Keeps the first entry of each name, and the order.
+fn drop_doubles(entries: &mut Vec<Entry>) {
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by(|&one, &two| entries[one].name.cmp(&entries[two].name).then(one.cmp(&two)));
+    let mut keep = vec![true; entries.len()];
+    for pair in order.windows(2) {
+        keep[pair[1]] = entries[pair[0]].name != entries[pair[1]].name;
+    }
+    let mut keep = keep.into_iter();
+    entries.retain(|_| keep.next().unwrap_or(true));
+}
+
+/// The kind of an entry's type; none if it does not say.
+const fn kind(number: u8) -> Option<Kind> {
+    Some(match number {
+        1 => Kind::File,
+        2 => Kind::Directory,
+        3 => Kind::CharDevice,
+        4 => Kind::BlockDevice,
+        5 => Kind::Fifo,
+        6 => Kind::Socket,
+        7 => Kind::Symlink,
+        _ => return None,
+    })
+}
+
+/// Bytes of an entry without its name.
+const ENTRY: usize = 12;
+/// Bytes of a name at most.
+const NAME_MAX: usize = 255;
+/// Bytes of a directory at most: a few million names.
+const SIZE_MAX: u64 = 64 << 20;
+/// Blocks of other directories that are searched for a `..` that is not in the first one, in one
+/// directory at most.
+const SEARCHES_MAX: u32 = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_doubles_the_first_is_kept_and_so_is_the_order() {
+        let entry = |name: &str, node| {
+            let name = name.as_bytes().to_vec();
+            Entry { name, node: NodeId(node), kind: Kind::File }
+        };
+        let mut entries = vec![entry("b", 1), entry("a", 2), entry("b", 3), entry("a", 4)];
+        drop_doubles(&mut entries);
+        assert_eq!(entries, [entry("b", 1), entry("a", 2)]);
+    }
+}

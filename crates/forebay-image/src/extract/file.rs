@@ -1,0 +1,64 @@
+//! A regular file: its bytes, and holes where they are zero.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags};
+
+use super::marks::Marks;
+use crate::content::{Content, Piece};
+use crate::fault::Cause;
+use crate::image::Node;
+
+/// Zeros of this length, at a multiple of it, need not be written.
+const HOLE: u64 = 4_096;
+
+/// Writes a file that is not there yet, with all that belongs to it; says how many bytes were
+/// written.
+pub(super) fn write(
+    content: &mut Content<'_>,
+    node: &Node,
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    marks: &mut Marks<'_>,
+) -> Result<u64, Cause> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR);
+    let file = File::from(file.map_err(|error| Cause::system("make the file", error))?);
+    let (mut at, mut written) = (0, 0);
+    while at < node.size {
+        let piece = content.piece(node.id, node.size, at)?;
+        if let Piece::Bytes(bytes) = piece {
+            written += write_dense(&file, bytes, at)
+                .map_err(|error| Cause::system("write the file", error))?;
+        }
+        at += piece.len();
+    }
+    file.set_len(node.size).map_err(|error| Cause::system("give the file its length", error))?;
+    marks.give_open(file.as_fd())?;
+    Ok(written)
+}
+
+/// Writes the bytes but for pages of zeros.
+fn write_dense(file: &File, bytes: &[u8], start: u64) -> std::io::Result<u64> {
+    let (mut from, mut at, mut written) = (0, 0, 0);
+    while at < bytes.len() {
+        let left = HOLE - (start + at as u64) % HOLE;
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
+        // Less than a page may share its page with bytes that are not zero.
+        if len as u64 == HOLE && is_zero(&bytes[at..at + len]) {
+            file.write_all_at(&bytes[from..at], start + from as u64)?;
+            written += at - from;
+            from = at + len;
+        }
+        at += len;
+    }
+    file.write_all_at(&bytes[from..], start + from as u64)?;
+    Ok((written + bytes.len() - from) as u64)
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| *word == [0; 16]) && rest.iter().all(|byte| *byte == 0)
+}

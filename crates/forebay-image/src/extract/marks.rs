@@ -1,0 +1,170 @@
+//! What a file has beside its content: owner, attributes, mode, times; and what is nothing else.
+//!
+//! The order matters: a change of owner takes set-user-id and capabilities away, and a mode may
+//! forbid its owner what is still to be done.
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
+};
+use rustix::io::Errno;
+
+use crate::fault::Cause;
+use crate::image::{Kind, Node, Xattr};
+use crate::opener::path_of;
+
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
+
+/// The marks of one node.
+#[derive(Debug)]
+pub(super) struct Marks<'a> {
+    node: &'a Node,
+    xattrs: &'a [Xattr],
+    owners: bool,
+    /// What this caller or this file system cannot have.
+    pub(super) skipped: Vec<Cause>,
+}
+
+impl<'a> Marks<'a> {
+    pub(super) const fn new(node: &'a Node, xattrs: &'a [Xattr], owners: bool) -> Self {
+        Self { node, xattrs, owners, skipped: Vec::new() }
+    }
+
+    /// Marks an open file or directory.
+    pub(super) fn give_open(&mut self, file: BorrowedFd<'_>) -> Result<(), Cause> {
+        if let Some((user, group)) = self.owner()? {
+            rustix::fs::fchown(file, Some(user), Some(group)).map_err(owner_error)?;
+        }
+        for xattr in self.xattrs {
+            let (name, value) = (&xattr.name[..], &xattr.value[..]);
+            let given = rustix::fs::fsetxattr(file, name, value, XattrFlags::empty());
+            self.note_xattr(given)?;
+        }
+        let found = rustix::fs::fstat(file).map_err(mode_error)?;
+        rustix::fs::fchmod(file, self.mode(&found)).map_err(mode_error)?;
+        match self.times() {
+            Some(times) => rustix::fs::futimens(file, &times).map_err(time_error),
+            None => Ok(()),
+        }
+    }
+
+    /// Marks what cannot be opened: a link or a special file.
+    pub(super) fn give(&mut self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Cause> {
+        let itself = AtFlags::SYMLINK_NOFOLLOW;
+        if let Some((user, group)) = self.owner()? {
+            rustix::fs::chownat(directory, name, Some(user), Some(group), itself)
+                .map_err(owner_error)?;
+        }
+        let path = path_of(directory, name);
+        for xattr in self.xattrs {
+            let (attribute, value) = (&xattr.name[..], &xattr.value[..]);
+            let given = rustix::fs::lsetxattr(&path[..], attribute, value, XattrFlags::empty());
+            self.note_xattr(given)?;
+        }
+        if self.node.kind != Kind::Symlink {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(directory, name, flags, Mode::empty());
+            let file = file.map_err(mode_error)?;
+            let found = rustix::fs::fstat(&file).map_err(mode_error)?;
+            // The mode of what is only known by name cannot be changed, except this way.
+            let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
+            rustix::fs::chmod(path, self.mode(&found)).map_err(mode_error)?;
+        }
+        match self.times() {
+            Some(times) => {
+                rustix::fs::utimensat(directory, name, &times, itself).map_err(time_error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a device, pipe or socket and marks it; says whether it may be made.
+    pub(super) fn make_special(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<bool, Cause> {
+        let (kind, what) = match self.node.kind {
+            Kind::BlockDevice => (FileType::BlockDevice, "make the block device"),
+            Kind::CharDevice => (FileType::CharacterDevice, "make the character device"),
+            Kind::Fifo => (FileType::Fifo, "make the pipe"),
+            Kind::Socket => (FileType::Socket, "make the socket"),
+            Kind::File | Kind::Directory | Kind::Symlink => return Ok(false),
+        };
+        let (major, minor) = self.node.device;
+        let device = rustix::fs::makedev(major, minor);
+        match rustix::fs::mknodat(directory, name, kind, Mode::RUSR | Mode::WUSR, device) {
+            Ok(()) => {}
+            Err(error @ (Errno::PERM | Errno::OPNOTSUPP)) => {
+                self.skipped.push(Cause::system(what, error));
+                return Ok(false);
+            }
+            Err(error) => return Err(Cause::system(what, error)),
+        }
+        self.give(directory, name)?;
+        Ok(true)
+    }
+
+    fn owner(&self) -> Result<Option<(Uid, Gid)>, Cause> {
+        if !self.owners {
+            return Ok(None);
+        }
+        for number in [self.node.uid, self.node.gid] {
+            // To the call it means that the owner stays.
+            if number == u32::MAX {
+                return Err(Cause::Owner(number));
+            }
+        }
+        Ok(Some((Uid::from_raw(self.node.uid), Gid::from_raw(self.node.gid))))
+    }
+
+    /// The mode; what runs as its owner does so only if it has the owner that was meant.
+    fn mode(&mut self, found: &Stat) -> Mode {
+        let node = self.node;
+        let mut permissions = node.permissions & 0o7777;
+        let mut take = |bit: u16, other: bool| {
+            if other && permissions & bit != 0 && node.kind != Kind::Directory {
+                permissions &= !bit;
+                let what = "keep set-user-id or set-group-id for another owner";
+                self.skipped.push(Cause::system(what, Errno::PERM));
+            }
+        };
+        take(SET_USER_ID, found.st_uid != node.uid);
+        take(SET_GROUP_ID, found.st_gid != node.gid);
+        Mode::from_raw_mode(permissions.into())
+    }
+
+    /// The time of the last change, which is also the only known one of the last access.
+    fn times(&self) -> Option<Timestamps> {
+        let time = self.node.modified?;
+        // Numbers above have meanings of their own.
+        let nanos = time.nanos.min(999_999_999);
+        let time = Timespec { tv_sec: time.seconds, tv_nsec: nanos.into() };
+        Some(Timestamps { last_access: time, last_modification: time })
+    }
+
+    fn note_xattr(&mut self, given: Result<(), Errno>) -> Result<(), Cause> {
+        let what = "give it an extended attribute";
+        match given {
+            Ok(()) => Ok(()),
+            Err(error @ (Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)) => {
+                self.skipped.push(Cause::system(what, error));
+                Ok(())
+            }
+            Err(error) => Err(Cause::system(what, error)),
+        }
+    }
+}
+
+fn owner_error(error: Errno) -> Cause {
+    Cause::system("give it its owner", error)
+}
+
+fn mode_error(error: Errno) -> Cause {
+    Cause::system("give it its mode", error)
+}
+
+fn time_error(error: Errno) -> Cause {
+    Cause::system("give it its time", error)
+}

@@ -1,0 +1,73 @@
+//! Nothing has its final name before it is complete.
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::fault::Cause;
+
+/// How often another temporary name is tried.
+const TRIES: u32 = 16;
+
+/// The names in a directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names<'a> {
+    pub(super) directory: BorrowedFd<'a>,
+    /// A number that no other thread uses at the same time.
+    pub(super) place: usize,
+    /// Whether what has the name already is replaced.
+    pub(super) replace: bool,
+}
+
+impl Names<'_> {
+    /// Makes something under a temporary name and renames it. `make` says whether it made it;
+    /// what it leaves behind when it fails is removed.
+    pub(super) fn put(
+        &self,
+        name: &[u8],
+        mut make: impl FnMut(&[u8]) -> Result<bool, Cause>,
+    ) -> Result<bool, Cause> {
+        let process = std::process::id();
+        for number in 0..TRIES {
+            let temporary = format!(".forebay-{process}-{}-{number}", self.place).into_bytes();
+            match make(&temporary) {
+                Ok(false) => return Ok(false),
+                Ok(true) => {
+                    let renamed = self.rename(&temporary, name);
+                    // Two names of one file stay two when one is renamed to the other.
+                    self.remove(&temporary);
+                    return renamed.map(|()| true);
+                }
+                // Somebody's file, which is left alone.
+                Err(Cause::System { source, .. })
+                    if source.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {}
+                Err(cause) => {
+                    self.remove(&temporary);
+                    return Err(cause);
+                }
+            }
+        }
+        Err(Cause::system("make a temporary name", Errno::EXIST))
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Cause> {
+        let error = |error| Cause::system("give it its name", error);
+        if self.replace {
+            return rustix::fs::renameat(self.directory, from, self.directory, to).map_err(error);
+        }
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(self.directory, from, self.directory, to, flags) {
+            // The file system cannot; a hard link refuses what is there too.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                let directory = self.directory;
+                rustix::fs::linkat(directory, from, directory, to, AtFlags::empty()).map_err(error)
+            }
+            renamed => renamed.map_err(error),
+        }
+    }
+
+    fn remove(&self, name: &[u8]) {
+        // It is not there after most renames, and what is to be told has been told.
+        let _ = rustix::fs::unlinkat(self.directory, name, AtFlags::empty());
+    }
+}

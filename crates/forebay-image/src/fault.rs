@@ -1,0 +1,216 @@
+//! What is wrong at one path, of an image or of a tree of files.
+
+use std::fmt::{self, Write};
+use std::io;
+
+use crate::error::Error;
+use crate::image::Kind;
+
+/// What is wrong, and at which path.
+#[derive(Debug)]
+pub struct Fault {
+    /// From the root, without a slash in front; empty for the root itself.
+    pub path: Vec<u8>,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+impl Fault {
+    /// What is wrong at a path.
+    pub fn new(path: impl Into<Vec<u8>>, cause: impl Into<Cause>) -> Self {
+        Self { path: path.into(), cause: cause.into() }
+    }
+
+    /// The byte of the image that it is about, if it is about one.
+    pub const fn offset(&self) -> Option<u64> {
+        match &self.cause {
+            Cause::Image(error) => error.offset(),
+            Cause::Loop
+            | Cause::TwoNames
+            | Cause::Deep(_)
+            | Cause::Many(_)
+            | Cause::Name(_)
+            | Cause::Double(_)
+            | Cause::Kinds { .. }
+            | Cause::Missing
+            | Cause::NotDirectory
+            | Cause::NotFile(_)
+            | Cause::Links(_)
+            | Cause::Owner(_)
+            | Cause::First(_)
+            | Cause::More(_)
+            | Cause::System { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}: {}", shown(&self.path), self.cause)
+    }
+}
+
+/// Without a source: the text has all of it.
+impl std::error::Error for Fault {}
+
+/// What can be wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The image cannot be read here.
+    #[error("{0}")]
+    Image(Error),
+    /// A directory is among its own ancestors.
+    #[error("the directory holds itself")]
+    Loop,
+    /// A directory was reached by another path before.
+    #[error("the directory has a second name")]
+    TwoNames,
+    /// Directories are nested too deeply.
+    #[error("more than {0} directories lie above it")]
+    Deep(usize),
+    /// There are too many names.
+    #[error("more than {0} names are in the tree; the rest is left out")]
+    Many(usize),
+    /// An entry's name is none.
+    #[error("'{}' is no name of a file", shown(.0))]
+    Name(Vec<u8>),
+    /// A directory has a name twice.
+    #[error("the name '{}' is there twice", shown(.0))]
+    Double(Vec<u8>),
+    /// Directory and node do not agree.
+    #[error("the directory says {}, the node says {}", entry.name(), node.name())]
+    Kinds {
+        /// What the directory says.
+        entry: Kind,
+        /// What the node says.
+        node: Kind,
+    },
+    /// Nothing has this path.
+    #[error("there is nothing of this name")]
+    Missing,
+    /// A path goes on below what is no directory.
+    #[error("is no directory")]
+    NotDirectory,
+    /// What was asked for can be done with regular files only.
+    #[error("is a {}, no regular file", .0.name())]
+    NotFile(Kind),
+    /// A path leads through too many symbolic links.
+    #[error("more than {0} symbolic links on the way")]
+    Links(usize),
+    /// The number that means "leave it as it is" cannot be an owner.
+    #[error("the owner or group {0} cannot be given")]
+    Owner(u32),
+    /// Another name of the same file was not made.
+    #[error("is the same file as '/{}', which was not made", shown(.0))]
+    First(Vec<u8>),
+    /// More is wrong than is worth telling.
+    #[error("{0} errors in a row; the rest of the file is left out")]
+    More(usize),
+    /// The system refused.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What it was asked for.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl Cause {
+    /// The system refused.
+    pub fn system(what: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::System { what, source: source.into() }
+    }
+
+    /// Whether there is no room, so that nothing else will go well.
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        match self {
+            Self::System { source, .. } => {
+                matches!(source.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+            }
+            Self::Image(_)
+            | Self::Loop
+            | Self::TwoNames
+            | Self::Deep(_)
+            | Self::Many(_)
+            | Self::Name(_)
+            | Self::Double(_)
+            | Self::Kinds { .. }
+            | Self::Missing
+            | Self::NotDirectory
+            | Self::NotFile(_)
+            | Self::Links(_)
+            | Self::Owner(_)
+            | Self::First(_)
+            | Self::More(_) => false,
+        }
+    }
+}
+
+impl From<Error> for Cause {
+    fn from(error: Error) -> Self {
+        Self::Image(error)
+    }
+}
+
+impl Kind {
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Symlink => "symbolic link",
+            Self::BlockDevice => "block device",
+            Self::CharDevice => "character device",
+            Self::Fifo => "pipe",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+/// A name as text for people: what is no text, and what a terminal would obey, is escaped.
+pub fn shown(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() => {
+                    let mut bytes = [0; 4];
+                    escape(&mut text, c.encode_utf8(&mut bytes).as_bytes());
+                }
+                c => text.push(c),
+            }
+        }
+        escape(&mut text, chunk.invalid());
+    }
+    text
+}
+
+fn escape(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        write!(text, "\\x{byte:02x}").expect("a string takes everything");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_any_bytes_is_one_line_of_text() {
+        assert_eq!(shown("straße".as_bytes()), "straße");
+        assert_eq!(shown(b"a\nb\\\xff\x1b[m"), "a\\x0ab\\\\\\xff\\x1b[m");
+        assert_eq!(shown("\u{9b}".as_bytes()), "\\xc2\\x9b");
+    }
+
+    #[test]
+    fn a_fault_names_path_and_place() {
+        let error = Error::Block { offset: 4_711, len: 12, why: "no zlib stream".to_owned() };
+        let fault = Fault::new("usr/bin/x", error);
+        assert_eq!(fault.offset(), Some(4_711));
+        let expected = "/usr/bin/x: block at byte 4711 of the image (12 raw bytes): no zlib stream";
+        assert_eq!(fault.to_string(), expected);
+    }
+}

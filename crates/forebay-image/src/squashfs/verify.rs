@@ -1,0 +1,98 @@
+//! What the tables of an image promise of each other. squashfs has no checksum of its own.
+
+use std::collections::BTreeSet;
+
+use super::inode::Content;
+use super::{Squashfs, directory};
+use crate::error::{Error, Result};
+use crate::image::{Image, Kind, NodeId};
+
+/// Walks the tree, and compares what it finds with the directories, the export table and the
+/// superblock.
+pub(super) fn verify(image: &Squashfs) -> Result<Vec<String>> {
+    let tree = walk(image)?;
+    let says = u64::from(image.superblock.inodes);
+    if tree.inodes != says {
+        let found = format!("{says}, but the tree has {}", tree.inodes);
+        return Err(Error::field("number of inodes", 4, found));
+    }
+    let mut checked = vec![
+        format!("{} names of {} inodes: types, numbers and links", tree.names, tree.inodes),
+        format!("{} blocks: places and lengths", tree.blocks),
+        format!("{} extended attributes", tree.xattrs),
+    ];
+    if let Some(table) = &image.exports {
+        check_exports(image)?;
+        checked.push(format!("{} entries of the export table", table.count()));
+    }
+    Ok(checked)
+}
+
+#[derive(Default)]
+struct Tree {
+    names: u64,
+    inodes: u64,
+    blocks: u64,
+    xattrs: usize,
+}
+
+/// Visits each inode once. Each must be new or a hard link, and a directory has one name.
+fn walk(image: &Squashfs) -> Result<Tree> {
+    let mut tree = Tree::default();
+    let mut seen = BTreeSet::from([image.root()]);
+    let mut directories = vec![image.root()];
+    visit(image, image.root(), &mut tree)?;
+    while let Some(id) = directories.pop() {
+        let found = image.directory(id)?;
+        let Some(mut walk) = image.walk(found.place, found.bytes)? else { continue };
+        let mut buffer = [0; directory::NAME_MAX];
+        while let Some((name, named)) = walk.next(&mut buffer)? {
+            let inode = image.named(named)?;
+            let is_directory = named.kind == Kind::Directory;
+            tree.names += 1;
+            if seen.insert(named.node) {
+                visit(image, named.node, &mut tree)?;
+                directories.extend(is_directory.then_some(named.node));
+            } else if is_directory {
+                let found = format!("a directory with a second name, {}", name.escape_ascii());
+                return Err(Error::field("inode", inode.at, found));
+            }
+            if tree.inodes > image.superblock.inodes.into() {
+                return Err(Error::field("number of inodes", 4, "the tree has more"));
+            }
+        }
+    }
+    Ok(tree)
+}
+
+fn visit(image: &Squashfs, id: NodeId, tree: &mut Tree) -> Result<()> {
+    tree.inodes += 1;
+    let inode = image.inode(id)?;
+    tree.xattrs += image.xattrs(id)?.len();
+    match &inode.content {
+        Content::File { .. } => {
+            let mut at = 0;
+            while at < inode.node.size {
+                at = image.locate(id, at)?.plain.end;
+                tree.blocks += 1;
+            }
+        }
+        Content::Symlink(_) => drop(image.link(id)?),
+        Content::Directory(_) => drop(image.listing(id)?),
+        Content::Special => {}
+    }
+    Ok(())
+}
+
+/// Each number leads to the inode that has it.
+fn check_exports(image: &Squashfs) -> Result<()> {
+    for ino in 1..=u64::from(image.superblock.inodes) {
+        let Some(id) = image.node_of_ino(ino)? else { continue };
+        let inode = image.inode(id)?;
+        if inode.node.ino != ino {
+            let found = format!("inode {} for {ino}", inode.node.ino);
+            return Err(Error::field("export table", inode.at, found));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! What was typed behind `image`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Arguments of `image`.
+#[derive(Debug, Args)]
+pub(crate) struct Image {
+    #[command(subcommand)]
+    pub(crate) what: What,
+}
+
+/// What can be done with an image.
+#[derive(Debug, Subcommand)]
+pub(crate) enum What {
+    /// Show what an image says about itself
+    Info(Info),
+    /// List a directory
+    Ls(Ls),
+    /// Show everything about files, their blocks among it
+    Stat(Stat),
+    /// Write files to standard output
+    Cat(Cat),
+    /// Write an image's tree to disk
+    ///
+    /// Modes, times, extended attributes, hard links and holes are those of the image; owners and
+    /// devices too if root asks. A file has its name only when it is complete. Nothing outside of
+    /// DIR is touched, whatever the image holds. Exit code 1 if a file could not be extracted; the
+    /// others are.
+    Extract(Extract),
+    /// Check an image's checksum, decode every node and every block
+    ///
+    /// Each damage has its line. Exit code 1 if there is any.
+    Verify(Verify),
+    /// Make an image of a directory; the same tree makes the same bytes
+    Make(Make),
+    /// Compare an image with a directory or another image
+    ///
+    /// Each difference has its line: path, kind, first and second. What one of them does not keep
+    /// at all is not compared. Exit code 1 if anything differs.
+    Compare(Compare),
+}
+
+/// Which image.
+#[derive(Debug, Args)]
+pub(crate) struct Opened {
+    /// The image: a file or block device
+    pub(crate) image: PathBuf,
+    /// Where in the file the image begins, in bytes or with a unit: k, M, G, T
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    pub(crate) offset: String,
+    /// Fill blocks that are shorter than they should be with zeros, as Linux does with cramfs
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+/// How many work.
+#[derive(Debug, Args)]
+pub(crate) struct Threads {
+    /// Threads that decode; without it as many as there are processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+impl Threads {
+    /// The number.
+    pub(crate) fn count(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(all, usize::from)
+    }
+}
+
+/// Arguments of `image info`.
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `image ls`.
+#[derive(Debug, Args)]
+pub(crate) struct Ls {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// The directory or file
+    #[arg(default_value = "/")]
+    pub(crate) path: PathBuf,
+    /// Mode, names, owner, group, size and time too; times are UTC
+    #[arg(short, long)]
+    pub(crate) long: bool,
+    /// The directories below too
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Print an array of objects, with all that `--long` has
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `image stat`.
+#[derive(Debug, Args)]
+pub(crate) struct Stat {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// Files of any kind; a link is shown itself
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Print an array of objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `image cat`.
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// Regular files; links are followed inside the image
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Arguments of `image extract`.
+#[derive(Debug, Args)]
+pub(crate) struct Extract {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// What to extract, with all below and the directories above; everything if none is given
+    pub(crate) paths: Vec<PathBuf>,
+    /// Where to: a directory that is empty, or is not there and is made
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: PathBuf,
+    /// Leave everything to the caller; the only way if that is not root
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+    /// Extract into a directory that holds something, and replace files in it
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `image verify`.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `image compare`.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// A directory, or another image
+    pub(crate) other: PathBuf,
+    /// Where in its file the other image begins
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    pub(crate) other_offset: String,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `image make`.
+#[derive(Debug, Args)]
+pub(crate) struct Make {
+    /// The directory
+    pub(crate) directory: PathBuf,
+    /// The image; it has its name only when it is complete
+    pub(crate) image: PathBuf,
+    /// The format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: MakeFormat,
+    /// Begin with 512 bytes of zeros, for boot code
+    #[arg(long)]
+    pub(crate) pad: bool,
+    /// Blocks of zeros take no bytes
+    #[arg(long)]
+    pub(crate) holes: bool,
+    /// Store blocks as they are that packing does not make smaller; Linux before 4.15 refuses that
+    #[arg(long)]
+    pub(crate) stored: bool,
+    /// For machines that have the high byte first
+    #[arg(long)]
+    pub(crate) big_endian: bool,
+    /// The name of the volume, 16 bytes at most
+    #[arg(long, default_value = "Compressed")]
+    pub(crate) name: String,
+    /// A number for whoever reads the image
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) edition: u32,
+    /// How hard to pack: 1 is the fastest, 12 the smallest
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u8).range(1..=12))]
+    pub(crate) level: u8,
+    /// Cut or leave out what the format cannot hold, and say so, instead of refusing
+    #[arg(long)]
+    pub(crate) lossy: bool,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    /// Print an object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Formats that can be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MakeFormat {
+    /// Blocks of 4 KiB, files below 16 MiB, no times, no hard links
+    #[default]
+    Cramfs,
+}

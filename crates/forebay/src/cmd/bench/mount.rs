@@ -1,0 +1,315 @@
+//! `forebay bench mount`: mounted images, ours beside those of other servers and the kernel.
+//!
+//! ```text
+//!   select --> set --> ways --> rounds --> targets     files, images, who takes part, figures,
+//!                                  |                   verdicts
+//!              pushes, codec ------+--> table
+//! ```
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use forebay_host::measure::Target;
+use forebay_host::measure::mount::{Part, Round, Work, own_namespace, perform, ratio};
+use indicatif::ProgressBar;
+
+use crate::args::{BenchMount, BenchMountPart, MountWorkload as Workload};
+use crate::choice;
+use crate::messages::{self, Complaint};
+use crate::table::{Cell, Table};
+
+use codec::Codecs;
+use process::Stop;
+use pushes::Pushes;
+use rounds::{Failure, Lane, Results};
+use set::{Format, Set, Wanted};
+use targets::{Verdict, WALL};
+use ways::{KERNEL, OURS, SQUASHFUSE_LL, Way};
+
+mod codec;
+mod counted;
+mod mounted;
+mod process;
+mod pushes;
+mod rounds;
+mod select;
+mod set;
+mod targets;
+mod ways;
+
+/// Measures what was asked for and prints one table.
+pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
+    let bytes = choice::bytes("--size", &arguments.size)?;
+    if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
+        bail!("--size {}: from 8M to 4G", arguments.size);
+    }
+    let tree = arguments.tree.canonicalize();
+    let tree = tree.with_context(|| format!("--tree {}", arguments.tree.display()))?;
+    if !tree.is_dir() {
+        bail!("--tree {}: not a folder", arguments.tree.display());
+    }
+    if !rustix::process::geteuid().is_root() {
+        let what = "bench mount mounts file systems and drops caches, which only root may do";
+        bail!(Complaint::new(what).hint("run it as root, or in a virtual machine"));
+    }
+    // Before there is a second thread: it would stay behind in the old namespace.
+    own_namespace().context("cannot have mounts out of others' sight")?;
+    let stop = Stop::listen()?;
+    let folder = Folder::new(arguments)?;
+    let bar = messages::progress(Format::ALL.len() as u64, "images");
+    let set = Set::new(&folder.path, Wanted { tree: &tree, bytes }, &stop)?;
+    bar.finish_and_clear();
+    let outcome = measure(arguments, &set, &folder.path, &stop)?;
+    let table = outcome.table(arguments, &set);
+    table.print(arguments.format, &mut io::stdout().lock())?;
+    if outcome.results.failures.iter().any(|failure| failure.is_ours) {
+        bail!("our own mount failed; the table has no row where it did");
+    }
+    let missed = outcome.verdicts().iter().any(|verdict| !verdict.is_met());
+    Ok(u8::from(arguments.check && missed))
+}
+
+/// What one process does; its parent reads the line.
+pub(crate) fn run_part(arguments: &BenchMountPart) -> Result<u8> {
+    let (part, processes) = (part(arguments.part)?, arguments.part.processes());
+    let work = Work {
+        part,
+        place: &arguments.place,
+        seed: arguments.seed,
+        pages: arguments.pages,
+        share: (arguments.number, processes),
+        program: &arguments.program,
+    };
+    let measured = perform(&work).with_context(|| arguments.place.display().to_string())?;
+    use io::Write;
+    writeln!(io::stdout(), "{measured}").context("cannot write the measurement")?;
+    Ok(0)
+}
+
+fn part(workload: Workload) -> Result<Part> {
+    Ok(match workload {
+        Workload::Faults | Workload::FaultsDirect => Part::Faults,
+        Workload::Preads | Workload::Preads4 => Part::Preads,
+        Workload::Sequential => Part::Sequential,
+        Workload::Tree | Workload::Tree4 => Part::Tree,
+        Workload::Start => Part::Start,
+        Workload::Pushes | Workload::Codec => bail!("{}: not a part", workload.name()),
+    })
+}
+
+/// Everything that was measured.
+#[derive(Debug)]
+struct Outcome {
+    results: Results,
+    notes: Vec<String>,
+    codecs: Option<Codecs>,
+    pushes: Option<(Pushes, u64)>,
+}
+
+fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Result<Outcome> {
+    let is_wanted = |workload: &Workload| {
+        let default = *workload != Workload::Pushes;
+        if arguments.only.is_empty() { default } else { arguments.only.contains(workload) }
+    };
+    let has_start = |workload: &Workload| *workload != Workload::Start || set.start.is_some();
+    let rounds = Workload::ROUNDS.into_iter().filter(is_wanted).filter(has_start);
+    let rounds: Vec<Workload> = rounds.collect();
+    let (ways, mut notes) = ways::all(&set.formats);
+    let (count, pages) = if arguments.quick { (1, 32) } else { (arguments.rounds, 256) };
+    let lane = Lane { set, folder, pages, stop };
+    let mut results = Results::new(ways);
+    let bar = quiet("rounds");
+    results.measure(&lane, &rounds, count, &bar)?;
+    bar.finish_and_clear();
+    let mut pushes = None;
+    if is_wanted(&Workload::Pushes) {
+        let is_it = |way: &&Way| way.name == OURS && way.takes_part(Workload::Faults);
+        let way = results.ways.iter().find(is_it).context("no image for our mount")?;
+        let aim = if arguments.quick { 1_000 } else { 1_000_000 };
+        let bar = quiet("pushes");
+        pushes = Some((pushes::drive(&lane, way, aim, &bar)?, aim));
+        bar.finish_and_clear();
+    }
+    let codecs = is_wanted(&Workload::Codec)
+        .then(|| codec::measure(&set.tree().join("bulk"), count))
+        .transpose()?;
+    notes.extend(Failure::lines(&results.failures));
+    Ok(Outcome { results, notes, codecs, pushes })
+}
+
+/// A progress line without a thread of its own, whose switches would count.
+fn quiet(what: &'static str) -> ProgressBar {
+    let bar = messages::progress(1, what);
+    bar.disable_steady_tick();
+    bar
+}
+
+impl Outcome {
+    fn verdicts(&self) -> Vec<Verdict> {
+        let mut verdicts = targets::verdicts(&self.results);
+        if let Some((pushes, aim)) = self.pushes {
+            let (what, aim) = ("pages pushed without a hang", Target::AtLeast(aim as f64));
+            verdicts.push(Verdict::new(what, pushes.pages as f64, aim));
+        }
+        verdicts
+    }
+
+    fn table(&self, arguments: &BenchMount, set: &Set) -> Table {
+        let mut table = Table::new("", COLUMNS);
+        for workload in Workload::ROUNDS {
+            for (way, rounds) in self.results.of(workload) {
+                table.rows.push(self.line(workload, way, rounds));
+            }
+        }
+        if let Some(Codecs { zlib, libdeflate, blocks }) = self.codecs {
+            for (way, micros) in [("zlib", zlib), ("libdeflate", libdeflate)] {
+                let mut row = vec![Cell::Missing; COLUMNS.len()];
+                row[0] = Workload::Codec.name().into();
+                row[1] = "zlib-4k".into();
+                row[2] = way.into();
+                row[3] = Cell::Number(micros * blocks as f64 / 1e3, 1);
+                row[4] = Cell::Number(micros, 1);
+                row[6] = Cell::Number(4096.0 / micros, 0);
+                row[8] = Cell::Count(blocks);
+                table.rows.push(row);
+            }
+        }
+        table.notes = vec![self.how(arguments)];
+        table.notes.extend(set.notes.iter().chain(&self.notes).cloned());
+        if let Some((Pushes { pages, seconds }, _)) = self.pushes {
+            table.notes.push(format!("pushes: {pages} pages in {seconds:.1} s"));
+        }
+        table.notes.extend(self.shares());
+        table.notes.push(String::new());
+        table.notes.extend(self.verdicts().iter().map(ToString::to_string));
+        table
+    }
+
+    fn line(&self, workload: Workload, way: &Way, rounds: &[Round]) -> Vec<Cell> {
+        let median = |of| Round::median(rounds, of);
+        let of = if workload.is_timed_by_page() { |round: &Round| round.p50 } else { WALL };
+        let beside = |format, name| ratio(rounds, self.results.find(workload, format, name)?, of);
+        let is_start = workload == Workload::Start && way.format == Format::SquashZlib;
+        let useless = if is_start { self.useless(way, rounds) } else { None };
+        vec![
+            workload.name().into(),
+            way.format.name().into(),
+            way.name.as_str().into(),
+            Cell::maybe(median(WALL), 1),
+            Cell::maybe(median(|round| round.p50), 1).short(),
+            Cell::maybe(median(|round| round.p99), 1).short(),
+            Cell::maybe(median(|round| round.rate), 0),
+            Cell::maybe(median(|round| Some(round.faults)), 0),
+            Cell::maybe(median(|round| round.decoded), 0),
+            Cell::maybe(useless.map(|share| share * 100.0), 1),
+            Cell::maybe(median(|round| Some(round.cpu)), 1),
+            Cell::maybe(median(|round| round.cpu_server), 1),
+            Cell::maybe(median(|round| round.rss), 1),
+            Cell::maybe(beside(way.format, SQUASHFUSE_LL), 3),
+            Cell::maybe(beside(Format::Ext4, KERNEL), 3),
+        ]
+    }
+
+    fn useless(&self, way: &Way, rounds: &[Round]) -> Option<f64> {
+        let decoded = Round::median(rounds, |round| round.decoded)?;
+        targets::useless(&self.results, &way.name).filter(|_| decoded > 0.0)
+    }
+
+    fn how(&self, arguments: &BenchMount) -> String {
+        let rounds = if arguments.quick { 1 } else { arguments.rounds };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        format!(
+            "forebay {}, real time, nothing cached, {rounds} rounds, {cores} processors, {} MiB of \
+             cache for our mount",
+            env!("CARGO_PKG_VERSION"),
+            mounted::BUDGET >> 20,
+        )
+    }
+
+    /// How much of what a fault gains comes from where.
+    fn shares(&self) -> Option<String> {
+        let p50 = |name: &str| {
+            let rounds = self.results.find(Workload::Faults, Format::SquashZlib, name)?;
+            Round::median(rounds, |round| round.p50)
+        };
+        let (codecs, theirs, ours) = (self.codecs?, p50(SQUASHFUSE_LL)?, p50(OURS)?);
+        let eager = p50("forebay eager")?;
+        let all = theirs / ours;
+        let saved = WINDOW * (codecs.zlib - codecs.libdeflate);
+        let (codec, policy) = (theirs / (theirs - saved).max(ours), eager / ours);
+        let rest = all / (codec * policy);
+        Some(format!(
+            "faults: {all:.1} times squashfuse_ll: {codec:.2} from the codec alone, {policy:.2} \
+             from the policy (beside answering in full), {rest:.2} from the rest of the server"
+        ))
+    }
+}
+
+/// The folder of the images. It goes away with us, unless it is to be kept or was there before.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Folder {
+    fn new(arguments: &BenchMount) -> Result<Self> {
+        let shown = arguments.work.display();
+        let work = arguments.work.canonicalize().with_context(|| format!("--work {shown}"))?;
+        let kept = work.join(KEPT);
+        let path = if arguments.keep || kept.exists() {
+            kept
+        } else {
+            work.join(format!("{KEPT}-{}", std::process::id()))
+        };
+        let keep = arguments.keep || path.exists();
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(Self { path, keep })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        // Nothing is mounted below it any more. If something is, it is only ours to see, and read
+        // only, so that its files stay as they are.
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            messages::note(&format!("{} stays: {error}", self.path.display()));
+        }
+    }
+}
+
+/// The columns: key and heading.
+const COLUMNS: &[(&str, &str)] = &[
+    ("work", "work"),
+    ("image", "image"),
+    ("way", "way"),
+    ("wall_ms", "wall ms"),
+    ("p50_us", "p50 us"),
+    ("p99_us", "p99 us"),
+    ("mb_per_s", "MB/s"),
+    ("major_faults", "faults"),
+    ("pages_decoded", "decoded"),
+    ("useless_percent", "useless %"),
+    ("cpu_ms", "cpu ms"),
+    ("server_cpu_ms", "server cpu ms"),
+    ("server_rss_mib", "server MiB"),
+    ("time_to_squashfuse_ll", "x squashfuse_ll"),
+    ("time_to_ext4", "x ext4"),
+];
+
+/// The folder that is kept between runs.
+const KEPT: &str = "forebay-bench-mount";
+
+/// Pages of the window that the kernel asks for at a fault, by its defaults for such mounts.
+const WINDOW: f64 = 32.0;
+
+/// Room for a program that starts, and a quarter of it for a long file.
+const SIZE_MIN: u64 = 8 << 20;
+
+/// What fits the formats and the patience of whoever waits.
+const SIZE_MAX: u64 = 4 << 30;

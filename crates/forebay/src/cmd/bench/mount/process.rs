@@ -1,0 +1,148 @@
+//! Other programs: run with a limit of time, given up when the user asks for it.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Whether the user wants it to end. The second signal ends the process at once; its mounts are in
+/// a namespace of its own and go with it.
+#[derive(Clone, Debug)]
+pub(super) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Listens from now on.
+    pub(super) fn listen() -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))?;
+            flag::register(signal, Arc::clone(&stop))?;
+        }
+        Ok(Self(stop))
+    }
+
+    /// Listens to nobody.
+    pub(super) fn never() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Fails if it is time to end.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+}
+
+/// A program's answer on standard output; what it says on standard error is in the error.
+pub(super) fn answer(mut command: Command, limit: Duration, stop: &Stop) -> Result<String> {
+    let shown = shown(&command);
+    let child = start(&mut command).with_context(|| format!("cannot run {shown}"))?;
+    wait(child, limit, stop).with_context(|| shown)
+}
+
+/// Starts a program whose answer will be waited for.
+pub(super) fn start(command: &mut Command) -> Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let program = command.get_program().display().to_string();
+    command.spawn().with_context(|| format!("cannot run {program}"))
+}
+
+/// Waits for a program, at most so long.
+pub(super) fn wait(mut child: Child, limit: Duration, stop: &Stop) -> Result<String> {
+    let (out, said) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        let stopped = stop.check();
+        if stopped.is_err() || begin.elapsed() > limit {
+            let _ = child.kill();
+            // One that hangs in the kernel ends when its file system is gone; nobody waits for it.
+            stopped?;
+            bail!("no answer within {} s", limit.as_secs());
+        }
+        thread::sleep(LOOK);
+    };
+    let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
+    let (out, said) = (text(out), text(said));
+    if !status.success() {
+        bail!("{status}: {}", complaint(&said));
+    }
+    Ok(out)
+}
+
+/// Reads what a program says, so that it never waits for us.
+fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut from) = from {
+            // What was said before a failure is all there is.
+            let _ = from.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Where a program is, looked for as a shell does, and where administrators have theirs.
+pub(super) fn find(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"]);
+    folders.into_iter().any(|folder| Path::new(folder).join(program).is_file())
+}
+
+/// A program with the path that administrators have.
+pub(super) fn program(name: &str) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(name);
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin")).env("LC_ALL", "C");
+    command
+}
+
+/// A server that ends with this process, its words in a file.
+pub(super) fn serve(name: &str, arguments: &[String], log: &Path) -> Result<Child> {
+    let mut command = if find("setpriv") {
+        let mut command = program("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", name]);
+        command
+    } else {
+        program(name)
+    };
+    let log = File::create(log).with_context(|| log.display().to_string())?;
+    command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().with_context(|| format!("cannot run {name}"))
+}
+
+/// What a server said about its end.
+pub(super) fn last_words(log: &Path) -> String {
+    complaint(&fs::read_to_string(log).unwrap_or_default())
+}
+
+/// The beginning of a command, which says enough.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words.take(4).map(|word| word.display().to_string()).collect();
+    words.join(" ")
+}
+
+/// Of what a program said, the line that says what is wrong.
+fn complaint(said: &str) -> String {
+    let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next_back());
+    line.unwrap_or("it said nothing").trim().to_owned()
+}
+
+/// What a shell reports for a program that SIGINT ended.
+const INTERRUPTED: i32 = 130;
+
+/// Short beside any limit. Parts take their own times, so that this wait counts for nobody.
+const LOOK: Duration = Duration::from_millis(1);

@@ -1,0 +1,195 @@
+//! Whether our mount does what is asked of it.
+
+use std::fmt;
+
+use forebay_host::measure::Target;
+use forebay_host::measure::mount::{Figures, Round, ratio};
+
+use crate::args::MountWorkload as Workload;
+
+use super::mounted::BUDGET;
+use super::rounds::Results;
+use super::set::Format;
+use super::ways::{DEFAULT, How, KERNEL, OURS, POLICIES, REPLAY, SQUASHFUSE_LL};
+
+/// A target and what was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    what: String,
+    measured: f64,
+    target: Target,
+}
+
+impl Verdict {
+    pub(super) fn new(what: impl Into<String>, measured: f64, target: Target) -> Self {
+        Self { what: what.into(), measured, target }
+    }
+
+    /// Whether the target is met.
+    pub(super) fn is_met(&self) -> bool {
+        match self.target {
+            Target::AtMost(most) => self.measured <= most,
+            Target::AtLeast(least) => self.measured >= least,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let met = if self.is_met() { "met" } else { "missed" };
+        let (word, bound) = match self.target {
+            Target::AtMost(most) => ("at most", most),
+            Target::AtLeast(least) => ("at least", least),
+        };
+        let Self { what, measured, .. } = self;
+        write!(f, "{met:<6} {what} {measured:.3}, {word} {bound:.3}")
+    }
+}
+
+/// The verdicts that these results allow: a target whose two sides were not measured is left out.
+pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
+    let mut found = Vec::new();
+    let mut note = |what: &str, measured: Option<f64>, target| {
+        found.extend(measured.map(|measured| Verdict::new(what, measured, target)));
+    };
+    let zlib = Format::SquashZlib;
+    let time = |workload, other: &str, of: Figures| {
+        let ours = results.find(workload, zlib, OURS)?;
+        ratio(ours, results.find(workload, zlib, other)?, of)
+    };
+    let p50 = time(Workload::Faults, SQUASHFUSE_LL, |round| round.p50);
+    note("faults: p50 of squashfuse_ll x", p50, Target::AtMost(1.0 / 15.0));
+    let p99 = time(Workload::Faults, SQUASHFUSE_LL, |round| round.p99);
+    note("faults: p99 of squashfuse_ll x", p99, Target::AtMost(1.0 / 8.0));
+    for (format, peer) in user_space(results) {
+        let ours = results.find(Workload::Preads, format, OURS);
+        let theirs = results.find(Workload::Preads, format, &peer);
+        let measured =
+            ours.zip(theirs).and_then(|(ours, theirs)| ratio(ours, theirs, |round| round.p50));
+        let what = format!("preads, {}: p50 of {peer} x", format.name());
+        note(&what, measured, Target::AtMost(1.0));
+    }
+    let start = time(Workload::Start, SQUASHFUSE_LL, WALL);
+    note("start: time of squashfuse_ll x", start, Target::AtMost(0.78));
+    let start = time(Workload::Start, KERNEL, WALL);
+    note("start: time of the kernel's squashfs x", start, Target::AtMost(0.65));
+    for (workload, least) in [(Workload::Tree, 2.3), (Workload::Tree4, 3.0)] {
+        let what = format!("{}: speed of squashfuse_ll x", workload.name());
+        let speed = time(workload, SQUASHFUSE_LL, WALL).map(f64::recip);
+        note(&what, speed, Target::AtLeast(least));
+    }
+    note("start: pages decoded for nothing", useless(results, OURS), Target::AtMost(0.1));
+    let eager = time(Workload::Start, &format!("{OURS} {}", POLICIES[0]), WALL);
+    note("start: time of answering in full x", eager, Target::AtMost(1.0));
+    note("MiB beside the budget, the most of all work", memory(results), Target::AtMost(24.0));
+    note("start by a profile: time of ext4 x", replay(results), Target::AtMost(1.08));
+    found
+}
+
+/// The share of pages decoded at a start that nobody asked for. Who answers single pages, and
+/// nothing more, decodes just what is asked for: that is our mount without readahead.
+pub(super) fn useless(results: &Results, name: &str) -> Option<f64> {
+    let decoded = |name: &str| {
+        let rounds = results.find(Workload::Start, Format::SquashZlib, name)?;
+        Round::median(rounds, |round| round.decoded)
+    };
+    let (wanted, decoded) = (decoded(&format!("{OURS} off"))?, decoded(name)?);
+    (decoded > 0.0).then(|| (1.0 - wanted / decoded).max(0.0))
+}
+
+/// Servers that are not ours, with the formats that they serve.
+fn user_space(results: &Results) -> Vec<(Format, String)> {
+    let servers = results.ways.iter().filter(|way| match way.how {
+        How::Server(_) => true,
+        How::Ours(_) | How::Kernel { .. } => false,
+    });
+    servers.map(|way| (way.format, way.name.clone())).collect()
+}
+
+/// The most memory that a server of ours held under our default, without its budget, in MiB.
+fn memory(results: &Results) -> Option<f64> {
+    let budget = BUDGET as f64 / f64::from(1 << 20);
+    let all = Workload::ROUNDS.into_iter().flat_map(|workload| results.of(workload));
+    let ours = all.filter(|(way, _)| match way.how {
+        How::Ours(ours) => ours.policy == DEFAULT,
+        How::Server(_) | How::Kernel { .. } => false,
+    });
+    let each = ours.filter_map(|(_, rounds)| Round::median(rounds, |round| round.rss));
+    each.max_by(f64::total_cmp).map(|most| most - budget)
+}
+
+fn replay(results: &Results) -> Option<f64> {
+    let ours = results.find(Workload::Start, Format::SquashZlib, REPLAY)?;
+    ratio(ours, results.find(Workload::Start, Format::Ext4, KERNEL)?, WALL)
+}
+
+/// The time of all of it.
+pub(super) const WALL: Figures = |round| Some(round.wall);
+
+#[cfg(test)]
+mod tests {
+    use super::super::ways::all;
+    use super::*;
+
+    fn results(figures: &[(Workload, Format, &str, Round)]) -> Results {
+        let mut results = Results::new(all(&Format::ALL).0);
+        for (workload, format, name, round) in figures {
+            results.put(*workload, *format, name, vec![round.clone(); 3]);
+        }
+        results
+    }
+
+    fn said(results: &Results) -> Vec<String> {
+        verdicts(results).iter().map(ToString::to_string).collect()
+    }
+
+    const ZLIB: Format = Format::SquashZlib;
+
+    #[test]
+    fn a_fault_is_compared_with_that_of_the_other_server() {
+        let round = |p50, p99| Round { p50: Some(p50), p99: Some(p99), ..Round::default() };
+        let faults = |p50, p99| {
+            results(&[
+                (Workload::Faults, ZLIB, OURS, round(p50, p99)),
+                (Workload::Faults, ZLIB, SQUASHFUSE_LL, round(900.0, 1600.0)),
+            ])
+        };
+        let met = |results: &Results| verdicts(results).iter().map(Verdict::is_met).collect();
+        let (low, high): (Vec<bool>, Vec<bool>) =
+            (met(&faults(60.0, 200.0)), met(&faults(60.1, 200.1)));
+        assert_eq!((low, high), (vec![true, true], vec![false, false]));
+        assert_eq!(
+            said(&faults(90.0, 160.0))[0],
+            "missed faults: p50 of squashfuse_ll x 0.100, at most 0.067"
+        );
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_known_from_who_brings_nothing_else() {
+        let round = |decoded| Round { wall: 1.0, decoded: Some(decoded), ..Round::default() };
+        let starts = results(&[
+            (Workload::Start, ZLIB, OURS, round(8000.0)),
+            (Workload::Start, ZLIB, "forebay off", round(7000.0)),
+        ]);
+        assert_eq!(useless(&starts, OURS), Some(0.125));
+        assert_eq!(useless(&starts, "forebay off"), Some(0.0));
+        assert_eq!(useless(&starts, KERNEL), None);
+    }
+
+    #[test]
+    fn memory_is_judged_beside_the_budget_and_where_it_is_most() {
+        let round = |mebibytes: f64| Round { rss: Some(mebibytes), ..Round::default() };
+        let results = results(&[
+            (Workload::Tree, ZLIB, OURS, round(36.0)),
+            (Workload::Tree4, Format::Erofs, OURS, round(41.0)),
+            (Workload::Faults, ZLIB, "forebay eager", round(99.0)),
+        ]);
+        assert_eq!(memory(&results), Some(25.0));
+    }
+
+    #[test]
+    fn without_its_other_side_a_target_is_left_out() {
+        let round = Round { wall: 5.0, ..Round::default() };
+        assert!(said(&results(&[(Workload::Start, ZLIB, OURS, round)])).is_empty());
+    }
+}

@@ -1,0 +1,267 @@
+//! Who takes part: our mount with each policy, other servers, the kernel; and in what.
+
+use crate::args::MountWorkload as Workload;
+
+use super::process;
+use super::set::Format;
+
+/// How an image is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// By ourselves.
+    Ours(Ours),
+    /// By a server that stays in the foreground.
+    Server(&'static str),
+    /// By the kernel, over a loop device.
+    Kernel {
+        /// The loop device reads past the page cache.
+        direct: bool,
+    },
+}
+
+/// How our own mount is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ours {
+    pub(super) policy: &'static str,
+    /// The image is read past the page cache.
+    pub(super) direct: bool,
+    /// One start is recorded, and those that are measured are led by it.
+    pub(super) profile: bool,
+}
+
+/// One line of the table in each workload that it takes part in.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) name: String,
+    pub(super) format: Format,
+    pub(super) how: How,
+}
+
+impl Workload {
+    /// Those that are measured in rounds, in the order of the table.
+    pub(super) const ROUNDS: [Self; 8] = [
+        Self::Faults,
+        Self::FaultsDirect,
+        Self::Preads,
+        Self::Preads4,
+        Self::Sequential,
+        Self::Tree,
+        Self::Tree4,
+        Self::Start,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Faults => "faults",
+            Self::FaultsDirect => "faults-direct",
+            Self::Preads => "preads",
+            Self::Preads4 => "preads-4",
+            Self::Sequential => "sequential",
+            Self::Tree => "tree",
+            Self::Tree4 => "tree-4",
+            Self::Start => "start",
+            Self::Pushes => "pushes",
+            Self::Codec => "codec",
+        }
+    }
+
+    /// How many processes do it.
+    pub(super) fn processes(self) -> usize {
+        match self {
+            Self::Preads4 | Self::Tree4 => 4,
+            Self::Faults
+            | Self::FaultsDirect
+            | Self::Preads
+            | Self::Sequential
+            | Self::Tree
+            | Self::Start
+            | Self::Pushes
+            | Self::Codec => 1,
+        }
+    }
+
+    /// Whether each page is timed, so that ratios are those of the median page.
+    pub(super) fn is_timed_by_page(self) -> bool {
+        match self {
+            Self::Faults | Self::FaultsDirect | Self::Preads | Self::Preads4 => true,
+            Self::Sequential
+            | Self::Tree
+            | Self::Tree4
+            | Self::Start
+            | Self::Pushes
+            | Self::Codec => false,
+        }
+    }
+}
+
+impl Way {
+    /// Whether it takes part. Policies other than our default stand beside it where they matter:
+    /// in the format of the targets, one process.
+    pub(super) fn takes_part(&self, workload: Workload) -> bool {
+        let direct = workload == Workload::FaultsDirect;
+        match self.how {
+            How::Ours(Ours { profile: true, .. }) => workload == Workload::Start,
+            How::Ours(Ours { direct: is_direct, .. }) | How::Kernel { direct: is_direct }
+                if is_direct || direct =>
+            {
+                is_direct && direct
+            }
+            How::Ours(Ours { policy, .. }) if policy != DEFAULT => match workload {
+                Workload::Faults | Workload::Preads | Workload::Sequential | Workload::Start => {
+                    true
+                }
+                Workload::FaultsDirect
+                | Workload::Preads4
+                | Workload::Tree
+                | Workload::Tree4
+                | Workload::Pushes
+                | Workload::Codec => false,
+            },
+            How::Ours(_) | How::Kernel { .. } | How::Server(_) => !direct,
+        }
+    }
+
+    /// Whether it is one of ours.
+    pub(super) fn is_ours(&self) -> bool {
+        match self.how {
+            How::Ours(_) => true,
+            How::Server(_) | How::Kernel { .. } => false,
+        }
+    }
+
+    fn ours(name: &str, format: Format, ours: Ours) -> Self {
+        Self { name: name.to_owned(), format, how: How::Ours(ours) }
+    }
+}
+
+/// Every way that this machine has for these formats, and why others are missing.
+pub(super) fn all(formats: &[Format]) -> (Vec<Way>, Vec<String>) {
+    let (mut ways, mut missing) = (Vec::new(), Vec::new());
+    let kernel = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let plain = Ours { policy: DEFAULT, direct: false, profile: false };
+    for &format in formats {
+        if format != Format::Ext4 {
+            ways.push(Way::ours(OURS, format, plain));
+        }
+        if format == Format::SquashZlib {
+            for &policy in POLICIES.iter().filter(|policy| **policy != DEFAULT) {
+                let name = format!("{OURS} {policy}");
+                ways.push(Way::ours(&name, format, Ours { policy, ..plain }));
+            }
+            ways.push(Way::ours(REPLAY, format, Ours { profile: true, ..plain }));
+            for &policy in POLICIES {
+                let name = format!("{OURS} {policy}");
+                let name = if policy == DEFAULT { OURS } else { &name };
+                ways.push(Way::ours(name, format, Ours { policy, direct: true, ..plain }));
+            }
+        }
+        for &(server, package) in servers(format) {
+            if process::find(server) {
+                ways.push(Way { name: server.to_owned(), format, how: How::Server(server) });
+            } else {
+                let format = format.name();
+                let what = format!("skip: {server} on {format}: apt-get install {package}");
+                missing.push(what);
+            }
+        }
+        if has_kernel(&kernel, format.kernel_name()) {
+            let kernel =
+                |direct| Way { name: KERNEL.to_owned(), format, how: How::Kernel { direct } };
+            ways.push(kernel(false));
+            if format == Format::SquashZlib || format == Format::Ext4 {
+                ways.push(kernel(true));
+            }
+        } else {
+            missing.push(format!("skip: the kernel has no {}", format.kernel_name()));
+        }
+    }
+    if formats.contains(&Format::SquashZlib) {
+        missing.push(
+            "faults-direct: squashfuse has no way to read its image past the page cache; the \
+             kernel does it by its loop device"
+                .to_owned(),
+        );
+    }
+    (ways, missing)
+}
+
+/// The servers that others wrote for a format, and their Debian packages.
+fn servers(format: Format) -> &'static [(&'static str, &'static str)] {
+    match format {
+        Format::SquashZlib | Format::SquashZstd => {
+            &[(SQUASHFUSE_LL, "squashfuse"), ("squashfuse", "squashfuse")]
+        }
+        Format::Erofs => &[("erofsfuse", "erofsfuse")],
+        Format::Ext4 | Format::Cramfs => &[],
+    }
+}
+
+/// Whether a file system is in the list of the kernel; modules are in it once they are loaded.
+fn has_kernel(list: &str, name: &str) -> bool {
+    let listed = |list: &str| list.lines().any(|line| line.split_whitespace().last() == Some(name));
+    if listed(list) {
+        return true;
+    }
+    let loaded = process::program("modprobe").args(["-q", name]).status();
+    loaded.is_ok_and(|status| status.success())
+        && listed(&std::fs::read_to_string("/proc/filesystems").unwrap_or_default())
+}
+
+/// The policies of our mount.
+pub(super) const POLICIES: &[&str] = &["eager", "off", "selective", DEFAULT];
+
+/// The policy that the targets are about.
+pub(super) const DEFAULT: &str = "selective-then-idle";
+
+/// Our mount with [`DEFAULT`].
+pub(super) const OURS: &str = "forebay";
+
+/// Our mount led by a recorded start.
+pub(super) const REPLAY: &str = "forebay replay";
+
+/// The server that the targets are about.
+pub(super) const SQUASHFUSE_LL: &str = "squashfuse_ll";
+
+/// A mount by the kernel.
+pub(super) const KERNEL: &str = "kernel";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_has_a_row_of_its_own_in_each_workload() {
+        let (ways, _) = all(&Format::ALL);
+        for workload in Workload::ROUNDS {
+            let part = ways.iter().filter(|way| way.takes_part(workload));
+            let mut names: Vec<_> = part.map(|way| (way.format, way.name.clone())).collect();
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{workload:?}");
+        }
+    }
+
+    #[test]
+    fn a_replay_only_starts_and_a_direct_way_only_faults() {
+        let (ways, _) = all(&[Format::SquashZlib]);
+        let workloads = |way: &Way| -> Vec<Workload> {
+            Workload::ROUNDS.into_iter().filter(|workload| way.takes_part(*workload)).collect()
+        };
+        for way in ways.iter().filter(|way| way.is_ours()) {
+            let How::Ours(ours) = way.how else { continue };
+            let found = workloads(way);
+            match (ours.profile, ours.direct, ours.policy == DEFAULT) {
+                (true, ..) => assert_eq!(found, [Workload::Start]),
+                (_, true, _) => assert_eq!(found, [Workload::FaultsDirect]),
+                (.., true) => assert_eq!(found.len(), Workload::ROUNDS.len() - 1),
+                (.., false) => assert_eq!(found.len(), 4),
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_word_of_a_line_is_the_file_system() {
+        assert!(has_kernel("nodev\tproc\n\text4\n", "ext4"));
+    }
+}

@@ -1,0 +1,124 @@
+//! `forebay image`: compressed images, looked into, extracted, checked, compared, made.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use forebay_image::{self as images, FileSource, Follow, Options, Resolved, Source, Window};
+
+use crate::args::image::{Image, Opened, What};
+use crate::choice;
+use crate::messages::Complaint;
+
+mod cat;
+mod compare;
+mod extract;
+mod info;
+mod ls;
+mod make;
+mod show;
+mod stat;
+mod verify;
+
+/// Does what was asked for.
+pub(crate) fn run(arguments: &Image) -> Result<u8> {
+    match &arguments.what {
+        What::Info(arguments) => info::run(arguments),
+        What::Ls(arguments) => ls::run(arguments),
+        What::Stat(arguments) => stat::run(arguments),
+        What::Cat(arguments) => cat::run(arguments),
+        What::Extract(arguments) => extract::run(arguments),
+        What::Verify(arguments) => verify::run(arguments),
+        What::Make(arguments) => make::run(arguments),
+        What::Compare(arguments) => compare::run(arguments),
+    }
+}
+
+/// Opens the image that was typed.
+fn open(opened: &Opened) -> Result<Arc<dyn images::Image>> {
+    let offset = choice::bytes("--offset", &opened.offset)?;
+    open_at(&opened.image, "--offset", offset, Options { lenient: opened.lenient })
+}
+
+/// Opens an image that begins at a byte of a file.
+fn open_at(
+    path: &Path,
+    flag: &str,
+    offset: u64,
+    options: Options,
+) -> Result<Arc<dyn images::Image>> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
+    let kind = file.metadata().with_context(|| format!("cannot read '{name}'"))?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        bail!("'{name}' is neither a file nor a block device");
+    }
+    let source = FileSource::new(file).with_context(|| format!("cannot read '{name}'"))?;
+    if offset > source.len() {
+        bail!("{flag} {offset}: '{name}' has {} bytes", source.len());
+    }
+    let place =
+        if offset == 0 { format!("'{name}'") } else { format!("'{name}' from byte {offset} on") };
+    let source: Arc<dyn Source> = Arc::new(Window::new(source, offset));
+    match images::open(&source, options) {
+        Ok(image) => Ok(image),
+        Err(error @ images::Error::Unknown { .. }) if offset == 0 => {
+            let hint = "--offset finds an image inside a larger file";
+            bail!(Complaint::new(error.to_string()).at(&place).hint(hint))
+        }
+        Err(error) => bail!(Complaint::new(error.to_string()).at(&place)),
+    }
+}
+
+/// Finds a path of an image.
+fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolved> {
+    let typed = path.as_os_str().as_bytes();
+    match images::resolve(image, typed, follow) {
+        Ok(found) => Ok(found),
+        Err(fault) => bail!("'{}': {fault}", images::shown(typed)),
+    }
+}
+
+/// Says what went wrong with one of several things; the others go on.
+fn complain(what: &dyn std::fmt::Display) {
+    // Nobody may be listening; the exit code says it all the same.
+    let _ = writeln!(io::stderr(), "error: {what}");
+}
+
+/// Standard output for data.
+struct Out {
+    to: BufWriter<StdoutLock<'static>>,
+    /// Whether a terminal would obey control characters.
+    terminal: bool,
+}
+
+impl Out {
+    fn new() -> Self {
+        let to = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+        Self { to, terminal: io::stdout().is_terminal() }
+    }
+
+    /// A name: its bytes, or what can be shown of them on a terminal.
+    fn name(&mut self, name: &[u8]) -> io::Result<()> {
+        if self.terminal {
+            self.to.write_all(images::shown(name).as_bytes())
+        } else {
+            self.to.write_all(name)
+        }
+    }
+
+    fn finish(mut self, what: &'static str) -> Result<()> {
+        self.to.flush().with_context(|| format!("cannot write the {what}"))
+    }
+}
+
+/// Prints lines or an object, and says what was being written if that fails.
+fn print(text: &str, what: &'static str) -> Result<()> {
+    let mut out = Out::new();
+    out.to.write_all(text.as_bytes()).with_context(|| format!("cannot write the {what}"))?;
+    out.finish(what)
+}

@@ -1,0 +1,72 @@
+//! Files of an image on standard output.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use forebay_image::{Cause, Content, Fault, Follow, Image, Kind, NodeId, Piece};
+
+use super::{Out, complain, find, open};
+use crate::ERROR;
+use crate::args::image::Cat;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Writes one file after the other; what cannot be read is said, and the others follow.
+pub(super) fn run(arguments: &Cat) -> Result<u8> {
+    let image = open(&arguments.opened)?;
+    let mut content = Content::new(&*image);
+    let (mut out, mut failed) = (Out::new(), false);
+    for path in &arguments.paths {
+        let found = match find(&*image, path, Follow::Last) {
+            Ok(found) => found,
+            Err(error) => {
+                complain(&error);
+                failed = true;
+                continue;
+            }
+        };
+        if let Err(cause) = write(&*image, found.node, &mut content, &mut out)? {
+            complain(&Fault::new(found.path, cause));
+            failed = true;
+        }
+    }
+    out.finish("content")?;
+    Ok(if failed { ERROR } else { 0 })
+}
+
+/// The outer error is that of writing.
+fn write(
+    image: &dyn Image,
+    id: NodeId,
+    content: &mut Content<'_>,
+    out: &mut Out,
+) -> Result<Result<(), Cause>> {
+    let node = match image.node(id) {
+        Ok(node) if node.kind == Kind::File => node,
+        Ok(node) => return Ok(Err(Cause::NotFile(node.kind))),
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let mut at = 0;
+    while at < node.size {
+        let piece = match content.piece(id, node.size, at) {
+            Ok(piece) => piece,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        at += piece.len();
+        let written = match piece {
+            Piece::Bytes(bytes) => out.to.write_all(bytes),
+            Piece::Zeros(len) => write_zeros(out, len),
+        };
+        written.context("cannot write the content")?;
+    }
+    Ok(Ok(()))
+}
+
+fn write_zeros(out: &mut Out, mut len: u64) -> std::io::Result<()> {
+    while len > 0 {
+        let now = usize::try_from(len).unwrap_or(ZEROS.len()).min(ZEROS.len());
+        out.to.write_all(&ZEROS[..now])?;
+        len -= now as u64;
+    }
+    Ok(())
+}

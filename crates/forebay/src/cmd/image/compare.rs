@@ -1,0 +1,102 @@
+//! An image beside a directory or another image.
+
+use std::fmt::Write;
+use std::mem;
+
+use anyhow::{Context, Result};
+use forebay_image::compare::{
+    Difference, Folder, Kept, Precision, Report, Side, compare, unreadable,
+};
+use forebay_image::walk::{Limits, Tree};
+use forebay_image::{Options, shown};
+use serde_json::{Map, Value, json};
+
+use super::{open, open_at, print, show};
+use crate::args::image::Compare;
+use crate::messages::progress;
+use crate::{NO, choice};
+
+/// Compares and prints each difference.
+pub(super) fn run(arguments: &Compare) -> Result<u8> {
+    let image = open(&arguments.opened)?;
+    let offset = choice::bytes("--other-offset", &arguments.other_offset)?;
+    let limits = Limits::default();
+    let mut tree = Tree::whole(&*image, limits);
+    let mut faults = mem::take(&mut tree.faults);
+    let first = Side::Image(&*image, &tree);
+    let (kept, mut report);
+    if arguments.other.is_dir() {
+        let name = arguments.other.display();
+        let folder = Folder::open(&arguments.other, limits);
+        let mut folder = folder.with_context(|| format!("cannot read '{name}'"))?;
+        faults.append(&mut folder.tree_mut().faults);
+        (kept, report) = compared(arguments, first, Side::Folder(&folder));
+    } else {
+        let options = Options { lenient: arguments.opened.lenient };
+        let other = open_at(&arguments.other, "--other-offset", offset, options)?;
+        let mut other_tree = Tree::whole(&*other, limits);
+        faults.append(&mut other_tree.faults);
+        (kept, report) = compared(arguments, first, Side::Image(&*other, &other_tree));
+    }
+    report.differences.splice(0..0, unreadable(faults));
+    let text =
+        if arguments.json { format!("{:#}\n", object(&report, kept)) } else { text(&report, kept) };
+    print(&text, "report")?;
+    Ok(if report.differences.is_empty() { 0 } else { NO })
+}
+
+fn compared(arguments: &Compare, first: Side<'_>, second: Side<'_>) -> (Kept, Report) {
+    let kept = first.kept().and(second.kept());
+    let bar = progress(first.tree().items().len() as u64, "comparing");
+    let report = compare(first, second, kept, arguments.threads.count(), &|names| bar.inc(names));
+    bar.finish_and_clear();
+    (kept, report)
+}
+
+/// What is not compared since one of them does not keep it.
+fn left_out(kept: Kept) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    match kept.times {
+        Precision::None => names.push("times"),
+        Precision::Seconds => names.push("fractions of seconds"),
+        Precision::Nanos => {}
+    }
+    names.extend((!kept.links).then_some("hard links"));
+    names.extend((!kept.xattrs).then_some("extended attributes"));
+    names
+}
+
+fn text(report: &Report, kept: Kept) -> String {
+    let mut text = String::new();
+    for (path, difference) in &report.differences {
+        let (kind, detail) = (difference.kind(), difference.detail());
+        let between = if detail.is_empty() { "" } else { ": " };
+        writeln!(text, "/{}: {kind}{between}{detail}", shown(path)).expect("a string takes it");
+    }
+    let mut rows = vec![
+        ("names", report.names.to_string()),
+        ("bytes", report.bytes.to_string()),
+        ("differences", report.differences.len().to_string()),
+    ];
+    let left_out = left_out(kept);
+    if !left_out.is_empty() {
+        rows.push(("not compared", left_out.join(", ")));
+    }
+    text + &show::columns(&rows)
+}
+
+fn object(report: &Report, kept: Kept) -> Value {
+    let difference = |(path, difference): &(Vec<u8>, Difference)| {
+        let mut object = Map::new();
+        show::put_name(&mut object, "path", &show::absolute(path));
+        object.insert("kind".to_owned(), difference.kind().into());
+        object.insert("detail".to_owned(), difference.detail().into());
+        Value::Object(object)
+    };
+    json!({
+        "names": report.names,
+        "bytes": report.bytes,
+        "not_compared": left_out(kept),
+        "differences": report.differences.iter().map(difference).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,81 @@
+//! An image's tree on disk.
+
+use anyhow::{Result, bail};
+use forebay_image::extract::{ExtractError, Report, Settings, extract};
+use forebay_image::walk::{Limits, Tree};
+use forebay_image::{Fault, Follow};
+use serde_json::{Value, json};
+
+use super::{complain, find, open, print, show};
+use crate::NO;
+use crate::args::image::Extract;
+use crate::messages::{Complaint, note, progress};
+
+/// Extracts, and says what was extracted and what was not.
+pub(super) fn run(arguments: &Extract) -> Result<u8> {
+    let image = open(&arguments.opened)?;
+    let paths = arguments.paths.iter().map(|path| Ok(find(&*image, path, Follow::Above)?.path));
+    let paths: Vec<Vec<u8>> = paths.collect::<Result<_>>()?;
+    let tree = if paths.is_empty() {
+        Tree::whole(&*image, Limits::default())
+    } else {
+        Tree::of(&*image, &paths, Limits::default())
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && !arguments.no_owner {
+        note("the caller is not root, and becomes the owner of everything; as does --no-owner");
+    }
+    let settings = Settings {
+        threads: arguments.threads.count(),
+        owners: is_root && !arguments.no_owner,
+        replace: arguments.force,
+    };
+    let bar = progress(tree.items().len() as u64, "extracting");
+    let done = extract(&*image, tree, &arguments.to, settings, &|names| bar.inc(names));
+    bar.finish_and_clear();
+    let report = match done {
+        Ok(report) => report,
+        Err(error @ ExtractError::NotEmpty { .. }) => {
+            bail!(Complaint::new(error.to_string()).hint("--force replaces what is there"))
+        }
+        Err(error) => bail!(Complaint::new(error.to_string())),
+    };
+    if arguments.json {
+        print(&format!("{:#}\n", object(&report)), "report")?;
+    } else {
+        report.skipped.iter().for_each(|fault| note(&fault.to_string()));
+        report.failed.iter().for_each(|fault| complain(fault));
+        print(&text(&report), "report")?;
+    }
+    Ok(if report.failed.is_empty() { 0 } else { NO })
+}
+
+fn text(report: &Report) -> String {
+    let rows = [
+        ("directories", report.directories),
+        ("files", report.files),
+        ("links", report.links),
+        ("symlinks", report.symlinks),
+        ("specials", report.specials),
+        ("bytes", report.bytes),
+        ("written", report.written),
+        ("skipped", report.skipped.len() as u64),
+        ("failed", report.failed.len() as u64),
+    ];
+    show::columns(&rows.map(|(name, count)| (name, count.to_string())))
+}
+
+fn object(report: &Report) -> Value {
+    let faults = |faults: &[Fault]| faults.iter().map(show::fault).collect::<Vec<_>>();
+    json!({
+        "directories": report.directories,
+        "files": report.files,
+        "links": report.links,
+        "symlinks": report.symlinks,
+        "specials": report.specials,
+        "bytes": report.bytes,
+        "written": report.written,
+        "skipped": faults(&report.skipped),
+        "failed": faults(&report.failed),
+    })
+}

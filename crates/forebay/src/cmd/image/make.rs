@@ -1,0 +1,93 @@
+//! An image of a directory.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use forebay_image::cramfs::write::{Settings, Tree, WriteError, Written, write};
+use serde_json::json;
+
+use super::{print, show};
+use crate::args::image::{Make, MakeFormat};
+use crate::messages::{Complaint, note, progress};
+
+/// Makes it.
+pub(super) fn run(arguments: &Make) -> Result<u8> {
+    check_place(&arguments.image, arguments.force)?;
+    let written = match arguments.format {
+        MakeFormat::Cramfs => cramfs(arguments)?,
+    };
+    write_whole(&arguments.image, &written.image)?;
+    written.warnings.iter().for_each(|warning| note(warning));
+    let text = if arguments.json {
+        let object = json!({
+            "format": "cramfs",
+            "bytes": written.image.len(),
+            "nodes": written.files,
+            "blocks": written.blocks,
+            "duplicates": written.duplicates,
+            "warnings": written.warnings,
+        });
+        format!("{object:#}\n")
+    } else {
+        show::columns(&[
+            ("bytes", written.image.len().to_string()),
+            ("nodes", written.files.to_string()),
+            ("blocks", written.blocks.to_string()),
+            ("duplicates", written.duplicates.to_string()),
+        ])
+    };
+    print(&text, "report")?;
+    Ok(0)
+}
+
+fn cramfs(arguments: &Make) -> Result<Written> {
+    let settings = Settings {
+        big_endian: arguments.big_endian,
+        boot: arguments.pad.then(|| Box::new([0; 512])),
+        shifted: Vec::new(),
+        holes: arguments.holes,
+        stored: arguments.stored,
+        edition: arguments.edition,
+        name: arguments.name.clone().into_bytes(),
+        level: arguments.level,
+        threads: NonZero::new(arguments.threads.count()).unwrap_or(NonZero::<usize>::MIN),
+        lossy: arguments.lossy,
+    };
+    let said = |error: WriteError| Complaint::new(error.to_string());
+    let tree = Tree::scan(&arguments.directory).map_err(said)?;
+    let bar = progress(tree.bytes(), "packing");
+    let written = write(&tree, &settings, &mut |bytes| bar.set_position(bytes));
+    bar.finish_and_clear();
+    Ok(written.map_err(said)?)
+}
+
+/// Whether an image may be written there: it takes the place of a file only.
+fn check_place(path: &Path, force: bool) -> Result<()> {
+    let name = path.display();
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => bail!("'{name}' is there and no regular file"),
+        Ok(_) if !force => {
+            bail!(Complaint::new(format!("'{name}' is there")).hint("--force replaces it"))
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot make '{name}'")),
+    }
+}
+
+/// Writes a file that has its name only when it is complete and safe.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_file_name(format!(".forebay-{}", std::process::id()));
+    let cannot = || format!("cannot make '{}'", path.display());
+    let mut file = File::create_new(&temporary).with_context(cannot)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let renamed = written.and_then(|()| fs::rename(&temporary, path));
+    if renamed.is_err() {
+        // What matters is said below.
+        let _ = fs::remove_file(&temporary);
+    }
+    renamed.with_context(cannot)
+}

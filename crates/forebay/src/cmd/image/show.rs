@@ -1,0 +1,150 @@
+//! Nodes for people and for programs.
+
+use std::fmt::Write;
+
+use forebay_image::{Fault, Kind, Node, Time};
+use serde_json::{Map, Value, json};
+
+/// `drwxr-xr-x`, as `ls -l` has it.
+pub(super) fn mode(kind: Kind, permissions: u16) -> String {
+    let kind = match kind {
+        Kind::File => '-',
+        Kind::Directory => 'd',
+        Kind::Symlink => 'l',
+        Kind::BlockDevice => 'b',
+        Kind::CharDevice => 'c',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+    };
+    let mut text = String::from(kind);
+    // Who it is for: the shift of its bits, the bit that changes the last letter, and the letter.
+    for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = permissions >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (bits & 1 != 0, permissions & special != 0) {
+            (true, false) => 'x',
+            (false, false) => '-',
+            (true, true) => letter,
+            (false, true) => letter.to_ascii_uppercase(),
+        });
+    }
+    text
+}
+
+/// `2024-02-29 12:34:56`, in UTC. The calendar repeats every 400 years, which begin in March so
+/// that the odd day comes last.
+pub(super) fn time(time: Time) -> String {
+    const DAYS_400: i64 = 146_097;
+    /// From the first of March of the year 0 to 1970.
+    const DAYS_TO_1970: i64 = 719_468;
+    let days = time.seconds.div_euclid(86_400) + DAYS_TO_1970;
+    let second = time.seconds.rem_euclid(86_400);
+    let (cycle, day) = (days.div_euclid(DAYS_400), days.rem_euclid(DAYS_400));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = cycle * 400 + year + next;
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// A name in an object; beside it the bytes in hex if they are no text.
+pub(super) fn put_name(object: &mut Map<String, Value>, key: &str, name: &[u8]) {
+    object.insert(key.to_owned(), String::from_utf8_lossy(name).into());
+    if std::str::from_utf8(name).is_err() {
+        object.insert(format!("{key}_hex"), hex(name).into());
+    }
+}
+
+/// Bytes as digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+/// A node as an object.
+pub(super) fn object(path: &[u8], node: &Node) -> Map<String, Value> {
+    let mut object = Map::new();
+    put_name(&mut object, "path", &absolute(path));
+    let fields = [
+        ("kind", json!(node.kind.name())),
+        ("inode", json!(node.ino)),
+        ("mode", json!(format!("{:04o}", node.permissions))),
+        ("uid", json!(node.uid)),
+        ("gid", json!(node.gid)),
+        ("size", json!(node.size)),
+        ("links", json!(node.links)),
+        ("modified", json!(node.modified.map(|t| json!({"seconds": t.seconds, "nanos": t.nanos})))),
+    ];
+    object.extend(fields.map(|(key, value)| (key.to_owned(), value)));
+    if let Kind::BlockDevice | Kind::CharDevice = node.kind {
+        object.insert("device".to_owned(), json!([node.device.0, node.device.1]));
+    }
+    object
+}
+
+/// A path with its slash.
+pub(super) fn absolute(path: &[u8]) -> Vec<u8> {
+    [b"/", path].concat()
+}
+
+/// A fault as an object.
+pub(super) fn fault(fault: &Fault) -> Value {
+    let mut object = Map::new();
+    put_name(&mut object, "path", &absolute(&fault.path));
+    object.insert("offset".to_owned(), json!(fault.offset()));
+    object.insert("error".to_owned(), fault.cause.to_string().into());
+    Value::Object(object)
+}
+
+/// Names and values in two columns.
+pub(super) fn columns(rows: &[(impl AsRef<str>, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.as_ref().chars().count()).max().unwrap_or(0);
+    rows.iter().fold(String::new(), |mut text, (name, value)| {
+        writeln!(text, "{:width$}  {value}", name.as_ref()).expect("a string takes everything");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_those_of_ls() {
+        assert_eq!(mode(Kind::Directory, 0o1777), "drwxrwxrwt");
+        assert_eq!(mode(Kind::File, 0o6754), "-rwsr-sr--");
+        assert_eq!(mode(Kind::Symlink, 0o7000), "l--S--S--T");
+    }
+
+    #[test]
+    fn times_are_those_of_date() {
+        let at = |seconds| time(Time { seconds, nanos: 0 });
+        assert_eq!(at(0), "1970-01-01 00:00:00");
+        assert_eq!(at(951_782_399), "2000-02-28 23:59:59");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00:00");
+        assert_eq!(at(4_107_542_400), "2100-03-01 00:00:00");
+        assert_eq!(at(-1), "1969-12-31 23:59:59");
+        assert_eq!(at(1 << 31), "2038-01-19 03:14:08");
+        assert!(at(i64::MAX).ends_with(" 15:30:07"));
+        assert!(at(i64::MIN).starts_with('-'));
+    }
+
+    #[test]
+    fn names_that_are_no_text_have_their_bytes_beside_them() {
+        let mut object = Map::new();
+        put_name(&mut object, "path", b"a\xff");
+        put_name(&mut object, "target", b"b");
+        assert_eq!(
+            Value::Object(object),
+            json!({
+                "path": "a\u{fffd}", "path_hex": "61ff", "target": "b",
+            })
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! Fuzzing of one image parser, for a stated time.
+//!
+//! Needs a nightly compiler and `cargo install cargo-fuzz`. What is committed in `fuzz/corpus` is
+//! the start; new inputs are kept in `fuzz/found` and an input that fails in `fuzz/artifacts`.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::{command, exit_code, root};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The parser: a file of fuzz/fuzz_targets
+    pub(crate) target: String,
+    /// How long, in minutes
+    #[arg(long, default_value_t = 30)]
+    pub(crate) minutes: u64,
+}
+
+/// Fuzzes until the time is over or an input fails.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let Arguments { target, minutes } = arguments;
+    let source = root().join(format!("fuzz/fuzz_targets/{target}.rs"));
+    ensure!(source.is_file(), "'{target}' is no file of fuzz/fuzz_targets");
+    let found = root().join("fuzz/found").join(target);
+    fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
+    let mut fuzz = command("rustup");
+    // Two of libdeflate's decoders come from one source, which looks like a doubled definition.
+    fuzz.env("ASAN_OPTIONS", "detect_odr_violation=0");
+    fuzz.args(["run", "nightly", "cargo", "fuzz", "run", "-O", target]);
+    fuzz.args([format!("fuzz/found/{target}"), format!("fuzz/corpus/{target}")]);
+    fuzz.args(["--", "-timeout=60", &format!("-max_len={LEN_MAX}")]);
+    fuzz.arg(format!("-max_total_time={}", minutes.saturating_mul(60)));
+    exit_code(&mut fuzz)
+}
+
+/// Inputs are no longer than this, in bytes.
+const LEN_MAX: u32 = 64 << 10;
