@@ -1,13 +1,13 @@
 //! Selective, then idle: what is wanted first, the likely rest by a processor with nothing to do.
 //!
 //! Source:     ours, on the rule of `selective`.
-//! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that goes on where the
-//!             last one and its offer ended, is decoded whole before its reader goes on. Of any
+//! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that goes on where
+//!             the last one and its offer ended, is decoded whole before its reader goes on. Of any
 //!             other demand only the wanted pages. Pages behind them are offered to an idle
 //!             processor: behind a `read` at the file's beginning the whole window, as files that
-//!             are read are mostly read whole; behind a fault as many as the last offers were worth.
-//!             A fault that goes on behind an offer doubles it, one inside it came too early and
-//!             says nothing, one elsewhere halves it, down to none; two in a row begin anew.
+//!             are read are mostly read whole; behind a fault as many as the last offers were
+//!             worth. A fault that goes on behind an offer doubles it, one inside it came too early
+//!             and says nothing, one elsewhere halves it, down to none; two in a row begin anew.
 //! Differs:    `selective` decodes nothing that was not asked for.
 //! Not for:    one processor that is always busy: then it is `selective`.
 

@@ -202,7 +202,8 @@ const WINDOW: u64 = 32;
 /// What programs and libraries begin with.
 const ELF: &[u8] = b"\x7fELF";
 
-/// A READ that was sent before its page was pushed has been answered by then, on a busy machine too.
+/// A READ that was sent before its page was pushed has been answered by then, on a busy machine
+/// too.
 const CROSSING: Duration = Duration::from_millis(100);
 
 /// Files whose state is kept.

@@ -1,4 +1,4 @@
-//! What a mount has to say while it goes on: a line for each thing that is wrong, at a bounded rate.
+//! What a mount has to say while it goes on: a line for each thing that is wrong, not too many.
 
 use std::collections::VecDeque;
 use std::fmt;

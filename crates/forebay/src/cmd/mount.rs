@@ -16,8 +16,8 @@ use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -162,7 +162,7 @@ fn sink(arguments: &Mount) -> Result<Sink> {
     Ok(Box::new(move |line| {
         // A line that cannot be written has nowhere else to go.
         if let Some(file) = &file {
-            let mut file: &File = &file.lock().unwrap_or_else(|broken| broken.into_inner());
+            let mut file: &File = &file.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = file.write_all(format!("{line}\n").as_bytes());
         } else if !BACKGROUND.load(Relaxed) {
             let _ = writeln!(io::stderr(), "forebay: {line}");

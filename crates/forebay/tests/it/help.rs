@@ -16,6 +16,7 @@ fn every_command_has_its_help() {
         "bench dispatch",
         "bench mount",
         "machines",
+        "mount",
     ] {
         scene.forebay(&format!("{command} --help"));
     }

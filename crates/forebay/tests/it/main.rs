@@ -11,6 +11,7 @@ mod help;
 mod image;
 mod limits;
 mod lists;
+mod mount;
 mod plan;
 mod reproduce;
 mod run;

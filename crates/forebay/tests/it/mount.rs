@@ -1,0 +1,213 @@
+//! `forebay mount` as a user meets it: in the background, by signals, killed, mistyped.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_image::cramfs::write::{Settings, Tree, write};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Scene, stderr, stdout};
+
+/// A scene with an image of a small tree, and a folder to mount it on that nothing stays on.
+struct Mount {
+    scene: Scene,
+    folder: PathBuf,
+}
+
+impl Mount {
+    /// None if images cannot be mounted here, which is said on standard error.
+    fn new() -> Option<Self> {
+        if fs::File::open("/dev/fuse").is_err() || !rustix::process::geteuid().is_root() {
+            eprintln!("skip: forebay mount: needs root and /dev/fuse");
+            return None;
+        }
+        let scene = Scene::new();
+        let (source, folder) = (scene.path("source"), scene.path("folder"));
+        for path in [&source, &folder] {
+            fs::create_dir(path).expect("a scratch folder can be made");
+        }
+        fs::write(source.join("text"), "water behind the dam\n".repeat(1_000)).expect("a file");
+        fs::copy(true_program()?, source.join("true")).expect("a program can be copied");
+        symlink("text", source.join("link")).expect("a link can be made");
+        let tree = Tree::scan(&source).expect("the tree can be read");
+        let image = write(&tree, &Settings::default(), &mut |_| {}).expect("the tree fits").image;
+        fs::write(scene.path("image"), image).expect("the image can be written");
+        Some(Self { scene, folder })
+    }
+
+    /// Runs the program; it must say nothing and succeed.
+    fn run(&self, line: &str) -> String {
+        let output = self.scene.command(line).output().expect("the program runs");
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{line}");
+        stdout(&output).to_owned()
+    }
+
+    /// Mounts in the foreground and waits until it is there.
+    fn foreground(&self) -> Child {
+        let mut command = self.scene.command("mount image folder --foreground");
+        let child = command.stderr(Stdio::null()).spawn().expect("the program runs");
+        wait_until("it is mounted", || self.is_mounted());
+        child
+    }
+
+    fn is_mounted(&self) -> bool {
+        let device = |path: &Path| fs::metadata(path).map(|seen| seen.dev()).ok();
+        device(&self.folder) != device(&self.scene.path("."))
+    }
+
+    fn check(&self) {
+        let read = |name: &str| fs::read(self.folder.join(name)).expect("a file can be read");
+        let truth = fs::read(self.scene.path("source/text")).expect("the source can be read");
+        assert!(read("text") == truth && read("link") == truth);
+        let status = Command::new(self.folder.join("true")).status();
+        assert!(status.expect("a program starts").success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Mostly it is gone already.
+        let mut umount = Command::new("umount");
+        let _ = umount.arg("-l").arg(&self.folder).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn the_mount_is_usable_when_the_command_returns() {
+    let Some(mount) = Mount::new() else { return };
+    mount.run("mount image folder --time 1700000000 --threads 1");
+    mount.check();
+    let seen = fs::metadata(mount.folder.join("text")).unwrap();
+    assert_eq!(seen.mtime(), 1_700_000_000);
+    let text = mount.run("mount --stats folder");
+    assert!(text.lines().any(|line| line.starts_with("pages decoded ")), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&mount.run("mount --stats folder --json")).unwrap();
+    assert!(json["demands"].as_u64().unwrap() > 0, "{json}");
+
+    let status = Command::new("umount").arg(&mount.folder).status().unwrap();
+    assert!(status.success() && !mount.is_mounted());
+    let name = mount.scene.path("image");
+    wait_until("its process has ended", || !is_served(&name));
+}
+
+#[test]
+fn signals_unmount_and_are_no_error() {
+    let Some(mount) = Mount::new() else { return };
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut child = mount.foreground();
+        mount.check();
+        // Who has a file open does not hold it up.
+        let open = fs::File::open(mount.folder.join("text")).unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{signal:?}");
+        assert!(!mount.is_mounted());
+        drop(open);
+    }
+}
+
+#[test]
+fn a_killed_mount_can_be_taken_away_and_made_again() {
+    let Some(mount) = Mount::new() else { return };
+    let mut child = mount.foreground();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let error = fs::read_dir(&mount.folder).err().map(|error| error.raw_os_error());
+    assert_eq!(error, Some(Some(ENOTCONN)));
+    match Command::new("fusermount3").arg("-u").arg(&mount.folder).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => {
+            eprintln!("skip: fusermount3 -u: needs fusermount3; apt-get install fuse3");
+            return;
+        }
+    }
+    assert!(!mount.is_mounted());
+    mount.run("mount image folder");
+    mount.check();
+}
+
+#[test]
+fn a_profile_is_recorded_once_and_used_then() {
+    let Some(mount) = Mount::new() else { return };
+    let mut child = {
+        let mut command = mount.scene.command("mount image folder --foreground --profile start");
+        let child = command.stderr(Stdio::null()).spawn().unwrap();
+        wait_until("it is mounted", || mount.is_mounted());
+        child
+    };
+    mount.check();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+    let text = fs::read_to_string(mount.scene.path("start")).unwrap();
+    assert!(text.contains("name /text\n") && text.contains("file /true\nread "), "{text}");
+
+    mount.run("mount image folder --profile start");
+    let replayed = || {
+        let text = mount.run("mount --stats folder --json");
+        let counters: serde_json::Value = serde_json::from_str(&text).unwrap();
+        counters["pages_pushed"].as_u64().unwrap()
+    };
+    wait_until("pages have come in", || replayed() > 0);
+    mount.check();
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_with_a_reason() {
+    let mut scene = Scene::new()
+        .file("text", "no image at all")
+        .file("start", "forebay-profile 1\nimage 4096 zero\n");
+    for name in ["folder", "source"] {
+        fs::create_dir(scene.path(name)).unwrap();
+    }
+    let tree = Tree::scan(&scene.path("source")).unwrap();
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    fs::write(scene.path("image"), &image).unwrap();
+    fs::write(scene.path("cut"), &image[..100]).unwrap();
+    scene
+        .refused("mount")
+        .refused("mount image")
+        .refused("mount nothing folder")
+        .refused("mount image nowhere")
+        .refused("mount text folder")
+        .refused("mount cut folder --strict")
+        .refused("mount image folder --offset 1T")
+        .refused("mount image folder --policy selectif")
+        .refused("mount image folder --policy selective:window=0")
+        .refused("mount image folder --time now")
+        .refused("mount image folder --cache much")
+        .refused("mount image folder --profile start")
+        .refused("mount --stats folder")
+        .refused("mount --stats folder image");
+    let folder = fs::canonicalize(scene.path(".")).unwrap().display().to_string();
+    scene.matches_after("mount_refused.txt", |text| text.replace(&folder, "FOLDER"));
+}
+
+/// Whether a process has the image's path among its arguments or open files.
+fn is_served(image: &Path) -> bool {
+    let image = fs::canonicalize(image).expect("the image is there");
+    let processes = fs::read_dir("/proc").expect("there are processes").flatten();
+    processes.map(|process| process.path().join("fd")).any(|files| {
+        let Ok(files) = fs::read_dir(files) else { return false };
+        files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path == image))
+    })
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "waited for: {what}");
+        thread::yield_now();
+    }
+}
+
+fn true_program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("true")).find(|path| path.is_file())
+}
+
+/// Nobody answers any more (`include/uapi/asm-generic/errno.h`).
+const ENOTCONN: i32 = 107;
