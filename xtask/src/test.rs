@@ -97,6 +97,11 @@ const PACKAGES: &[Package] = &[
         program: "mksquashfs",
         needed_for: "images of squashfs: compared with their source, measured mounted",
     },
+    Package {
+        name: "erofs-utils",
+        program: "mkfs.erofs",
+        needed_for: "images of erofs to compare with their source",
+    },
 ];
 
 #[cfg(test)]

@@ -232,6 +232,14 @@ impl PageCache {
         self.frames[frame.index()].pins += 1;
     }
 
+    /// Keeps a page for a decode, which may last: the rest of its folio can be evicted meanwhile.
+    pub(crate) fn pin_alone(&mut self, frame: FrameId) {
+        if self.frames[frame.index()].order > 0 {
+            self.split(frame.0);
+        }
+        self.pin(frame);
+    }
+
     /// The woken call has resumed.
     pub(crate) fn unpin(&mut self, frame: FrameId) {
         self.frames[frame.index()].pins -= 1;

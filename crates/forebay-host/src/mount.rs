@@ -4,7 +4,9 @@
 //!
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,8 +27,9 @@ use log::Log;
 use profile::{Fingerprint, Profile, Recorder};
 use push::{Outstanding, Queue};
 use raw::Raw;
+use read::Workers;
 use replay::Replay;
-use session::{Broke, Served};
+use session::{Answers, Broke, Served};
 use stats::Stats;
 
 pub use log::Sink;
@@ -42,6 +45,7 @@ mod log;
 mod profile;
 mod push;
 mod raw;
+mod read;
 mod replay;
 mod session;
 mod stats;
@@ -60,7 +64,7 @@ pub struct Options {
     pub strict: bool,
     /// Bytes of raw and decoded blocks that are kept.
     pub cache: u64,
-    /// Threads that answer the kernel.
+    /// Threads that answer what takes longer, beside the one that takes requests.
     pub threads: usize,
     /// The fill rule.
     pub policy: Spec,
@@ -238,13 +242,19 @@ pub fn mount(
         policy,
         outstanding,
         queue,
+        workers: Workers::new(),
         stats: Arc::clone(&stats),
         log: Arc::clone(&log),
         recorder,
         broke: Box::new(Stopper(ending.clone())),
     };
     let failed = |source| MountError::Mount { folder: folder.to_owned(), source };
-    let session = Session::new(served, folder, &config(path, options)).map_err(failed)?;
+    let served = Arc::new(served);
+    served.workers.start(options.threads.max(1), &served).map_err(failed)?;
+    let answers = Answers(Arc::clone(&served));
+    let session = Session::new(answers, folder, &config(path, options)).map_err(failed)?;
+    served.workers.connect(session.as_fd().try_clone_to_owned().map_err(failed)?);
+    drop(served);
     let notifier = session.notifier();
     let session = session.spawn().map_err(failed)?;
     let mounted = Mounted {
@@ -363,8 +373,7 @@ fn config(path: &Path, options: &Options) -> Config {
         config.mount_options.extend([MountOption::Suid, MountOption::Dev]);
     }
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(options.threads.max(1));
-    config.clone_fd = true;
+    config.n_threads = Some(1);
     config
 }
 
@@ -413,14 +422,8 @@ impl Drop for Mounted {
 
 /// Takes the mount away; who still has files of it open keeps them until this process ends.
 fn detach(folder: &Path) {
-    match unmount(folder, UnmountFlags::DETACH) {
-        Err(Errno::PERM) => {
-            let program = std::process::Command::new("fusermount3")
-                .args(["-u", "-z", "--"])
-                .arg(folder)
-                .status();
-            drop(program);
-        }
-        Ok(()) | Err(_) => {}
+    if unmount(folder, UnmountFlags::DETACH) == Err(Errno::PERM) {
+        // Who may not unmount has mounted by this program.
+        let _ = Command::new("fusermount3").args(["-u", "-z", "--"]).arg(folder).status();
     }
 }

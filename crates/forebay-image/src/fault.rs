@@ -50,11 +50,8 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.cause)
-    }
-}
+/// Without a source: the text has all of it.
+impl std::error::Error for Fault {}
 
 /// What can be wrong.
 #[derive(Debug, thiserror::Error)]

@@ -15,13 +15,14 @@ use crate::scenario::Outcome;
 
 mod claim;
 mod context_switch;
+mod cramfs;
 mod flush;
 mod request_size;
 mod throttle;
 
 /// Every paper that can be reproduced.
 pub static PAPERS: &[Paper] =
-    &[request_size::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
+    &[request_size::PAPER, cramfs::PAPER, throttle::PAPER, flush::PAPER, context_switch::PAPER];
 
 /// A paper whose experiments say something on every machine.
 const ANY_MACHINE: fn(&Machine) -> Option<&'static str> = |_| None;

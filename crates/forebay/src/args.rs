@@ -180,7 +180,7 @@ pub(crate) struct Mount {
     /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
     #[arg(long, value_name = "SIZE", default_value = "32M")]
     pub(crate) cache: String,
-    /// Threads that answer the kernel
+    /// Threads for what takes longer than a page, beside the one that takes requests
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: u32,
     /// The time that every file shows, in seconds since 1970; `keep` shows what the image says,

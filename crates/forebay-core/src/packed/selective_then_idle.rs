@@ -3,10 +3,11 @@
 //! Source:     ours, on the rule of `selective`.
 //! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that goes on where the
 //!             last one and its offer ended, is decoded whole before its reader goes on. Of any
-//!             other demand only the wanted pages; the pages behind them are offered to an idle
-//!             processor. How many follows what became of the last offer: a demand that goes on
-//!             behind it doubles it, one inside it came too early and says nothing, one elsewhere
-//!             halves it, down to none; two demands in a row begin anew.
+//!             other demand only the wanted pages. Pages behind them are offered to an idle
+//!             processor: behind a `read` at the file's beginning the whole window, as files that
+//!             are read are mostly read whole; behind a fault as many as the last offers were worth.
+//!             A fault that goes on behind an offer doubles it, one inside it came too early and
+//!             says nothing, one elsewhere halves it, down to none; two in a row begin anew.
 //! Differs:    `selective` decodes nothing that was not asked for.
 //! Not for:    one processor that is always busy: then it is `selective`.
 
@@ -23,7 +24,7 @@ pub(super) const POLICY: Policy = Policy {
     source: "ours",
     parameters: &[
         WINDOW,
-        Parameter::new("first", 8, (0, 1 << 16), "pages offered to an idle processor at first"),
+        Parameter::new("first", 2, (0, 1 << 16), "pages offered behind the first fault of a file"),
     ],
     build: |values| {
         let offer = values.of("first");
@@ -56,6 +57,12 @@ impl Fill for ThenIdle {
             self.last = now;
             return Plan { fetch, bulk: true, now, later: Pages::none(fetch.end) };
         }
+        if demand.copied {
+            let end = if wanted.start == 0 { fetch.end } else { wanted.end };
+            let later = Pages::new(wanted.end, end.max(wanted.end));
+            self.last = Pages::new(wanted.start, later.end);
+            return Plan { fetch, bulk: true, now: wanted, later };
+        }
         if goes_on {
             self.offer = self.offer.saturating_mul(2).clamp(AGAIN, self.window.max(AGAIN));
         } else if !self.last.is_empty() && !self.last.contains(wanted.start) {
@@ -68,5 +75,5 @@ impl Fill for ThenIdle {
     }
 }
 
-/// What is offered when demands follow each other after offers had come to nothing.
+/// Pages that are offered when faults follow each other after offers had come to nothing.
 const AGAIN: u64 = 2;

@@ -91,7 +91,8 @@ fn an_offer_that_was_taken_grows_and_one_in_vain_shrinks() {
     assert_eq!(offer(500), 16);
     assert_eq!(offer(300), 8);
     let shrunk = (0..5).map(|turn| offer(1_000 * turn + 2_000)).last();
-    assert_eq!(shrunk, Some(1), "one page is always tried");
+    assert_eq!(shrunk, Some(0), "who jumps about gets nothing that was not asked for");
+    assert_eq!(offer(6_001), 2, "and begins anew when demands follow each other");
 }
 
 #[test]

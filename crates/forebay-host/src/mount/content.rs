@@ -7,7 +7,7 @@ use forebay_core::packed::Pages;
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Image, NodeId};
 
-use super::decode::{Blocks, Fault};
+use super::decode::{Blocks, Fault, Missed, Pace};
 use super::raw::Raw;
 use super::stats::Stats;
 
@@ -36,20 +36,26 @@ impl Content {
         (self.raw.bytes(), self.blocks.bytes())
     }
 
-    /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file.
-    /// Says whether a device was waited for.
-    pub(super) fn read(&self, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<bool, Fault> {
+    /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file. Says
+    /// whether a device was waited for.
+    pub(super) fn read(
+        &self,
+        id: NodeId,
+        offset: u64,
+        buffer: &mut [u8],
+        pace: Pace,
+    ) -> Result<bool, Missed> {
         let mut waited = false;
         let end = offset + buffer.len() as u64;
         let mut at = offset;
         while at < end {
-            let block = self.image.locate(id, at)?;
+            let block = self.image.locate(id, at).map_err(Fault::from)?;
             let stop = block.plain.end.min(end);
             if stop <= at || block.plain.start > at {
-                return Err(Fault::from(misplaced(&block)));
+                return Err(Fault::from(misplaced(&block)).into());
             }
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            waited |= self.read_block(&block, at..stop, target)?;
+            waited |= self.read_block(&block, at..stop, target, pace)?;
             at = stop;
         }
         Ok(waited)
@@ -83,7 +89,8 @@ impl Content {
         block: &Block,
         bytes: Range<u64>,
         target: &mut [u8],
-    ) -> Result<bool, Fault> {
+        pace: Pace,
+    ) -> Result<bool, Missed> {
         let mut waited = false;
         match block.coding {
             Coding::Hole => target.fill(0),
@@ -94,6 +101,9 @@ impl Content {
                 if self.raw.copy_if_near(&range, target) {
                     return Ok(false);
                 }
+                if pace == Pace::Quick {
+                    return Err(Missed::Slow);
+                }
                 waited = true;
                 self.raw.copy(&range, target).map_err(|source| {
                     let (offset, len) = (range.start, target.len() as u64);
@@ -103,7 +113,7 @@ impl Content {
             Coding::Packed => {
                 let upto = block.upto(bytes.end);
                 let pages = upto.next_multiple_of(PAGE).min(block.decoded as usize);
-                let whole = self.blocks.content(block, pages.max(upto), &mut waited)?;
+                let whole = self.blocks.content(block, pages.max(upto), pace, &mut waited)?;
                 let from = block.upto(bytes.start);
                 let content = whole.bytes().get(from..from + target.len());
                 target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);
@@ -126,7 +136,8 @@ impl Content {
             && first.raw.start <= last.raw.start
             && last.raw.end - first.raw.start <= 2 * (last.plain.end - first.plain.start)
         {
-            return vec![first.raw.start..last.raw.end];
+            let all = first.raw.start..last.raw.end;
+            return Vec::from([all]);
         }
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut at = start;

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Error, Image};
@@ -48,6 +48,26 @@ pub(super) struct Fault {
     what: String,
 }
 
+/// Why a block is not delivered.
+#[derive(Clone, Debug)]
+pub(super) enum Missed {
+    /// It cannot be.
+    Fault(Fault),
+    /// It would take longer than the asker has.
+    Slow,
+}
+
+/// How long whoever asks may be busy with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// Others wait: no device, and no large block.
+    Quick,
+    /// As long as it takes.
+    Patient,
+    /// The same, and nobody waits: the processor is one that nobody wants.
+    Idle,
+}
+
 /// What a block's content depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -59,13 +79,14 @@ struct Key {
 }
 
 /// A block that is being decoded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Flight {
+    pace: Pace,
     landed: Mutex<Option<Landed>>,
     bell: Condvar,
 }
 
-type Landed = Result<Arc<Decoded>, Fault>;
+type Landed = Result<Arc<Decoded>, Missed>;
 
 /// The right to decode a block; whoever waits is told even if its owner breaks down.
 struct Claim<'a> {
@@ -97,36 +118,53 @@ impl Blocks {
         self.decoded.bytes()
     }
 
-    /// The first `upto` bytes of a packed block's content, or more of it.
-    /// `waited` is set if a device was waited for.
-    pub(super) fn content(&self, block: &Block, upto: usize, waited: &mut bool) -> Landed {
+    /// The first `upto` bytes of a packed block's content, or more of it. `waited` is set if a
+    /// device was waited for.
+    pub(super) fn content(
+        &self,
+        block: &Block,
+        upto: usize,
+        pace: Pace,
+        waited: &mut bool,
+    ) -> Landed {
         let key = Key::of(block);
         loop {
-            let landed = match self.turn(key, upto) {
+            let landed = match self.turn(key, upto, pace) {
                 Turn::There(decoded) => {
                     self.stats.decoded_hits.add(1);
                     return Ok(decoded);
                 }
                 Turn::Wait(flight) => {
+                    let patience = match (flight.pace, pace) {
+                        // Who works for nobody may not get a processor for long.
+                        (Pace::Idle, Pace::Quick | Pace::Patient) => Some(PATIENCE),
+                        (Pace::Patient, Pace::Quick) => return Err(Missed::Slow),
+                        (Pace::Quick, _) | (Pace::Patient, _) | (Pace::Idle, Pace::Idle) => None,
+                    };
                     self.stats.decode_waits.add(1);
-                    flight.wait()
+                    match flight.wait(patience) {
+                        Some(landed) => landed,
+                        None => return self.decode(block, upto, pace, waited),
+                    }
                 }
                 Turn::Ours(claim, again) => {
                     let whole = block.decoded as usize;
                     let upto = if again { whole } else { upto.min(whole) };
-                    let landed = self.decode(block, upto, waited);
+                    let landed = self.decode(block, upto, pace, waited);
                     claim.land(landed.clone());
                     return landed;
                 }
             };
-            // Whoever decoded it may have needed less of it.
-            if !landed.as_ref().is_ok_and(|decoded| decoded.valid < upto) {
-                return landed;
+            match landed {
+                // Whoever decoded it may have needed less of it, or may have given it up.
+                Ok(decoded) if decoded.valid < upto => {}
+                Err(Missed::Slow) => {}
+                landed => return landed,
             }
         }
     }
 
-    fn turn(&self, key: Key, upto: usize) -> Turn<'_> {
+    fn turn(&self, key: Key, upto: usize, pace: Pace) -> Turn<'_> {
         let enough = |found: &Arc<Decoded>| found.valid >= upto;
         let found = self.decoded.get(&key);
         if let Some(found) = found.filter(enough) {
@@ -142,45 +180,57 @@ impl Blocks {
         if let Some(found) = found.filter(enough) {
             return Turn::There(found);
         }
-        let flight = Arc::new(Flight::default());
+        let flight = Flight { pace, landed: Mutex::default(), bell: Condvar::new() };
+        let flight = Arc::new(flight);
         flights.insert(key, Arc::clone(&flight));
         Turn::Ours(Claim { blocks: self, key, flight }, again)
     }
 
-    fn decode(&self, block: &Block, upto: usize, waited: &mut bool) -> Landed {
+    fn decode(&self, block: &Block, upto: usize, pace: Pace, waited: &mut bool) -> Landed {
         thread_local! {
             static RAW: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
         // A block that says that it is larger than any format allows is not worth its memory.
         let len = usize::try_from(block.raw.end.saturating_sub(block.raw.start));
         let Some(len) = len.ok().filter(|len| *len <= BLOCK_MAX) else {
-            return Err(Fault::new(block, "too large".to_owned()));
+            return Err(Fault::new(block, "too large").into());
         };
+        if pace == Pace::Quick && upto > QUICK_MAX {
+            return Err(Missed::Slow);
+        }
         RAW.with_borrow_mut(|raw| {
             raw.resize(len, 0);
             if !self.raw.copy_if_near(&block.raw, raw) {
+                if pace == Pace::Quick {
+                    return Err(Missed::Slow);
+                }
                 *waited = true;
                 self.raw
                     .copy(&block.raw, raw)
-                    .map_err(|error| Fault::new(block, format!("reading it: {error}")))?;
+                    .map_err(|error| Fault::new(block, &format!("reading it: {error}")))?;
             }
-            let begin = Instant::now();
-            let mut bytes = vec![0; (block.decoded as usize).min(BLOCK_MAX)].into_boxed_slice();
-            let valid = self
-                .image
-                .decode(block, raw, upto, &mut bytes)
-                .map_err(|error| Fault::from_image(block, &error))?;
-            if valid < upto {
-                return Err(Fault::new(block, format!("{valid} of {upto} bytes decoded")));
-            }
-            self.stats.decode_nanos.add(nanos(begin.elapsed()));
-            self.stats.blocks_decoded.add(1);
-            self.stats.pages_decoded.add((valid as u64).div_ceil(PAGE_SIZE));
+            let decoded = self.unpack(block, raw, upto)?;
             if raw.capacity() > SCRATCH_MAX {
                 *raw = Vec::new();
             }
-            Ok(Arc::new(Decoded { bytes, valid }))
+            Ok(decoded)
         })
+    }
+
+    fn unpack(&self, block: &Block, raw: &[u8], upto: usize) -> Result<Arc<Decoded>, Fault> {
+        let begin = Instant::now();
+        let mut bytes = vec![0; (block.decoded as usize).min(BLOCK_MAX)].into_boxed_slice();
+        let valid = self
+            .image
+            .decode(block, raw, upto, &mut bytes)
+            .map_err(|error| Fault::from_image(block, &error))?;
+        if valid < upto {
+            return Err(Fault::new(block, &format!("{valid} of {upto} bytes decoded")));
+        }
+        self.stats.decode_nanos.add(nanos(begin.elapsed()));
+        self.stats.blocks_decoded.add(1);
+        self.stats.pages_decoded.add((valid as u64).div_ceil(PAGE_SIZE));
+        Ok(Arc::new(Decoded { bytes, valid }))
     }
 }
 
@@ -192,7 +242,7 @@ impl Decoded {
 }
 
 impl Fault {
-    fn new(block: &Block, why: String) -> Self {
+    fn new(block: &Block, why: &str) -> Self {
         let (offset, len) = (block.raw.start, block.raw.end - block.raw.start.min(block.raw.end));
         Self { offset, what: format!("block at byte {offset} of the image ({len} bytes): {why}") }
     }
@@ -205,6 +255,12 @@ impl Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self { offset: error.offset().unwrap_or(0), what: error.to_string() }
+    }
+}
+
+impl From<Fault> for Missed {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
     }
 }
 
@@ -223,13 +279,21 @@ impl Key {
 }
 
 impl Flight {
-    fn wait(&self) -> Landed {
+    /// Waits until it has landed, or as long as there is patience.
+    fn wait(&self, patience: Option<Duration>) -> Option<Landed> {
+        let begin = Instant::now();
         let mut landed = lock(&self.landed);
         loop {
             if let Some(landed) = &*landed {
-                return landed.clone();
+                return Some(landed.clone());
             }
-            landed = self.bell.wait(landed).unwrap_or_else(PoisonError::into_inner);
+            landed = match patience {
+                None => self.bell.wait(landed).unwrap_or_else(PoisonError::into_inner),
+                Some(patience) => {
+                    let left = patience.checked_sub(begin.elapsed())?;
+                    self.bell.wait_timeout(landed, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 }
@@ -249,11 +313,19 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         lock(&self.blocks.flights).remove(&self.key);
-        let broken = || Err(Fault { offset: self.key.start, what: "decoding broke down".into() });
+        let what = "decoding broke down".to_owned();
+        let broken = || Err(Fault { offset: self.key.start, what }.into());
         lock(&self.flight.landed).get_or_insert_with(broken);
         self.flight.bell.notify_all();
     }
 }
+
+/// Bytes that are decoded while others wait: 300 us with a slow codec, what handing it to another
+/// thread may cost several times over.
+const QUICK_MAX: usize = 64 << 10;
+
+/// As long as a block of 4 KiB takes with a slow codec, several times.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// No format has larger blocks.
 const BLOCK_MAX: usize = 16 << 20;

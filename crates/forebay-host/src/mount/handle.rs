@@ -6,6 +6,7 @@
 //! descriptor are told apart, which a handle could not do.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ use super::clock::{Clock, lock};
 pub(super) struct Open {
     pub(super) id: NodeId,
     pub(super) size: u64,
+    /// It begins as programs and libraries do, which are mapped; others are read.
+    is_mapped: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -69,7 +72,8 @@ impl Files {
         if let Some(open) = self.files.get(&id) {
             return Ok(open);
         }
-        let open = Arc::new(Open { id, size: size()?, state: Mutex::default() });
+        let (size, is_mapped) = (size()?, AtomicBool::new(false));
+        let open = Arc::new(Open { id, size, is_mapped, state: Mutex::default() });
         self.files.insert(id, Arc::clone(&open), 1);
         Ok(open)
     }
@@ -101,14 +105,21 @@ impl Open {
             let deferred = read.len() == 1 && fetched();
             Demand { wanted, window: read, file_pages, copied: goes_on, deferred }
         } else {
-            // Nobody says whether it is a read or a fault. What a stream is decoded ahead is pushed
-            // in either case, so the rule is left to find its length.
+            // Nobody says whether it is a read or a fault.
+            let copied = !self.is_mapped.load(Relaxed);
             let window = window(read, goes_on, file_pages);
-            Demand { wanted: read, window, file_pages, copied: false, deferred: false }
+            Demand { wanted: read, window, file_pages, copied, deferred: false }
         };
         let plan = stream.fill.on_demand(&demand);
         stream.end = read.end.max(plan.now.end).max(plan.later.end);
         plan
+    }
+
+    /// Learns what kind of file it is from its first bytes.
+    pub(super) fn begins(&self, bytes: &[u8]) {
+        if bytes.starts_with(ELF) {
+            self.is_mapped.store(true, Relaxed);
+        }
     }
 
     /// Notes that pages are pushed.
@@ -179,7 +190,7 @@ impl State {
 /// The window around a READ where the kernel has none: behind it for a stream, around it
 /// otherwise, as the kernel reads around a fault (`mm/filemap.c`).
 fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
-    let before = if stream { 0 } else { WINDOW / 2 };
+    let before = if stream || read.start == 0 { 0 } else { WINDOW / 2 };
     let start = read.start.saturating_sub(before);
     let end = start.saturating_add(WINDOW).max(read.end).min(file_pages.max(read.end));
     Pages::new(start, end)
@@ -187,6 +198,9 @@ fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
 
 /// Pages: the kernel's own default, 128 KiB.
 const WINDOW: u64 = 32;
+
+/// What programs and libraries begin with.
+const ELF: &[u8] = b"\x7fELF";
 
 /// A READ that was sent before its page was pushed has been answered by then, on a busy machine too.
 const CROSSING: Duration = Duration::from_millis(100);

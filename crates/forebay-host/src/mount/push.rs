@@ -29,6 +29,7 @@ use fuser::{INodeNo, Notifier};
 
 use super::clock::lock;
 use super::content::Content;
+use super::decode::Pace;
 use super::handle::Open;
 use super::stats::Stats;
 
@@ -55,8 +56,8 @@ pub(super) struct Outstanding(Mutex<Vec<(INodeNo, Pages)>>);
 
 /// A READ request until it is answered.
 #[derive(Debug)]
-pub(super) struct Answering<'a> {
-    all: &'a Outstanding,
+pub(super) struct Answering {
+    all: Arc<Outstanding>,
     read: (INodeNo, Pages),
 }
 
@@ -72,9 +73,9 @@ pub(super) struct Pusher {
 }
 
 impl Outstanding {
-    pub(super) fn enter(&self, number: INodeNo, pages: Pages) -> Answering<'_> {
+    pub(super) fn enter(self: &Arc<Self>, number: INodeNo, pages: Pages) -> Answering {
         lock(&self.0).push((number, pages));
-        Answering { all: self, read: (number, pages) }
+        Answering { all: Arc::clone(self), read: (number, pages) }
     }
 
     /// Whether a READ for one of the pages is being answered.
@@ -85,7 +86,7 @@ impl Outstanding {
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for Answering {
     fn drop(&mut self) {
         let mut all = lock(&self.all.0);
         if let Some(place) = all.iter().position(|read| *read == self.read) {
@@ -192,7 +193,7 @@ impl Pusher {
             let len = (run.end * PAGE_SIZE).min(open.size) - offset;
             let bytes = &mut buffer[..len as usize];
             // Whoever asks for the page hears what is wrong with it.
-            if self.content.read(open.id, offset, bytes).is_err() {
+            if self.content.read(open.id, offset, bytes, Pace::Idle).is_err() {
                 continue;
             }
             if self.outstanding.touches(number, run) {
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_read_is_outstanding_until_it_is_answered() {
-        let outstanding = Outstanding::default();
+        let outstanding = Arc::<Outstanding>::default();
         let (file, pages) = (INodeNo(7), Pages::new(4, 6));
         let answering = outstanding.enter(file, pages);
         let again = outstanding.enter(file, pages);

@@ -1,6 +1,5 @@
 //! Requests of the kernel, answered from an image.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -8,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_core::packed::{Pages, Plan, Spec};
+use forebay_core::packed::Spec;
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::{Image, Kind, Node, NodeId};
+use forebay_image::{Image, Node, NodeId};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
@@ -19,11 +18,12 @@ use fuser::{
 
 use super::content::Content;
 use super::decode::Fault;
-use super::handle::{Files, Open};
+use super::handle::Files;
 use super::inodes::{self, Inodes};
 use super::log::Log;
 use super::profile::Recorder;
-use super::push::{Job, Outstanding, Queue};
+use super::push::{Outstanding, Queue};
+use super::read::Workers;
 use super::stats::{self, Stats};
 
 /// What answers.
@@ -38,6 +38,7 @@ pub(super) struct Served {
     pub(super) kernel_window: bool,
     pub(super) outstanding: Arc<Outstanding>,
     pub(super) queue: Queue,
+    pub(super) workers: Workers,
     pub(super) stats: Arc<Stats>,
     pub(super) log: Arc<Log>,
     /// Notes what is touched, if somebody wants to know.
@@ -46,28 +47,32 @@ pub(super) struct Served {
     pub(super) broke: Box<dyn Broke>,
 }
 
+/// What the kernel talks to.
+#[derive(Debug)]
+pub(super) struct Answers(pub(super) Arc<Served>);
+
 /// Hears that answering broke down.
 pub(super) trait Broke: Send + Sync + std::fmt::Debug {
     fn broke(&self, what: String);
 }
 
 impl Served {
-    /// A request; one that breaks down is answered with an error, and the mount ends.
-    fn request<T>(&self, answer: impl FnOnce() -> T) -> Option<T> {
+    fn request(&self, answer: impl FnOnce()) {
         self.stats.requests.add(1);
-        match catch_unwind(AssertUnwindSafe(answer)) {
-            Ok(done) => Some(done),
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                self.broke.broke(text.unwrap_or("no message").to_owned());
-                None
-            }
+        self.guarded(answer);
+    }
+
+    /// Answers; what breaks down is answered with an error, and the mount ends.
+    pub(super) fn guarded(&self, answer: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(answer)) {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            self.broke.broke(text.unwrap_or("no message").to_owned());
         }
     }
 
     /// What is wrong with a node, for the log and for the kernel.
-    fn fault(&self, id: NodeId, fault: &Fault) -> Errno {
+    pub(super) fn fault(&self, id: NodeId, fault: &Fault) -> Errno {
         self.stats.errors.add(1);
         self.log.complain((id.0, fault.offset), || {
             let path = inodes::path_of(&*self.image, id);
@@ -82,7 +87,7 @@ impl Served {
         self.fault(id, &Fault::from(error))
     }
 
-    fn node(&self, id: NodeId) -> Result<Node, Errno> {
+    pub(super) fn node(&self, id: NodeId) -> Result<Node, Errno> {
         self.image.node(id).map_err(|error| self.image_fault(id, error))
     }
 
@@ -103,80 +108,6 @@ impl Served {
                 Ok(FileAttr { ino: INodeNo(0), ..self.inodes.attributes(&root) })
             }
         }
-    }
-
-    fn open_file(&self, number: INodeNo) -> Result<Arc<Open>, Errno> {
-        let id = self.inodes.node(number);
-        self.files.open(id, || {
-            let node = self.node(id)?;
-            if node.kind == Kind::File { Ok(node.size) } else { Err(Errno::EISDIR) }
-        })
-    }
-
-    fn answer_read(
-        &self,
-        task: u32,
-        number: INodeNo,
-        bytes: (u64, u64),
-        flags: OpenFlags,
-        reply: ReplyData,
-    ) {
-        let open = match self.open_file(number) {
-            Ok(open) => open,
-            Err(error) => return reply.error(error),
-        };
-        let (offset, end) = (bytes.0, bytes.0.saturating_add(bytes.1).min(open.size));
-        if offset >= end {
-            return reply.data(&[]);
-        }
-        let pages = Pages::new(offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
-        let answering = self.outstanding.enter(number, pages);
-        if pages.len() == 1 {
-            self.stats.demands.add(1)
-        } else {
-            self.stats.wide_reads.add(1)
-        }
-        if let Some(recorder) = &self.recorder {
-            recorder.read(open.id, pages.start..pages.end);
-        }
-        let fetched = || self.content.is_fetched(open.id, pages, open.size);
-        let plan = open.plan(&self.policy, task, pages, self.kernel_window, fetched);
-        if self.refuses(&plan, pages, flags) {
-            self.stats.refusals.add(1);
-            reply.error(Errno::EAGAIN);
-            drop(answering);
-            return self.queue.ask(Job::Fetch(open, plan.fetch, true));
-        }
-        if open.answer(pages) {
-            self.stats.pages_lost.add(1);
-        }
-        let mut waited = false;
-        with_buffer((end - offset) as usize, |buffer| {
-            match self.content.read(open.id, offset, buffer) {
-                Ok(device) => {
-                    reply.data(buffer);
-                    waited = device;
-                    self.stats.pages_answered.add(pages.len());
-                }
-                Err(fault) => reply.error(self.fault(open.id, &fault)),
-            }
-        });
-        drop(answering);
-        if waited && plan.bulk && !pages.covers(plan.fetch) {
-            self.queue.ask(Job::Fetch(Arc::clone(&open), plan.fetch, self.kernel_window));
-        }
-        for later in [Pages::new(pages.end, plan.now.end), plan.later] {
-            if !later.is_empty() && !self.kernel_window {
-                self.queue.ask(Job::Push(number, Arc::clone(&open), later));
-            }
-        }
-    }
-
-    /// Whether a READ is one of the kernel's readahead that the rule does not want to answer now.
-    /// What a program reads past the page cache is none.
-    fn refuses(&self, plan: &Plan, read: Pages, flags: OpenFlags) -> bool {
-        let past_cache = flags.0 & O_DIRECT != 0;
-        self.kernel_window && read.len() > 1 && !past_cache && !plan.now.covers(read)
     }
 
     fn statistics(&self) -> String {
@@ -206,9 +137,9 @@ impl Served {
     }
 }
 
-impl Filesystem for Served {
+impl Filesystem for Answers {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        if !self.kernel_window {
+        if !self.0.kernel_window {
             // Less than a page is no page; fuser does not take zero.
             let _ = config.set_max_readahead(1);
         }
@@ -222,7 +153,7 @@ impl Filesystem for Served {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.request(|| match self.find(parent, name) {
+        self.0.request(|| match self.0.find(parent, name) {
             Ok(attributes) => reply.entry(&FOREVER, &attributes, Generation(0)),
             Err(error) => reply.error(error),
         });
@@ -235,27 +166,27 @@ impl Filesystem for Served {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        self.request(|| match self.node(self.inodes.node(number)) {
-            Ok(node) => reply.attr(&FOREVER, &self.inodes.attributes(&node)),
+        self.0.request(|| match self.0.node(self.0.inodes.node(number)) {
+            Ok(node) => reply.attr(&FOREVER, &self.0.inodes.attributes(&node)),
             Err(error) => reply.error(error),
         });
     }
 
     fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
-        let id = self.inodes.node(number);
-        self.request(|| match self.image.link(id) {
+        let id = self.0.inodes.node(number);
+        self.0.request(|| match self.0.image.link(id) {
             Ok(target) => reply.data(&target),
-            Err(error) => reply.error(self.image_fault(id, error)),
+            Err(error) => reply.error(self.0.image_fault(id, error)),
         });
     }
 
     /// Not needed: no file is changed, and what is known of it hangs on its node.
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.request(|| reply.error(Errno::ENOSYS));
+        self.0.request(|| reply.error(Errno::ENOSYS));
     }
 
     fn opendir(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.request(|| reply.error(Errno::ENOSYS));
+        self.0.request(|| reply.error(Errno::ENOSYS));
     }
 
     fn flush(
@@ -266,7 +197,7 @@ impl Filesystem for Served {
         _owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.request(|| reply.error(Errno::ENOSYS));
+        self.0.request(|| reply.error(Errno::ENOSYS));
     }
 
     fn read(
@@ -281,7 +212,7 @@ impl Filesystem for Served {
         reply: ReplyData,
     ) {
         let (task, bytes) = (request.pid(), (offset, u64::from(size)));
-        self.request(|| self.answer_read(task, number, bytes, flags, reply));
+        self.0.request(|| self.0.read(task, number, bytes, flags, reply));
     }
 
     fn readdir(
@@ -292,11 +223,11 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.request(|| {
-            let id = self.inodes.node(number);
-            let entries = match self.image.entries(id) {
+        self.0.request(|| {
+            let id = self.0.inodes.node(number);
+            let entries = match self.0.image.entries(id) {
                 Ok(entries) => entries,
-                Err(error) => return reply.error(self.image_fault(id, error)),
+                Err(error) => return reply.error(self.0.image_fault(id, error)),
             };
             for place in offset..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
                 let next = place + 1;
@@ -304,7 +235,7 @@ impl Filesystem for Served {
                     0 | 1 => reply.add(number, next, FileType::Directory, dots(place)),
                     _ => {
                         let entry = &entries[place as usize - 2];
-                        let (inode, kind) = (self.inodes.number(entry.node), entry.kind);
+                        let (inode, kind) = (self.0.inodes.number(entry.node), entry.kind);
                         reply.add(inode, next, inodes::kind(kind), inodes::name(&entry.name))
                     }
                 };
@@ -324,21 +255,21 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.request(|| {
-            let id = self.inodes.node(number);
-            let found = self.image.entries(id).map_err(|error| self.image_fault(id, error));
-            let (entries, own) = match found.and_then(|entries| Ok((entries, self.node(id)?))) {
+        self.0.request(|| {
+            let id = self.0.inodes.node(number);
+            let found = self.0.image.entries(id).map_err(|error| self.0.image_fault(id, error));
+            let (entries, own) = match found.and_then(|entries| Ok((entries, self.0.node(id)?))) {
                 Ok(found) => found,
                 Err(error) => return reply.error(error),
             };
-            let own = self.inodes.attributes(&own);
+            let own = self.0.inodes.attributes(&own);
             for place in offset..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
                 let entry = place.checked_sub(2).map(|place| &entries[place as usize]);
                 let name = entry.map_or_else(|| dots(place), |entry| inodes::name(&entry.name));
                 // A node that cannot be read is listed; whoever looks at it hears why.
-                let node = entry.map(|entry| self.image.node(entry.node));
+                let node = entry.map(|entry| self.0.image.node(entry.node));
                 let attributes = match (node, entry) {
-                    (Some(Ok(node)), _) => self.inodes.attributes(&node),
+                    (Some(Ok(node)), _) => self.0.inodes.attributes(&node),
                     (Some(Err(_)), Some(entry)) => {
                         FileAttr { ino: INodeNo(0), kind: inodes::kind(entry.kind), ..own }
                     }
@@ -354,8 +285,8 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
-        self.request(|| {
-            let summary = self.image.summary();
+        self.0.request(|| {
+            let summary = self.0.image.summary();
             let blocks = summary.bytes.div_ceil(PAGE_SIZE);
             let page = PAGE_SIZE as u32;
             reply.statfs(blocks, 0, 0, summary.nodes.unwrap_or(0), 0, page, NAME_MAX, page);
@@ -370,25 +301,12 @@ impl Filesystem for Served {
         size: u32,
         reply: ReplyXattr,
     ) {
-        self.request(|| reply_xattr(reply, size, self.xattr(number, Some(name))));
+        self.0.request(|| reply_xattr(reply, size, self.0.xattr(number, Some(name))));
     }
 
     fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        self.request(|| reply_xattr(reply, size, self.xattr(number, None)));
+        self.0.request(|| reply_xattr(reply, size, self.0.xattr(number, None)));
     }
-}
-
-/// Lends a buffer of this thread's.
-fn with_buffer(len: usize, fill: impl FnOnce(&mut [u8])) {
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < len {
-            buffer.resize(len, 0);
-        }
-        fill(&mut buffer[..len]);
-    });
 }
 
 fn reply_xattr(reply: ReplyXattr, size: u32, value: Result<Vec<u8>, Errno>) {
@@ -415,9 +333,6 @@ const BACKGROUND: u16 = 64;
 
 /// Bytes in a name: what Linux allows.
 const NAME_MAX: u32 = 255;
-
-/// Of an open file (`include/uapi/asm-generic/fcntl.h`).
-const O_DIRECT: i32 = 0o40000;
 
 const FLAGS: &[InitFlags] = &[
     InitFlags::FUSE_NO_OPEN_SUPPORT,

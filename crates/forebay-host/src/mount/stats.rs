@@ -48,6 +48,8 @@ counters! {
     demands,
     /// READ requests for more than a page.
     wide_reads,
+    /// READ requests that took longer than others could wait, and were given to a worker.
+    handed_over,
     /// Pages that READ requests covered, refused ones left out.
     pages_answered,
     /// READ requests that were refused, so that their pages stay deferred.

@@ -14,7 +14,11 @@ use crate::mount_support::{Scene, has, listing, plausible, skip};
 use crate::support::Rng;
 
 fn with(policy: &str, window: Window) -> Options {
-    Options { policy: Spec::parse(policy).unwrap(), window, ..Options::default() }
+    Options {
+        policy: Spec::parse(policy).expect("a rule of the table"),
+        window,
+        ..Options::default()
+    }
 }
 
 #[test]
@@ -389,6 +393,6 @@ fn an_overlay_on_top_takes_changes() {
 
 /// Has the kernel drop the pages of a file.
 fn drop_pages(path: &std::path::Path) {
-    let file = File::open(path).unwrap();
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let file = File::open(path).expect("it is there");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice is taken");
 }

@@ -60,18 +60,18 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a scratch folder can be made");
         let scene = Self { folder };
         let source = scene.source();
-        fs::create_dir_all(source.join("deep/er")).unwrap();
-        fs::create_dir(source.join("empty")).unwrap();
-        fs::create_dir(scene.mount_point()).unwrap();
+        fs::create_dir_all(source.join("deep/er")).expect(MADE);
+        fs::create_dir(source.join("empty")).expect(MADE);
+        fs::create_dir(scene.mount_point()).expect(MADE);
         for len in [0, 1, 4095, 4096, 4097, 8192, 100_000] {
-            fs::write(source.join(format!("of-{len}")), plausible(len as u64, len)).unwrap();
+            fs::write(source.join(format!("of-{len}")), plausible(len as u64, len)).expect(MADE);
         }
-        fs::write(source.join("deep/er/large"), plausible(7, 3 << 20)).unwrap();
-        fs::write(source.join("deep/random"), crate::support::contents(9, 50_000)).unwrap();
+        fs::write(source.join("deep/er/large"), plausible(7, 3 << 20)).expect(MADE);
+        fs::write(source.join("deep/random"), crate::support::contents(9, 50_000)).expect(MADE);
         let mut holes = vec![0; 200_000];
         holes[100_000] = 1;
-        fs::write(source.join("holes"), holes).unwrap();
-        symlink("deep/er/large", source.join("link")).unwrap();
+        fs::write(source.join("holes"), holes).expect(MADE);
+        symlink("deep/er/large", source.join("link")).expect(MADE);
         scene
     }
 
@@ -92,7 +92,7 @@ impl Scene {
         let tree = Tree::scan(&self.source()).expect("the tree can be read");
         let settings = Settings { holes: true, level: 6, ..Settings::default() };
         let written = write(&tree, &settings, &mut |_| {}).expect("the tree fits");
-        fs::write(self.image(), &written.image).unwrap();
+        fs::write(self.image(), &written.image).expect(MADE);
         written.image
     }
 
@@ -104,7 +104,7 @@ impl Scene {
     pub(crate) fn try_mount(&self, options: &Options) -> Result<Guard, mount::MountError> {
         let said = Arc::<Mutex<Vec<String>>>::default();
         let sink = Arc::clone(&said);
-        let sink = Box::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+        let sink = Box::new(move |line: &str| sink.lock().expect(CALM).push(line.to_owned()));
         let options = Options { allow_other: true, ..options.clone() };
         let root = self.mount_point();
         let mounted: Mounted = mount::mount(&self.image(), &root, &options, sink)?;
@@ -137,7 +137,7 @@ impl Guard {
 
     /// What was logged so far.
     pub(crate) fn said(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
+        self.said.lock().expect(CALM).clone()
     }
 
     /// Ends it and says how it ended.
@@ -176,24 +176,30 @@ pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(directory) = open.pop() {
-        let mut names: Vec<OsString> =
-            fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<OsString> = fs::read_dir(&directory)
+            .expect(READ)
+            .map(|entry| entry.expect(READ).file_name())
+            .collect();
         names.sort();
         for name in names {
             let path = directory.join(name);
-            let seen = fs::symlink_metadata(&path).unwrap();
+            let seen = fs::symlink_metadata(&path).expect(READ);
             let kind = format!("{:?} {:?}", seen.file_type(), seen.permissions());
             let content = if seen.is_symlink() {
-                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                fs::read_link(&path).expect(READ).into_os_string().into_encoded_bytes()
             } else if seen.is_file() {
-                assert_eq!(fs::read(&path).unwrap().len() as u64, seen.len(), "{path:?}");
-                fs::read(&path).unwrap()
+                assert_eq!(fs::read(&path).expect(READ).len() as u64, seen.len(), "{path:?}");
+                fs::read(&path).expect(READ)
             } else {
                 open.push(path.clone());
                 Vec::new()
             };
-            found.push((path.strip_prefix(folder).unwrap().to_owned(), kind, content));
+            found.push((path.strip_prefix(folder).expect(READ).to_owned(), kind, content));
         }
     }
     found
 }
+
+const MADE: &str = "a scratch file can be made";
+const READ: &str = "a tree can be read";
+const CALM: &str = "nobody panics with a lock";

@@ -30,7 +30,7 @@ fn whole(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
 pub(super) fn begin(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
     BEGIN.with_borrow_mut(|inflater| {
         inflater.reset(false);
-        zlib::fill(inflater, raw, content)
+        zlib::fill(inflater, "deflate", raw, content)
     })
 }
 

@@ -54,13 +54,14 @@ fn longer(raw: &[u8], room: usize) -> Failure {
 fn begin(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
     BEGIN.with_borrow_mut(|inflater| {
         inflater.reset(true);
-        fill(inflater, raw, content)
+        fill(inflater, "zlib", raw, content)
     })
 }
 
-/// Fills `content` from the beginning of a stream, or as much of it as there is.
+/// Fills `content` from the beginning of a stream of a name, or as much of it as there is.
 pub(super) fn fill(
     inflater: &mut Decompress,
+    name: &'static str,
     raw: &[u8],
     content: &mut [u8],
 ) -> Result<usize, Failure> {
@@ -71,13 +72,13 @@ pub(super) fn fill(
         let rest = &raw[usize::try_from(used).unwrap_or(raw.len())..];
         let status = inflater
             .decompress(rest, &mut content[done..], FlushDecompress::None)
-            .map_err(|error| Failure::invalid(format!("invalid deflate stream: {error}")))?;
+            .map_err(|error| Failure::invalid(format!("invalid {name} stream: {error}")))?;
         let (used, made) = (inflater.total_in() - used, inflater.total_out() - made);
         done += usize::try_from(made).unwrap_or(0);
         match status {
             Status::StreamEnd => break,
             Status::Ok | Status::BufError if used == 0 && made == 0 => {
-                return Err(Failure::invalid("the deflate stream ends too early"));
+                return Err(Failure::invalid(format!("the {name} stream ends too early")));
             }
             Status::Ok | Status::BufError => {}
         }

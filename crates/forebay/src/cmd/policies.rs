@@ -7,6 +7,7 @@ use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
 use forebay_core::elevator::Elevator;
 use forebay_core::flush::Flush;
+use forebay_core::packed::Fill;
 use forebay_core::policy::Slot;
 use forebay_core::readahead::Readahead;
 use forebay_core::throttle::Throttle;
@@ -30,6 +31,7 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     list::<dyn Throttle>(&mut table);
     list::<dyn Elevator>(&mut table);
     list::<dyn Dispatch>(&mut table);
+    list::<dyn Fill>(&mut table);
     table.notes.push(
         "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, \
          folios) it sets itself unless it is given. The limits shown are for a device of 128 KiB; \
@@ -39,6 +41,11 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     table.notes.push(
         "bdflush-2.2.19 also takes the nine integers of its file in /proc: \
          \"bdflush-2.2.19:100 1200 128 512 15 5000 500 1884 2\"."
+            .to_owned(),
+    );
+    table.notes.push(
+        "A fill rule decides over packed files, those of compressed images; a job's files are not \
+         packed, so that simulate and run take none."
             .to_owned(),
     );
     table.print(arguments.format, &mut io::stdout().lock())?;

@@ -19,6 +19,10 @@ fn every_command_has_its_help() {
     ] {
         scene.forebay(&format!("{command} --help"));
     }
+    scene.forebay("image --help");
+    for command in ["info", "ls", "stat", "cat", "extract", "verify", "make", "compare"] {
+        scene.forebay(&format!("image {command} --help"));
+    }
     scene.matches("help.txt");
 }
 

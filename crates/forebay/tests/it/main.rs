@@ -8,6 +8,7 @@ mod bad_machines;
 mod bad_words;
 mod bench;
 mod help;
+mod image;
 mod limits;
 mod lists;
 mod plan;

@@ -148,7 +148,7 @@ impl Engine {
         let raw = block.raw.pages();
         for page in raw.start..raw.end {
             let hit = self.cache.lookup(image, page).expect("the offer was looked at");
-            self.cache.pin(hit.frame);
+            self.cache.pin_alone(hit.frame);
         }
         let upto = block.pages.end.min(pages.end);
         let pages = Pages::new(block.pages.start, upto);

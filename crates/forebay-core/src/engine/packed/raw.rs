@@ -106,7 +106,7 @@ impl Engine {
                 if hit.reading {
                     first = first.or(Some((page, hit)));
                 } else if holds && first.is_none() {
-                    self.cache.pin(hit.frame);
+                    self.cache.pin_alone(hit.frame);
                     job.held += 1;
                 } else if stay == Stay::Passing && first.is_none() {
                     job.seen += 1;
@@ -247,7 +247,7 @@ impl Engine {
         let (image, pages) = (self.image_of(job.place), raw.pages());
         for page in pages.start + job.held..pages.end {
             let hit = self.cache.lookup(image, page).expect("raw pages are up to date");
-            self.cache.pin(hit.frame);
+            self.cache.pin_alone(hit.frame);
         }
         job.held = pages.len();
     }

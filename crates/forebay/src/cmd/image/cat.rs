@@ -9,7 +9,7 @@ use super::{Out, complain, find, open};
 use crate::ERROR;
 use crate::args::image::Cat;
 
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Writes one file after the other; what cannot be read is said, and the others follow.
 pub(super) fn run(arguments: &Cat) -> Result<u8> {

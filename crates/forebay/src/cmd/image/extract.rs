@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         Err(error @ ExtractError::NotEmpty { .. }) => {
             bail!(Complaint::new(error.to_string()).hint("--force replaces what is there"))
         }
-        Err(error) => bail!(error),
+        Err(error) => bail!(Complaint::new(error.to_string())),
     };
     if arguments.json {
         print(&format!("{:#}\n", object(&report)), "report")?;

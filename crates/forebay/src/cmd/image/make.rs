@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use forebay_image::cramfs::write::{Settings, Tree, Written, write};
+use forebay_image::cramfs::write::{Settings, Tree, WriteError, Written, write};
 use serde_json::json;
 
 use super::{print, show};
@@ -56,11 +56,12 @@ fn cramfs(arguments: &Make) -> Result<Written> {
         threads: NonZero::new(arguments.threads.count()).unwrap_or(NonZero::<usize>::MIN),
         lossy: arguments.lossy,
     };
-    let tree = Tree::scan(&arguments.directory)?;
+    let said = |error: WriteError| Complaint::new(error.to_string());
+    let tree = Tree::scan(&arguments.directory).map_err(said)?;
     let bar = progress(tree.bytes(), "packing");
     let written = write(&tree, &settings, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    Ok(written?)
+    Ok(written.map_err(said)?)
 }
 
 /// Whether an image may be written there: it takes the place of a file only.

@@ -1,0 +1,231 @@
+//! READ requests: what is near is answered on the spot, what takes longer by other threads.
+//!
+//! ```text
+//!   one thread takes requests    near, and nobody waits behind it     answered at once
+//!                                a device, a large block, a queue     handed to a worker
+//! ```
+//!
+//! A round trip costs least if whoever asks and whoever answers share a processor, and the kernel
+//! wakes the threads that wait for requests in turn. So one thread waits for them, as long as it is
+//! quick; whatever would hold it up is somebody else's.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock, Weak};
+use std::{io, thread};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use forebay_core::packed::{Pages, Plan};
+use forebay_core::units::PAGE_SIZE;
+use forebay_image::Kind;
+use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::decode::{Missed, Pace};
+use super::handle::Open;
+use super::push::{Answering, Job};
+use super::session::Served;
+
+/// A READ request.
+#[derive(Debug)]
+pub(super) struct Read {
+    task: u32,
+    number: INodeNo,
+    open: Arc<Open>,
+    bytes: Range<u64>,
+    pages: Pages,
+    plan: Option<Plan>,
+    answering: Answering,
+    reply: ReplyData,
+}
+
+/// Threads for what takes longer.
+#[derive(Debug)]
+pub(super) struct Workers {
+    jobs: Sender<Box<Read>>,
+    receiver: Receiver<Box<Read>>,
+    /// The kernel's end, to see whether somebody waits.
+    device: OnceLock<OwnedFd>,
+}
+
+impl Workers {
+    pub(super) fn new() -> Self {
+        let (jobs, receiver) = bounded(WAITING_MAX);
+        Self { jobs, receiver, device: OnceLock::new() }
+    }
+
+    /// Starts so many threads. They end with what they serve.
+    pub(super) fn start(&self, count: usize, served: &Arc<Served>) -> io::Result<()> {
+        for number in 0..count {
+            let (jobs, served) = (self.receiver.clone(), Arc::downgrade(served));
+            thread::Builder::new()
+                .name(format!("forebay-read-{number}"))
+                .spawn(move || work(&jobs, &served))?;
+        }
+        Ok(())
+    }
+
+    /// Learns of the kernel's end.
+    pub(super) fn connect(&self, device: OwnedFd) {
+        // Once is enough, and there is one.
+        let _ = self.device.set(device);
+    }
+
+    /// Whether another request waits.
+    fn is_behind(&self) -> bool {
+        let Some(device) = self.device.get() else { return false };
+        let mut device = [PollFd::new(device, PollFlags::IN)];
+        matches!(poll(&mut device, Some(&Timespec::default())), Ok(1))
+    }
+}
+
+fn work(jobs: &Receiver<Box<Read>>, served: &Weak<Served>) {
+    while let Ok(read) = jobs.recv() {
+        let Some(served) = served.upgrade() else { return };
+        served.guarded(|| served.answer(*read, Pace::Patient));
+    }
+}
+
+impl Served {
+    /// Takes a READ request and sees to it that it is answered.
+    pub(super) fn read(
+        &self,
+        task: u32,
+        number: INodeNo,
+        (offset, len): (u64, u64),
+        flags: OpenFlags,
+        reply: ReplyData,
+    ) {
+        let open = match self.open_file(number) {
+            Ok(open) => open,
+            Err(error) => return reply.error(error),
+        };
+        let bytes = offset..offset.saturating_add(len).min(open.size);
+        if bytes.is_empty() {
+            return reply.data(&[]);
+        }
+        let pages = Pages::new(offset / PAGE_SIZE, bytes.end.div_ceil(PAGE_SIZE));
+        let answering = self.outstanding.enter(number, pages);
+        let kind = if pages.len() == 1 { &self.stats.demands } else { &self.stats.wide_reads };
+        kind.add(1);
+        if let Some(recorder) = &self.recorder {
+            recorder.read(open.id, pages.start..pages.end);
+        }
+        // Where windows are ours the rule is asked when the asker has gone on.
+        let plan = self.kernel_window.then(|| self.plan(&open, task, pages));
+        if let Some(plan) = &plan
+            && self.refuses(plan, pages, flags)
+        {
+            self.stats.refusals.add(1);
+            reply.error(Errno::EAGAIN);
+            drop(answering);
+            return self.queue.ask(Job::Fetch(open, plan.fetch, true));
+        }
+        if open.answer(pages) {
+            self.stats.pages_lost.add(1);
+        }
+        let read = Read { task, number, open, bytes, pages, plan, answering, reply };
+        if self.workers.is_behind() {
+            self.hand_over(read);
+        } else {
+            self.answer(read, Pace::Quick);
+        }
+    }
+
+    /// Answers, or hands over what is slow.
+    fn answer(&self, read: Read, pace: Pace) {
+        let len = (read.bytes.end - read.bytes.start) as usize;
+        let content = &self.content;
+        let start = read.bytes.start;
+        let left =
+            with_buffer(len, |buffer| match content.read(read.open.id, start, buffer, pace) {
+                Ok(waited) => {
+                    self.stats.pages_answered.add(read.pages.len());
+                    if start == 0 {
+                        read.open.begins(buffer);
+                    }
+                    let Read { task, number, open, pages, plan, answering, reply, .. } = read;
+                    reply.data(buffer);
+                    drop(answering);
+                    let plan = plan.unwrap_or_else(|| self.plan(&open, task, pages));
+                    self.look_ahead(number, &open, pages, &plan, waited);
+                    None
+                }
+                Err(Missed::Fault(fault)) => {
+                    read.reply.error(self.fault(read.open.id, &fault));
+                    None
+                }
+                Err(Missed::Slow) => Some(read),
+            });
+        if let Some(read) = left {
+            self.hand_over(read);
+        }
+    }
+
+    /// Gives a request to a worker; if too many wait for one, answers it here.
+    fn hand_over(&self, read: Read) {
+        match self.workers.jobs.try_send(Box::new(read)) {
+            Ok(()) => self.stats.handed_over.add(1),
+            Err(full) => self.answer(*full.into_inner(), Pace::Patient),
+        }
+    }
+
+    fn plan(&self, open: &Open, task: u32, pages: Pages) -> Plan {
+        let fetched = || self.content.is_fetched(open.id, pages, open.size);
+        open.plan(&self.policy, task, pages, self.kernel_window, fetched)
+    }
+
+    /// Asks for what the rule wants beyond what was answered.
+    fn look_ahead(
+        &self,
+        number: INodeNo,
+        open: &Arc<Open>,
+        read: Pages,
+        plan: &Plan,
+        waited: bool,
+    ) {
+        if waited && plan.bulk && !read.covers(plan.fetch) {
+            self.queue.ask(Job::Fetch(Arc::clone(open), plan.fetch, self.kernel_window));
+        }
+        for later in [Pages::new(read.end, plan.now.end), plan.later] {
+            if !later.is_empty() && !self.kernel_window {
+                self.queue.ask(Job::Push(number, Arc::clone(open), later));
+            }
+        }
+    }
+
+    fn open_file(&self, number: INodeNo) -> Result<Arc<Open>, Errno> {
+        let id = self.inodes.node(number);
+        self.files.open(id, || {
+            let node = self.node(id)?;
+            if node.kind == Kind::File { Ok(node.size) } else { Err(Errno::EISDIR) }
+        })
+    }
+
+    /// Whether a READ is one of the kernel's readahead that the rule does not want to answer now.
+    /// What a program reads past the page cache is none.
+    fn refuses(&self, plan: &Plan, read: Pages, flags: OpenFlags) -> bool {
+        let past_cache = flags.0 & O_DIRECT != 0;
+        self.kernel_window && read.len() > 1 && !past_cache && !plan.now.covers(read)
+    }
+}
+
+/// Lends a buffer of this thread's.
+fn with_buffer<T>(len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        fill(&mut buffer[..len])
+    })
+}
+
+/// Of an open file (`include/uapi/asm-generic/fcntl.h`).
+const O_DIRECT: i32 = 0o40000;
+
+/// Requests that wait for a worker; beyond them the thread that takes requests answers itself.
+const WAITING_MAX: usize = 256;

@@ -1,0 +1,198 @@
+//! Every image that a writer makes of a tree holds that tree, and so does what is extracted of it.
+//!
+//! ```text
+//!   source ──writer──> image ──extract──> extracted
+//!      └────compare──────┘└──────compare──────┘
+//! ```
+
+use std::num::NonZero;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use forebay_image::compare::{Folder, Report, Side, compare};
+use forebay_image::cramfs::write::{self, Settings as Made};
+use forebay_image::extract::{Settings, extract};
+use forebay_image::verify::verify;
+use forebay_image::walk::{Limits, Tree};
+use forebay_image::{FileSource, Image, Options, Source, shown};
+
+use source::{Format, Scale};
+
+mod source;
+
+/// Threads of everything, so that more than one works at a tree.
+const THREADS: usize = 3;
+
+#[test]
+fn mkfs_cramfs_with_each_of_its_options() {
+    let options: [&[&str]; 5] = [&[], &["-p"], &["-z"], &["-N", "big"], &["-z", "-N", "big"]];
+    for_each(Format::Cramfs, &options, |options, source, image| {
+        let order = ["mkfs.cramfs", "util-linux"];
+        run(order, Command::new("mkfs.cramfs").args(options).args([source, image]))
+    });
+}
+
+#[test]
+fn our_cramfs_with_each_of_its_settings() {
+    let options: [&[&str]; 4] = [&[], &["big"], &["holes", "boot"], &["stored", "holes", "big"]];
+    for_each(Format::Cramfs, &options, |options, source, image| {
+        let has = |option| options.contains(&option);
+        let settings = Made {
+            big_endian: has("big"),
+            boot: has("boot").then(|| Box::new([0; 512])),
+            holes: has("holes"),
+            stored: has("stored"),
+            threads: NonZero::new(THREADS).unwrap(),
+            // Owners and groups are in range, names too: nothing is lost but further names.
+            ..Made::default()
+        };
+        let tree = write::Tree::scan(source).unwrap();
+        let written = write::write(&tree, &settings, &mut |_| {}).unwrap();
+        std::fs::write(image, written.image).unwrap();
+        true
+    });
+}
+
+#[test]
+fn mksquashfs_with_each_compressor_and_block_size() {
+    let options: [&[&str]; 8] = [
+        &[],
+        &["-comp", "zstd"],
+        &["-comp", "lz4"],
+        &["-comp", "xz"],
+        &["-comp", "lzo"],
+        &["-b", "4K"],
+        &["-b", "1M", "-comp", "zstd"],
+        &["-comp", "lz4", "-Xhc", "-b", "8K"],
+    ];
+    for_each(Format::Squashfs, &options, mksquashfs);
+}
+
+#[test]
+fn mksquashfs_with_each_way_to_lay_out() {
+    let options: [&[&str]; 7] = [
+        &["-no-fragments"],
+        &["-always-use-fragments", "-b", "16K"],
+        &["-no-duplicates"],
+        &["-noI", "-noD", "-noF", "-noX", "-noId"],
+        &["-no-exports", "-no-sparse"],
+        &["-nopad", "-b", "4K"],
+        &["-comp", "xz", "-Xbcj", "x86", "-b", "32K"],
+    ];
+    for_each(Format::Squashfs, &options, mksquashfs);
+}
+
+#[test]
+fn mkfs_erofs_with_each_of_its_options() {
+    let options: [&[&str]; 10] = [
+        &["-zlz4"],
+        &[],
+        &["-zlz4hc"],
+        &["-zlz4", "-C65536"],
+        &["-zlz4hc,9", "-C16384", "-Eztailpacking"],
+        &["-zlz4", "-Elegacy-compress"],
+        &["-Enoinline_data", "-Eforce-inode-extended"],
+        &["--chunksize=4096"],
+        &["-zlz4", "-Efragments", "-C65536"],
+        &["-zlz4", "-Ededupe"],
+    ];
+    for_each(Format::Erofs, &options, |options, source, image| {
+        let order = ["mkfs.erofs", "erofs-utils"];
+        run(order, Command::new("mkfs.erofs").args(options).args([image, source]))
+    });
+}
+
+/// Takes minutes without optimisation: `cargo test --release -p forebay-image -- --ignored`.
+#[test]
+#[ignore = "compares files of 4 GiB"]
+fn a_file_of_more_than_4_gib() {
+    let folder = source::scratch();
+    let tree = folder.path().join("source");
+    source::huge(&tree);
+    let squashfs = folder.path().join("squashfs");
+    if mksquashfs(&[], &tree, &squashfs) {
+        same(&["squashfs"], &tree, &squashfs, folder.path());
+    }
+    let erofs = folder.path().join("erofs");
+    let mut program = Command::new("mkfs.erofs");
+    if run(["mkfs.erofs", "erofs-utils"], program.arg("-zlz4").args([&erofs, &tree])) {
+        same(&["erofs"], &tree, &erofs, folder.path());
+    }
+}
+
+fn mksquashfs(options: &[&str], source: &Path, image: &Path) -> bool {
+    let mut program = Command::new("mksquashfs");
+    program.args([source, image]).args(["-noappend", "-quiet", "-no-progress"]).args(options);
+    run(["mksquashfs", "squashfs-tools"], &mut program)
+}
+
+/// A large tree with the first options, a small one with each of the others.
+fn for_each(format: Format, options: &[&[&str]], make: impl Fn(&[&str], &Path, &Path) -> bool) {
+    let folder = source::scratch();
+    let (large, small) = (folder.path().join("large"), folder.path().join("small"));
+    source::make(&large, format, Scale::Large);
+    source::make(&small, format, Scale::Small);
+    for (number, options) in options.iter().enumerate() {
+        let image = folder.path().join("image");
+        let source = if number == 0 { &large } else { &small };
+        if make(options, source, &image) {
+            same(options, source, &image, folder.path());
+            std::fs::remove_file(&image).unwrap();
+        }
+    }
+}
+
+/// Runs a writer: false, with a word on stderr, if it is not there or lacks what is asked for.
+fn run([program, package]: [&str; 2], command: &mut Command) -> bool {
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skip: conformance needs {program} ({error}); apt-get install {package}");
+            return false;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        return true;
+    }
+    let lacks = ["invalid", "unsupported", "not supported", "unrecognized", "unknown"];
+    let line = said.lines().next().unwrap_or_default();
+    assert!(lacks.iter().any(|word| said.to_lowercase().contains(word)), "{command:?}: {said}");
+    eprintln!("skip: {command:?}: {line}");
+    false
+}
+
+/// The image is sound and the same as its source and as what is extracted of it.
+fn same(options: &[&str], source: &Path, image: &Path, folder: &Path) {
+    let file: Arc<dyn Source> = Arc::new(FileSource::open(image).unwrap());
+    let opened = forebay_image::open(&file, Options::default()).unwrap();
+    let image = &*opened;
+    let tree = || Tree::whole(image, Limits::default());
+    let verified = verify(image, tree(), THREADS, &|_| {});
+    assert!(verified.damage.is_empty(), "{options:?}: {}", verified.damage[0]);
+    beside(options, image, source);
+
+    let target = folder.join("extracted");
+    let owners = rustix::process::geteuid().is_root();
+    let settings = Settings { threads: THREADS, owners, replace: false };
+    let report = extract(image, tree(), &target, settings, &|_| {}).unwrap();
+    assert!(report.failed.is_empty(), "{options:?}: {}", report.failed[0]);
+    assert!(report.skipped.is_empty(), "{options:?}: {}", report.skipped[0]);
+    beside(options, image, &target);
+    std::fs::remove_dir_all(&target).unwrap();
+}
+
+fn beside(options: &[&str], image: &dyn Image, folder: &Path) {
+    let tree = Tree::whole(image, Limits::default());
+    let folder = Folder::open(folder, Limits::default()).unwrap();
+    assert!(folder.tree().faults.is_empty(), "{}", folder.tree().faults[0]);
+    let (first, second) = (Side::Image(image, &tree), Side::Folder(&folder));
+    let report: Report = compare(first, second, first.kept(), THREADS, &|_| {});
+    let line = |(path, difference): &(Vec<u8>, forebay_image::compare::Difference)| {
+        format!("/{}: {} {}", shown(path), difference.kind(), difference.detail())
+    };
+    let lines: Vec<String> = report.differences.iter().take(10).map(line).collect();
+    assert!(lines.is_empty(), "{options:?}: {lines:#?}");
+    assert_eq!(report.names, folder.tree().items().len() as u64);
+}

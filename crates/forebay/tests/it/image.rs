@@ -1,0 +1,317 @@
+//! `forebay image`: an image that is the same everywhere, looked at from all sides.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
+use std::fs;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+use forebay_image::cramfs::write::{Attributes, Content, Settings, Tree, write};
+
+use crate::support::{Scene, printed, stderr, stdout};
+
+#[test]
+fn an_image_is_looked_into() {
+    let mut scene = scene();
+    scene
+        .forebay("image info image")
+        .forebay("image info image --json")
+        .forebay("image ls image")
+        .forebay("image ls image usr/bin")
+        .forebay("image ls image bin")
+        .forebay("image ls -l image")
+        .forebay("image ls -l image /bin")
+        .forebay("image ls -R image")
+        .forebay("image ls -lR image usr")
+        .forebay("image ls --json image dev")
+        .forebay("image stat image usr/share/text /bin dev/null / usr/share/zeros")
+        .forebay("image stat image --json bin/tool")
+        .forebay("image cat image bin/tool usr/link-to-tool");
+    scene.matches("image.txt");
+}
+
+#[test]
+fn what_is_no_image_or_not_in_it_is_refused() {
+    let image = image();
+    let mut scene = scene()
+        .file("empty", "")
+        .file("garbage", "This is no image of any format.\n")
+        .file("short", &image[..5_000]);
+    fs::create_dir(scene.path("folder")).unwrap();
+    scene.forebay("image");
+    scene
+        .refused("image info")
+        .refused("image info missing")
+        .refused("image info folder")
+        .refused("image info /dev/null")
+        .refused("image info empty")
+        .refused("image info garbage")
+        .refused("image info short")
+        .refused("image info image --offset 1")
+        .refused("image info image --offset 1G")
+        .refused("image info image --offset 1X")
+        .refused("image ls image nowhere")
+        .refused("image ls image bin/tool/x")
+        .refused("image stat image")
+        .refused("image cat image")
+        .refused("image cat image usr")
+        .refused("image cat image dev/null")
+        .refused("image verify image --threads 0")
+        .refused("image extract image")
+        .refused("image extract image nowhere --to out")
+        .refused("image extract image --to no/where")
+        .refused("image extract image --to image")
+        .refused("image extract image --to folder/..")
+        .refused("image compare image missing")
+        .refused("image compare image garbage")
+        .refused("image make missing new")
+        .refused("image make folder image")
+        .refused("image make folder folder --force")
+        .refused("image make folder no/where")
+        .refused("image make folder new --name a-name-that-is-too-long")
+        .refused("image make folder new --level 13")
+        .refused("image make folder new --format squashfs");
+    scene.matches("image_refused.txt");
+    assert!(!scene.path("out").exists() && !scene.path("new").exists());
+}
+
+#[test]
+fn one_bad_path_of_several_does_not_hide_the_others() {
+    let mut scene = scene();
+    scene
+        .forebay("image cat image nowhere bin/tool usr")
+        .forebay("image stat image nowhere dev/null");
+    scene.matches("image_several.txt");
+}
+
+#[test]
+fn damage_is_the_answer_no() {
+    let mut bytes = image();
+    // Inside the packed text; the whole is also covered by the checksum.
+    let place = bytes.len() / 2;
+    bytes[place] ^= 0x10;
+    let mut scene = scene().file("damaged", bytes);
+    scene
+        .forebay("image verify image")
+        .forebay("image verify image --json --threads 1")
+        .forebay("image verify damaged")
+        .forebay("image verify damaged --json")
+        .forebay("image compare image damaged")
+        .forebay("image extract damaged --to out --no-owner usr bin")
+        .forebay("image extract damaged --to out2 --no-owner usr bin --json");
+    scene.matches("image_damaged.txt");
+    assert!(!scene.path("out/usr/share/text").exists());
+    let left = fs::read_dir(scene.path("out/usr/share")).unwrap().map(|e| e.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with(".forebay")));
+}
+
+#[test]
+fn what_is_extracted_is_what_is_in_the_image() {
+    let mut scene = scene();
+    scene
+        .forebay("image extract image --to out --no-owner usr bin")
+        .refused("image extract image --to out --no-owner usr bin")
+        .forebay("image extract image --to out --no-owner usr bin --force")
+        .forebay("image extract image --to tool --no-owner --json usr/bin/tool");
+    scene.matches("image_extracted.txt");
+    let tool = fs::symlink_metadata(scene.path("tool/usr/bin/tool")).unwrap();
+    assert_eq!(tool.permissions().mode() & 0o7777, 0o755);
+    assert_eq!(fs::read(scene.path("out/usr/bin/tool")).unwrap(), b"#!/bin/sh\necho tool\n");
+    assert_eq!(fs::read(scene.path("out/usr/share/text")).unwrap(), text());
+    let zeros = fs::metadata(scene.path("out/usr/share/zeros")).unwrap();
+    assert_eq!((zeros.len(), zeros.blocks()), (100_000, 0));
+    assert!(scene.path("out/bin").is_symlink());
+}
+
+#[test]
+fn differences_are_the_answer_no() {
+    if !is_root() {
+        eprintln!("skip: owners and devices need root");
+        return;
+    }
+    let mut scene = scene();
+    scene.forebay("image extract image --to out").forebay("image compare image out");
+    fs::write(scene.path("out/usr/bin/tool"), "#!/bin/sh\necho fool\n").unwrap();
+    fs::write(scene.path("out/usr/share/more"), "x").unwrap();
+    fs::remove_file(scene.path("out/bin")).unwrap();
+    symlink("usr/sbin", scene.path("out/bin")).unwrap();
+    fs::remove_file(scene.path("out/usr/share/zeros")).unwrap();
+    fs::set_permissions(scene.path("out/usr"), fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(scene.path("out/usr/share/text"), Some(7), Some(8)).unwrap();
+    scene.forebay("image compare image out").forebay("image compare image out --json");
+    scene.matches("image_compared.txt");
+}
+
+#[test]
+fn an_image_may_lie_inside_a_larger_file() {
+    let mut larger = vec![7; 3 << 10];
+    larger.extend(image());
+    let scene = scene().file("larger", larger);
+    for line in ["ls -lR", "info", "verify"] {
+        let inside = printed(scene.command(&format!("image {line} larger --offset 3k")));
+        assert_eq!(inside, printed(scene.command(&format!("image {line} image"))));
+    }
+    let compared = "image compare larger --offset 3k larger --other-offset 3072";
+    assert!(printed(scene.command(compared)).contains("differences   0\n"));
+    assert!(
+        printed(scene.command("image compare image larger --other-offset 3k")).contains(" 0\n")
+    );
+}
+
+#[test]
+fn the_same_tree_makes_the_same_image() {
+    let mut scene = Scene::new();
+    let tree = scene.path("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    fs::write(tree.join("a/b/text"), text()).unwrap();
+    fs::write(tree.join("same"), text()).unwrap();
+    symlink("a", tree.join("link")).unwrap();
+    scene
+        .forebay("image make tree one --threads 1 --lossy")
+        .forebay("image make tree two --threads 4 --lossy --json")
+        .forebay(
+            "image make tree odd --pad --holes --stored --big-endian --edition 7 --lossy \
+                  --name odd --level 1",
+        )
+        .refused("image make tree two --lossy")
+        .forebay("image make tree two --force --lossy");
+    let without_root = |text: &str| {
+        let lines = text.lines().filter(|line| !line.contains("owner") && !line.contains("group"));
+        lines.map(|line| format!("{line}\n")).collect()
+    };
+    scene.matches_after("image_made.txt", without_root);
+    assert_eq!(fs::read(scene.path("one")).unwrap(), fs::read(scene.path("two")).unwrap());
+    assert_eq!(fs::read_dir(scene.path(".")).unwrap().count(), 4);
+    for image in ["one", "odd"] {
+        let output = scene.command(&format!("image compare {image} tree")).output().unwrap();
+        let said = stdout(&output);
+        // A group beyond 255 is cut.
+        assert!(said.lines().all(|line| !line.starts_with('/') || line.contains(": owner: ")));
+        printed(scene.command(&format!("image verify {image}")));
+    }
+    let info = printed(scene.command("image info odd"));
+    assert!(info.contains("big-endian") && info.contains("odd"), "{info}");
+}
+
+#[test]
+fn names_are_bytes() {
+    let mut tree = Tree::new(attributes(0o755));
+    let root = tree.root();
+    let content = Content::Bytes(b"odd".to_vec());
+    tree.add(root, b"new\nline\xff", attributes(0o644), content).unwrap();
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    let scene = Scene::new().file("image", image);
+    let listed = scene.command("image ls image").output().unwrap();
+    assert_eq!(listed.stdout, b"new\nline\xff\n");
+    let json = printed(scene.command("image ls image --json"));
+    assert!(json.contains("\"path\": \"/new\\nline\u{fffd}\""), "{json}");
+    assert!(json.contains("\"path_hex\": \"2f6e65770a6c696e65ff\""), "{json}");
+    let mut cat = scene.command("image cat image");
+    cat.arg(std::ffi::OsStr::new("nowhere\u{1b}[31m"));
+    let output = cat.output().unwrap();
+    assert!(!stderr(&output).contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is() {
+    let scene = scene();
+    let lines = [
+        "info image",
+        "ls -lR image",
+        "ls image --json",
+        "stat image bin",
+        "cat image usr/share/text",
+        "verify image",
+        "compare image image",
+    ];
+    for line in lines {
+        let line = format!("image {line}");
+        let mut child = scene.command(&line).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{line}");
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = scene.command(&line).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let said = stderr(&output);
+        let end = ": No space left on device (os error 28)\n";
+        assert!(said.starts_with("error: cannot write the ") && said.ends_with(end), "{said}");
+    }
+}
+
+/// The disk is a small tmpfs in a mount namespace of its own, which ends with the shell.
+#[test]
+fn a_target_without_room_is_one_clear_error() {
+    let mut tree = Tree::new(attributes(0o755));
+    let root = tree.root();
+    for number in 0..50u8 {
+        let content = Content::Bytes(vec![number + 1; 100_000]);
+        tree.add(root, format!("file-{number}").as_bytes(), attributes(0o644), content).unwrap();
+    }
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    let scene = Scene::new().file("image", image);
+    fs::create_dir(scene.path("disk")).unwrap();
+    let script = "mount -t tmpfs -o size=1m none disk || exit 77
+        \"$0\" image extract image --to disk/out; code=$?
+        ls -A disk/out | grep -c '^\\.forebay'; exit $code";
+    let mut shell = Command::new("unshare");
+    shell.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_forebay")]);
+    let output = shell.current_dir(scene.path(".")).output();
+    let output = match output {
+        Ok(output) if output.status.code() != Some(77) && is_root() => output,
+        Ok(_) | Err(_) => {
+            eprintln!(
+                "skip: a full disk needs root, unshare and tmpfs; apt-get install util-linux"
+            );
+            return;
+        }
+    };
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: 'disk/out' has no room for /file-"), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(stdout(&output), "0\n");
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+/// A folder with an image.
+fn scene() -> Scene {
+    Scene::new().file("image", image())
+}
+
+/// The same bytes on every machine.
+fn image() -> Vec<u8> {
+    let mut tree = Tree::new(attributes(0o755));
+    let root = tree.root();
+    let mut add = |directory, name: &str, permissions, content| {
+        tree.add(directory, name.as_bytes(), attributes(permissions), content).unwrap()
+    };
+    let usr = add(root, "usr", 0o755, Content::Directory);
+    let bin = add(usr, "bin", 0o755, Content::Directory);
+    let share = add(usr, "share", 0o1777, Content::Directory);
+    let dev = add(root, "dev", 0o700, Content::Directory);
+    add(root, "bin", 0o777, Content::Link(b"usr/bin".to_vec()));
+    add(usr, "link-to-tool", 0o777, Content::Link(b"/bin/tool".to_vec()));
+    add(bin, "tool", 0o755, Content::Bytes(b"#!/bin/sh\necho tool\n".to_vec()));
+    add(bin, "su", 0o4755, Content::Bytes(Vec::new()));
+    add(share, "text", 0o644, Content::Bytes(text()));
+    add(share, "zeros", 0o644, Content::Bytes(vec![0; 100_000]));
+    add(dev, "null", 0o666, Content::CharDevice(1, 3));
+    add(dev, "disk", 0o660, Content::BlockDevice(8, 1));
+    add(dev, "pipe", 0o600, Content::Fifo);
+    let settings = Settings { holes: true, name: b"test".to_vec(), ..Settings::default() };
+    write(&tree, &settings, &mut |_| {}).unwrap().image
+}
+
+fn attributes(permissions: u16) -> Attributes {
+    Attributes { permissions, uid: 0, gid: 0 }
+}
+
+fn text() -> Vec<u8> {
+    let line = |line: u32| format!("line {}\n", line.wrapping_mul(2_654_435_761));
+    (0..2_000).map(line).collect::<String>().into_bytes()
+}
