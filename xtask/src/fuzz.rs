@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let Arguments { target, minutes } = arguments;
     let source = root().join(format!("fuzz/fuzz_targets/{target}.rs"));
     ensure!(source.is_file(), "'{target}' is no file of fuzz/fuzz_targets");
+    ensure!(*minutes > 0, "--minutes takes a number from 1 on");
     let found = root().join("fuzz/found").join(target);
     fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
     let mut fuzz = command("rustup");
