@@ -346,7 +346,12 @@ pub(crate) struct BenchMount {
     #[arg(long, value_name = "WORKLOAD", value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<MountWorkload>,
     /// How often each way does each work
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=1_000)
+    )]
     pub(crate) rounds: u32,
     /// One round with little work each: shows that all ways work here, and says little of speed
     #[arg(long, conflicts_with = "rounds")]

@@ -9,9 +9,9 @@
 //!           +-- processor time and memory of the server
 //! ```
 //!
-//! A server that hangs hangs whoever reads from it, beyond the reach of signals. So [`perform`] runs
-//! in a child that can be given up, and answers with a line of text, [`Measured`]. The child's maps
-//! and faults are its own too.
+//! A server that hangs hangs whoever reads from it, beyond the reach of signals. So [`perform`]
+//! runs in a child that can be given up, and answers with a line of text, [`Measured`]. The child's
+//! maps and faults are its own too.
 
 pub use part::{Measured, Part, Work, perform};
 pub use process::{Spent, cpu_of, forget, own_namespace, rss_of};
