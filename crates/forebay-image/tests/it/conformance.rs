@@ -129,6 +129,11 @@ fn mksquashfs(options: &[&str], source: &Path, image: &Path) -> bool {
 
 /// A large tree with the first options, a small one with each of the others.
 fn for_each(format: Format, options: &[&[&str]], make: impl Fn(&[&str], &Path, &Path) -> bool) {
+    let group = rustix::process::getegid().as_raw();
+    if format == Format::Cramfs && !rustix::process::geteuid().is_root() && group > 255 {
+        eprintln!("skip: conformance of cramfs needs root, or a group below 256, not {group}");
+        return;
+    }
     let folder = source::scratch();
     let (large, small) = (folder.path().join("large"), folder.path().join("small"));
     source::make(&large, format, Scale::Large);
