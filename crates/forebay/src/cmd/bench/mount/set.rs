@@ -482,7 +482,8 @@ const STARTS: &[(&str, &str, &[&str], &str)] = &[
         "/usr/bin/perl",
         &["-e"],
         "for (qw(POSIX Socket IO::Handle IO::File List::Util Scalar::Util Storable Encode \
-         File::Glob File::Spec Data::Dumper Text::ParseWords Getopt::Long)) { eval \"require $_\" }",
+         File::Glob File::Spec Data::Dumper Text::ParseWords Getopt::Long)) \
+         { eval \"require $_\" }",
     ),
 ];
 
