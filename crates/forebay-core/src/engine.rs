@@ -59,9 +59,8 @@ pub struct Config {
     pub calls_max: u32,
 }
 
-/// The most calls that may be in flight at once: a page counts those it stays for, and the idle
-/// processors that decode from it, in 16 bits.
-pub const CALLS_MAX: u32 = u16::MAX as u32 - packed::IDLE_MAX;
+/// The most calls that may be in flight at once: a page counts those it stays for in 16 bits.
+pub const CALLS_MAX: u32 = u16::MAX as u32;
 
 /// The I/O path.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::call::Wait;
-use super::{Engine, File, FileKind};
+use super::{CALLS_MAX, Engine, File, FileKind};
 use crate::io::{Decode, IoError};
 use crate::packed::buffers::Buffers;
 use crate::packed::{self, BlockMap, Demand, Fill, Flags, Pages};
@@ -46,7 +46,7 @@ mod space;
 pub(super) use job::Job;
 
 /// Decodes that idle processors may do at once.
-pub(super) const IDLE_MAX: u32 = 64;
+const IDLE_MAX: u32 = 64;
 
 /// Runs of pages that are offered to idle processors at once; the oldest ones give way.
 const OFFERS_MAX: usize = 64;
@@ -116,12 +116,16 @@ impl Engine {
     /// cannot be changed from then on.
     ///
     /// # Panics
-    /// If the image is itself packed, or pages are dirty.
+    /// If the image is itself packed, if pages are dirty, or if more calls may be in flight than
+    /// [`CALLS_MAX`] less 64.
     pub fn add_packed_file(&mut self, image: FileId, map: Box<dyn BlockMap>) -> FileId {
         let lower = self.files[image.index()];
         assert!(!matches!(lower.kind, FileKind::Packed(_)), "an image is not packed itself");
         assert!(self.levels() == Levels::default(), "packed files come before the first write");
         self.files[image.index()].kind = FileKind::Image;
+        // A page counts the calls and idle processors that it stays for in 16 bits.
+        let stays = self.calls.len() as u64 + u64::from(IDLE_MAX);
+        assert!(stays <= u64::from(CALLS_MAX), "idle processors decode beside the calls");
         let packed = &mut self.packed;
         if packed.decodes.is_empty() {
             let most = self.calls.len() + IDLE_MAX as usize;

@@ -144,13 +144,12 @@ impl Blocks {
                     self.stats.decode_waits.add(1);
                     match flight.wait(patience) {
                         Some(landed) => landed,
-                        None => return self.decode(block, upto, pace, waited),
+                        None => return self.decode(block, upto, upto, pace, waited),
                     }
                 }
                 Turn::Ours(claim, again) => {
-                    let whole = block.decoded as usize;
-                    let upto = if again { whole } else { upto.min(whole) };
-                    let landed = self.decode(block, upto, pace, waited);
+                    let goal = if again { block.decoded as usize } else { upto };
+                    let landed = self.decode(block, upto, goal, pace, waited);
                     claim.land(landed.clone());
                     return landed;
                 }
@@ -186,7 +185,15 @@ impl Blocks {
         Turn::Ours(Claim { blocks: self, key, flight }, again)
     }
 
-    fn decode(&self, block: &Block, upto: usize, pace: Pace, waited: &mut bool) -> Landed {
+    /// Decodes up to `goal`, where a block may end before that, but not before `upto`.
+    fn decode(
+        &self,
+        block: &Block,
+        upto: usize,
+        goal: usize,
+        pace: Pace,
+        waited: &mut bool,
+    ) -> Landed {
         thread_local! {
             static RAW: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
@@ -195,7 +202,7 @@ impl Blocks {
         let Some(len) = len.ok().filter(|len| *len <= BLOCK_MAX) else {
             return Err(Fault::new(block, "too large").into());
         };
-        if pace == Pace::Quick && upto > QUICK_MAX {
+        if pace == Pace::Quick && goal > QUICK_MAX {
             return Err(Missed::Slow);
         }
         RAW.with_borrow_mut(|raw| {
@@ -209,7 +216,7 @@ impl Blocks {
                     .copy(&block.raw, raw)
                     .map_err(|error| Fault::new(block, &format!("reading it: {error}")))?;
             }
-            let decoded = self.unpack(block, raw, upto)?;
+            let decoded = self.unpack(block, raw, upto, goal)?;
             if raw.capacity() > SCRATCH_MAX {
                 *raw = Vec::new();
             }
@@ -217,12 +224,18 @@ impl Blocks {
         })
     }
 
-    fn unpack(&self, block: &Block, raw: &[u8], upto: usize) -> Result<Arc<Decoded>, Fault> {
+    fn unpack(
+        &self,
+        block: &Block,
+        raw: &[u8],
+        upto: usize,
+        goal: usize,
+    ) -> Result<Arc<Decoded>, Fault> {
         let begin = Instant::now();
         let mut bytes = vec![0; (block.decoded as usize).min(BLOCK_MAX)].into_boxed_slice();
         let valid = self
             .image
-            .decode(block, raw, upto, &mut bytes)
+            .decode(block, raw, goal, &mut bytes)
             .map_err(|error| Fault::from_image(block, &error))?;
         if valid < upto {
             return Err(Fault::new(block, &format!("{valid} of {upto} bytes decoded")));

@@ -211,7 +211,9 @@ impl Engine {
                 (job.alone, job.seen) = (false, 0);
                 Turn::On
             }
-            other => self.not_ready(call, job, &block, other),
+            other @ (Ensured::Wait | Ensured::NoMemory | Ensured::Failed(_)) => {
+                self.not_ready(call, job, &block, other)
+            }
         }
     }
 

@@ -49,6 +49,9 @@ const LARGE: Map = Map { block_pages: 8, pages: 600, buffered: false };
 
 const IMAGE_PAGES: u64 = 200;
 
+/// First pages, and counts or ends.
+type Runs = Vec<(u64, u64)>;
+
 /// A packed file and its image, each opened once.
 struct Packed {
     hands: Hands,
@@ -90,7 +93,7 @@ impl Packed {
 
     /// Everything goes well until nothing is left to do; returns the requests and decodes on the way
     /// as runs of pages.
-    fn settle(&mut self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    fn settle(&mut self) -> (Runs, Runs) {
         let (mut requests, mut decodes) = (Vec::new(), Vec::new());
         loop {
             if let Some(request) = self.hands.submits.first() {

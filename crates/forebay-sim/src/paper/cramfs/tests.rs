@@ -64,7 +64,7 @@ fn the_baselines_hold_whatever_the_number_of_files() {
             let [operations, size] =
                 figures(&measure(system, Which::Boot, seed), [OPERATIONS, SIZE]);
             let off = operations / published - 1.0;
-            assert!(off.abs() < 0.06, "{} {seed}: {operations}", system.name);
+            assert!(off.abs() < 0.07, "{} {seed}: {operations}", system.name);
             assert_eq!(size, 4.0, "{}", system.name);
         }
     }
