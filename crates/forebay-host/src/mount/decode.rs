@@ -148,7 +148,8 @@ impl Blocks {
                     }
                 }
                 Turn::Ours(claim, again) => {
-                    let goal = if again { block.decoded as usize } else { upto };
+                    let whole = block.decoded as usize;
+                    let goal = if again { whole } else { upto.min(whole) };
                     let landed = self.decode(block, upto, goal, pace, waited);
                     claim.land(landed.clone());
                     return landed;
