@@ -67,7 +67,8 @@ pub struct Pages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// The pages whose bytes the asker waits for. None if readahead brings in a window ahead of
-    /// its reader, or was told to (`POSIX_FADV_WILLNEED`); they lie at the start of the window then.
+    /// its reader, or was told to (`POSIX_FADV_WILLNEED`); they lie at the start of the window
+    /// then.
     pub wanted: Pages,
     /// What readahead would bring in, `wanted` included.
     pub window: Pages,
@@ -233,8 +234,8 @@ pub trait BlockMap: fmt::Debug + Send {
     /// The block that holds a page of the file.
     fn block(&self, page: PageIndex) -> Block;
 
-    /// The pointer words that say where the blocks of some pages lie, at least one; empty if that is
-    /// known without reading.
+    /// The pointer words that say where the blocks of some pages lie, at least one; empty if that
+    /// is known without reading.
     fn pointers(&self, pages: Pages) -> RawBytes;
 
     /// Raw bytes that are read block by block go through two buffers of four pages each, which all

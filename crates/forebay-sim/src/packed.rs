@@ -5,8 +5,8 @@
 //!                       a file                       others  the next one
 //! ```
 //!
-//! Blocks of a file lie one behind another, as those of cramfs and squashfs do. How long each is may
-//! be drawn: a share of what it decodes to that varies from block to block.
+//! Blocks of a file lie one behind another, as those of cramfs and squashfs do. How long each is
+//! may be drawn: a share of what it decodes to that varies from block to block.
 
 use forebay_core::packed::{Block, BlockMap, Coding, Pages, RawBytes};
 use forebay_core::units::{PAGE_SIZE, PageIndex};
@@ -55,8 +55,8 @@ impl Writer {
         self.at
     }
 
-    /// A file of `bytes` in blocks of `block_pages` pages, whose lengths are as `len` says, by their
-    /// numbers: none for a hole, all of what it decodes to for one that is stored as it is.
+    /// A file of `bytes` in blocks of `block_pages` pages, whose lengths are as `len` says, by
+    /// their numbers: none for a hole, all of what it decodes to for one that is stored as it is.
     ///
     /// # Panics
     /// If a block has no page.

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A page is *claimed* when its decoding begins: it is in the cache, being read, and whoever wants
-//! it waits. Before that nothing is held, so a job that lacks memory holds up nobody; one that keeps
-//! losing its raw bytes to others may hold them from then on, one such job at a time.
+//! it waits. Before that nothing is held, so a job that lacks memory holds up nobody; one that
+//! keeps losing its raw bytes to others may hold them from then on, one such job at a time.
 //!
 //! | file | what |
 //! | --- | --- |

@@ -3,7 +3,7 @@
 //! Source:     S. Ahn, S. Hyun, K. Koh, "Improving the read performance of compressed file systems
 //!             considering kernel read-ahead mechanism", KIISE 2010 (in Korean); tables 1 and 2,
 //!             figures 1 to 4, 6 and 7.
-//! Behaviour:  a program touches mapped pages in the order of a trace. The pages lie on a file system
+//! Behaviour:  a program touches mapped pages in the order of a trace. They lie on a file system
 //!             that does not compress, or on cramfs under four fill rules. The time of major faults
 //!             is parted among virtual memory, file system and driver.
 //! Differs:    the trace is not published: here it is one of eleven, which have the printed numbers

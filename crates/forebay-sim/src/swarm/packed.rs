@@ -1,4 +1,5 @@
-//! Packed files of a scenario: images, blocks of 1 to 32 pages, and a fill rule for each description.
+//! Packed files of a scenario: images, blocks of 1 to 32 pages, and a fill rule for each
+//! description.
 
 use forebay_core::engine::Engine;
 use forebay_core::packed::{Fill, POLICIES, Spec};

@@ -87,8 +87,8 @@ impl Engine {
         true
     }
 
-    /// Looks at pages of the image and sends for those that are absent; returns the first that is on
-    /// its way, and what was missing.
+    /// Looks at pages of the image and sends for those that are absent; returns the first that is
+    /// on its way, and what was missing.
     fn look(
         &mut self,
         call: CallId,
@@ -137,8 +137,8 @@ impl Engine {
         (first, missing)
     }
 
-    /// Sends for the absent ones of the pages that some bytes of the image lie in, and does not wait
-    /// for them; stops where there is no memory.
+    /// Sends for the absent ones of the pages that some bytes of the image lie in, and does not
+    /// wait for them; stops where there is no memory.
     pub(super) fn send_for(&mut self, call: CallId, place: usize, raw: RawBytes, ahead: bool) {
         let image = self.image_of(place);
         let pages = raw.pages();

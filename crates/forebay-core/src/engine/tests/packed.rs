@@ -91,8 +91,8 @@ impl Packed {
         decode
     }
 
-    /// Everything goes well until nothing is left to do; returns the requests and decodes on the way
-    /// as runs of pages.
+    /// Everything goes well until nothing is left to do; returns the requests and decodes on the
+    /// way as runs of pages.
     fn settle(&mut self) -> (Runs, Runs) {
         let (mut requests, mut decodes) = (Vec::new(), Vec::new());
         loop {

@@ -1,5 +1,5 @@
-//! The same systems where the paper did not measure them: other windows, larger blocks, decoding for
-//! nothing, and machines of today.
+//! The same systems where the paper did not measure them: other windows, larger blocks, decoding
+//! for nothing, and machines of today.
 
 use forebay_core::time::Duration;
 

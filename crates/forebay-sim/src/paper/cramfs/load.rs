@@ -17,7 +17,8 @@ use crate::world::FaultTime;
 /// Which file system the pages lie on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
-    /// One that does not compress, and reads what readahead asks for in as large requests as can be.
+    /// One that does not compress, and reads what readahead asks for in as large requests as can
+    /// be.
     Ext3,
     /// One that does, with a fill rule.
     Packed(&'static str),

@@ -21,8 +21,8 @@ const CLUSTERS: &str = "follows from how many files the trace touches, which the
                         open: 134 with 18 files, 224 with 108";
 const SIZES: &str = "follows from the packing ratio that the baselines need: a window's raw bytes \
                      are longer than the paper's";
-const NO_FRAME: &str = "a deferred page has no frame here; the kernel allocates all 1896 pages of the \
-                        windows under either";
+const NO_FRAME: &str = "a deferred page has no frame here; the kernel allocates all 1896 pages of \
+                        the windows under either";
 const NO_NUMBER: &str = "the figure carries no numbers";
 const MADE_UP: &str = "the trace is made up, so the order alone is compared";
 
