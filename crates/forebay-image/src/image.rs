@@ -221,8 +221,7 @@ pub trait Image: Send + Sync + fmt::Debug {
 
     /// Decodes the raw bytes of a block, at least its first `upto` bytes of content, into the
     /// beginning of `content`, which has the length of `block.decoded`. Says how many bytes are
-    /// there. They may be fewer than `upto` where all of a block is asked for and the format does
-    /// not keep its length.
+    /// there. They may be fewer than `upto` where the format does not keep a block's length.
     ///
     /// # Errors
     ///

@@ -376,13 +376,8 @@ impl Image for Squashfs {
         let content = &mut content[..len];
         let there = codec::decode(codec, raw, upto.min(len), content)
             .map_err(|failure| failed(failure.into()))?;
-        // Only a fragment may hold less than there is room for: who asks for all of it gets what
-        // there is.
-        let least = match upto {
-            upto if upto < len => upto,
-            _ if block.variant == FRAGMENT => 0,
-            _ => len,
-        };
+        // A fragment may hold less than there is room for: who asks for more gets what there is.
+        let least = if block.variant == FRAGMENT { 0 } else { upto.min(len) };
         if there >= least {
             return Ok(there);
         }

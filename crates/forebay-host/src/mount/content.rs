@@ -112,8 +112,7 @@ impl Content {
             }
             Coding::Packed => {
                 let upto = block.upto(bytes.end);
-                let pages = upto.next_multiple_of(PAGE).min(block.decoded as usize);
-                let whole = self.blocks.content(block, pages.max(upto), pace, &mut waited)?;
+                let whole = self.blocks.content(block, upto, pace, &mut waited)?;
                 let from = block.upto(bytes.start);
                 let content = whole.bytes().get(from..from + target.len());
                 target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);
@@ -166,4 +165,3 @@ fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-const PAGE: usize = PAGE_SIZE as usize;

@@ -118,7 +118,7 @@ impl Blocks {
         self.decoded.bytes()
     }
 
-    /// The first `upto` bytes of a packed block's content, or more of it. `waited` is set if a
+    /// The first `upto` bytes of a packed block's content, whole pages if it has them, or more. `waited` is set if a
     /// device was waited for.
     pub(super) fn content(
         &self,
@@ -149,7 +149,8 @@ impl Blocks {
                 }
                 Turn::Ours(claim, again) => {
                     let whole = block.decoded as usize;
-                    let goal = if again { whole } else { upto.min(whole) };
+                    let pages = upto.checked_next_multiple_of(PAGE).unwrap_or(whole);
+                    let goal = if again { whole } else { pages.min(whole) };
                     let landed = self.decode(block, upto, goal, pace, waited);
                     claim.land(landed.clone());
                     return landed;
@@ -333,6 +334,8 @@ impl Drop for Claim<'_> {
         self.flight.bell.notify_all();
     }
 }
+
+const PAGE: usize = PAGE_SIZE as usize;
 
 /// Bytes that are decoded while others wait: 300 us with a slow codec, what handing it to another
 /// thread may cost several times over.

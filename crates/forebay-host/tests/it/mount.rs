@@ -39,6 +39,31 @@ fn every_rule_and_window_shows_the_source_tree() {
     }
 }
 
+/// A fragment's length is kept nowhere: asking for all of it was answered by an error.
+#[test]
+fn files_that_share_a_fragment_are_whole_whoever_is_read_first() {
+    if skip() || !has("mksquashfs", "squashfs-tools") {
+        return;
+    }
+    let scene = Scene::new();
+    for file in 0..40 {
+        let name = format!("deep/tail {file}");
+        fs::write(scene.source().join(name), plausible(file, 77 * file as usize)).unwrap();
+    }
+    let made = Command::new("mksquashfs")
+        .arg(scene.source())
+        .arg(scene.image())
+        .args(["-quiet", "-no-progress", "-noappend"])
+        .status();
+    assert!(made.unwrap().success());
+    let truth = listing(&scene.source());
+    for policy in POLICIES {
+        let mount = scene.mount(&with(policy.name, Window::Rule));
+        assert!(listing(&mount.root) == truth, "{}", policy.name);
+        assert_eq!(mount.counter("errors"), 0);
+    }
+}
+
 #[test]
 fn reads_at_odd_places_are_the_bytes_there_past_the_page_cache_too() {
     if skip() {
