@@ -61,6 +61,19 @@ impl Content {
         Ok(waited)
     }
 
+    /// The first bytes of a file that has some; its first block is kept for whoever asks next.
+    pub(super) fn peek(&self, id: NodeId, size: u64, pace: Pace) -> Result<Vec<u8>, Missed> {
+        let block = self.image.locate(id, 0).map_err(Fault::from)?;
+        let len = index(size.min(PEEK).min(block.plain.end));
+        if block.coding == Coding::Packed && u64::from(block.decoded) <= PAGE_SIZE {
+            let whole = self.blocks.content(&block, block.decoded as usize, pace, &mut false)?;
+            self.blocks.keep(&block, &whole);
+        }
+        let mut bytes = vec![0; len];
+        self.read(id, 0, &mut bytes, pace)?;
+        Ok(bytes)
+    }
+
     /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
     /// what the rule wants. What cannot be located is left to whoever asks for it.
     pub(super) fn fetch(&self, id: NodeId, pages: Pages, size: u64) {
@@ -165,5 +178,8 @@ fn misplaced(block: &Block) -> forebay_image::Error {
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
+/// Enough to tell a program from other files.
+const PEEK: u64 = 8;
 
 const PAGE: usize = PAGE_SIZE as usize;

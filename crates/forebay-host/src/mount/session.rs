@@ -18,7 +18,7 @@ use fuser::{
 
 use super::content::Content;
 use super::decode::Fault;
-use super::handle::Files;
+use super::handle::{Ahead, Files};
 use super::inodes::{self, Inodes};
 use super::log::Log;
 use super::profile::Recorder;
@@ -34,8 +34,8 @@ pub(super) struct Served {
     pub(super) content: Arc<Content>,
     pub(super) files: Arc<Files>,
     pub(super) policy: Spec,
-    /// Whether the kernel reads ahead; otherwise the windows are ours.
-    pub(super) kernel_window: bool,
+    /// Who reads ahead.
+    pub(super) ahead: Ahead,
     pub(super) outstanding: Arc<Outstanding>,
     pub(super) queue: Queue,
     pub(super) workers: Workers,
@@ -139,7 +139,7 @@ impl Served {
 
 impl Filesystem for Answers {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        if !self.0.kernel_window {
+        if self.0.ahead == Ahead::Ours {
             // Less than a page is no page; fuser does not take zero.
             let _ = config.set_max_readahead(1);
         }
