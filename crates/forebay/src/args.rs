@@ -174,7 +174,7 @@ pub(crate) struct Mount {
     /// What is decoded, and when: a fill rule (see `forebay policies`)
     #[arg(long, value_name = "NAME", default_value = "selective-then-idle")]
     pub(crate) policy: String,
-    /// Who reads ahead: the fill rule says, we do, or the kernel does
+    /// Who reads ahead of readers
     #[arg(long, value_enum, default_value_t)]
     pub(crate) window: MountWindow,
     /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
@@ -226,12 +226,12 @@ pub(crate) struct Mount {
 /// Who reads ahead in a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MountWindow {
-    /// As the fill rule wants it
+    /// As the fill rule wants it: nobody for `off`, the kernel for all others
     #[default]
     Rule,
-    /// Nobody but the mount itself
+    /// The mount itself, by pages that it pushes
     Ours,
-    /// The kernel, by its own rules
+    /// The kernel; the fill rule answers or refuses what it asks for
     Kernel,
 }
 

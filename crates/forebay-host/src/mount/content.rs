@@ -61,6 +61,19 @@ impl Content {
         Ok(waited)
     }
 
+    /// The first bytes of a file that has some; its first block is kept for whoever asks next.
+    pub(super) fn peek(&self, id: NodeId, size: u64, pace: Pace) -> Result<Vec<u8>, Missed> {
+        let block = self.image.locate(id, 0).map_err(Fault::from)?;
+        let len = index(size.min(PEEK).min(block.plain.end));
+        if block.coding == Coding::Packed && u64::from(block.decoded) <= PAGE_SIZE {
+            let whole = self.blocks.content(&block, block.decoded as usize, pace, &mut false)?;
+            self.blocks.keep(&block, &whole);
+        }
+        let mut bytes = vec![0; len];
+        self.read(id, 0, &mut bytes, pace)?;
+        Ok(bytes)
+    }
+
     /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
     /// what the rule wants. What cannot be located is left to whoever asks for it.
     pub(super) fn fetch(&self, id: NodeId, pages: Pages, size: u64) {
@@ -73,7 +86,7 @@ impl Content {
     /// brings in their raw bytes.
     pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64) {
         for range in self.raw_ranges(id, pages, size) {
-            if !self.raw.advise(range.start) || !self.raw.advise(range.end.saturating_sub(1)) {
+            if !self.raw.advise(&range) {
                 self.raw.prefetch(&range);
             }
         }
@@ -98,6 +111,9 @@ impl Content {
                 let inside = u64::from(block.inside) + (bytes.start - block.plain.start);
                 let start = block.raw.start.saturating_add(inside);
                 let range = start..start.saturating_add(target.len() as u64);
+                if range.end > block.raw.end {
+                    return Err(Fault::from(misplaced(block)).into());
+                }
                 if self.raw.copy_if_near(&range, target) {
                     return Ok(false);
                 }
@@ -130,27 +146,41 @@ impl Content {
             return Vec::new();
         }
         let ends = [start, end - 1].map(|at| self.image.locate(id, at).ok());
-        if let [Some(first), Some(last)] = &ends
-            && !first.raw.is_empty()
-            && first.raw.start <= last.raw.start
-            && last.raw.end - first.raw.start <= 2 * (last.plain.end - first.plain.start)
-        {
-            let all = first.raw.start..last.raw.end;
-            return Vec::from([all]);
+        if let [Some(first), Some(last)] = &ends {
+            let all = needed(first, start, end).start..needed(last, start, end).end;
+            let plain = last.plain.end.min(end) - first.plain.start.max(start);
+            let adjacent = first.raw.start <= last.raw.start && all.start < all.end;
+            if adjacent && !first.raw.is_empty() && all.end - all.start <= 2 * plain {
+                return Vec::from([all]);
+            }
         }
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut at = start;
         while at < end {
             let Ok(block) = self.image.locate(id, at) else { break };
+            let raw = needed(&block, start, end);
             match ranges.last_mut() {
-                _ if block.raw.is_empty() => {}
-                Some(last) if last.end == block.raw.start => last.end = block.raw.end,
-                _ => ranges.push(block.raw.clone()),
+                _ if raw.is_empty() => {}
+                Some(last) if last.end == raw.start => last.end = raw.end,
+                _ => ranges.push(raw),
             }
             at = block.plain.end.max(at + 1);
         }
         ranges
     }
+}
+
+/// The raw bytes of a block without which the bytes of the file from `start` to `end` cannot be
+/// had: all of them, but of a stored block, which can be as long as the file.
+fn needed(block: &Block, start: u64, end: u64) -> Range<u64> {
+    if block.coding != Coding::Stored {
+        return block.raw.clone();
+    }
+    let place = |at: u64| {
+        let inside = at.clamp(block.plain.start, block.plain.end) - block.plain.start;
+        block.raw.start.saturating_add(u64::from(block.inside) + inside).min(block.raw.end)
+    };
+    place(start)..place(end)
 }
 
 fn misplaced(block: &Block) -> forebay_image::Error {
@@ -165,3 +195,5 @@ fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
+/// Enough to tell a program from other files.
+const PEEK: u64 = 8;

@@ -165,6 +165,11 @@ impl Blocks {
         }
     }
 
+    /// Keeps a small block that somebody will ask for at once.
+    pub(super) fn keep(&self, block: &Block, decoded: &Arc<Decoded>) {
+        self.decoded.insert(Key::of(block), Arc::clone(decoded), u64::from(block.decoded));
+    }
+
     fn turn(&self, key: Key, upto: usize, pace: Pace) -> Turn<'_> {
         let enough = |found: &Arc<Decoded>| found.valid >= upto;
         let found = self.decoded.get(&key);

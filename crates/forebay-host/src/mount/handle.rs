@@ -6,7 +6,7 @@
 //! descriptor are told apart, which a handle could not do.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ use super::clock::{Clock, lock};
 pub(super) struct Open {
     pub(super) id: NodeId,
     pub(super) size: u64,
-    /// It begins as programs and libraries do, which are mapped; others are read.
-    is_mapped: AtomicBool,
+    /// Programs and libraries are mapped, others are read.
+    begins_like: AtomicU8,
     state: Mutex<State>,
 }
 
@@ -52,6 +52,17 @@ struct Stream {
     used: u64,
 }
 
+/// Who reads ahead of readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// The kernel, and the rule answers or refuses its windows: nothing is pushed.
+    Kernel,
+    /// The kernel for whoever reads. For whoever maps its windows are refused and pages pushed.
+    Both,
+    /// Nobody but us.
+    Ours,
+}
+
 /// The files that are read.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -72,8 +83,8 @@ impl Files {
         if let Some(open) = self.files.get(&id) {
             return Ok(open);
         }
-        let (size, is_mapped) = (size()?, AtomicBool::new(false));
-        let open = Arc::new(Open { id, size, is_mapped, state: Mutex::default() });
+        let (size, begins_like) = (size()?, AtomicU8::new(UNKNOWN));
+        let open = Arc::new(Open { id, size, begins_like, state: Mutex::default() });
         self.files.insert(id, Arc::clone(&open), 1);
         Ok(open)
     }
@@ -85,41 +96,65 @@ impl Open {
         self.size.div_ceil(PAGE_SIZE)
     }
 
-    /// What the rule of a task says to a READ. `kernel` says that the kernel's own window came
-    /// with it; otherwise the window is ours.
+    /// What the rule of a task says to a READ, and whether it is answered in full; otherwise its
+    /// pages are to be demanded one by one.
     pub(super) fn plan(
         &self,
         spec: &Spec,
+        ahead: Ahead,
         task: u32,
         read: Pages,
-        kernel: bool,
         fetched: impl FnOnce() -> bool,
-    ) -> Plan {
+    ) -> (Plan, bool) {
         let mut state = lock(&self.state);
         let file_pages = self.pages();
         let stream = state.stream(task, spec);
         let goes_on = stream.end == read.start && read.start > 0;
-        let demand = if kernel {
-            // Of a window nobody says which page was demanded: the first one, then.
-            let wanted = Pages::new(read.start, read.start + 1);
-            let deferred = read.len() == 1 && fetched();
-            Demand { wanted, window: read, file_pages, copied: goes_on, deferred }
-        } else {
-            // Nobody says whether it is a read or a fault.
-            let copied = !self.is_mapped.load(Relaxed);
-            let window = window(read, goes_on, file_pages);
-            Demand { wanted: read, window, file_pages, copied, deferred: false }
+        // Of a window nobody says which page was demanded: the first one, then.
+        let first = Pages::new(read.start, read.start + 1);
+        // Nobody says either whether it is a read or a fault.
+        let copied = self.begins_like.load(Relaxed) != MAPPED;
+        let wide = read.len() > 1;
+        if ahead == Ahead::Both && wide && !goes_on && !(copied && read.start == 0) {
+            // It is around a fault, or behind a jump: which page was demanded will be seen.
+            let later = Pages::none(first.end);
+            return (Plan { fetch: read, bulk: true, now: first, later }, false);
+        }
+        let demand = match ahead {
+            Ahead::Kernel => {
+                let deferred = read.len() == 1 && fetched();
+                Demand { wanted: first, window: read, file_pages, copied: goes_on, deferred }
+            }
+            Ahead::Both if wide => {
+                Demand { wanted: first, window: read, file_pages, copied, deferred: false }
+            }
+            Ahead::Both | Ahead::Ours => {
+                let window = window(read, goes_on, file_pages);
+                Demand { wanted: read, window, file_pages, copied, deferred: false }
+            }
         };
         let plan = stream.fill.on_demand(&demand);
-        stream.end = read.end.max(plan.now.end).max(plan.later.end);
-        plan
+        let reach = plan.now.end.max(plan.later.end);
+        let whole = match ahead {
+            Ahead::Ours => true,
+            Ahead::Kernel => !wide || plan.now.covers(read),
+            // Whoever reads takes what follows for granted; a window can be larger than the rule's.
+            Ahead::Both => reach >= read.end || copied && (goes_on || reach > first.end),
+        };
+        // Behind a refused window the stream goes on where it is demanded.
+        stream.end = if whole { read.end.max(reach) } else { read.start };
+        (plan, whole)
     }
 
     /// Learns what kind of file it is from its first bytes.
     pub(super) fn begins(&self, bytes: &[u8]) {
-        if bytes.starts_with(ELF) {
-            self.is_mapped.store(true, Relaxed);
-        }
+        let kind = if bytes.starts_with(ELF) { MAPPED } else { READ };
+        self.begins_like.store(kind, Relaxed);
+    }
+
+    /// Whether its first bytes were seen.
+    pub(super) fn is_known(&self) -> bool {
+        self.begins_like.load(Relaxed) != UNKNOWN
     }
 
     /// Notes that pages are pushed.
@@ -198,6 +233,10 @@ fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
 
 /// Pages: the kernel's own default, 128 KiB.
 const WINDOW: u64 = 32;
+
+const UNKNOWN: u8 = 0;
+const READ: u8 = 1;
+const MAPPED: u8 = 2;
 
 /// What programs and libraries begin with.
 const ELF: &[u8] = b"\x7fELF";

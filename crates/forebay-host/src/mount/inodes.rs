@@ -3,6 +3,7 @@
 //! The kernel calls the root 1 and a missing entry 0. So a node's number is its own plus one, and
 //! the root changes places with whoever got 1. The number that `stat` shows is the same one.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -92,6 +93,8 @@ pub(super) fn path_of(image: &dyn Image, id: NodeId) -> Option<Vec<u8>> {
 /// read is left out, and so is all beyond a bound.
 pub(super) fn walk(image: &dyn Image, mut show: impl FnMut(NodeId, &[u8]) -> bool) {
     let mut left = WALK_MAX;
+    // A damaged image can name a directory twice, and even inside itself.
+    let mut seen = HashSet::from([image.root()]);
     let mut open = vec![(image.root(), Vec::new())];
     if !show(image.root(), b"") {
         return;
@@ -104,7 +107,8 @@ pub(super) fn walk(image: &dyn Image, mut show: impl FnMut(NodeId, &[u8]) -> boo
             if left == 0 || !show(entry.node, &path) {
                 return;
             }
-            if entry.kind == Kind::Directory && path.len() < PATH_MAX {
+            let directory = entry.kind == Kind::Directory && path.len() < PATH_MAX;
+            if directory && seen.insert(entry.node) {
                 open.push((entry.node, path));
             }
         }

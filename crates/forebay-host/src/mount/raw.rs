@@ -33,6 +33,8 @@ pub(super) struct Raw {
     base: u64,
     /// What the image may be as long as; reads beyond what is there fail.
     len: u64,
+    /// What the file itself had when it was opened.
+    file_len: u64,
     direct: bool,
     chunks: Clock<u64, Arc<Chunk>>,
     flights: Mutex<HashMap<u64, Arc<Flight>>>,
@@ -83,6 +85,7 @@ impl Raw {
         let (base, len) = (place.start, place.end.saturating_sub(place.start));
         Self {
             file,
+            file_len: place.end,
             base,
             len,
             direct,
@@ -150,20 +153,29 @@ impl Raw {
         near
     }
 
-    /// Has the kernel read a large piece of the image around a place into its own memory, without
-    /// waiting for it. Says whether it can: past the page cache it cannot.
-    pub(super) fn advise(&self, offset: u64) -> bool {
-        let region = self.base.saturating_add(offset) / REGION;
+    /// Has the kernel read large pieces of the image around a range into its own memory, without
+    /// waiting for them. Says whether it can: past the page cache it cannot.
+    pub(super) fn advise(&self, range: &Range<u64>) -> bool {
         if self.direct {
             return false;
         }
+        let first = self.base.saturating_add(range.start) / REGION;
+        let last = self.base.saturating_add(range.end.saturating_sub(1)) / REGION;
+        (first..=last).all(|region| self.advise_region(region))
+    }
+
+    fn advise_region(&self, region: u64) -> bool {
         if !lock(&self.advised).insert(region) {
             return true;
         }
         let advice = rustix::fs::Advice::WillNeed;
         let begun = rustix::fs::fadvise(&self.file, region * REGION, NonZero::new(REGION), advice);
+        if begun.is_err() {
+            lock(&self.advised).remove(&region);
+            return false;
+        }
         self.stats.raw_advised.add(REGION);
-        begun.is_ok()
+        true
     }
 
     /// Copies a range of the image.
@@ -277,6 +289,10 @@ impl Raw {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+        // Past the page cache a read may end before what cannot be read.
+        if done < wanted && offset + (done as u64) < self.file_len {
+            return Err(ErrorKind::Other.into());
         }
         self.stats.raw_bytes.add(done as u64);
         self.stats.raw_nanos.add(crate::processor::nanos(begin.elapsed()));

@@ -23,7 +23,7 @@ use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::decode::{Missed, Pace};
-use super::handle::Open;
+use super::handle::{Ahead, Open};
 use super::push::{Answering, Job};
 use super::session::Served;
 
@@ -112,19 +112,16 @@ impl Served {
         if let Some(recorder) = &self.recorder {
             recorder.read(open.id, pages.start..pages.end);
         }
-        // Where windows are ours the rule is asked when the asker has gone on.
-        let plan = self.kernel_window.then(|| self.plan(&open, task, pages));
-        if let Some(plan) = &plan
-            && self.refuses(plan, pages, flags)
-        {
-            self.stats.refusals.add(1);
-            reply.error(Errno::EAGAIN);
-            drop(answering);
-            return self.queue.ask(Job::Fetch(open, plan.fetch, true));
-        }
-        if open.answer(pages) {
-            self.stats.pages_lost.add(1);
-        }
+        // What is decided about one READ depends on those before it, so it is decided in order.
+        let plan = match self.decide(&open, task, pages, flags) {
+            None => None,
+            Some((plan, true)) => Some(plan),
+            Some((plan, false)) => {
+                reply.error(Errno::EAGAIN);
+                drop(answering);
+                return self.refused(open, &plan);
+            }
+        };
         let read = Read { task, number, open, bytes, pages, plan, answering, reply };
         if self.workers.is_behind() {
             self.hand_over(read);
@@ -136,30 +133,69 @@ impl Served {
     /// Answers, or hands over what is slow.
     fn answer(&self, read: Read, pace: Pace) {
         let len = (read.bytes.end - read.bytes.start) as usize;
-        let content = &self.content;
-        let start = read.bytes.start;
-        let left =
-            with_buffer(len, |buffer| match content.read(read.open.id, start, buffer, pace) {
-                Ok(waited) => {
-                    self.stats.pages_answered.add(read.pages.len());
-                    if start == 0 {
-                        read.open.begins(buffer);
-                    }
-                    let Read { task, number, open, pages, plan, answering, reply, .. } = read;
-                    reply.data(buffer);
-                    drop(answering);
-                    let plan = plan.unwrap_or_else(|| self.plan(&open, task, pages));
-                    self.look_ahead(number, &open, pages, &plan, waited);
-                    None
-                }
-                Err(Missed::Fault(fault)) => {
-                    read.reply.error(self.fault(read.open.id, &fault));
-                    None
-                }
-                Err(Missed::Slow) => Some(read),
-            });
+        let (id, start) = (read.open.id, read.bytes.start);
+        let left = with_buffer(len, |buffer| match self.content.read(id, start, buffer, pace) {
+            Ok(waited) => {
+                self.answered(read, buffer, waited);
+                None
+            }
+            Err(Missed::Fault(fault)) => {
+                read.reply.error(self.fault(id, &fault));
+                None
+            }
+            Err(Missed::Slow) => Some(read),
+        });
         if let Some(read) = left {
             self.hand_over(read);
+        }
+    }
+
+    /// Replies, and sees to what comes next.
+    fn answered(&self, read: Read, bytes: &[u8], waited: bool) {
+        let Read { task, number, open, pages, plan, answering, reply, .. } = read;
+        self.stats.pages_answered.add(pages.len());
+        if open.answer(pages) {
+            self.stats.pages_lost.add(1);
+        }
+        reply.data(bytes);
+        drop(answering);
+        if pages.start == 0 && !open.is_known() {
+            open.begins(bytes);
+        }
+        let plan = plan.unwrap_or_else(|| self.plan(&open, task, pages).0);
+        self.look_ahead(number, &open, pages, &plan, waited);
+    }
+
+    /// What the rule says to a READ, and whether it is answered in full. One of the kernel's
+    /// readahead may be refused; what a program reads past the page cache is none. Where windows
+    /// are ours the rule is asked when the asker has gone on.
+    fn decide(
+        &self,
+        open: &Open,
+        task: u32,
+        pages: Pages,
+        flags: OpenFlags,
+    ) -> Option<(Plan, bool)> {
+        if self.ahead == Ahead::Ours || flags.0 & O_DIRECT != 0 {
+            return None;
+        }
+        let begins = self.ahead == Ahead::Both && pages.start == 0 && pages.len() > 1;
+        if begins
+            && !open.is_known()
+            // If it takes a device or fails, that is seen when it is answered.
+            && let Ok(bytes) = self.content.peek(open.id, open.size, Pace::Quick)
+        {
+            open.begins(&bytes);
+        }
+        Some(self.plan(open, task, pages))
+    }
+
+    /// The kernel asks for the pages one by one. The rule of the paper brings in their raw bytes in
+    /// one read; otherwise the page that is asked for next brings in what lies around it.
+    fn refused(&self, open: Arc<Open>, plan: &Plan) {
+        self.stats.refusals.add(1);
+        if self.ahead == Ahead::Kernel {
+            self.queue.ask(Job::Fetch(open, plan.fetch, true));
         }
     }
 
@@ -171,9 +207,9 @@ impl Served {
         }
     }
 
-    fn plan(&self, open: &Open, task: u32, pages: Pages) -> Plan {
+    fn plan(&self, open: &Open, task: u32, pages: Pages) -> (Plan, bool) {
         let fetched = || self.content.is_fetched(open.id, pages, open.size);
-        open.plan(&self.policy, task, pages, self.kernel_window, fetched)
+        open.plan(&self.policy, self.ahead, task, pages, fetched)
     }
 
     /// Asks for what the rule wants beyond what was answered.
@@ -185,11 +221,16 @@ impl Served {
         plan: &Plan,
         waited: bool,
     ) {
-        if waited && plan.bulk && !read.covers(plan.fetch) {
-            self.queue.ask(Job::Fetch(Arc::clone(open), plan.fetch, self.kernel_window));
+        let exact = self.ahead == Ahead::Kernel;
+        if waited && plan.bulk && (!exact || !read.covers(plan.fetch)) {
+            self.queue.ask(Job::Fetch(Arc::clone(open), plan.fetch, exact));
+        }
+        // Behind a window that was answered the kernel asks for the next one.
+        if exact || self.ahead == Ahead::Both && read.len() > 1 {
+            return;
         }
         for later in [Pages::new(read.end, plan.now.end), plan.later] {
-            if !later.is_empty() && !self.kernel_window {
+            if !later.is_empty() {
                 self.queue.ask(Job::Push(number, Arc::clone(open), later));
             }
         }
@@ -201,13 +242,6 @@ impl Served {
             let node = self.node(id)?;
             if node.kind == Kind::File { Ok(node.size) } else { Err(Errno::EISDIR) }
         })
-    }
-
-    /// Whether a READ is one of the kernel's readahead that the rule does not want to answer now.
-    /// What a program reads past the page cache is none.
-    fn refuses(&self, plan: &Plan, read: Pages, flags: OpenFlags) -> bool {
-        let past_cache = flags.0 & O_DIRECT != 0;
-        self.kernel_window && read.len() > 1 && !past_cache && !plan.now.covers(read)
     }
 }
 

@@ -39,6 +39,8 @@ impl Replay {
     pub(super) fn run(self, folder: &Path, notifier: &Notifier) {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = open(folder, flags, Mode::empty()) else { return };
+        let Ok(device) = rustix::fs::fstat(&root).map(|found| found.st_dev) else { return };
+        let root = Root { root, device };
         let mut known: HashMap<&[u8], Option<(INodeNo, Arc<Open>)>> = HashMap::new();
         for batch in self.steps.chunks(BATCH) {
             let mut runs: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
@@ -70,19 +72,29 @@ impl Replay {
         }
     }
 
-    fn find(&self, root: &OwnedFd, path: &[u8]) -> Option<(INodeNo, Arc<Open>)> {
+    fn find(&self, root: &Root, path: &[u8]) -> Option<(INodeNo, Arc<Open>)> {
         let found = look_up(root, path)?;
         let (number, size) = (INodeNo(found.st_ino), u64::try_from(found.st_size).ok()?);
-        let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+        if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() {
+            return None;
+        }
         let id = self.inodes.node(number);
         let open = self.files.open(id, || Ok::<u64, ()>(size)).ok()?;
-        is_file.then_some((number, open))
+        Some((number, open))
     }
 }
 
-fn look_up(root: &OwnedFd, path: &[u8]) -> Option<rustix::fs::Stat> {
+/// The mounted root, and the number of the mount, by which what was mounted below it is told
+/// from it.
+struct Root {
+    root: OwnedFd,
+    device: u64,
+}
+
+fn look_up(root: &Root, path: &[u8]) -> Option<rustix::fs::Stat> {
     let path = std::ffi::OsStr::from_bytes(path.strip_prefix(b"/")?);
-    statat(root, path, AtFlags::SYMLINK_NOFOLLOW).ok()
+    let found = statat(&root.root, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (found.st_dev == root.device).then_some(found)
 }
 
 fn joined(runs: Vec<(INodeNo, Arc<Open>, Pages)>) -> Vec<(INodeNo, Arc<Open>, Pages)> {

@@ -18,7 +18,7 @@ use fuser::{
 
 use super::content::Content;
 use super::decode::Fault;
-use super::handle::Files;
+use super::handle::{Ahead, Files};
 use super::inodes::{self, Inodes};
 use super::log::Log;
 use super::profile::Recorder;
@@ -34,8 +34,8 @@ pub(super) struct Served {
     pub(super) content: Arc<Content>,
     pub(super) files: Arc<Files>,
     pub(super) policy: Spec,
-    /// Whether the kernel reads ahead; otherwise the windows are ours.
-    pub(super) kernel_window: bool,
+    /// Who reads ahead.
+    pub(super) ahead: Ahead,
     pub(super) outstanding: Arc<Outstanding>,
     pub(super) queue: Queue,
     pub(super) workers: Workers,
@@ -139,7 +139,7 @@ impl Served {
 
 impl Filesystem for Answers {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        if !self.0.kernel_window {
+        if self.0.ahead == Ahead::Ours {
             // Less than a page is no page; fuser does not take zero.
             let _ = config.set_max_readahead(1);
         }
@@ -266,17 +266,19 @@ impl Filesystem for Answers {
             for place in offset..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
                 let entry = place.checked_sub(2).map(|place| &entries[place as usize]);
                 let name = entry.map_or_else(|| dots(place), |entry| inodes::name(&entry.name));
-                // A node that cannot be read is listed; whoever looks at it hears why.
+                // A node that cannot be read is listed; whoever looks at it asks again and hears
+                // why.
                 let node = entry.map(|entry| self.0.image.node(entry.node));
-                let attributes = match (node, entry) {
-                    (Some(Ok(node)), _) => self.0.inodes.attributes(&node),
+                let (attributes, valid) = match (node, entry) {
+                    (Some(Ok(node)), _) => (self.0.inodes.attributes(&node), FOREVER),
                     (Some(Err(_)), Some(entry)) => {
-                        FileAttr { ino: INodeNo(0), kind: inodes::kind(entry.kind), ..own }
+                        let (ino, kind) = (self.0.inodes.number(entry.node), entry.kind);
+                        (FileAttr { ino, kind: inodes::kind(kind), ..own }, Duration::ZERO)
                     }
-                    (None, _) | (Some(Err(_)), None) => own,
+                    (None, _) | (Some(Err(_)), None) => (own, FOREVER),
                 };
                 let number = attributes.ino;
-                if reply.add(number, place + 1, name, &FOREVER, &attributes, Generation(0)) {
+                if reply.add(number, place + 1, name, &valid, &attributes, Generation(0)) {
                     break;
                 }
             }

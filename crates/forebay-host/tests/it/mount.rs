@@ -218,7 +218,8 @@ fn many_readers_see_the_truth_while_pages_are_pushed() {
     scene.pack();
     let name = "deep/er/large";
     let truth = fs::read(scene.source().join(name)).unwrap();
-    let mount = scene.mount(&Options { threads: 4, cache: 1 << 20, ..Options::default() });
+    let ours = with("selective-then-idle", Window::Ours);
+    let mount = scene.mount(&Options { threads: 4, cache: 1 << 20, ..ours });
     for round in 0..3 {
         thread::scope(|scope| {
             for reader in 0..4 {
@@ -252,7 +253,8 @@ fn thousands_of_pushes_meet_readers_without_a_hang() {
     let scene = Scene::new();
     fs::write(scene.source().join("huge"), plausible(11, 12 << 20)).unwrap();
     scene.pack();
-    let mount = scene.mount(&Options { threads: 1, ..Options::default() });
+    let ours = with("selective-then-idle", Window::Ours);
+    let mount = scene.mount(&Options { threads: 1, ..ours });
     let path = mount.path("huge");
     while mount.counter("pages_pushed") < 8_000 {
         let mut file = File::open(&path).unwrap();
@@ -278,6 +280,33 @@ fn refused_windows_reach_no_program_as_errors() {
 }
 
 #[test]
+fn what_is_read_is_answered_by_windows_and_what_is_mapped_by_pages() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    let bytes = plausible(2, 1 << 20);
+    fs::write(scene.source().join("data"), &bytes).unwrap();
+    let program = [b"\x7fELF", &bytes[4..]].concat();
+    fs::write(scene.source().join("program"), &program).unwrap();
+    scene.pack();
+    let mount = scene.mount(&Options::default());
+    assert!(fs::read(mount.path("data")).unwrap() == bytes);
+    assert_eq!((mount.counter("refusals"), mount.counter("demands")), (0, 0));
+    let file = File::open(mount.path("program")).unwrap();
+    #[expect(unsafe_code, reason = "a mapping is what is tested")]
+    // SAFETY: Nobody can write to the file: its file system is read-only.
+    let mapping = unsafe { memmap2::Mmap::map(&file) }.unwrap();
+    let before = mount.counter("pages_decoded");
+    for page in [100, 0, 200, 50, 150] {
+        assert_eq!(mapping[page * 4096 + 7], program[page * 4096 + 7]);
+    }
+    assert!(mount.counter("refusals") >= 4, "windows around faults");
+    let decoded = mount.counter("pages_decoded") - before;
+    assert!(decoded <= 5 + 2 * 5, "{decoded} pages for five faults");
+}
+
+#[test]
 fn a_small_cache_stays_within_its_budget() {
     if skip() {
         return;
@@ -299,7 +328,7 @@ fn the_counters_are_in_an_attribute_that_is_not_listed() {
     scene.pack();
     let mount = scene.mount(&Options::default());
     fs::read(mount.path("of-8192")).unwrap();
-    assert!(mount.counter("demands") >= 1 && mount.counter("resident_bytes") > 0);
+    assert!(mount.counter("pages_answered") >= 2 && mount.counter("resident_bytes") > 0);
     let mut names = [0; 100];
     assert_eq!(rustix::fs::listxattr(&mount.root, &mut names[..]), Ok(0));
     let of_file = rustix::fs::getxattr(mount.path("of-1"), ATTRIBUTE, &mut names[..]);

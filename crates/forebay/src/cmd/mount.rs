@@ -158,7 +158,8 @@ fn sink(arguments: &Mount) -> Result<Sink> {
             Some(Mutex::new(file.with_context(|| format!("cannot log to '{}'", path.display()))?))
         }
     };
-    let system = UnixDatagram::unbound().ok();
+    // Who keeps the system's log may run from this very mount: it is not waited for.
+    let system = UnixDatagram::unbound().ok().filter(|it| it.set_nonblocking(true).is_ok());
     Ok(Box::new(move |line| {
         // A line that cannot be written has nowhere else to go.
         if let Some(file) = &file {

@@ -87,7 +87,7 @@ fn the_mount_is_usable_when_the_command_returns() {
     assert!(text.lines().any(|line| line.starts_with("pages decoded ")), "{text}");
     let json: serde_json::Value =
         serde_json::from_str(&mount.run("mount --stats folder --json")).unwrap();
-    assert!(json["demands"].as_u64().unwrap() > 0, "{json}");
+    assert!(json["pages_answered"].as_u64().unwrap() > 0, "{json}");
 
     let status = Command::new("umount").arg(&mount.folder).status().unwrap();
     assert!(status.success() && !mount.is_mounted());
