@@ -262,6 +262,7 @@ pub fn mount(
     sink: Sink,
 ) -> Result<Mounted, MountError> {
     let (stats, log) = (Arc::<Stats>::default(), Arc::new(Log::new(sink)));
+    let failed = |source| MountError::Mount { folder: folder.to_owned(), source };
     let (image, raw) = open(path, options, &stats, &log)?;
     if options.strict {
         strict::check(&*image, options.threads + 1).map_err(|what| MountError::Damaged { path: path.into(), what })?;
@@ -271,12 +272,8 @@ pub fn mount(
     let content = Content::new(Arc::clone(&image), raw, options.cache / 2, Arc::clone(&stats));
     let (content, files) = (Arc::new(content), Arc::new(Files::new()));
     let (outstanding, stop) = (Arc::<Outstanding>::default(), Arc::<AtomicBool>::default());
-    let (queue, pusher) = Queue::new(
-        Arc::clone(&content),
-        Arc::clone(&outstanding),
-        Arc::clone(&stats),
-        Arc::clone(&stop),
-    );
+    let (reading, counting) = (Arc::clone(&outstanding), Arc::clone(&stats));
+    let (queue, pusher) = Queue::new(Arc::clone(&content), reading, counting, Arc::clone(&stop));
     let (ending, ends) = bounded(1);
     let inodes = Inodes::new(image.root(), options.time);
     // Only what is asked for can be recorded, so nothing may come beforehand.
@@ -302,7 +299,6 @@ pub fn mount(
         recorder,
         broke: Box::new(Stopper(ending.clone())),
     };
-    let failed = |source| MountError::Mount { folder: folder.to_owned(), source };
     let served = Arc::new(served);
     served.workers.start(options.threads.max(1), &served).map_err(failed)?;
     let answers = Answers(Arc::clone(&served));

@@ -220,7 +220,11 @@ fn decoded(image: &dyn Image, block: &Block, plain: &mut Vec<u8>) -> Result<()> 
             let mut content = vec![0; block.decoded as usize];
             let upto = block.upto(block.plain.end);
             let there = image.decode(block, &raw, upto, &mut content)?;
-            assert!(there >= upto && there <= content.len(), "{there} of {upto}");
+            assert!(there <= content.len(), "{there} of {}", content.len());
+            if there < upto {
+                let (offset, len) = (block.raw.start, raw_len);
+                return Err(Error::Block { offset, len, why: format!("{there} of {upto}") });
+            }
             plain.extend_from_slice(&content[block.inside as usize..][..len]);
         }
     }
