@@ -171,20 +171,20 @@ pub enum Window {
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The file cannot be opened.
-    #[error("cannot read '{}': {source}", path.display())]
+    #[error("cannot read '{}': {why}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
     /// The image is none, or damaged.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {why}", path.display())]
     Image {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        source: forebay_image::Error,
+        why: forebay_image::Error,
     },
     /// The image does not keep what it promises.
     #[error("{}: {what}", path.display())]
@@ -198,12 +198,12 @@ pub enum MountError {
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// The system did not mount it.
-    #[error("cannot mount on '{}': {source}", folder.display())]
+    #[error("cannot mount on '{}': {why}", folder.display())]
     Mount {
         /// The mount point.
         folder: PathBuf,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
 }
 
@@ -262,7 +262,7 @@ pub fn mount(
     sink: Sink,
 ) -> Result<Mounted, MountError> {
     let (stats, log) = (Arc::<Stats>::default(), Arc::new(Log::new(sink)));
-    let failed = |source| MountError::Mount { folder: folder.to_owned(), source };
+    let failed = |why| MountError::Mount { folder: folder.to_owned(), why };
     let (image, raw) = open(path, options, &stats, &log)?;
     if options.strict {
         strict::check(&*image, options.threads + 1).map_err(|what| MountError::Damaged { path: path.into(), what })?;
@@ -351,7 +351,7 @@ struct Recording {
 impl ProfilePlan {
     fn of(options: &Options, image: &Arc<dyn Image>, log: &Log) -> Result<Self, MountError> {
         let Some(path) = &options.profile else { return Ok(Self::default()) };
-        let wrong = |source| ProfileError::File { path: path.clone(), source };
+        let wrong = |why| ProfileError::File { path: path.clone(), why };
         let of = Fingerprint::of(&**image).map_err(wrong)?;
         let found = if options.profile_update { None } else { Profile::read(path)? };
         match found {
@@ -379,8 +379,8 @@ fn open(
     stats: &Arc<Stats>,
     log: &Log,
 ) -> Result<(Arc<dyn Image>, Arc<Raw>), MountError> {
-    let cannot = |source| MountError::Open { path: path.to_owned(), source };
-    let wrong = |source| MountError::Image { path: path.to_owned(), source };
+    let cannot = |why| MountError::Open { path: path.to_owned(), why };
+    let wrong = |why| MountError::Image { path: path.to_owned(), why };
     let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     let open = || -> Result<Raw, MountError> {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());

@@ -67,12 +67,12 @@ pub(super) struct Fingerprint {
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The file cannot be read or written.
-    #[error("profile '{}': {source}", path.display())]
+    #[error("profile '{}': {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
     /// A line is not of a profile.
     #[error("profile '{}', line {line}: {what}", path.display())]
@@ -114,17 +114,17 @@ impl Recorder {
     ) -> Result<(), ProfileError> {
         let steps = self.steps(image);
         let text = Profile { image: of, steps }.text();
-        let wrong = |source| ProfileError::File { path: path.to_owned(), source };
+        let wrong = |why| ProfileError::File { path: path.to_owned(), why };
         let mut partial = path.as_os_str().to_owned();
         partial.push(format!(".{}", std::process::id()));
         let partial = PathBuf::from(partial);
         let written = fs::File::create(&partial)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&partial, path));
-        written.map_err(|source| {
+        written.map_err(|why| {
             // What is left of it says nothing.
             let _ = fs::remove_file(&partial);
-            wrong(source)
+            wrong(why)
         })
     }
 
@@ -159,7 +159,7 @@ impl Recorder {
 impl Profile {
     /// Reads a profile; none if there is no file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
-        let wrong = |source| ProfileError::File { path: path.to_owned(), source };
+        let wrong = |why| ProfileError::File { path: path.to_owned(), why };
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(wrong(error)),
@@ -348,11 +348,11 @@ mod tests {
             (1, String::new()),
             (2, format!("{MAGIC}\nimage 7\n")),
             (3, format!("{MAGIC}\nimage 7 ab\nread 0 0 1\n")),
-            (8, format!("{good}read 0 1\n")),
-            (8, format!("{good}read 0 1 18446744073709551615\n")),
-            (8, format!("{good}name no/root\n")),
-            (8, format!("{good}file /%f\n")),
-            (8, format!("{good}\u{0}\n")),
+            (9, format!("{good}read 0 1\n")),
+            (9, format!("{good}read 0 1 18446744073709551615\n")),
+            (9, format!("{good}name no/root\n")),
+            (9, format!("{good}file /%f\n")),
+            (9, format!("{good}\u{0}\n")),
         ] {
             assert_eq!(Profile::parse(&bad).unwrap_err().0, line, "{bad}");
         }

@@ -123,7 +123,7 @@ impl Served {
             }
         };
         let read = Read { task, number, open, bytes, pages, plan, answering, reply };
-        if self.workers.is_behind() {
+        if read.pages.len() >= WIDE || self.workers.is_behind() {
             self.hand_over(read);
         } else {
             self.answer(read, Pace::Quick);
@@ -260,6 +260,10 @@ fn with_buffer<T>(len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
 
 /// Of an open file (`include/uapi/asm-generic/fcntl.h`).
 const O_DIRECT: i32 = 0o40000;
+
+/// Pages that take longer than others should wait, and than handing them over takes: a window is
+/// followed by the next one, which another processor decodes meanwhile.
+const WIDE: u64 = 16;
 
 /// Requests that wait for a worker; beyond them the thread that takes requests answers itself.
 const WAITING_MAX: usize = 256;
