@@ -72,7 +72,7 @@ fn a_narrower_window_lies_as_the_wider_one_does() {
 
 #[test]
 fn idle_processors_are_offered_what_comes_next() {
-    let mut rule = rule("selective-then-idle");
+    let mut rule = rule("selective-then-idle:first=8");
     let plan = rule.on_demand(&FAULT);
     assert_eq!((plan.now, plan.later), (FAULT.wanted, Pages::new(101, 109)));
     assert_eq!(rule.on_demand(&AHEAD).later, AHEAD.window, "nobody waits for any of it");
@@ -80,7 +80,7 @@ fn idle_processors_are_offered_what_comes_next() {
 
 #[test]
 fn an_offer_that_was_taken_grows_and_one_in_vain_shrinks() {
-    let mut rule = rule("selective-then-idle");
+    let mut rule = rule("selective-then-idle:first=8");
     let mut offer = |at: u64| {
         let (wanted, window) = (Pages::new(at, at + 1), Pages::new(at, at + 100));
         rule.on_demand(&Demand { wanted, window, ..FAULT }).later.len()
