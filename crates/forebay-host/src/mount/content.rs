@@ -164,4 +164,3 @@ fn misplaced(block: &Block) -> forebay_image::Error {
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
-
