@@ -265,7 +265,8 @@ pub fn mount(
     let failed = |why| MountError::Mount { folder: folder.to_owned(), why };
     let (image, raw) = open(path, options, &stats, &log)?;
     if options.strict {
-        strict::check(&*image, options.threads + 1).map_err(|what| MountError::Damaged { path: path.into(), what })?;
+        let damaged = |what| MountError::Damaged { path: path.into(), what };
+        strict::check(&*image, options.threads + 1).map_err(damaged)?;
     }
     let plan = ProfilePlan::of(options, &image, &log)?;
     let recorder = plan.recorder.as_ref().map(|recording| Arc::clone(&recording.recorder));
@@ -381,10 +382,16 @@ fn open(
 ) -> Result<(Arc<dyn Image>, Arc<Raw>), MountError> {
     let cannot = |why| MountError::Open { path: path.to_owned(), why };
     let wrong = |why| MountError::Image { path: path.to_owned(), why };
-    let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
+    // A pipe that nobody writes to is not waited for.
+    let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() } | OFlags::NONBLOCK;
     let open = || -> Result<Raw, MountError> {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
-        let file = FileSource::new(File::from(file.map_err(|error| cannot(error.into()))?));
+        let file = File::from(file.map_err(|error| cannot(error.into()))?);
+        let kind = file.metadata().map_err(cannot)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(cannot(io::Error::other("it is neither a file nor a block device")));
+        }
+        let file = FileSource::new(file);
         let file = file.map_err(cannot)?;
         let place = options.offset..file.len();
         let file = file.file().try_clone().map_err(cannot)?;

@@ -189,8 +189,8 @@ pub struct Report {
     pub differences: Vec<(Vec<u8>, Difference)>,
 }
 
-/// Compares two trees; faults of their trees are differences too. `progress` is told how many more
-/// names are done.
+/// Compares two trees, as far as they are there: their faults are [`unreadable`], for the caller to
+/// add. `progress` is told how many more names are done.
 pub fn compare(
     first: Side<'_>,
     second: Side<'_>,

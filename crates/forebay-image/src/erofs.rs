@@ -13,7 +13,7 @@
 //! that is shorter than it says is opened with a warning, and what is there can be read.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Xattr};
@@ -55,7 +55,8 @@ pub fn open(source: &Arc<dyn Source>, _options: Options) -> Result<Option<Arc<dy
     let prefixes = xattr::prefixes(&core)?;
     let summary = summary(&core);
     let directories = Cache::new(DIRECTORIES_LOG);
-    Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories })))
+    let large = Mutex::new(None);
+    Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories, large })))
 }
 
 /// An open image.
@@ -64,6 +65,8 @@ struct Erofs {
     prefixes: Vec<xattr::Prefix>,
     summary: Summary,
     directories: Cache<u64, Directory>,
+    /// The larger one that was read last: its names are asked for one by one.
+    large: Mutex<Option<(u64, Directory)>>,
 }
 
 impl Erofs {
@@ -82,12 +85,22 @@ impl Erofs {
 
     fn directory(&self, id: NodeId) -> Result<Directory> {
         let inode = self.inode(id)?;
-        if let Some(directory) = self.directories.find(inode.node.ino) {
+        let number = inode.node.ino;
+        let is_small = inode.node.size <= DIRECTORY_KEPT_MAX;
+        let large = || self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = if is_small {
+            self.directories.find(number)
+        } else {
+            large().as_ref().filter(|(kept, _)| *kept == number).map(|(_, kept)| kept.clone())
+        };
+        if let Some(directory) = kept {
             return Ok(directory);
         }
         let directory = Directory::read(&self.core, &inode)?;
-        if inode.node.size <= DIRECTORY_KEPT_MAX {
-            self.directories.keep(inode.node.ino, directory.clone());
+        if is_small {
+            self.directories.keep(number, directory.clone());
+        } else {
+            *large() = Some((number, directory.clone()));
         }
         Ok(directory)
     }
@@ -201,7 +214,8 @@ fn summary(core: &Core) -> Summary {
 
 /// Directories that are kept, as a power of two.
 const DIRECTORIES_LOG: u32 = 6;
-/// The largest directory that is kept, in bytes: with its names in memory about four times that.
+/// The largest directory that is kept beside others, in bytes: with its names in memory about four
+/// times that. Of larger ones only the last one is.
 const DIRECTORY_KEPT_MAX: u64 = 64 << 10;
 /// The largest target of a symbolic link, in bytes, as Linux has it.
 const TARGET_MAX: usize = 4095;

@@ -10,7 +10,8 @@
 //!
 //! Nothing outside the target is touched, whatever the image says and whoever else writes to the
 //! target: every call names one entry of an open directory and follows no link. What goes wrong
-//! with one name is reported, and the rest goes on; only a full disk ends it.
+//! with one name is reported, and the rest goes on; only a target that takes nothing more ends it:
+//! the disk is full, the quota is used up, or the file system is read-only.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -93,11 +94,13 @@ pub enum ExtractError {
         /// The target.
         path: PathBuf,
     },
-    /// There is no room for more.
-    #[error("'{}' has no room for {fault}", path.display())]
-    Full {
+    /// The target takes nothing more.
+    #[error("'{}' {why} {fault}", path.display())]
+    Ended {
         /// The target.
         path: PathBuf,
+        /// Whether it is full, over its quota or read-only.
+        why: &'static str,
         /// Where it ended.
         fault: Fault,
     },
@@ -108,7 +111,7 @@ pub enum ExtractError {
 ///
 /// # Errors
 ///
-/// If the target is not fit, or is full. What else goes wrong is in the report.
+/// If the target is not fit, or takes nothing more. What else goes wrong is in the report.
 pub fn extract(
     image: &dyn Image,
     mut tree: Tree,
@@ -124,13 +127,13 @@ pub fn extract(
         root: root.as_fd(),
         settings,
         done: tree.items().iter().map(|_| AtomicBool::new(false)).collect(),
-        full: Mutex::new(None),
+        end: Mutex::new(None),
         progress,
     };
     let mut report = run.all();
-    let full = run.full.into_inner().expect("no thread panics with the lock");
-    match full {
-        Some(fault) => Err(ExtractError::Full { path: target.to_owned(), fault }),
+    let end = run.end.into_inner().expect("no thread panics with the lock");
+    match end {
+        Some((why, fault)) => Err(ExtractError::Ended { path: target.to_owned(), why, fault }),
         None => {
             report.failed.splice(0..0, failed);
             Ok(report)
@@ -162,8 +165,8 @@ struct Run<'a> {
     settings: Settings,
     /// What is there under its final name.
     done: Vec<AtomicBool>,
-    /// Why there is no room for more.
-    full: Mutex<Option<Fault>>,
+    /// Why the target takes nothing more, and where that was found.
+    end: Mutex<Option<(&'static str, Fault)>>,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -215,22 +218,22 @@ impl<'a> Run<'a> {
         {}
     }
 
-    /// Does one step; a full disk ends everything.
+    /// Does one step; a target that takes nothing more ends everything.
     fn step(
         &self,
         worker: &mut Worker<'a>,
         place: usize,
         step: impl Fn(&Self, &mut Worker<'a>, usize) -> Result<(), Cause>,
     ) -> ControlFlow<()> {
-        let full = || self.full.lock().expect("no thread panics with the lock");
-        if full().is_some() {
+        let end = || self.end.lock().expect("no thread panics with the lock");
+        if end().is_some() {
             return ControlFlow::Break(());
         }
         let Err(cause) = step(self, worker, place) else { return ControlFlow::Continue(()) };
-        let is_full = cause.is_full();
+        let why = cause.ends_all();
         let fault = Fault::new(self.tree.path(place), cause);
-        if is_full {
-            full().get_or_insert(fault);
+        if let Some(why) = why {
+            end().get_or_insert((why, fault));
             return ControlFlow::Break(());
         }
         worker.failed.push((place, fault));

@@ -122,13 +122,17 @@ impl Cause {
         Self::System { what, source: source.into() }
     }
 
-    /// Whether there is no room, so that nothing else will go well.
-    pub fn is_full(&self) -> bool {
+    /// What the place written to is, if it is so that nothing else will go well either: words that
+    /// the fault follows.
+    pub fn ends_all(&self) -> Option<&'static str> {
         use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         match self {
-            Self::System { source, .. } => {
-                matches!(source.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
-            }
+            Self::System { source, .. } => match source.kind() {
+                StorageFull => Some("has no room for"),
+                QuotaExceeded => Some("has no quota left for"),
+                ReadOnlyFilesystem => Some("is read-only:"),
+                _ => None,
+            },
             Self::Image(_)
             | Self::Loop
             | Self::TwoNames
@@ -143,7 +147,7 @@ impl Cause {
             | Self::Links(_)
             | Self::Owner(_)
             | Self::First(_)
-            | Self::More(_) => false,
+            | Self::More(_) => None,
         }
     }
 }
@@ -203,6 +207,16 @@ mod tests {
         assert_eq!(shown("straße".as_bytes()), "straße");
         assert_eq!(shown(b"a\nb\\\xff\x1b[m"), "a\\x0ab\\\\\\xff\\x1b[m");
         assert_eq!(shown("\u{9b}".as_bytes()), "\\xc2\\x9b");
+    }
+
+    #[test]
+    fn what_takes_nothing_more_says_why() {
+        use rustix::io::Errno;
+        let said = |error| Cause::system("make the file", error).ends_all();
+        assert_eq!(said(Errno::NOSPC), Some("has no room for"));
+        assert_eq!(said(Errno::DQUOT), Some("has no quota left for"));
+        assert_eq!(said(Errno::ROFS), Some("is read-only:"));
+        assert_eq!((said(Errno::ACCESS), Cause::Loop.ends_all()), (None, None));
     }
 
     #[test]

@@ -139,7 +139,8 @@ pub struct Summary {
     pub format: &'static str,
     /// The number of bytes that belong to the image.
     pub bytes: u64,
-    /// Bytes of content in a block at most.
+    /// Bytes of content in a block at most. Of erofs it is the file system's block: what is decoded
+    /// at once can be larger or smaller.
     pub block_size: u32,
     /// Nodes, if the image says how many.
     pub nodes: Option<u64>,
@@ -211,7 +212,8 @@ pub trait Image: Send + Sync + fmt::Debug {
     }
 
     /// The block that holds a byte of a regular file. The blocks of a file follow each other
-    /// without gaps: `plain.end` of one is `plain.start` of the next, up to the file's size.
+    /// without gaps: `plain.end` of one is `plain.start` of the next, up to the file's size, or up
+    /// to where an image that is shorter than it says ends: a byte behind that is an error.
     ///
     /// # Errors
     ///

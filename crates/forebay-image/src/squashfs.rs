@@ -10,7 +10,8 @@
 //! block lies nor knows xattrs, so that neither serves `locate` and `decode`.
 //!
 //! What stays in memory is bounded: 4 MiB of decoded metadata, 4 MiB of inodes with their maps, and
-//! 16 MiB of listings, beside the places of the tables' blocks.
+//! 16 MiB of listings with the last one that is too large for that, beside the places of the
+//! tables' blocks.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -44,7 +45,8 @@ use xattr::Xattrs;
 
 /// Decoded inodes in memory, in bytes.
 const INODE_CACHE: usize = 4 << 20;
-/// Listings in memory, in bytes. One larger than an eighth of this is not kept.
+/// Listings in memory, in bytes. Of those larger than an eighth of this the last one is kept beside
+/// them.
 const LISTING_CACHE: usize = 16 << 20;
 /// In a directory of more bytes than this a name is looked up by the index, unless the listing is
 /// in memory already.
@@ -128,7 +130,7 @@ impl Squashfs {
             exports,
             xattrs,
             inodes: Cache::new(INODE_CACHE),
-            listings: Cache::new(LISTING_CACHE),
+            listings: Cache::with_heavy(LISTING_CACHE),
             summary: Summary::default(),
             superblock,
         };

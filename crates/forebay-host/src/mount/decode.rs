@@ -118,8 +118,8 @@ impl Blocks {
         self.decoded.bytes()
     }
 
-    /// The first `upto` bytes of a packed block's content, whole pages if it has them, or more. `waited` is set if a
-    /// device was waited for.
+    /// The first `upto` bytes of a packed block's content, whole pages if it has them, or more.
+    /// `waited` is set if a device was waited for.
     pub(super) fn content(
         &self,
         block: &Block,

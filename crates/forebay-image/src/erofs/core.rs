@@ -110,7 +110,10 @@ impl Core {
         }
         let mut bytes = vec![0; usize::try_from(len).expect("a unit at most")];
         if let Some(inode) = metabox {
-            self.content(&inode, first.at, &mut bytes)?;
+            // Holes may make a metabox of any size, and whoever reads all of it endless.
+            self.fill(&inode, first.at, &mut bytes, |at| {
+                Err(Place { at, metabox: true }.error(field, "is in a hole of the metabox"))
+            })?;
         } else {
             self.source.fill(&mut bytes, first.at)?;
         }
@@ -194,6 +197,17 @@ impl Core {
 
     /// Fills a buffer with an inode's content, which goes on at least for that long.
     pub(super) fn content(&self, inode: &Inode, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.fill(inode, offset, buffer, |_| Ok(()))
+    }
+
+    /// The same; a byte in a hole is asked about.
+    fn fill(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        buffer: &mut [u8],
+        hole: impl Fn(u64) -> Result<()>,
+    ) -> Result<()> {
         let end = offset + buffer.len() as u64;
         let (mut raw, mut decoded) = (Vec::new(), Vec::new());
         let mut at = offset;
@@ -202,7 +216,10 @@ impl Core {
             let stop = block.plain.end.min(end);
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
             match block.coding {
-                Coding::Hole => target.fill(0),
+                Coding::Hole => {
+                    hole(at)?;
+                    target.fill(0);
+                }
                 Coding::Stored => {
                     self.source.fill(target, block.raw.start + (at - block.plain.start))?;
                 }

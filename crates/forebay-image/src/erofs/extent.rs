@@ -174,6 +174,10 @@ impl Extents {
     fn sums(&self, core: &Core, step: u64) -> Result<Vec<u64>> {
         // The last one, before so much is read for nothing.
         self.read(core, self.count - 1)?;
+        if self.count / PACKED_MAX > core.source.len() / 4 {
+            let found = format!("{} extents in {} bytes of image", self.count, core.source.len());
+            return Err(self.place.error("extent", found));
+        }
         let mut bytes = [0; 8];
         core.metadata(self.place, &mut bytes, "extent")?;
         let mut starts = vec![u64::from_le_bytes(bytes)];
@@ -208,6 +212,9 @@ impl Extents {
 const LEN: u32 = (1 << 21) - 1;
 /// The cluster holds more than the extent.
 const PARTIAL: u32 = 1 << 27;
+/// How many times the image's bytes an array of extents can have, which a metabox may pack: more
+/// than any honest one, and reading it still takes no longer than the image is large.
+const PACKED_MAX: u64 = 256;
 /// Places of clusters that are kept for one file at most.
 const STARTS_MAX: u64 = 4096;
 /// Extents between them at least.

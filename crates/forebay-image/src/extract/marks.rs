@@ -11,7 +11,6 @@ use rustix::io::Errno;
 
 use crate::fault::Cause;
 use crate::image::{Kind, Node, Xattr};
-use crate::opener::path_of;
 
 const SET_USER_ID: u16 = 0o4000;
 const SET_GROUP_ID: u16 = 0o2000;
@@ -49,33 +48,52 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks what cannot be opened: a link or a special file.
+    /// Marks what cannot be opened for reading, and was made just now: a link or a special file.
+    ///
+    /// Who else can write to the directory may have put something else under the name, such as a
+    /// hard link to somebody's file. So it is looked at once, and all marks go to what was seen.
     pub(super) fn give(&mut self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Cause> {
-        let itself = AtFlags::SYMLINK_NOFOLLOW;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(seen_error)?;
+        let found = rustix::fs::fstat(&file).map_err(seen_error)?;
+        let type_of = FileType::from_raw_mode(found.st_mode);
+        if self.file_type() != Some(type_of) || found.st_nlink > 1 {
+            return Err(Cause::system("find what was made under its name", Errno::STALE));
+        }
         if let Some((user, group)) = self.owner()? {
-            rustix::fs::chownat(directory, name, Some(user), Some(group), itself)
+            rustix::fs::chownat(&file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)
                 .map_err(owner_error)?;
         }
-        let path = path_of(directory, name);
+        // Other calls refuse such a descriptor, but not this path, which ends at the file itself
+        // even if that is a link.
+        let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
         for xattr in self.xattrs {
             let (attribute, value) = (&xattr.name[..], &xattr.value[..]);
-            let given = rustix::fs::lsetxattr(&path[..], attribute, value, XattrFlags::empty());
+            let given = rustix::fs::setxattr(&path[..], attribute, value, XattrFlags::empty());
             self.note_xattr(given)?;
         }
         if self.node.kind != Kind::Symlink {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(directory, name, flags, Mode::empty());
-            let file = file.map_err(mode_error)?;
             let found = rustix::fs::fstat(&file).map_err(mode_error)?;
-            // The mode of what is only known by name cannot be changed, except this way.
-            let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
-            rustix::fs::chmod(path, self.mode(&found)).map_err(mode_error)?;
+            rustix::fs::chmod(&path[..], self.mode(&found)).map_err(mode_error)?;
         }
         match self.times() {
             Some(times) => {
-                rustix::fs::utimensat(directory, name, &times, itself).map_err(time_error)
+                rustix::fs::utimensat(rustix::fs::CWD, &path[..], &times, AtFlags::empty())
+                    .map_err(time_error)
             }
             None => Ok(()),
+        }
+    }
+
+    /// What is marked by its name; none of what is marked open.
+    const fn file_type(&self) -> Option<FileType> {
+        match self.node.kind {
+            Kind::Symlink => Some(FileType::Symlink),
+            Kind::BlockDevice => Some(FileType::BlockDevice),
+            Kind::CharDevice => Some(FileType::CharacterDevice),
+            Kind::Fifo => Some(FileType::Fifo),
+            Kind::Socket => Some(FileType::Socket),
+            Kind::File | Kind::Directory => None,
         }
     }
 
@@ -155,6 +173,10 @@ impl<'a> Marks<'a> {
             Err(error) => Err(Cause::system(what, error)),
         }
     }
+}
+
+fn seen_error(error: Errno) -> Cause {
+    Cause::system("look at what was made", error)
 }
 
 fn owner_error(error: Errno) -> Cause {

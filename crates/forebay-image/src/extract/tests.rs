@@ -95,6 +95,29 @@ fn times_are_those_of_the_image_also_of_links_and_directories() {
 }
 
 #[test]
+fn what_was_put_in_the_place_of_a_new_link_gets_no_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut image = Memory::new();
+    let link = image.symlink("link", "file");
+    let node = image.node(link).unwrap();
+    let directory = File::open(folder.path()).unwrap();
+    fs::write(at("file"), "somebody's").unwrap();
+    symlink("file", at("victim")).unwrap();
+    fs::hard_link(at("victim"), at("swapped")).unwrap();
+    symlink("file", at("made")).unwrap();
+    let times = |name: &str| fs::symlink_metadata(at(name)).unwrap().modified().unwrap();
+    let before = (times("victim"), times("file"));
+    for (name, is_marked) in [("swapped", false), ("file", false), ("made", true)] {
+        let given = Marks::new(&node, &[], false).give(directory.as_fd(), name.as_bytes());
+        assert_eq!(given.is_ok(), is_marked, "{name}: {given:?}");
+    }
+    assert_eq!((times("victim"), times("file")), before);
+    let made = fs::symlink_metadata(at("made")).unwrap().mtime();
+    assert_eq!(made, node.modified.unwrap().seconds);
+}
+
+#[test]
 fn zeros_become_holes() {
     let (_folder, target) = scratch();
     let mut image = Memory::new();

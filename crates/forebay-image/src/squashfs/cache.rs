@@ -8,24 +8,38 @@ pub(super) struct Cache<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
     /// The sum of weights in one shard at most.
     weight_max: usize,
+    /// The value that was kept last of those that are too heavy for a shard.
+    heavy: Option<Mutex<Option<(u64, V)>>>,
 }
 
 impl<V: Clone> Cache<V> {
     /// A cache of at most `weight_max` in sum.
     pub(super) fn new(weight_max: usize) -> Self {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
-        Self { shards, weight_max: weight_max / SHARDS }
+        Self { shards, weight_max: weight_max / SHARDS, heavy: None }
+    }
+
+    /// The same, and beside it the last value that is too heavy for it, whatever its weight.
+    pub(super) fn with_heavy(weight_max: usize) -> Self {
+        Self { heavy: Some(Mutex::new(None)), ..Self::new(weight_max) }
     }
 
     /// The value of a key.
     pub(super) fn find(&self, key: u64) -> Option<V> {
-        self.shard(key).find(key)
+        let found = self.shard(key).find(key);
+        found.or_else(|| {
+            let heavy = self.heavy()?;
+            heavy.as_ref().filter(|(kept, _)| *kept == key).map(|(_, value)| value.clone())
+        })
     }
 
-    /// Keeps a value, if it is not larger than what a shard may hold. Where two threads made the
+    /// Keeps a value, if it is not larger than what a shard may hold or may be heavy. Where two threads made the
     /// value of one key, the first one stays and is returned.
     pub(super) fn keep(&self, key: u64, weight: usize, value: V) -> V {
         if weight > self.weight_max {
+            if let Some(mut heavy) = self.heavy() {
+                *heavy = Some((key, value.clone()));
+            }
             return value;
         }
         let mut shard = self.shard(key);
@@ -42,6 +56,10 @@ impl<V: Clone> Cache<V> {
     fn weight(&self) -> usize {
         let lock = |shard: &Mutex<Shard<V>>| shard.lock().map_or(0, |shard| shard.weight);
         self.shards.iter().map(lock).sum()
+    }
+
+    fn heavy(&self) -> Option<MutexGuard<'_, Option<(u64, V)>>> {
+        self.heavy.as_ref().map(|heavy| heavy.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard<V>> {
@@ -146,5 +164,15 @@ mod tests {
         assert_eq!(cache.keep(1, 1, 'b'), 'a');
         assert_eq!(cache.keep(2, 3, 'c'), 'c');
         assert_eq!(cache.find(2), None);
+    }
+
+    #[test]
+    fn of_values_too_heavy_the_last_one_is_kept_if_any() {
+        let cache = Cache::with_heavy(SHARDS * 2);
+        cache.keep(1, 1, 'a');
+        cache.keep(2, 3, 'b');
+        assert_eq!([1, 2, 3].map(|key| cache.find(key)), [Some('a'), Some('b'), None]);
+        cache.keep(3, usize::MAX, 'c');
+        assert_eq!([1, 2, 3].map(|key| cache.find(key)), [Some('a'), None, Some('c')]);
     }
 }

@@ -24,6 +24,8 @@ impl Fills {
         let mut typed = POLICIES[self.0.unwrap_or(any)].name.to_owned();
         if typed.starts_with("selective") && rng.chance(300_000) {
             typed += &format!(":window={}", 1 + rng.below(40));
+        } else if typed == "selective-then-idle" {
+            typed += &format!(":first={}", rng.below(16));
         }
         Spec::parse(&typed).expect("the table's names and ranges").build()
     }

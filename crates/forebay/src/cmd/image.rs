@@ -1,6 +1,6 @@
 //! `forebay image`: compressed images, looked into, extracted, checked, compared, made.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
@@ -52,11 +52,12 @@ fn open_at(
     options: Options,
 ) -> Result<Arc<dyn images::Image>> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
-    let kind = file.metadata().with_context(|| format!("cannot read '{name}'"))?.file_type();
+    // Asked before it is opened: a pipe that nobody writes to would be waited for.
+    let kind = fs::metadata(path).with_context(|| format!("cannot read '{name}'"))?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         bail!("'{name}' is neither a file nor a block device");
     }
+    let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
     let source = FileSource::new(file).with_context(|| format!("cannot read '{name}'"))?;
     if offset > source.len() {
         bail!("{flag} {offset}: '{name}' has {} bytes", source.len());

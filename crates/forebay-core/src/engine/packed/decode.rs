@@ -3,7 +3,7 @@
 use super::super::Engine;
 use super::{IDLE_MAX, OFFERS_MAX, Offer};
 use crate::io::{Decode, IoError, Output};
-use crate::packed::{Coding, Pages};
+use crate::packed::{Coding, Pages, RawBytes};
 use crate::units::{CallId, DecodeId, FileId, FrameId, PageIndex};
 
 /// The mark of a page that has been decoded and not been accessed. Marks above it say which decode
@@ -145,7 +145,7 @@ impl Engine {
         let (place, at) = (self.packed_place(file).expect("the file is packed"), pages.start);
         let block = self.packed.files[place].map.block(at);
         let image = self.image_of(place);
-        let raw = block.raw.pages();
+        let raw = raw_pages(block.coding, block.raw);
         for page in raw.start..raw.end {
             let hit = self.cache.lookup(image, page).expect("the offer was looked at");
             self.cache.pin_alone(hit.frame);
@@ -176,7 +176,7 @@ impl Engine {
             };
             let block = self.packed.files[place].map.block(at);
             let image = self.image_of(place);
-            let raw = block.raw.pages();
+            let raw = raw_pages(block.coding, block.raw);
             let mut hits = (raw.start..raw.end).map(|page| self.cache.lookup(image, page));
             let lost = hits.clone().any(|hit| hit.is_none());
             let moving = hits.any(|hit| hit.is_some_and(|hit| hit.reading));
@@ -210,9 +210,14 @@ const fn mark_of(id: DecodeId) -> u32 {
 
 /// The pages of the image that stay while a block is decoded.
 fn held_pages(decode: &Decode) -> Pages {
-    let pages = decode.raw.pages();
-    if decode.buffer.is_some() || decode.coding == Coding::Hole {
-        return Pages::none(pages.start);
+    if decode.buffer.is_some() {
+        return Pages::none(decode.raw.pages().start);
     }
-    pages
+    raw_pages(decode.coding, decode.raw)
+}
+
+/// The pages of the image that a block is made of: none of a hole, whatever its map says.
+fn raw_pages(coding: Coding, raw: RawBytes) -> Pages {
+    let pages = raw.pages();
+    if coding == Coding::Hole { Pages::none(pages.start) } else { pages }
 }

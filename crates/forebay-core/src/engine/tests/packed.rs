@@ -47,6 +47,32 @@ impl BlockMap for Map {
 const SMALL: Map = Map { block_pages: 1, pages: 600, buffered: true };
 const LARGE: Map = Map { block_pages: 8, pages: 600, buffered: false };
 
+/// A map that says raw bytes of a hole too.
+#[derive(Debug)]
+struct FullHoles(Map);
+
+impl BlockMap for FullHoles {
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn block(&self, page: u64) -> Block {
+        let mut block = self.0.block(page);
+        if block.coding == Coding::Hole {
+            block.raw.end += 1000 * self.0.block_pages;
+        }
+        block
+    }
+
+    fn pointers(&self, pages: Pages) -> RawBytes {
+        self.0.pointers(pages)
+    }
+
+    fn two_buffers(&self) -> bool {
+        self.0.two_buffers()
+    }
+}
+
 const IMAGE_PAGES: u64 = 200;
 
 /// First pages, and counts or ends.
@@ -62,11 +88,11 @@ struct Packed {
 }
 
 impl Packed {
-    fn new(frames: u32, map: Map, fill: &str) -> Self {
+    fn new(frames: u32, map: impl BlockMap + 'static, fill: &str) -> Self {
         Self::with(frames, map, fill, "linux-2.6.21")
     }
 
-    fn with(frames: u32, map: Map, fill: &str, readahead: &str) -> Self {
+    fn with(frames: u32, map: impl BlockMap + 'static, fill: &str, readahead: &str) -> Self {
         let mut engine = Engine::new(Config { frames, calls_max: 4 });
         let queue = QueueConfig { plug: None, ..QueueConfig::default() };
         let device = engine.add_device(queue);
@@ -355,6 +381,18 @@ fn a_demand_waits_for_the_idle_processor_that_decodes_its_page() {
     packed.hands.resume_all();
     assert_eq!(packed.hands.replies.len(), 2);
     assert_eq!(packed.hands.engine.stats().faults_major, 2, "it had to wait");
+}
+
+#[test]
+fn an_idle_processor_holds_no_page_of_the_image_for_a_hole() {
+    let mut packed = Packed::new(300, FullHoles(SMALL), "selective-then-idle:first=3");
+    packed.fault(0, 1);
+    packed.settle();
+    packed.hands.input(Input::Idle);
+    assert_eq!(packed.hands.decodes[0].coding, Coding::Hole);
+    packed.decoded(Ok(()));
+    // Pages that are still held would stay.
+    packed.forget_raw();
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Images that no writer makes: valid ones at the limits, and ones that lie.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::craft::{
     BLOCK_BITS, CHUNKS, COMPRESSED, COMPRESSED_FULL, Craft, DIRECTORY, DIRECTORY_BITS,
     EXTRA_DEVICES, FILE, INCOMPATIBLE, INLINE, PACKED, PLAIN, ROOT, ROOT_NID,
@@ -8,7 +11,7 @@ use super::{find, node, open_bytes, open_erofs};
 use crate::abuse;
 use crate::squashfs_tree::noise;
 
-use forebay_image::{Block, Coding, Image, Kind, read_at};
+use forebay_image::{Block, Coding, Image, Kind, Source, read_at};
 
 /// The error that opening, or reading all of the only file, ends with.
 fn error(craft: &Craft) -> String {
@@ -358,6 +361,79 @@ fn extents_of_every_size_are_found() {
         assert_eq!(blocks[0].coding, Coding::Packed);
         abuse::survives(craft.bytes, "extents", &open_erofs).unwrap();
     }
+}
+
+/// A file in a metabox of chunks, with a place for each of its records of 4 bytes.
+fn in_metabox(size: u64, metabox: u64, format: u32, chunks: &[u32]) -> Craft {
+    let mut craft = Craft::new(16);
+    craft.superblock(INCOMPATIBLE, &[0x85, 0x01]);
+    // A superblock of 16 bytes more, which name the metabox.
+    craft.superblock(13, &[1]);
+    craft.superblock(128, &(4 * 128_u64).to_le_bytes());
+    craft.directory(2, &[(ROOT_NID, 2, "."), (ROOT_NID, 2, ".."), (1 << 63, 1, "file")]);
+    craft.inode(3 * 128, FILE, COMPRESSED_FULL, size, 0);
+    craft.put((3 << 12) + 64, &header(0, 1, 0, 0));
+    craft.inode(4 * 128, FILE, CHUNKS, metabox, format);
+    let chunks: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_le_bytes()).collect();
+    craft.put((4 << 12) + 64, &chunks);
+    craft
+}
+
+#[test]
+fn extents_in_a_hole_of_the_metabox_are_refused() {
+    // Chunks of 2^43 bytes: the first begins with the inode, and 512 more have 2^50 extents.
+    let chunks = [&[3][..], &[u32::MAX; 512]].concat();
+    let text = error(&in_metabox(1 << 62, 513 << 43, 31, &chunks));
+    assert!(text.contains("extent") && text.contains("in a hole of the metabox"), "{text}");
+}
+
+#[test]
+fn extents_that_are_the_same_bytes_again_and_again_are_refused() {
+    // 64 KiB of image have 16 MiB of extents at most: 4 million.
+    let chunks = [3; 4200];
+    let image = |count: u64| in_metabox(count << 12, 4200 << 12, 0, &chunks);
+    let text = error(&image((4 << 20) + 256));
+    assert!(text.contains("4194560 extents in 65536 bytes of image"), "{text}");
+    let image = open_bytes(&image(4 << 20).bytes).unwrap();
+    image.locate(find(image.as_ref(), "file"), 0).unwrap();
+}
+
+/// An image that counts what is read of it.
+#[derive(Debug)]
+struct Counted(Vec<u8>, AtomicU64);
+
+impl Source for Counted {
+    fn len(&self) -> u64 {
+        Source::len(&self.0)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        self.1.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+#[test]
+fn a_large_directory_is_read_once_for_all_of_its_names() {
+    const BLOCKS: usize = 40;
+    let mut craft = Craft::new(2 + BLOCKS);
+    craft.inode(ROOT_NID, DIRECTORY, PLAIN, (BLOCKS as u64) << 12, 2);
+    let names: Vec<String> = (0..BLOCKS * 100).map(|number| format!("name-{number:08}")).collect();
+    for (block, names) in names.chunks(100).enumerate() {
+        let dots = [(ROOT_NID, 2, "."), (ROOT_NID, 2, "..")];
+        let files = names.iter().map(|name| (130, 1, name.as_str()));
+        let dots = dots.into_iter().take(if block == 0 { 2 } else { 0 });
+        craft.directory(2 + block, &dots.chain(files).collect::<Vec<_>>());
+    }
+    craft.inode(130, FILE, PLAIN, 0, 0);
+    let counted = Arc::new(Counted(craft.bytes, AtomicU64::new(0)));
+    let source: Arc<dyn Source> = Arc::clone(&counted) as Arc<dyn Source>;
+    let image = super::open(&source).unwrap();
+    for name in &names {
+        assert!(image.lookup(image.root(), name.as_bytes()).unwrap().is_some(), "{name}");
+    }
+    let read = counted.1.load(Ordering::Relaxed);
+    assert!(read < 2 * (BLOCKS as u64) << 12, "{read} bytes");
 }
 
 /// The smallest LZ4: a run of literals, and a match of what repeats.

@@ -25,13 +25,22 @@ pub(super) fn run(arguments: &Cat) -> Result<u8> {
                 continue;
             }
         };
-        if let Err(cause) = write(&*image, found.node, &mut content, &mut out)? {
-            complain(&Fault::new(found.path, cause));
-            failed = true;
+        match write(&*image, found.node, &mut content, &mut out) {
+            Ok(Ok(())) => {}
+            Ok(Err(cause)) => {
+                complain(&Fault::new(found.path, cause));
+                failed = true;
+            }
+            // A reader that has seen enough does not undo what was wrong before.
+            Err(_) if failed => return Ok(ERROR),
+            Err(error) => return Err(error),
         }
     }
-    out.finish("content")?;
-    Ok(if failed { ERROR } else { 0 })
+    match out.finish("content") {
+        Err(_) if failed => Ok(ERROR),
+        Err(error) => Err(error),
+        Ok(()) => Ok(if failed { ERROR } else { 0 }),
+    }
 }
 
 /// The outer error is that of writing.
