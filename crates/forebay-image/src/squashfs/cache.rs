@@ -33,8 +33,8 @@ impl<V: Clone> Cache<V> {
         })
     }
 
-    /// Keeps a value, if it is not larger than what a shard may hold or may be heavy. Where two threads made the
-    /// value of one key, the first one stays and is returned.
+    /// Keeps a value, if it is not larger than what a shard may hold or may be heavy. Where two
+    /// threads made the value of one key, the first one stays and is returned.
     pub(super) fn keep(&self, key: u64, weight: usize, value: V) -> V {
         if weight > self.weight_max {
             if let Some(mut heavy) = self.heavy() {
