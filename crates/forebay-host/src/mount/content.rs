@@ -164,3 +164,4 @@ fn misplaced(block: &Block) -> forebay_image::Error {
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
