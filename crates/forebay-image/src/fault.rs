@@ -127,12 +127,14 @@ impl Cause {
     pub fn ends_all(&self) -> Option<&'static str> {
         use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         match self {
-            Self::System { source, .. } => match source.kind() {
-                StorageFull => Some("has no room for"),
-                QuotaExceeded => Some("has no quota left for"),
-                ReadOnlyFilesystem => Some("is read-only:"),
-                _ => None,
-            },
+            Self::System { source, .. } => {
+                let said = [
+                    (StorageFull, "has no room for"),
+                    (QuotaExceeded, "has no quota left for"),
+                    (ReadOnlyFilesystem, "is read-only:"),
+                ];
+                said.into_iter().find(|(kind, _)| *kind == source.kind()).map(|(_, words)| words)
+            }
             Self::Image(_)
             | Self::Loop
             | Self::TwoNames

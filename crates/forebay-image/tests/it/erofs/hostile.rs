@@ -433,7 +433,7 @@ fn a_large_directory_is_read_once_for_all_of_its_names() {
         assert!(image.lookup(image.root(), name.as_bytes()).unwrap().is_some(), "{name}");
     }
     let read = counted.1.load(Ordering::Relaxed);
-    assert!(read < 2 * (BLOCKS as u64) << 12, "{read} bytes");
+    assert!(read < (2 * BLOCKS as u64) << 12, "{read} bytes");
 }
 
 /// The smallest LZ4: a run of literals, and a match of what repeats.
