@@ -195,8 +195,5 @@ fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-<<<<<<< HEAD
 /// Enough to tell a program from other files.
 const PEEK: u64 = 8;
-=======
->>>>>>> mend
