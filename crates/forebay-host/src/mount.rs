@@ -57,6 +57,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -445,12 +446,12 @@ impl Mounted {
     pub fn wait(mut self) -> Ended {
         let Some(session) = self.session.take() else { return Ended::Stopped };
         let ending = self.ending.clone();
-        // The session as a whole ends there: what unmounts belongs to it, and would unmount what
-        // lies below as long as somebody has a file of this mount open.
+        let guard = session.guard;
         thread::spawn(move || {
-            let ended = match session.join() {
-                Ok(()) => Ended::Unmounted,
-                Err(error) => Ended::Broke(error.to_string()),
+            let ended = match guard.join() {
+                Ok(Ok(())) => Ended::Unmounted,
+                Ok(Err(error)) => Ended::Broke(error.to_string()),
+                Err(_) => Ended::Broke("the thread that takes requests panicked".to_owned()),
             };
             let _ = ending.try_send(ended);
         });
