@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use forebay_core::packed::Pages;
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::{Block, Coding, Image, NodeId};
+use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
 use super::decode::{Blocks, Fault, Missed, Pace, Run};
 use super::raw::Raw;
@@ -132,6 +132,23 @@ impl Content {
                 self.raw.prefetch(&range);
             }
         }
+    }
+
+    /// The same, if it can be had without waiting.
+    pub(super) fn advise_only(&self, id: NodeId, pages: Pages, size: u64) {
+        for range in self.raw_ranges(id, pages, size) {
+            self.raw.advise(&range);
+        }
+    }
+
+    /// A regular file by its path from the root, and its size.
+    pub(super) fn find(&self, path: &[u8]) -> Option<(NodeId, u64)> {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let id = names.into_iter().try_fold(self.image.root(), |directory, name| {
+            self.image.lookup(directory, name).ok().flatten()
+        })?;
+        let node = self.image.node(id).ok()?;
+        (node.kind == Kind::File).then_some((id, node.size))
     }
 
     /// Whether the raw bytes of pages are in memory.
