@@ -314,8 +314,8 @@ pub fn mount(
     drop(served);
     let notifier = session.notifier();
     // What belongs to the session unmounts when it ends: fuser 0.18 takes a device that is gone for
-    // one that is mounted, and unmounts whatever is on the folder by then. So it does not get to it,
-    // and the end is heard of by `destroy`.
+    // one that is mounted, and unmounts whatever is on the folder by then. So it does not get to
+    // it, and the end is heard of by `destroy`.
     mem::forget(session.spawn().map_err(failed)?);
     let mounted = Mounted {
         folder: folder.to_owned(),

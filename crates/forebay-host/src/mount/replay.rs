@@ -1,5 +1,11 @@
 //! The thread that brings in what a profile says, in its order, before anybody asks.
 //!
+//! ```text
+//!   the device   reads all that will be needed, from the beginning on
+//!   pages        in their order, some at a time, each file looked up before its first one
+//!   names        that were looked up, when all pages are there
+//! ```
+//!
 //! A page can be pushed only into an inode that the kernel knows. So the thread looks each path up
 //! through the mount itself, like any program, which also fills the kernel's cache of names. It
 //! answers no request, so it may wait for those that do.
