@@ -56,6 +56,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,7 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use forebay_core::packed::Spec;
 use forebay_image::{FileSource, Image, Source, Time};
-use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -225,7 +226,7 @@ pub struct Mounted {
     folder: PathBuf,
     /// The number by which this mount is told from others on the same folder, if it is known.
     device: Option<(u32, u32)>,
-    session: Option<BackgroundSession>,
+    is_over: bool,
     stop: Arc<AtomicBool>,
     ends: Receiver<Ended>,
     ending: Sender<Ended>,
@@ -248,6 +249,10 @@ impl Stopper {
 impl Broke for Stopper {
     fn broke(&self, what: String) {
         let _ = self.0.try_send(Ended::Broke(what));
+    }
+
+    fn over(&self) {
+        let _ = self.0.try_send(Ended::Unmounted);
     }
 }
 
@@ -308,11 +313,14 @@ pub fn mount(
     served.workers.connect(session.as_fd().try_clone_to_owned().map_err(failed)?);
     drop(served);
     let notifier = session.notifier();
-    let session = session.spawn().map_err(failed)?;
+    // What belongs to the session unmounts when it ends: fuser 0.18 takes a device that is gone for
+    // one that is mounted, and unmounts whatever is on the folder by then. So it does not get to
+    // it, and the end is heard of by `destroy`.
+    mem::forget(session.spawn().map_err(failed)?);
     let mounted = Mounted {
         folder: folder.to_owned(),
         device: device_of(folder),
-        session: Some(session),
+        is_over: false,
         stop: Arc::clone(&stop),
         ends,
         ending,
@@ -444,22 +452,12 @@ impl Mounted {
 
     /// Waits until it has ended, and unmounts it if nobody has.
     pub fn wait(mut self) -> Ended {
-        let Some(session) = self.session.take() else { return Ended::Stopped };
-        let ending = self.ending.clone();
-        let guard = session.guard;
-        thread::spawn(move || {
-            let ended = match guard.join() {
-                Ok(Ok(())) => Ended::Unmounted,
-                Ok(Err(error)) => Ended::Broke(error.to_string()),
-                Err(_) => Ended::Broke("the thread that takes requests panicked".to_owned()),
-            };
-            let _ = ending.try_send(ended);
-        });
         let ended = self.ends.recv().unwrap_or(Ended::Stopped);
         self.stop.store(true, Relaxed);
         if ended != Ended::Unmounted {
             self.detach();
         }
+        self.is_over = true;
         self.write_profile();
         ended
     }
@@ -489,7 +487,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        if self.session.is_some() {
+        if !self.is_over {
             self.detach();
         }
     }

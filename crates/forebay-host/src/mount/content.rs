@@ -1,13 +1,14 @@
 //! The bytes of files, by the order of serving: decoded, raw in memory, raw on its way, absent.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_core::packed::Pages;
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::{Block, Coding, Image, NodeId};
+use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
-use super::decode::{Blocks, Fault, Missed, Pace};
+use super::decode::{Blocks, Fault, Missed, Pace, Run};
 use super::raw::Raw;
 use super::stats::Stats;
 
@@ -45,6 +46,37 @@ impl Content {
         buffer: &mut [u8],
         pace: Pace,
     ) -> Result<bool, Missed> {
+        let end = offset + buffer.len() as u64;
+        let pages = Pages::new(offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
+        let run = if pages.len() > 1 { self.raw_run(id, pages, end) } else { None };
+        let Some(run) = run else {
+            return self.read_blocks(id, offset, buffer, pace, Run::default());
+        };
+        thread_local! {
+            static RUN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        RUN.with_borrow_mut(|raw| {
+            raw.resize(index(run.end - run.start), 0);
+            if self.raw.copy_if_near(&run, raw) {
+                let run = Run { start: run.start, bytes: raw };
+                return self.read_blocks(id, offset, buffer, pace, run);
+            }
+            if pace == Pace::Quick {
+                return Err(Missed::Slow);
+            }
+            self.raw.prefetch(&run);
+            self.read_blocks(id, offset, buffer, pace, Run::default()).map(|_| true)
+        })
+    }
+
+    fn read_blocks(
+        &self,
+        id: NodeId,
+        offset: u64,
+        buffer: &mut [u8],
+        pace: Pace,
+        run: Run<'_>,
+    ) -> Result<bool, Missed> {
         let mut waited = false;
         let end = offset + buffer.len() as u64;
         let mut at = offset;
@@ -55,10 +87,18 @@ impl Content {
                 return Err(Fault::from(misplaced(&block)).into());
             }
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            waited |= self.read_block(&block, at..stop, target, pace)?;
+            waited |= self.read_block(&block, at..stop, target, pace, run)?;
             at = stop;
         }
         Ok(waited)
+    }
+
+    /// The raw bytes of several blocks that lie one behind the other, if they are worth a read of
+    /// their own.
+    fn raw_run(&self, id: NodeId, pages: Pages, size: u64) -> Option<Range<u64>> {
+        let [run] = <[_; 1]>::try_from(self.raw_ranges(id, pages, size)).ok()?;
+        let block = self.image.locate(id, pages.start * PAGE_SIZE).ok()?;
+        (block.raw.end < run.end && run.end - run.start <= RUN_MAX).then_some(run)
     }
 
     /// The first bytes of a file that has some; its first block is kept for whoever asks next.
@@ -66,7 +106,9 @@ impl Content {
         let block = self.image.locate(id, 0).map_err(Fault::from)?;
         let len = index(size.min(PEEK).min(block.plain.end));
         if block.coding == Coding::Packed && u64::from(block.decoded) <= PAGE_SIZE {
-            let whole = self.blocks.content(&block, block.decoded as usize, pace, &mut false)?;
+            let upto = block.decoded as usize;
+            let none = Run::default();
+            let whole = self.blocks.content(&block, upto, pace, none, &mut false)?;
             self.blocks.keep(&block, &whole);
         }
         let mut bytes = vec![0; len];
@@ -92,6 +134,23 @@ impl Content {
         }
     }
 
+    /// The same, if it can be had without waiting.
+    pub(super) fn advise_only(&self, id: NodeId, pages: Pages, size: u64) {
+        for range in self.raw_ranges(id, pages, size) {
+            self.raw.advise(&range);
+        }
+    }
+
+    /// A regular file by its path from the root, and its size.
+    pub(super) fn find(&self, path: &[u8]) -> Option<(NodeId, u64)> {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let id = names.into_iter().try_fold(self.image.root(), |directory, name| {
+            self.image.lookup(directory, name).ok().flatten()
+        })?;
+        let node = self.image.node(id).ok()?;
+        (node.kind == Kind::File).then_some((id, node.size))
+    }
+
     /// Whether the raw bytes of pages are in memory.
     pub(super) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
         self.raw_ranges(id, pages, size).iter().all(|range| self.raw.is_ready(range))
@@ -103,6 +162,7 @@ impl Content {
         bytes: Range<u64>,
         target: &mut [u8],
         pace: Pace,
+        run: Run<'_>,
     ) -> Result<bool, Missed> {
         let mut waited = false;
         match block.coding {
@@ -128,7 +188,7 @@ impl Content {
             }
             Coding::Packed => {
                 let upto = block.upto(bytes.end);
-                let whole = self.blocks.content(block, upto, pace, &mut waited)?;
+                let whole = self.blocks.content(block, upto, pace, run, &mut waited)?;
                 let from = block.upto(bytes.start);
                 let content = whole.bytes().get(from..from + target.len());
                 target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);
@@ -194,6 +254,9 @@ fn misplaced(block: &Block) -> forebay_image::Error {
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
+/// Raw bytes that are read at once for one request: the largest READ, if it does not pack.
+const RUN_MAX: u64 = 2 << 20;
 
 /// Enough to tell a program from other files.
 const PEEK: u64 = 8;

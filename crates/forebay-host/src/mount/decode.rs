@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,13 @@ pub(super) enum Pace {
     Patient,
     /// The same, and nobody waits: the processor is one that nobody wants.
     Idle,
+}
+
+/// Raw bytes that were read already, and where they lie in the image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run<'a> {
+    pub(super) start: u64,
+    pub(super) bytes: &'a [u8],
 }
 
 /// What a block's content depends on.
@@ -125,6 +133,7 @@ impl Blocks {
         block: &Block,
         upto: usize,
         pace: Pace,
+        run: Run<'_>,
         waited: &mut bool,
     ) -> Landed {
         let key = Key::of(block);
@@ -144,14 +153,14 @@ impl Blocks {
                     self.stats.decode_waits.add(1);
                     match flight.wait(patience) {
                         Some(landed) => landed,
-                        None => return self.decode(block, upto, upto, pace, waited),
+                        None => return self.decode(block, upto, upto, pace, run, waited),
                     }
                 }
                 Turn::Ours(claim, again) => {
                     let whole = block.decoded as usize;
                     let pages = upto.checked_next_multiple_of(PAGE).unwrap_or(whole);
                     let goal = if again { whole } else { pages.min(whole) };
-                    let landed = self.decode(block, upto, goal, pace, waited);
+                    let landed = self.decode(block, upto, goal, pace, run, waited);
                     claim.land(landed.clone());
                     return landed;
                 }
@@ -199,6 +208,7 @@ impl Blocks {
         upto: usize,
         goal: usize,
         pace: Pace,
+        run: Run<'_>,
         waited: &mut bool,
     ) -> Landed {
         thread_local! {
@@ -211,6 +221,9 @@ impl Blocks {
         };
         if pace == Pace::Quick && goal > QUICK_MAX {
             return Err(Missed::Slow);
+        }
+        if let Some(raw) = run.slice(&block.raw) {
+            return Ok(self.unpack(block, raw, upto, goal)?);
         }
         RAW.with_borrow_mut(|raw| {
             raw.resize(len, 0);
@@ -251,6 +264,14 @@ impl Blocks {
         self.stats.blocks_decoded.add(1);
         self.stats.pages_decoded.add((valid as u64).div_ceil(PAGE_SIZE));
         Ok(Arc::new(Decoded { bytes, valid }))
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The bytes of a range, if it lies in the run.
+    fn slice(&self, range: &Range<u64>) -> Option<&'a [u8]> {
+        let place = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
+        self.bytes.get(place(range.start)?..place(range.end)?)
     }
 }
 

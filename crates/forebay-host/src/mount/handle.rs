@@ -47,8 +47,13 @@ struct Word {
 struct Stream {
     task: u32,
     fill: Box<dyn Fill>,
-    /// Where its last demand and what was offered behind it ended.
+    /// Where its last demand ended, and what was offered behind it.
+    demanded: u64,
     end: u64,
+    /// Demands that followed each other in order.
+    in_order: u32,
+    /// It reads the file, whatever the file is like.
+    reads: bool,
     used: u64,
 }
 
@@ -109,11 +114,11 @@ impl Open {
         let mut state = lock(&self.state);
         let file_pages = self.pages();
         let stream = state.stream(task, spec);
-        let goes_on = stream.end == read.start && read.start > 0;
+        let goes_on = stream.meets(read);
         // Of a window nobody says which page was demanded: the first one, then.
         let first = Pages::new(read.start, read.start + 1);
         // Nobody says either whether it is a read or a fault.
-        let copied = self.begins_like.load(Relaxed) != MAPPED;
+        let copied = stream.reads || self.begins_like.load(Relaxed) != MAPPED;
         let wide = read.len() > 1;
         if ahead == Ahead::Both && wide && !goes_on && !(copied && read.start == 0) {
             // It is around a fault, or behind a jump: which page was demanded will be seen.
@@ -142,7 +147,8 @@ impl Open {
             Ahead::Both => reach >= read.end || copied && (goes_on || reach > first.end),
         };
         // Behind a refused window the stream goes on where it is demanded.
-        stream.end = if whole { read.end.max(reach) } else { read.start };
+        (stream.demanded, stream.end) =
+            if whole { (read.end, read.end.max(reach)) } else { (read.start, read.start) };
         (plan, whole)
     }
 
@@ -213,12 +219,36 @@ impl State {
                 let place = oldest.map_or(0, |(place, _)| place);
                 self.streams.swap_remove(place);
             }
-            self.streams.push(Stream { task, fill: spec.build(), end: 0, used: 0 });
+            self.streams.push(Stream::new(task, spec));
             self.streams.len() - 1
         });
         let stream = &mut self.streams[place];
         stream.used = self.clock;
         stream
+    }
+}
+
+impl Stream {
+    fn new(task: u32, spec: &Spec) -> Self {
+        let fill = spec.build();
+        Self { task, fill, demanded: 0, end: 0, in_order: 0, reads: false, used: 0 }
+    }
+
+    /// Whether a READ goes on where the last demand or its offer ended; also learns from it.
+    ///
+    /// Programs and libraries are read too, by whoever copies them: in order, or with a first
+    /// window that is larger than the kernel's for a header.
+    fn meets(&mut self, read: Pages) -> bool {
+        let goes_on = read.start > 0 && (self.demanded..=self.end).contains(&read.start);
+        if read.start == 0 && read.len() > HEADER {
+            self.reads = true;
+        } else if goes_on {
+            self.in_order = self.in_order.saturating_add(1);
+            self.reads |= self.in_order >= IN_ORDER;
+        } else if read.len() == 1 {
+            (self.in_order, self.reads) = (0, false);
+        }
+        goes_on
     }
 }
 
@@ -230,6 +260,13 @@ fn window(read: Pages, stream: bool, file_pages: u64) -> Pages {
     let end = start.saturating_add(WINDOW).max(read.end).min(file_pages.max(read.end));
     Pages::new(start, end)
 }
+
+/// Pages that the kernel reads for whoever asks for a page or less at a file's beginning, as what
+/// starts programs does (`get_init_ra_size` in `mm/readahead.c`).
+pub(super) const HEADER: u64 = 4;
+
+/// Demands in order that are no accident.
+const IN_ORDER: u32 = 4;
 
 /// Pages: the kernel's own default, 128 KiB.
 const WINDOW: u64 = 32;

@@ -23,7 +23,7 @@ use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::decode::{Missed, Pace};
-use super::handle::{Ahead, Open};
+use super::handle::{Ahead, HEADER, Open};
 use super::push::{Answering, Job};
 use super::session::Served;
 
@@ -179,8 +179,9 @@ impl Served {
         if self.ahead == Ahead::Ours || flags.0 & O_DIRECT != 0 {
             return None;
         }
-        let begins = self.ahead == Ahead::Both && pages.start == 0 && pages.len() > 1;
-        if begins
+        let begins = pages.start == 0 && (2..=HEADER).contains(&pages.len());
+        if self.ahead == Ahead::Both
+            && begins
             && !open.is_known()
             // If it takes a device or fails, that is seen when it is answered.
             && let Ok(bytes) = self.content.peek(open.id, open.size, Pace::Quick)

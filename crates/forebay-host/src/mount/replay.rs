@@ -1,5 +1,11 @@
 //! The thread that brings in what a profile says, in its order, before anybody asks.
 //!
+//! ```text
+//!   the device   reads all that will be needed, from the beginning on
+//!   pages        in their order, some at a time, each file looked up before its first one
+//!   names        that were looked up, when all pages are there
+//! ```
+//!
 //! A page can be pushed only into an inode that the kernel knows. So the thread looks each path up
 //! through the mount itself, like any program, which also fills the kernel's cache of names. It
 //! answers no request, so it may wait for those that do.
@@ -12,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use forebay_core::packed::Pages;
+use forebay_image::NodeId;
 use fuser::{INodeNo, Notifier};
 use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
 
@@ -41,6 +48,7 @@ impl Replay {
         let Ok(root) = open(folder, flags, Mode::empty()) else { return };
         let Ok(device) = rustix::fs::fstat(&root).map(|found| found.st_dev) else { return };
         let root = Root { root, device };
+        self.begin_reading();
         let mut known: HashMap<&[u8], Option<(INodeNo, Arc<Open>)>> = HashMap::new();
         for batch in self.steps.chunks(BATCH) {
             let mut runs: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
@@ -48,26 +56,41 @@ impl Replay {
                 if self.stop.load(Relaxed) {
                     return;
                 }
-                match step {
-                    Step::Name(path) => _ = look_up(&root, path),
-                    Step::Read(path, start, count) => {
-                        let found = known.entry(path).or_insert_with(|| self.find(&root, path));
-                        let Some((number, open)) = found else { continue };
-                        let end = start.saturating_add(*count).min(open.pages());
-                        if *start < end {
-                            runs.push((*number, Arc::clone(open), Pages::new(*start, end)));
-                        }
-                    }
+                let Step::Read(path, start, count) = step else { continue };
+                let found = known.entry(path).or_insert_with(|| self.find(&root, path));
+                let Some((number, open)) = found else { continue };
+                let end = start.saturating_add(*count).min(open.pages());
+                if *start < end {
+                    runs.push((*number, Arc::clone(open), Pages::new(*start, end)));
                 }
             }
             // Pages that lie side by side go in one notification.
             runs.sort_by_key(|(number, _, pages)| (number.0, pages.start));
-            for (_, open, pages) in &runs {
-                self.content.advise(open.id, *pages, open.size);
-            }
             for (number, open, pages) in joined(runs) {
                 self.stats.pages_replayed.add(pages.len());
                 self.pusher.push(notifier, number, &open, pages, PUSH);
+            }
+        }
+        // Names cost whoever starts a round trip each; pages cost it more, so they came first.
+        for step in &self.steps {
+            if let Step::Name(path) = step
+                && !self.stop.load(Relaxed)
+            {
+                look_up(&root, path);
+            }
+        }
+    }
+
+    /// Has the kernel read the image wherever pages will come from, so that the device works while
+    /// names are looked up and pages decoded.
+    fn begin_reading(&self) {
+        let mut known: HashMap<&[u8], Option<(NodeId, u64)>> = HashMap::new();
+        for step in &self.steps {
+            let Step::Read(path, start, count) = step else { continue };
+            let found = known.entry(path).or_insert_with(|| self.content.find(path));
+            if let Some((id, size)) = found {
+                let pages = Pages::new(*start, start.saturating_add(*count));
+                self.content.advise_only(*id, pages, *size);
             }
         }
     }

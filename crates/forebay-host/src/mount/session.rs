@@ -54,6 +54,9 @@ pub(super) struct Answers(pub(super) Arc<Served>);
 /// Hears that answering broke down.
 pub(super) trait Broke: Send + Sync + std::fmt::Debug {
     fn broke(&self, what: String);
+
+    /// Hears that nobody asks any more.
+    fn over(&self);
 }
 
 impl Served {
@@ -150,6 +153,10 @@ impl Filesystem for Answers {
             let _ = config.add_capabilities(*flag);
         }
         Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.0.broke.over();
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
