@@ -5,11 +5,11 @@
 //! seen to be back. A journal that cannot be written holds nothing up.
 //!
 //! ```text
-//!   wbt_lat_usec   share   strict_limit   dirty limit   background   expiry   read_ahead_kb   files
-//!   ----------------------------------------------------------------------------------------------->
-//!   the window last of all knobs: the kernel raises it when others change. The files after it:
-//!   they take over the device's window as it is then
+//!   wbt_lat_usec, shares, strict_limit, dirty limit, background, expiry, read_ahead_kb, open files
 //! ```
+//!
+//! The window goes back last of all knobs, because the kernel raises it when others change. Open
+//! files come after it: they take over their device's window as it is then.
 
 use std::io;
 

@@ -47,7 +47,7 @@ pub enum FolderError {
         source: io::Error,
     },
     /// Others could write what root will do.
-    #[error("{} can be written by others than its owner, or belongs to another user", path.display())]
+    #[error("{} belongs to another user, or others can write to it", path.display())]
     Unsafe {
         /// The folder.
         path: PathBuf,

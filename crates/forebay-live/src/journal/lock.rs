@@ -2,9 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::knob::started;
 
@@ -52,24 +55,10 @@ impl Lock {
         }
         let pid = std::process::id();
         file.set_len(0)?;
-        // On a full disk it stays empty: then it is not known who has it, and it is had all the same.
+        // On a full disk it stays empty: it is had all the same, and only not known by whom.
         let text = format!("{pid} {}\n", started(pid).unwrap_or(0));
         let _ = (&file).write_all(text.as_bytes());
         Ok(Self { file })
-    }
-
-    /// Takes the lock once whoever has it lets go, at most after this time.
-    pub fn wait(folder: &Folder, patience: std::time::Duration) -> Result<Self, LockError> {
-        let step = std::time::Duration::from_millis(20);
-        let mut waited = std::time::Duration::ZERO;
-        loop {
-            match Self::take(folder) {
-                Err(LockError::Held(_)) if waited < patience => {}
-                other => return other,
-            }
-            std::thread::sleep(step);
-            waited += step;
-        }
     }
 }
 
@@ -89,6 +78,26 @@ impl Holder {
         let (pid, began) = text.trim().split_once(' ')?;
         let holder = Self { pid: pid.parse().ok()?, started: began.parse().ok()? };
         (started(holder.pid) == Some(holder.started)).then_some(holder)
+    }
+
+    /// Asks it to end, which puts everything back, and waits until it has ended, at most this
+    /// long. False if it still runs.
+    pub fn stop(&self, patience: Duration) -> io::Result<bool> {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(true);
+        };
+        let process = match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(true),
+            other => other?,
+        };
+        // Asked after the process is held: whoever has the number by now is whom we hold.
+        if started(self.pid) != Some(self.started) {
+            return Ok(true);
+        }
+        pidfd_send_signal(&process, Signal::TERM)?;
+        let mut ends = [PollFd::new(&process, PollFlags::IN)];
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        Ok(poll(&mut ends, Some(&patience))? > 0)
     }
 }
 

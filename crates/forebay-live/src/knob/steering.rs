@@ -1,11 +1,12 @@
 //! The one place that writes knobs.
 //!
 //! ```text
-//!   set ── fit? asked for? released? too soon? ── read ── ours? ── intent, fsync ── write ── read ── done
-//!           |                                      |       |         |                |       |
-//!           `-- refused, nothing was touched ------+-------+---------'                |       |
-//!                                                          `-- somebody else's: let go        |
-//!                                            what the kernel made of it is not it: put back --'
+//!   set -- fit? on request? free? due? --- ours? --- intent, fsync -- write -- read -- done
+//!                                       |            |         |                        |
+//!   refused, and nothing was touched <--+            |         |                        |
+//!   somebody else's value: let go <------------------'         |                        |
+//!   no room for the record: refused, and nothing was touched <-'                        |
+//!   the kernel made something else of it: put back, and refused <-----------------------'
 //! ```
 //!
 //! Source:     Forebay. What the kernel resets a window to is in `block/blk-settings.c`.

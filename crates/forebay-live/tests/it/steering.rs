@@ -93,8 +93,8 @@ fn a_knob_that_cannot_be_put_back_stays_on_record_until_it_can() {
     model.world().refuses.insert(WINDOW.path(Value::Number(0)), 30);
     let event = steering.finish("the test ends").remove(0);
     assert!(event.is_failure());
-    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) could not be put back to 8192 KiB: \
-                /sys/class/bdi/7:0/read_ahead_kb: Read-only file system (os error 30)";
+    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) could not be put back to \
+                8192 KiB: /sys/class/bdi/7:0/read_ahead_kb: Read-only file system (os error 30)";
     assert_eq!(event.to_string(), said);
     model.world().refuses.clear();
     let event = steering.finish("the test ends").remove(0);
