@@ -3,8 +3,8 @@
 //! Source:     the kernel's documentation of `sysfs-class-bdi`, `sysfs-block` and `sysctl/vm`, and
 //!             `mm/backing-dev.c` and `mm/page-writeback.c` of Linux 6.12.
 //! Behaviour:  a knob has a place, a unit, bounds that are stricter than the kernel's, and a rule
-//!             by which it goes back. Only [`Steering`] writes any, after it has put the old value on
-//!             record.
+//!             by which it goes back. Only [`Steering`] writes any, after it has put the old value
+//!             on record.
 //! Differs:    `max_bytes` is never written: the kernel keeps the share of the limit in force, so
 //!             the bytes drift. The share itself (`max_ratio_fine`) goes back exactly.
 //! Not for:    elevators, write caches, queue depths. They drain queues, lose settings or data.
