@@ -1,5 +1,7 @@
-//! The running kernel, from outside of the crate.
+//! The running kernel: recorded, modelled, and on devices that the tests make themselves.
 
 mod crash;
+mod disk;
 mod model;
 mod steering;
+mod trace;
