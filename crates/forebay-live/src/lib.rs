@@ -21,3 +21,4 @@ pub mod pattern;
 pub mod signal;
 pub mod trace;
 pub mod tree;
+pub mod view;
