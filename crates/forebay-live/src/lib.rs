@@ -24,3 +24,4 @@ pub mod signal;
 pub mod trace;
 pub mod tree;
 pub mod undo;
+pub mod view;
