@@ -43,6 +43,7 @@ use crate::tree::Tree;
 pub use notify::Notify;
 pub use world::{Live, Woken, World};
 
+mod debugfs;
 mod notify;
 #[cfg(test)]
 mod tests;
@@ -148,16 +149,21 @@ impl<'a> Daemon<'a> {
     pub fn look(&mut self, world: &mut impl World) -> Duration {
         let now = world.now();
         std::mem::swap(&mut self.sample, &mut self.last);
-        if let Err(error) = world.sample(&mut self.sample) {
+        self.sample.bdis.clear();
+        let limited: Vec<DevNumber> = if self.has(Slot::Writeback) {
+            let devices = self.machine.devices.iter().filter(|device| self.may_limit(device));
+            devices.map(|device| device.number).collect()
+        } else {
+            Vec::new()
+        };
+        if let Err(error) = world.sample(&limited, &mut self.sample) {
             self.say_once(format!("nothing is decided while the counters cannot be read: {error}"));
             return self.policy.interval;
         }
         self.forget(world);
-        if self.has(Slot::Readahead) || self.has(Slot::Writeback) {
-            let asked = self.listen(world, now);
-            if self.has(Slot::Readahead) {
-                self.look_at_files(world, now, asked);
-            }
+        let asked = self.listen(world, now);
+        if self.has(Slot::Readahead) {
+            self.look_at_files(world, now, asked);
         }
         if self.has(Slot::Writeback) {
             self.look_at_devices(world, now);

@@ -16,6 +16,8 @@
 //! needs BPF, kprobes or another daemon.
 
 pub mod daemon;
+pub mod journal;
+pub mod knob;
 pub mod machine;
 pub mod number;
 pub mod pattern;
@@ -26,3 +28,4 @@ pub mod signal;
 pub mod steer;
 pub mod trace;
 pub mod tree;
+pub mod undo;

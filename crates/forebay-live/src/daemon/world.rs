@@ -7,7 +7,9 @@ use forebay_core::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::debugfs::Debugfs;
 use crate::machine::Machine;
+use crate::number::DevNumber;
 use crate::signal::{Sample, Sampler};
 use crate::steer::User;
 use crate::steer::file::{self, Held, Unreachable};
@@ -20,8 +22,8 @@ pub trait World {
     /// The time.
     fn now(&mut self) -> Instant;
 
-    /// The counters as they are.
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String>;
+    /// The counters as they are, with the writeback of these backing devices if it can be had.
+    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String>;
 
     /// What there is. Costs milliseconds.
     fn machine(&mut self) -> Machine;
@@ -65,6 +67,8 @@ pub struct Live {
     /// Becomes readable when it is to end.
     stop: OwnedFd,
     mounts: Option<std::fs::File>,
+    /// Where the machine's own is not mounted.
+    debugfs: Option<Debugfs>,
     /// The processes of threads that were seen of late.
     processes: BTreeMap<u32, u32>,
 }
@@ -73,7 +77,9 @@ impl Live {
     /// A machine with a trace, or without one where there is none.
     pub fn new(tree: Tree, sampler: Sampler, tracer: Option<Tracer>, stop: OwnedFd) -> Self {
         let mounts = std::fs::File::open(tree.place("/proc/self/mountinfo")).ok();
-        Self { tree, sampler, tracer, stop, mounts, processes: BTreeMap::new() }
+        let mounted = tree.names("/sys/kernel/debug/bdi").is_ok();
+        let debugfs = if mounted { None } else { Debugfs::detached().ok() };
+        Self { tree, sampler, tracer, stop, mounts, debugfs, processes: BTreeMap::new() }
     }
 }
 
@@ -82,8 +88,12 @@ impl World for Live {
         monotonic()
     }
 
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
-        self.sampler.take(monotonic(), into).map_err(|error| error.to_string())
+    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
+        self.sampler.take(monotonic(), into).map_err(|error| error.to_string())?;
+        if let Some(debugfs) = self.debugfs.as_ref().filter(|_| into.bdis.is_empty()) {
+            into.bdis.extend(bdis.iter().filter_map(|number| debugfs.counts(*number)));
+        }
+        Ok(())
     }
 
     fn machine(&mut self) -> Machine {

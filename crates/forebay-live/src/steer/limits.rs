@@ -162,6 +162,7 @@ struct Last {
     at: Instant,
     disk: Option<DiskCounts>,
     bdi: Option<BdiCounts>,
+    pauses: u64,
 }
 
 impl Device {
@@ -173,7 +174,7 @@ impl Device {
             controller,
             knobs,
             drain: Drain::default(),
-            last: Last { at: Instant::ZERO, disk: None, bdi: None },
+            last: Last { at: Instant::ZERO, disk: None, bdi: None, pauses: 0 },
             stage: Stage::Watched,
             present: None,
             asked: None,
@@ -197,8 +198,8 @@ impl Device {
             self.knobs = self.controller.observe(&[sample], self.knobs);
             self.judge(&sample, seen);
         }
-        self.last =
-            Last { at: now, disk: seen.disk.cloned(), bdi: seen.bdi.copied() };
+        let (disk, bdi) = (seen.disk.cloned(), seen.bdi.copied());
+        self.last = Last { at: now, disk, bdi, pauses: seen.pauses };
         if self.stage == Stage::Watched {
             if !self.is_due(now, seen, settings) {
                 return None;
@@ -234,9 +235,21 @@ impl Device {
             reads,
             writes,
             drain: self.drain.pages_per_second(),
-            dirty: seen.bdi.map_or(seen.dirty, |bdi| unwritten(bdi) / PAGE_SIZE),
+            dirty: self.dirty(seen) / PAGE_SIZE,
             total: seen.total,
         }
+    }
+
+    /// Unwritten bytes. Where they are not known by device they are at most what all devices have,
+    /// and no more than the kernel lets them be under the limit in force.
+    fn dirty(&self, seen: &Seen<'_>) -> u64 {
+        seen.bdi.map_or_else(
+            || {
+                let most = self.present.map_or(u64::MAX, |limit| limit.bytes / 8 * 7);
+                seen.dirty.saturating_mul(PAGE_SIZE).min(most)
+            },
+            unwritten,
+        )
     }
 
     /// Bytes written since the last look, by the kernel's own count for the device.
@@ -263,7 +276,10 @@ impl Device {
                 let under_way = new.writeback > 0 && old.writeback > 0;
                 under_way && (is_busy || unwritten(&old) + unwritten(new) >= written / 2)
             }
-            (Some(_) | None, None) | (None, Some(_)) => is_busy,
+            // Writers that pause at both ends do so because there is more than enough to write.
+            (Some(_) | None, None) | (None, Some(_)) => {
+                is_busy || (seen.pauses > 0 && self.last.pauses > 0)
+            }
         }
     }
 
@@ -330,7 +346,7 @@ impl Device {
     /// The limit as it shall be now, if it is another than that in force.
     fn limit(&mut self, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
         let wanted = self.wanted(seen, settings);
-        let dirty = seen.bdi.map_or(0, unwritten);
+        let dirty = self.dirty(seen);
         let bytes = self.staged(wanted, dirty, seen);
         let share = u128::from(bytes / PAGE_SIZE) * 1_000_000;
         let ppm = share.div_ceil(u128::from(seen.threshold)).clamp(1, 1_000_000) as u64;

@@ -1,0 +1,5 @@
+//! The running kernel, from outside of the crate.
+
+mod crash;
+mod model;
+mod steering;
