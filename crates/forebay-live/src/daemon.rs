@@ -45,8 +45,6 @@ pub use world::{Live, Woken, World};
 
 mod debugfs;
 mod notify;
-#[cfg(test)]
-mod tests;
 mod world;
 
 /// A running daemon.
@@ -360,12 +358,9 @@ impl<'a> Daemon<'a> {
         let fits = match device.kind {
             Kind::Memory | Kind::Other => false,
             Kind::Network | Kind::Fuse => named,
-            Kind::Virtual
-            | Kind::Nvme
-            | Kind::Scsi
-            | Kind::Mmc
-            | Kind::Loop
-            | Kind::Stacked => true,
+            Kind::Virtual | Kind::Nvme | Kind::Scsi | Kind::Mmc | Kind::Loop | Kind::Stacked => {
+                true
+            }
         };
         let strict = device.bdi.as_ref().is_some_and(|bdi| bdi.strict_limit.is_some());
         fits && strict && self.scope.has_limit_of(device)
@@ -396,13 +391,19 @@ impl<'a> Daemon<'a> {
                 if !gone {
                     self.say_once(format!("{error}"));
                 }
-                return if gone { Done::Gone } else { self.set_default(decision, device, to, &error) };
+                return if gone {
+                    Done::Gone
+                } else {
+                    self.set_default(decision, device, to, &error)
+                };
             }
         };
         let Decision { expected, reason, .. } = decision;
         let name = self.name(device);
-        let what = format!("window of {user} on {name} to {to} KiB, because {reason}; expected: \
-                            {expected}");
+        let what = format!(
+            "window of {user} on {name} to {to} KiB, because {reason}; expected: \
+                            {expected}"
+        );
         let Some(steering) = &mut self.steering else {
             (self.say)(&format!("would set the {what}"));
             return Done::Refused;
@@ -481,8 +482,7 @@ impl<'a> Daemon<'a> {
         }
         let strict = Knob::StrictLimit(device);
         if !steering.state().entries.contains_key(&strict) {
-            let change =
-                KnobChange { knob: strict, to: Value::Number(1), why: reason.clone() };
+            let change = KnobChange { knob: strict, to: Value::Number(1), why: reason.clone() };
             if let Err(refused) = steering.set(&change, self.sample.at) {
                 steering.restore(share.knob, "its limit could not be made strict");
                 return self.refused(refused);

@@ -116,8 +116,7 @@ impl Scope {
         protected: impl IntoIterator<Item = Named>,
         only: Option<Slot>,
     ) -> Self {
-        let [within, protected] =
-            [within.into_iter().collect(), protected.into_iter().collect()];
+        let [within, protected] = [within.into_iter().collect(), protected.into_iter().collect()];
         Self { within, protected, only }
     }
 

@@ -44,7 +44,8 @@ impl Debugfs {
 /// Lines of `NAME: NUMBER kB`, of which those that are needed must be there.
 fn parse(number: DevNumber, text: &str) -> Option<BdiCounts> {
     let bytes = |name: &str| {
-        let behind = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        let behind =
+            |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
         let line = text.lines().find(behind)?;
         line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1_024)
     };

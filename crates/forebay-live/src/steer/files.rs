@@ -240,7 +240,9 @@ impl Open {
         if seen.windows > 0 {
             self.seen = now;
         }
-        if self.own == 0 && let Some(window) = seen.window {
+        if self.own == 0
+            && let Some(window) = seen.window
+        {
             (self.own, self.present) = (window, window);
         }
         let turned = seen.pattern != Pattern::Unclear && seen.pattern != self.pattern;

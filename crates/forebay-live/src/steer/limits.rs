@@ -287,8 +287,7 @@ impl Device {
     fn judge(&mut self, sample: &Sample, seen: &Seen<'_>) {
         let Some(bdi) = seen.bdi else { return };
         let idle = sample.busy.as_nanos() * 2 < sample.elapsed.as_nanos();
-        let starved =
-            self.present.is_some() && seen.pauses > 0 && bdi.writeback == 0 && idle;
+        let starved = self.present.is_some() && seen.pauses > 0 && bdi.writeback == 0 && idle;
         self.starved = if starved { self.starved + 1 } else { 0 };
         if self.starved >= STARVED_LOOKS {
             self.starved = 0;
@@ -307,9 +306,10 @@ impl Device {
         if !seen.eager && now.since(self.wrote) >= settings.idle {
             return false;
         }
-        let is_slow = self.drain.pages_per_second().is_some_and(|drain| {
-            seen.threshold > drain.saturating_mul(settings.slow_seconds)
-        });
+        let is_slow = self
+            .drain
+            .pages_per_second()
+            .is_some_and(|drain| seen.threshold > drain.saturating_mul(settings.slow_seconds));
         let fits = self.wanted(seen, settings) < seen.threshold.saturating_mul(PAGE_SIZE);
         (seen.eager && self.drain.pages_per_second().is_none() || is_slow) && fits
     }
@@ -420,7 +420,11 @@ fn moves(present: u64, wanted: u64) -> bool {
 
 fn mib(bytes: u64) -> String {
     let tenths = bytes / ((1 << 20) / 10);
-    if tenths < 100 { format!("{}.{}", tenths / 10, tenths % 10) } else { (tenths / 10).to_string() }
+    if tenths < 100 {
+        format!("{}.{}", tenths / 10, tenths % 10)
+    } else {
+        (tenths / 10).to_string()
+    }
 }
 
 /// What a controller begins with: the kernel's defaults.

@@ -77,7 +77,8 @@ pub fn wanted(
         Pattern::RandomFaults => {
             let wanted = for_faults(ceiling, bounds);
             // The power of two below may be half of what is wanted, and the next one a little more.
-            let near = |bytes: u64| (bytes / 2..=(bytes / 5).saturating_mul(6)).contains(&(present << 10));
+            let near =
+                |bytes: u64| (bytes / 2..=(bytes / 5).saturating_mul(6)).contains(&(present << 10));
             if ceiling.knee().is_some_and(near) { present } else { wanted }
         }
         Pattern::Stream => for_stream(ceiling, present, bounds)?.max(present),
@@ -156,8 +157,11 @@ mod tests {
         iops: Some(150),
         latency: Some(Duration::from_micros(6_600)),
     };
-    const LINK: Ceiling =
-        Ceiling { bandwidth: Some(300_000_000), iops: None, latency: Some(Duration::from_millis(2)) };
+    const LINK: Ceiling = Ceiling {
+        bandwidth: Some(300_000_000),
+        iops: None,
+        latency: Some(Duration::from_millis(2)),
+    };
 
     fn window(pattern: Pattern, present: u64, ceiling: &Ceiling, cuts: bool) -> Option<u64> {
         wanted(pattern, present, ceiling, cuts, Bounds::default())
@@ -222,11 +226,9 @@ mod tests {
             for rate in [0, 1, 1_000, u64::MAX] {
                 let latency = Some(Duration(size));
                 let ceiling = Ceiling { bandwidth: Some(size), iops: Some(rate), latency };
-                for pattern in [
-                    Pattern::RandomFaults,
-                    Pattern::Stream,
-                    Pattern::RandomReads { request: size },
-                ] {
+                for pattern in
+                    [Pattern::RandomFaults, Pattern::Stream, Pattern::RandomReads { request: size }]
+                {
                     if let Some(kib) = wanted(pattern, 128, &ceiling, true, bounds) {
                         assert!((bounds.floor..=bounds.cap).contains(&kib), "{ceiling:?}: {kib}");
                         assert!(kib.is_power_of_two());

@@ -34,8 +34,7 @@ struct Play {
     changes: Vec<(u64, u64)>,
 }
 
-const USER: User =
-    User { file: FileKey { dev: DEVICE, ino: 12 }, process: 77 };
+const USER: User = User { file: FileKey { dev: DEVICE, ino: 12 }, process: 77 };
 const DEVICE: DevNumber = DevNumber { major: 7, minor: 1 };
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -122,8 +121,7 @@ fn on_a_disk_that_seeks_the_window_follows_without_loss() {
 #[test]
 fn a_known_device_gets_its_window_in_one_step() {
     let mut play = Play::new(8_192);
-    play.around.ceiling =
-        Ceiling { bandwidth: Some(160_000_000), iops: Some(150), latency: None };
+    play.around.ceiling = Ceiling { bandwidth: Some(160_000_000), iops: Some(150), latency: None };
     play.faults(DISK, 5);
     assert_eq!(play.changes, [(8_192, 1_024)]);
 }
