@@ -252,9 +252,14 @@ impl Open {
             self.rates.clear();
         }
         let moved = self.moved(now, seen);
+        if turned && matches!(self.stage, Stage::Tried { .. }) {
+            // What was counted was counted of something else.
+            self.stage = Stage::Settled;
+            return (self.present != self.own).then(|| self.give_back(seen));
+        }
         match &mut self.stage {
             Stage::Left | Stage::Asked { .. } => None,
-            Stage::Tried { .. } => self.try_on(moved?, seen),
+            Stage::Tried { .. } => self.try_on(moved?, seen, around, bounds),
             Stage::Watched | Stage::Settled => {
                 if self.present < self.own && self.pattern == Pattern::Stream && turned {
                     return Some(self.give_back(seen));
@@ -342,8 +347,8 @@ impl Open {
 
     fn give_back(&mut self, seen: &Seen) -> Decision {
         let step = Step { from: self.present, to: self.own, claim: None, metric: Metric::Bytes };
-        let reason = format!("{} is read as a stream now", seen.user);
-        self.ask(step, "the stream is read as before the first change".to_owned(), reason)
+        let reason = format!("{} is read in another way now", seen.user);
+        self.ask(step, "it is read as before the first change".to_owned(), reason)
     }
 
     fn words(&self, step: &Step, seen: &Seen, ceiling: &Ceiling) -> (String, String) {
@@ -417,7 +422,13 @@ impl Open {
     }
 
     /// A window of a trial has passed.
-    fn try_on(&mut self, moved: (u64, Duration), seen: &Seen) -> Option<Decision> {
+    fn try_on(
+        &mut self,
+        moved: (u64, Duration),
+        seen: &Seen,
+        around: &Around,
+        bounds: Bounds,
+    ) -> Option<Decision> {
         let Stage::Tried { step, trial, settling } = &mut self.stage else { return None };
         if std::mem::take(settling) {
             return None;
@@ -442,11 +453,13 @@ impl Open {
                 self.rates.insert(step.to, trial.with().rate());
                 self.before = trial.with().clone();
                 self.stage = Stage::Settled;
+                if changed {
+                    // The next step follows at once, while the file is looked at often.
+                    return self.step(seen, around, bounds);
+                }
                 let back = Step { from: step.from, to: step.to, claim: None, ..step };
-                (!changed).then(|| {
-                    let reason = format!("{} gains by it", seen.user);
-                    self.ask(back, "as in the trial".to_owned(), reason)
-                })
+                let reason = format!("{} gains by it", seen.user);
+                Some(self.ask(back, "as in the trial".to_owned(), reason))
             }
             Verdict::DoesNotHelp(ratio) => {
                 self.refuted = Some(step.to);
