@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::table::Format;
 
 pub(crate) mod image;
+pub(crate) mod tune;
 
 /// Model, run and check the I/O path of Linux
 ///
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Image(image::Image),
     /// Measure ways to do things on this machine beside each other
     Bench(Bench),
+    /// Steer readahead and writeback of the running kernel, or show and undo what was steered
+    Tune(tune::Tune),
     /// List the modelled machines, or one machine's numbers with their sources
     Machines(Machines),
 }
