@@ -90,7 +90,7 @@ impl Replay {
             let found = known.entry(path).or_insert_with(|| self.content.find(path));
             if let Some((id, size)) = found {
                 let pages = Pages::new(*start, start.saturating_add(*count));
-                self.content.advise_only(*id, pages, *size);
+                self.content.announce(*id, pages, *size);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Replay {
             return None;
         }
         let id = self.inodes.node(number);
-        let open = self.files.open(id, || Ok::<u64, ()>(size)).ok()?;
+        let open = self.files.open(id, || Ok::<_, ()>(Some(size))).ok()??;
         Some((number, open))
     }
 }
