@@ -3,20 +3,25 @@
 //! ```text
 //!   kernel     LOOKUP, GETATTR, READDIR, ...        READ                        ^ STORE
 //!                        |                           |                          |
-//!   one thread       session --------------------- read -- what is slow --> workers
-//!                        |                           |                          |
-//!                     inodes                      handle: the rule, a stream    |
-//!                        |                           |  \                       |
-//!                        |                           |   +-- pages ahead --> push, fetch, replay
-//!                        |                        content                       |
-//!   forebay-image      tree                       decode: once, in part  <------+
-//!                        |                           |
-//!   the image           raw: in chunks, in bulk, each once
+//!   one thread       session ---------- jobs -------------- what is slow --> workers
+//!                                        |     \                                |
+//!                                       ask    read                             |
+//!                                        |       |                              |
+//!                                     inodes   handle: the rule, a stream       |
+//!                                        |       |  \                           |
+//!                                        |       |   +-- pages ahead --> push, fetch, replay
+//!                                        |     content                          |
+//!   forebay-image                      tree      |                              |
+//!                                        |     decode: once, in part  <---------+
+//!                                        |       |
+//!   the image                           raw: the page cache, or chunks past it
 //! ```
 //!
 //! A READ is answered from decoded bytes, or from raw bytes in memory, or from a read of the image
 //! that is on its way, or by a read of its own: the piece that it needs, while another thread has
-//! the kernel bring in a large piece around it.
+//! the kernel bring in a large piece around it. The thread that takes requests waits for no device,
+//! whatever they are about: what a name, a node or the place of a block needs of the image's tree
+//! is in memory, or somebody else sees to the request.
 //!
 //! **Who reads ahead.** The kernel's window cannot be set for each file, and a READ that covers a
 //! window has to be answered in full or refused; then each page is demanded by itself. The rules
@@ -79,7 +84,7 @@ use log::Log;
 use profile::{Fingerprint, Profile, Recorder};
 use push::{Outstanding, Pusher, Queue};
 use raw::{Opened, Raw};
-use replay::Replay;
+use replay::{Again, Replay};
 use session::{Answers, Broke, Served};
 use stats::Stats;
 
@@ -287,6 +292,7 @@ pub fn mount(
     let (ending, ends) = bounded(1);
     let (inodes, files) = (Inodes::new(image.root(), options.time), Arc::new(Files::new()));
     let (policy, ahead) = ahead(options, recorder.is_some());
+    let (again, wake) = Again::new();
     let served = Arc::new(Served {
         inodes,
         image: Arc::clone(&image),
@@ -300,6 +306,7 @@ pub fn mount(
         stats: Arc::clone(&stats),
         log: Arc::clone(&log),
         recorder: recorder.as_ref().map(|recording| Arc::clone(&recording.recorder)),
+        again,
         broke: Box::new(Stopper(ending.clone())),
     });
     served.workers.start(options.threads.max(1), &served).map_err(failed)?;
@@ -336,7 +343,7 @@ pub fn mount(
     start("session").spawn(asked).map_err(failed)?;
     if !steps.is_empty() {
         let pusher = Arc::clone(&pusher);
-        let replay = Replay { steps, inodes, files, content, pusher, stats, stop };
+        let replay = Replay { steps, inodes, files, content, pusher, stats, stop, wake };
         let (folder, notifier) = (folder.to_owned(), notifier.clone());
         start("replay").spawn(move || replay.run(&folder, &notifier)).map_err(failed)?;
     }

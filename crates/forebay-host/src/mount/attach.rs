@@ -140,12 +140,11 @@ fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [IoSliceMut::new(&mut byte)];
-    loop {
-        match recvmsg(socket, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            received => break received?,
+    while let Err(error) = recvmsg(socket, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        if error != Errno::INTR {
+            return Err(error.into());
         }
-    };
+    }
     Ok(control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,

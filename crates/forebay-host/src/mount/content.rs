@@ -114,6 +114,13 @@ impl Content {
         self.raw.hasten(&absent.0);
     }
 
+    /// Begins to read the raw bytes of a page that somebody is about to ask for.
+    pub(super) fn hasten_page(&self, id: NodeId, page: u64, size: u64) {
+        for range in self.raw_ranges(id, Pages::new(page, page + 1), size) {
+            self.raw.hasten(&range);
+        }
+    }
+
     /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
     /// what the rule wants. What cannot be located is left to whoever asks for it.
     pub(super) fn fetch(&self, id: NodeId, pages: Pages, size: u64) {
@@ -130,11 +137,9 @@ impl Content {
         }
     }
 
-    /// The same, if it can be had without waiting.
-    pub(super) fn announce(&self, id: NodeId, pages: Pages, size: u64) {
-        for range in self.raw_ranges(id, pages, size) {
-            self.raw.announce(&range);
-        }
+    /// Begins to read a range of the image.
+    pub(super) fn begin_reading(&self, range: &Range<u64>) {
+        self.raw.hasten(range);
     }
 
     /// A regular file by its path from the root, and its size.
@@ -200,7 +205,7 @@ impl Content {
 
     /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the
     /// first and the last one tell; otherwise each is asked for.
-    fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
+    pub(super) fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
         let start = pages.start.saturating_mul(PAGE_SIZE);
         let end = pages.end.saturating_mul(PAGE_SIZE).min(size);
         if start >= end {

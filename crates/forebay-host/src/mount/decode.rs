@@ -98,7 +98,12 @@ enum Wish<'a> {
 
 impl Blocks {
     /// Blocks of an image whose raw bytes come through `raw`; `budget` is in bytes.
-    pub(super) fn new(raw: &Arc<Raw>, image: &Arc<dyn Image>, pool: Arc<Pool>, budget: u64) -> Self {
+    pub(super) fn new(
+        raw: &Arc<Raw>,
+        image: &Arc<dyn Image>,
+        pool: Arc<Pool>,
+        budget: u64,
+    ) -> Self {
         // A shard has room for two blocks, unless all of it has not.
         let block = u64::from(image.summary().block_size).max(PAGE_SIZE);
         let shards = usize::try_from(budget / (2 * block)).unwrap_or(SHARDS_MAX);

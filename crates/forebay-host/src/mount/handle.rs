@@ -107,6 +107,12 @@ impl Files {
         self.files.insert(id, Arc::clone(&open), 1);
         Ok(Some(open))
     }
+
+    /// The kernel has forgotten a node and what it had of it. Says whether it was given pages
+    /// unasked.
+    pub(super) fn forget(&self, id: NodeId) -> bool {
+        self.files.get(&id).is_some_and(|open| open.forget())
+    }
 }
 
 impl Open {
@@ -210,6 +216,14 @@ impl Open {
             word.pages |= bit;
         }
         lost
+    }
+
+    /// The kernel has none of the pages any more. Says whether it was given some unasked.
+    fn forget(&self) -> bool {
+        let mut state = lock(&self.state);
+        let pushed = state.given.words.values().any(|word| word.pushed.is_some());
+        state.given = Words::of(&state.given.all);
+        pushed
     }
 
     /// The first run of pages that the kernel was not given, of at most `max`.

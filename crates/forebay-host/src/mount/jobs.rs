@@ -110,6 +110,7 @@ impl Served {
     /// Takes a request and sees to it that it is answered.
     pub(super) fn take(&self, job: Job) {
         self.stats.requests.add(1);
+        self.again.asked();
         self.guarded(|| {
             let left = match self.carry_out(job, Pace::Quick) {
                 Err(Left(job, Missed::Absent(absent))) => {

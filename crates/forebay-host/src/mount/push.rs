@@ -141,8 +141,7 @@ impl Pusher {
         let other = Arc::clone(&this);
         thread::Builder::new().name("forebay-fetch".to_owned()).spawn(move || other.fetch())?;
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
-            // What nobody has asked for yet takes a processor that nobody wants.
-            let _ = rustix::process::nice(NICE);
+            // At the priority of all: who asks for a block that is being decoded here waits for it.
             while let Some(job) = this.next() {
                 if let Job::Push(number, open, pages) = job {
                     this.guarded(|| this.push(&notifier, number, &open, pages, BATCH));
@@ -255,9 +254,6 @@ const JOBS_MAX: usize = 64;
 
 /// Pages in one STORE: one that is asked for meanwhile is decoded by whoever asks.
 const BATCH: u64 = 4;
-
-/// The least that a thread without privileges can ask for.
-const NICE: i32 = 19;
 
 /// As long as waking a halted processor takes on a virtual machine.
 const LOOK: Duration = Duration::from_micros(100);

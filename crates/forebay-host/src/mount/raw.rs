@@ -190,20 +190,6 @@ impl Raw {
         }
     }
 
-    /// The same, without waiting for the device; what is not in the page cache only.
-    pub(super) fn announce(&self, range: &Range<u64>) {
-        if self.direct {
-            return;
-        }
-        let first = self.base.saturating_add(range.start) / REGION;
-        let last = self.base.saturating_add(range.end.saturating_sub(1)) / REGION;
-        for region in (first..=last).filter(|region| !self.is_advised(*region)) {
-            self.stats.raw_advised.add(REGION);
-            let advice = Advice::WillNeed;
-            let _ = fadvise(&self.file, region * REGION, NonZero::new(REGION), advice);
-        }
-    }
-
     /// Whether the kernel was asked to read a region; if not, it counts as asked.
     fn is_advised(&self, region: u64) -> bool {
         let mut advised = lock(&self.advised);

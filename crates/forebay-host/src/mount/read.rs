@@ -81,7 +81,7 @@ impl Served {
             Some((plan, false)) => {
                 reply.error(Errno::EAGAIN);
                 drop(answering);
-                self.refused(open, &plan);
+                self.refused(open, pages, &plan);
                 return Ok(());
             }
         };
@@ -116,6 +116,7 @@ impl Served {
         self.stats.pages_answered.add(pages.len());
         if open.answer(pages) {
             self.stats.pages_lost.add(1);
+            self.again.lost();
         }
         reply.data(bytes);
         drop(answering);
@@ -153,8 +154,14 @@ impl Served {
 
     /// The kernel asks for the pages one by one. The rule of the paper brings in their raw bytes in
     /// one read; otherwise the page that is asked for next brings in what lies around it.
-    fn refused(&self, open: Arc<Open>, plan: &Plan) {
+    fn refused(&self, open: Arc<Open>, read: Pages, plan: &Plan) {
         self.stats.refusals.add(1);
+        // The kernel's window lies around the page that was touched (`mm/filemap.c`). If a device
+        // has to bring it, it begins while the kernel comes back for it.
+        let touched = read.start + FAULT_AROUND;
+        if read.start > 0 && touched < read.end {
+            self.content.hasten_page(open.id, touched, open.size);
+        }
         if self.ahead == Ahead::Kernel {
             self.queue.ask(push::Job::Fetch(open, plan.fetch, true));
         }
@@ -201,6 +208,9 @@ impl Served {
 
 /// Of an open file (`include/uapi/asm-generic/fcntl.h`).
 const O_DIRECT: i32 = 0o40000;
+
+/// Half of the window of 128 KiB that a mount has unless somebody changes it.
+const FAULT_AROUND: u64 = 16;
 
 /// Pages that take longer than others should wait, and than handing them over takes.
 const WIDE: u64 = 16;

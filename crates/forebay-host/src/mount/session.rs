@@ -24,6 +24,7 @@ use super::log::Log;
 use super::profile::Recorder;
 use super::push::{Outstanding, Queue};
 use super::read::Begun;
+use super::replay::Again;
 use super::stats::{self, Stats};
 
 /// What answers.
@@ -43,6 +44,8 @@ pub(super) struct Served {
     pub(super) log: Arc<Log>,
     /// Notes what is touched, if somebody wants to know.
     pub(super) recorder: Option<Arc<Recorder>>,
+    /// Has a profile brought in again.
+    pub(super) again: Again,
     /// Called once if answering broke down.
     pub(super) broke: Box<dyn Broke>,
 }
@@ -99,6 +102,13 @@ impl Served {
         self.take(Job::Ask(ask));
     }
 
+    /// The kernel has dropped a node.
+    fn forget(&self, number: INodeNo) {
+        if self.files.forget(self.inodes.node(number)) {
+            self.again.lost();
+        }
+    }
+
     /// Answers what needs nothing of the image.
     fn request(&self, answer: impl FnOnce()) {
         self.stats.requests.add(1);
@@ -129,6 +139,10 @@ impl Filesystem for Answers {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.0.ask(Ask::Name(parent, name.to_owned(), reply));
+    }
+
+    fn forget(&self, _request: &Request, number: INodeNo, _lookups: u64) {
+        self.0.guarded(|| self.0.forget(number));
     }
 
     fn getattr(
