@@ -113,8 +113,11 @@ impl Served {
         self.again.asked();
         self.guarded(|| {
             let left = match self.carry_out(job, Pace::Quick) {
-                Err(Left(job, Missed::Absent(absent))) => {
+                Err(Left(mut job, Missed::Absent(absent))) => {
                     self.content.hasten(&absent);
+                    if let Job::Read(read) = &mut job {
+                        read.is_late = true;
+                    }
                     self.look_for(job)
                 }
                 Err(Left(job, _)) => Some(job),
