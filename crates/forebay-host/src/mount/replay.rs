@@ -14,8 +14,8 @@
 //! that somebody asks for something, all is brought in once more: it may be another start.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,6 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use forebay_core::packed::Pages;
 use forebay_image::NodeId;
 use fuser::{INodeNo, Notifier};
-use rustix::fs::{AtFlags, Mode, OFlags, open, statat};
 
 use super::content::Content;
 use super::handle::{Files, Open};
@@ -79,10 +78,9 @@ impl Replay {
     /// Brings everything in, and again when it is gone. Whatever fails is left to whoever asks for
     /// it.
     pub(super) fn run(self, folder: &Path, notifier: &Notifier) {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(root) = open(folder, flags, Mode::empty()) else { return };
-        let Ok(device) = rustix::fs::fstat(&root).map(|found| found.st_dev) else { return };
-        let root = Root { root, device };
+        let Ok(device) = rustix::fs::stat(folder).map(|found| found.st_dev) else { return };
+        // Nothing is held open meanwhile, so that it can be unmounted.
+        let root = Root { folder, device };
         for _ in 0..PASSES_MAX {
             let mut is_all = true;
             self.pusher.guarded(|| {
@@ -96,7 +94,7 @@ impl Replay {
     }
 
     /// Pushes everything. Says whether that is all: if not, what was pushed is gone.
-    fn pass(&self, root: &Root, notifier: &Notifier) -> bool {
+    fn pass(&self, root: &Root<'_>, notifier: &Notifier) -> bool {
         let mut known: HashMap<&[u8], Option<(INodeNo, Arc<Open>)>> = HashMap::new();
         for batch in self.steps.chunks(BATCH) {
             let mut runs: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
@@ -160,7 +158,7 @@ impl Replay {
         }
     }
 
-    fn find(&self, root: &Root, path: &[u8]) -> Option<(INodeNo, Arc<Open>)> {
+    fn find(&self, root: &Root<'_>, path: &[u8]) -> Option<(INodeNo, Arc<Open>)> {
         let found = look_up(root, path)?;
         let (number, size) = (INodeNo(found.st_ino), u64::try_from(found.st_size).ok()?);
         if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() {
@@ -174,14 +172,15 @@ impl Replay {
 
 /// The mounted root, and the number of the mount, by which what was mounted below it is told
 /// from it.
-struct Root {
-    root: OwnedFd,
+#[derive(Debug)]
+struct Root<'a> {
+    folder: &'a Path,
     device: u64,
 }
 
-fn look_up(root: &Root, path: &[u8]) -> Option<rustix::fs::Stat> {
-    let path = std::ffi::OsStr::from_bytes(path.strip_prefix(b"/")?);
-    let found = statat(&root.root, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+fn look_up(root: &Root<'_>, path: &[u8]) -> Option<rustix::fs::Stat> {
+    let path = root.folder.join(OsStr::from_bytes(path.strip_prefix(b"/")?));
+    let found = rustix::fs::lstat(&path).ok()?;
     (found.st_dev == root.device).then_some(found)
 }
 
