@@ -7,7 +7,7 @@ use forebay_core::packed::Pages;
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
-use super::decode::{Blocks, Fault, Missed, Pace, Run};
+use super::decode::{Blocks, Fault, Missed, Pace, Run, Way};
 use super::pool::{Lent, Pool};
 use super::raw::{Absent, Raw};
 
@@ -73,7 +73,7 @@ impl Content {
         pace: Pace,
         run: Run<'_>,
     ) -> Result<bool, Missed> {
-        let mut waited = false;
+        let mut way = Way::new(pace, run);
         let end = offset + buffer.len() as u64;
         let mut at = offset;
         while at < end {
@@ -83,10 +83,10 @@ impl Content {
                 return Err(Fault::from(misplaced(&block)).into());
             }
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            waited |= self.read_block(&block, at..stop, target, pace, run)?;
+            self.read_block(&block, at..stop, target, &mut way)?;
             at = stop;
         }
-        Ok(waited)
+        Ok(way.waited)
     }
 
     /// The raw bytes of several blocks that lie one behind the other, if they are worth a read of
@@ -172,10 +172,8 @@ impl Content {
         block: &Block,
         bytes: Range<u64>,
         target: &mut [u8],
-        pace: Pace,
-        run: Run<'_>,
-    ) -> Result<bool, Missed> {
-        let mut waited = false;
+        way: &mut Way<'_>,
+    ) -> Result<(), Missed> {
         match block.coding {
             Coding::Hole => target.fill(0),
             Coding::Stored => {
@@ -185,17 +183,17 @@ impl Content {
                 if range.end > block.raw.end {
                     return Err(Fault::from(misplaced(block)).into());
                 }
-                if let Some(bytes) = run.slice(&range) {
+                if let Some(bytes) = way.run.slice(&range) {
                     target.copy_from_slice(bytes);
-                    return Ok(false);
+                    return Ok(());
                 }
                 if self.raw.copy_if_near(&range, target) {
-                    return Ok(false);
+                    return Ok(());
                 }
-                if pace == Pace::Quick {
+                if way.pace == Pace::Quick {
                     return Err(Missed::Absent(Absent(range)));
                 }
-                waited = true;
+                way.waited = true;
                 self.raw.copy(&range, target).map_err(|source| {
                     let (offset, len) = (range.start, target.len() as u64);
                     Fault::from(forebay_image::Error::Read { offset, len, source })
@@ -203,10 +201,10 @@ impl Content {
             }
             Coding::Packed => {
                 let inside = block.upto(bytes.start);
-                self.blocks.copy(block, inside, target, pace, run, &mut waited)?;
+                self.blocks.copy(block, inside, target, way)?;
             }
         }
-        Ok(waited)
+        Ok(())
     }
 
     /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the

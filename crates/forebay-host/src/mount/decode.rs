@@ -77,6 +77,16 @@ pub(super) struct Run<'a> {
     pub(super) bytes: &'a [u8],
 }
 
+/// How a block is to be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way<'a> {
+    pub(super) pace: Pace,
+    /// Where its raw bytes may be already.
+    pub(super) run: Run<'a>,
+    /// Set if a device was waited for.
+    pub(super) waited: bool,
+}
+
 /// What a block's content depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -118,29 +128,26 @@ impl Blocks {
         self.decoded.bytes()
     }
 
-    /// Fills `target` with a packed block's content from `from` on. `waited` is set if a device was
-    /// waited for.
+    /// Fills `target` with a packed block's content from `from` on.
     pub(super) fn copy(
         &self,
         block: &Block,
         from: usize,
         target: &mut [u8],
-        pace: Pace,
-        run: Run<'_>,
-        waited: &mut bool,
+        way: &mut Way<'_>,
     ) -> Result<(), Missed> {
         let upto = from + target.len();
         let is_small = block.decoded as usize <= PAGE;
         if !(is_small && from == 0 && target.len() == block.decoded as usize) {
-            let content = self.content(block, upto, pace, run, waited)?;
+            let content = self.content(block, upto, way)?;
             let bytes = content.bytes().get(from..upto);
             target.copy_from_slice(bytes.ok_or_else(|| Fault::new(block, "it is too short"))?);
             return Ok(());
         }
-        match self.wish(block, upto, pace)? {
+        match self.wish(block, upto, way.pace)? {
             Wish::There(decoded) => target.copy_from_slice(&decoded.bytes()[..upto]),
             Wish::Ours(claim, _) => {
-                let valid = self.decode(block, target, upto, upto, pace, run, waited);
+                let valid = self.decode(block, target, upto, upto, way);
                 claim.land(|| {
                     let mut bytes = self.pool.take(upto);
                     bytes.copy_from_slice(target);
@@ -153,22 +160,15 @@ impl Blocks {
     }
 
     /// The first `upto` bytes of a packed block's content, whole pages if it has them, or more.
-    fn content(
-        &self,
-        block: &Block,
-        upto: usize,
-        pace: Pace,
-        run: Run<'_>,
-        waited: &mut bool,
-    ) -> Landed {
-        let (claim, again) = match self.wish(block, upto, pace)? {
+    fn content(&self, block: &Block, upto: usize, way: &mut Way<'_>) -> Landed {
+        let (claim, again) = match self.wish(block, upto, way.pace)? {
             Wish::There(decoded) => return Ok(decoded),
             Wish::Ours(claim, again) => (claim, again),
         };
         let whole = block.decoded as usize;
         let pages = upto.checked_next_multiple_of(PAGE).unwrap_or(whole);
         let goal = if again { whole } else { pages.min(whole) };
-        let landed = self.decoded(block, upto, goal, pace, run, waited);
+        let landed = self.decoded(block, upto, goal, way);
         if let Ok(decoded) = &landed
             && whole > PAGE
         {
@@ -181,7 +181,7 @@ impl Blocks {
     /// Decodes a small block if need be, and keeps it for whoever asks for it next.
     pub(super) fn keep(&self, block: &Block, pace: Pace) -> Result<(), Missed> {
         let upto = block.decoded as usize;
-        let content = self.content(block, upto, pace, Run::default(), &mut false)?;
+        let content = self.content(block, upto, &mut Way::new(pace, Run::default()))?;
         self.decoded.insert(Key::of(block), content, u64::from(block.decoded));
         Ok(())
     }
@@ -216,25 +216,17 @@ impl Blocks {
         }
     }
 
-    fn decoded(
-        &self,
-        block: &Block,
-        upto: usize,
-        goal: usize,
-        pace: Pace,
-        run: Run<'_>,
-        waited: &mut bool,
-    ) -> Landed {
+    fn decoded(&self, block: &Block, upto: usize, goal: usize, way: &mut Way<'_>) -> Landed {
         let len = block.decoded as usize;
         if len > BLOCK_MAX {
             return Err(Fault::new(block, "too large").into());
         }
-        if pace == Pace::Quick && goal > QUICK_MAX {
+        if way.pace == Pace::Quick && goal > QUICK_MAX {
             return Err(Missed::Slow);
         }
         let _turn = (len > LARGE).then(|| self.pool.large());
         let mut bytes = self.pool.take(len);
-        let valid = self.decode(block, &mut bytes, upto, goal, pace, run, waited)?;
+        let valid = self.decode(block, &mut bytes, upto, goal, way)?;
         Ok(Arc::new(Decoded { bytes, valid }))
     }
 
@@ -245,11 +237,9 @@ impl Blocks {
         content: &mut [u8],
         upto: usize,
         goal: usize,
-        pace: Pace,
-        run: Run<'_>,
-        waited: &mut bool,
+        way: &mut Way<'_>,
     ) -> Result<usize, Missed> {
-        if let Some(raw) = run.slice(&block.raw) {
+        if let Some(raw) = way.run.slice(&block.raw) {
             return Ok(self.unpack(block, raw, upto, goal, content)?);
         }
         // A block that says that it is larger than any format allows is not worth its memory.
@@ -259,10 +249,10 @@ impl Blocks {
         };
         let mut raw = self.pool.take(len);
         if !self.raw.copy_if_near(&block.raw, &mut raw) {
-            if pace == Pace::Quick {
+            if way.pace == Pace::Quick {
                 return Err(Missed::Absent(Absent(block.raw.clone())));
             }
-            *waited = true;
+            way.waited = true;
             let read = self.raw.copy(&block.raw, &mut raw);
             read.map_err(|error| Fault::new(block, &format!("reading it: {error}")))?;
         }
@@ -291,6 +281,12 @@ impl Blocks {
         Ok(valid)
     }
 }
+impl<'a> Way<'a> {
+    pub(super) const fn new(pace: Pace, run: Run<'a>) -> Self {
+        Self { pace, run, waited: false }
+    }
+}
+
 impl<'a> Run<'a> {
     /// The bytes of a range, if it lies in the run.
     pub(super) fn slice(&self, range: &Range<u64>) -> Option<&'a [u8]> {

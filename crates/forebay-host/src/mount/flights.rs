@@ -70,8 +70,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Flights<K, V> {
         Self(Mutex::default())
     }
 
-    /// Whose turn it is. `find` looks for the result: once before anything is locked would do, if
-    /// it could not land in between.
+    /// Whose turn it is. `find` looks for the result, and looks again when nothing can land.
     pub(super) fn turn<T>(
         &self,
         key: K,

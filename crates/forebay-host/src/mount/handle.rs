@@ -160,8 +160,12 @@ impl Open {
                 Demand { wanted: read, window, file_pages, copied, deferred: false }
             }
         };
-        let plan = stream.fill.on_demand(&demand);
+        let mut plan = stream.fill.on_demand(&demand);
         let reach = plan.now.end.max(plan.later.end);
+        if ahead == Ahead::Both && !wide && !copied && plan.later.is_empty() {
+            let beside = beside(first);
+            plan.later = if beside.end <= file_pages { beside } else { plan.later };
+        }
         let whole = match ahead {
             Ahead::Ours => true,
             Ahead::Kernel => !wide || again || plan.now.covers(read),
@@ -309,6 +313,13 @@ impl Stream {
         }
         goes_on
     }
+}
+
+/// The page that shares an aligned pair with one that was touched in a mapping. In a recorded start
+/// of a program of 80 modules three of four were touched too, and with them 0.43 of the demands
+/// were gone; the pages on either side would save a little more, of which more are for nothing.
+fn beside(page: Pages) -> Pages {
+    Pages::new(page.start ^ 1, (page.start ^ 1) + 1)
 }
 
 /// The window around a READ where the kernel has none: behind it for a stream, around it
