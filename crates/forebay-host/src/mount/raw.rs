@@ -491,7 +491,7 @@ mod tests {
                 let mut target = vec![0; len];
                 raw.copy(&(start..start + len as u64), &mut target).unwrap();
                 assert_eq!(target, bytes[index(start)..index(start) + len], "{start} {len}");
-                target.fill(0);
+                target = vec![0; len];
                 raw.copy_run(&(start..start + len as u64), &mut target).unwrap();
                 assert_eq!(target, bytes[index(start)..index(start) + len], "{start} {len}");
             }
