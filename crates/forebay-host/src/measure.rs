@@ -27,6 +27,7 @@ use counters::{Counters, Hogs};
 mod contestants;
 mod counters;
 mod file;
+pub mod live;
 pub mod mount;
 mod verdict;
 

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::table::Format;
 
 pub(crate) mod image;
+pub(crate) mod live_bench;
 pub(crate) mod tune;
 
 /// Model, run and check the I/O path of Linux
@@ -305,6 +306,17 @@ pub(crate) enum BenchWhat {
     /// One process's part of `bench mount`
     #[command(hide = true)]
     MountPart(BenchMountPart),
+    /// The running kernel on slow devices: as it is, with fixed knobs, and tuned (root)
+    ///
+    /// Makes slow devices of its own, of files in memory, runs programs on each under every way in
+    /// turn, and prints figures as medians of rounds, ratios as medians of neighbours. The targets
+    /// follow the table. Only knobs of these devices are set; afterwards all others are compared
+    /// with what they were. Mounts are out of others' sight, and devices are taken out of the kernel
+    /// at the end, or at the begin of the next run.
+    Live(live_bench::BenchLive),
+    /// One process's part of `bench live`
+    #[command(hide = true)]
+    LivePart(live_bench::BenchLivePart),
 }
 
 /// Arguments of `bench dispatch`.

@@ -276,4 +276,26 @@ broken line
         assert_eq!(namespace("pid:[4026531836]"), Some(4_026_531_836));
         assert_eq!(namespace("pid:["), None);
     }
+
+    #[test]
+    fn an_instance_goes_with_its_owner_or_with_the_next_start() {
+        let top = || match Folder::top() {
+            Ok(top) => Some(top),
+            Err(error) => {
+                eprintln!("skip: instances of tracefs: needs root and tracefs: {error}");
+                None
+            }
+        };
+        let Some(left) = top() else { return };
+        // No process has so large a number.
+        let here = Owner::of_this_process().unwrap();
+        let stale = format!("{INSTANCES}/{}-0", Owner { pid: 1 << 30, ..here });
+        mkdirat(&left.0, &stale, Mode::RWXU).unwrap();
+        let instance = Instance::new(top().unwrap()).unwrap();
+        assert!(!left.has(&stale));
+        let path = instance.path.clone();
+        assert!(left.has(&path));
+        drop(instance);
+        assert!(!left.has(&path));
+    }
 }

@@ -5,7 +5,10 @@ use anyhow::Result;
 use crate::args::{Bench, BenchWhat};
 
 mod dispatch;
+mod live;
 mod mount;
+mod process;
+mod verdict;
 
 /// Measures what was asked for.
 pub(crate) fn run(arguments: &Bench) -> Result<u8> {
@@ -13,5 +16,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<u8> {
         BenchWhat::Dispatch(arguments) => dispatch::run(arguments),
         BenchWhat::Mount(arguments) => mount::run(arguments),
         BenchWhat::MountPart(arguments) => mount::run_part(arguments),
+        BenchWhat::Live(arguments) => live::run(arguments),
+        BenchWhat::LivePart(arguments) => live::run_part(arguments),
     }
 }

@@ -12,18 +12,18 @@ use memmap2::Mmap;
 
 /// A whole file, mapped to be read, without advice to the kernel.
 #[derive(Debug)]
-pub(super) struct Mapped(Mmap);
+pub(in crate::measure) struct Mapped(Mmap);
 
 impl Mapped {
-    pub(super) fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: the images are read-only and nobody writes to them while they are measured, so
+    pub(in crate::measure) fn new(file: &File) -> io::Result<Self> {
+        // SAFETY: nobody writes to these files while they are measured, so
         // the bytes do not change. Each is read as a plain byte, for which every value is valid.
         let map = unsafe { Mmap::map(file)? };
         Ok(Self(map))
     }
 
     /// Reads the byte at an offset inside the file.
-    pub(super) fn touch(&self, offset: u64) {
+    pub(in crate::measure) fn touch(&self, offset: u64) {
         black_box(self.0[offset as usize]);
     }
 }

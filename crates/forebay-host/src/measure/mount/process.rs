@@ -24,7 +24,7 @@ pub struct Spent {
 
 impl Spent {
     /// Of this process.
-    pub(super) fn own() -> io::Result<Self> {
+    pub(in crate::measure) fn own() -> io::Result<Self> {
         Ok(Self::of(&getrusage(UsageWho::RUSAGE_SELF)?))
     }
 
@@ -34,7 +34,7 @@ impl Spent {
     }
 
     /// What was used since an earlier moment.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(in crate::measure) fn since(self, before: Self) -> Self {
         Self {
             cpu: self.cpu.saturating_sub(before.cpu),
             faults: self.faults.saturating_sub(before.faults),

@@ -20,18 +20,18 @@ use crate::choice;
 use crate::messages::{self, Complaint};
 use crate::table::{Cell, Table};
 
+use super::process::{self, Stop};
+use super::verdict::Verdict;
 use codec::Codecs;
-use process::Stop;
 use pushes::Pushes;
 use rounds::{Failure, Lane, Results};
 use set::{Format, Set, Wanted};
-use targets::{Verdict, WALL};
+use targets::WALL;
 use ways::{KERNEL, OURS, SQUASHFUSE_LL, Way};
 
 mod codec;
 mod counted;
 mod mounted;
-mod process;
 mod pushes;
 mod rounds;
 mod select;

@@ -1,50 +1,15 @@
 //! Whether our mount does what is asked of it.
 
-use std::fmt;
-
 use forebay_host::measure::Target;
 use forebay_host::measure::mount::{Figures, Round, ratio};
 
 use crate::args::MountWorkload as Workload;
 
+use super::Verdict;
 use super::mounted::BUDGET;
 use super::rounds::Results;
 use super::set::Format;
 use super::ways::{DEFAULT, How, KERNEL, OURS, POLICIES, REPLAY, SQUASHFUSE_LL};
-
-/// A target and what was measured.
-#[derive(Clone, Debug)]
-pub(super) struct Verdict {
-    what: String,
-    measured: f64,
-    target: Target,
-}
-
-impl Verdict {
-    pub(super) fn new(what: impl Into<String>, measured: f64, target: Target) -> Self {
-        Self { what: what.into(), measured, target }
-    }
-
-    /// Whether the target is met.
-    pub(super) fn is_met(&self) -> bool {
-        match self.target {
-            Target::AtMost(most) => self.measured <= most,
-            Target::AtLeast(least) => self.measured >= least,
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let met = if self.is_met() { "met" } else { "missed" };
-        let (word, bound) = match self.target {
-            Target::AtMost(most) => ("at most", most),
-            Target::AtLeast(least) => ("at least", least),
-        };
-        let Self { what, measured, .. } = self;
-        write!(f, "{met:<6} {what} {measured:.3}, {word} {bound:.3}")
-    }
-}
 
 /// The verdicts that these results allow: a target whose two sides were not measured is left out.
 pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {

@@ -1,0 +1,25 @@
+//! A slow device made honestly, and programs that meet it.
+//!
+//! ```text
+//!   bench --+-- programs, each a process ------> ext4 ----> loop device of its own
+//!           |       |                                            |
+//!           |       +-- one line: what took how long             +-- a file in memory, or
+//!           |                                                    +-- [`Served`]: the same file
+//!           +-- knobs of this one device                             behind a rate, a seek and
+//!                                                                    a latency
+//! ```
+//!
+//! A device that hangs hangs whoever uses it, beyond the reach of signals. So [`perform`] runs in a
+//! child that can be given up, and answers with a line of text, [`Measured`].
+
+pub use disk::Model;
+pub use loops::LoopDevice;
+pub use measured::{Measured, Sample};
+pub use part::{Part, Work, perform};
+pub use serve::Served;
+
+mod disk;
+mod loops;
+mod measured;
+mod part;
+mod serve;
