@@ -65,9 +65,9 @@ pub(crate) struct Steer {
     /// A TOML file with limits and choices
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// The time between two looks at the machine
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
-    pub(crate) interval: Duration,
+    /// The time between two looks at the machine: 1s without it and without a policy file
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) interval: Option<Duration>,
     #[command(flatten)]
     pub(crate) place: Place,
 }

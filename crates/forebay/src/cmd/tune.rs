@@ -10,6 +10,7 @@ use crate::args::tune::{Place, Tune, What};
 use crate::messages::Complaint;
 
 mod log;
+mod run;
 mod status;
 mod undo;
 
@@ -19,7 +20,7 @@ pub(crate) fn run(arguments: &Tune) -> Result<u8> {
         Some(What::Status(arguments)) => status::run(arguments),
         Some(What::Undo(arguments)) => undo::run(arguments),
         Some(What::Log(arguments)) => log::run(arguments),
-        None => Err(Complaint::new("this forebay cannot steer yet").into()),
+        None => run::run(&arguments.steer),
     }
 }
 
