@@ -3,6 +3,9 @@
 mod crash;
 mod daemon;
 mod disk;
+mod full_disk;
+mod killed;
+mod machine;
 mod model;
 mod random;
 mod steering;

@@ -164,6 +164,34 @@ fn another_device_under_the_same_number_is_not_touched() {
 }
 
 #[test]
+fn what_others_depend_on_goes_back_first_and_the_window_last() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let knobs = [
+        (WINDOW, Value::Number(64)),
+        (Knob::DirtyBackground, Value::Bytes(32 << 20)),
+        (STRICT, Value::Number(1)),
+        (Knob::DirtyLimit, Value::Bytes(64 << 20)),
+        (FINE, Value::Number(100_000)),
+        (Knob::WbtLatUsec(DISK), Value::Number(0)),
+    ];
+    for (knob, to) in knobs {
+        steering.set(&Change { knob, to, why: String::new() }, Instant(0)).unwrap();
+    }
+    model.world().written.clear();
+    drop(steering);
+    let order = [
+        "wbt_lat_usec",
+        "max_ratio_fine",
+        "strict_limit",
+        "dirty_ratio",
+        "dirty_background_ratio",
+        "read_ahead_kb",
+    ];
+    assert_eq!(model.world().written, order);
+}
+
+#[test]
 fn a_ratio_of_zero_is_had_again() {
     let model = Model::new();
     model.write_as_other(Knob::DirtyLimit, Value::Bytes(1 << 30));
