@@ -118,9 +118,10 @@ impl<'a> Daemon<'a> {
         let begun = world.now();
         self.machine = world.machine();
         let mut alive = begun;
+        let mut next = self.look(world);
+        // Whoever waits for this may begin to write at once, and the first limits stand.
         notify.ready(&format!("steering {}", self.scope));
         loop {
-            let next = self.look(world);
             let now = world.now();
             if let Some(every) = notify.alive
                 && now.since(alive) >= every
@@ -138,6 +139,7 @@ impl<'a> Daemon<'a> {
                 Woken::Mounts => self.read_machine(world),
                 Woken::Stop => break,
             }
+            next = self.look(world);
         }
         notify.stopping();
         self.finish("forebay tune ends")
