@@ -164,7 +164,7 @@ impl Difference {
                 format!("{}:{} and {}:{}", a.0, a.1, b.0, b.1)
             }
             Self::Time(a, b) => {
-                format!("{}.{:09} and {}.{:09}", a.seconds, a.nanos, b.seconds, b.nanos)
+                format!("{a}.{:09} and {b}.{:09}", a.nanos, b.nanos)
             }
             Self::Xattr(name) => shown(name),
             Self::Target(a, b) => format!("'{}' and '{}'", shown(a), shown(b)),

@@ -10,7 +10,7 @@
 //!
 //! Nothing is indexed, so each directory is read as a whole and its names are sorted and cached
 //! (`directory.rs`), and pointers are read and cached in pieces (`map.rs`). All caches are bounded,
-//! to about 8 MiB together.
+//! to about 12 MiB together.
 //!
 //! A node is named by the place of its directory entry. The kernel takes the place of its content
 //! instead, so that files of equal content share owner and mode; here they share only blocks.
@@ -21,18 +21,18 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::cache::Cache;
 use crate::codec::{self, Codec, Crc32, Failure};
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary};
+use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary};
+use crate::read;
 use crate::source::Source;
 
-mod cache;
 mod directory;
 mod layout;
 mod map;
 pub mod write;
 
-use cache::Cache;
 use directory::{Claims, Listing};
 use layout::{
     BLOCK_LEN, BOOT_LEN, CRC_AT, INODE_LEN, Inode, Order, ROOT_AT, SIGNATURE, SUPERBLOCK_LEN,
@@ -40,11 +40,11 @@ use layout::{
 };
 use map::Map;
 
-/// Inodes that are cached; each takes about 40 bytes.
+/// Inodes that are cached; each takes about 100 bytes.
 const INODES_MAX: usize = 32 << 10;
-/// Entries of directories that are cached, besides the two largest directories; each takes about
-/// 100 bytes.
-const LISTED_MAX: usize = 32 << 10;
+/// Entries of directories that are cached; each takes about 100 bytes. Of directories with more
+/// than an eighth of this the last one is cached beside them.
+const LISTED_MAX: usize = 64 << 10;
 /// The longest target of a link, in bytes: a path of the kernel without its zero byte.
 const LINK_MAX: u64 = 4095;
 /// Things worth a warning that are kept.
@@ -94,8 +94,8 @@ struct Cramfs {
     order: Order,
     root: NodeId,
     map: Map,
-    inodes: Cache<NodeId, Inode>,
-    listings: Cache<NodeId, Arc<Listing>>,
+    inodes: Cache<Inode>,
+    listings: Cache<Arc<Listing>>,
     claims: Mutex<Claims>,
     oddities: Mutex<Vec<String>>,
 }
@@ -123,7 +123,7 @@ impl Cramfs {
             root: NodeId(base + ROOT_AT),
             map: Map::new(order, extended, end, options.lenient),
             inodes: Cache::new(INODES_MAX),
-            listings: Cache::new(LISTED_MAX),
+            listings: Cache::with_heavy(LISTED_MAX),
             claims: Mutex::default(),
             oddities: Mutex::default(),
             superblock,
@@ -140,7 +140,7 @@ impl Cramfs {
         if id == self.root {
             return Ok(self.superblock.root);
         }
-        if let Some(inode) = self.inodes.find(&id) {
+        if let Some(inode) = self.inodes.find(id.0) {
             return Ok(inode);
         }
         let at = id.0;
@@ -151,8 +151,7 @@ impl Cramfs {
         let mut bytes = [0; INODE_LEN];
         self.source.fill(&mut bytes, at)?;
         let inode = Inode::parse(&mut self.order.reader(&bytes, at), self.order)?;
-        self.inodes.keep(id, inode, 1);
-        Ok(inode)
+        Ok(self.inodes.keep(id.0, 1, inode))
     }
 
     fn kind(&self, id: NodeId, inode: &Inode) -> Result<Kind> {
@@ -173,7 +172,7 @@ impl Cramfs {
 
     /// The entries of a directory, from the cache or the image.
     fn listing(&self, id: NodeId) -> Result<Arc<Listing>> {
-        if let Some(listing) = self.listings.find(&id) {
+        if let Some(listing) = self.listings.find(id.0) {
             return Ok(listing);
         }
         let inode = self.inode_of(id, Kind::Directory, "it is not a directory")?;
@@ -184,10 +183,9 @@ impl Cramfs {
         let nodes = listing.entries.iter().map(|entry| entry.node).zip(&listing.inodes);
         // A directory that is too large would only push everything else out.
         for (node, inode) in nodes.take(INODES_MAX / 4) {
-            self.inodes.keep(node, *inode, 1);
+            self.inodes.keep(node.0, 1, *inode);
         }
-        self.listings.keep(id, Arc::clone(&listing), listing.weight());
-        Ok(listing)
+        Ok(self.listings.keep(id.0, listing.weight(), listing))
     }
 
     fn read_listing(&self, id: NodeId, inode: &Inode) -> Result<Listing> {
@@ -225,25 +223,6 @@ impl Cramfs {
 
     fn lock_claims(&self) -> MutexGuard<'_, Claims> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Appends what a block decodes to.
-    fn append(&self, block: &Block, bytes: &mut Vec<u8>) -> Result<()> {
-        let len = usize::try_from(block.plain.end - block.plain.start).unwrap_or(0);
-        let start = bytes.len();
-        bytes.resize(start + len, 0);
-        let content = &mut bytes[start..];
-        match block.coding {
-            Coding::Hole => {}
-            Coding::Stored => self.source.fill(content, block.raw.start)?,
-            Coding::Packed => {
-                let mut raw =
-                    vec![0; usize::try_from(block.raw.end - block.raw.start).unwrap_or(0)];
-                self.source.fill(&mut raw, block.raw.start)?;
-                self.decode(block, &raw, len, content)?;
-            }
-        }
-        Ok(())
     }
 
     fn notice(&self, oddity: &str) {
@@ -419,7 +398,7 @@ impl Image for Cramfs {
         let listing = self.listing(directory)?;
         let Some((entry, inode)) = listing.find(name) else { return Ok(None) };
         // Who looks a name up asks for its inode next.
-        self.inodes.keep(entry.node, *inode, 1);
+        self.inodes.keep(entry.node.0, 1, *inode);
         Ok(Some(entry.node))
     }
 
@@ -430,12 +409,13 @@ impl Image for Cramfs {
             let found = format!("a target of {len} bytes, but 1 to {LINK_MAX} are possible");
             return Err(Error::field("symbolic link", id.0, found));
         }
-        let mut target = Vec::new();
+        // A path at most.
+        let mut target = vec![0; usize::try_from(len).unwrap_or(0)];
         // A target that was cut short in a lenient image is two blocks: what is there, and zeros.
-        while (target.len() as u64) < len {
-            let block = self.map.locate(&*self.source, id, &inode, target.len() as u64)?;
-            self.append(&block, &mut target)?;
-        }
+        let locate = |at| self.map.locate(&*self.source, id, &inode, at);
+        read::fill(&*self.source, 0, &mut target, locate, |block, raw, upto, content| {
+            self.decode(block, raw, upto, content)
+        })?;
         if target.contains(&0) {
             return Err(Error::field("symbolic link", id.0, "a zero byte inside the target"));
         }

@@ -13,13 +13,13 @@
 //! that is shorter than it says is opened with a warning, and what is there can be read.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use crate::cache::Cache;
 use crate::error::{Error, Result};
-use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Xattr};
+use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
 use crate::source::Source;
 
-mod cache;
 mod cluster;
 mod codecs;
 mod core;
@@ -32,7 +32,6 @@ mod map;
 mod superblock;
 mod xattr;
 
-use self::cache::Cache;
 use self::core::Core;
 use self::directory::Directory;
 use self::inode::Inode;
@@ -54,9 +53,8 @@ pub fn open(source: &Arc<dyn Source>, _options: Options) -> Result<Option<Arc<dy
     }
     let prefixes = xattr::prefixes(&core)?;
     let summary = summary(&core);
-    let directories = Cache::new(DIRECTORIES_LOG);
-    let large = Mutex::new(None);
-    Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories, large })))
+    let directories = Cache::with_heavy(DIRECTORIES_MAX);
+    Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories })))
 }
 
 /// An open image.
@@ -64,9 +62,7 @@ struct Erofs {
     core: Core,
     prefixes: Vec<xattr::Prefix>,
     summary: Summary,
-    directories: Cache<u64, Directory>,
-    /// The larger one that was read last: its names are asked for one by one.
-    large: Mutex<Option<(u64, Directory)>>,
+    directories: Cache<Directory>,
 }
 
 impl Erofs {
@@ -86,23 +82,12 @@ impl Erofs {
     fn directory(&self, id: NodeId) -> Result<Directory> {
         let inode = self.inode(id)?;
         let number = inode.node.ino;
-        let is_small = inode.node.size <= DIRECTORY_KEPT_MAX;
-        let large = || self.large.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = if is_small {
-            self.directories.find(number)
-        } else {
-            large().as_ref().filter(|(kept, _)| *kept == number).map(|(_, kept)| kept.clone())
-        };
-        if let Some(directory) = kept {
+        if let Some(directory) = self.directories.find(number) {
             return Ok(directory);
         }
         let directory = Directory::read(&self.core, &inode)?;
-        if is_small {
-            self.directories.keep(number, directory.clone());
-        } else {
-            *large() = Some((number, directory.clone()));
-        }
-        Ok(directory)
+        let weight = usize::try_from(inode.node.size).unwrap_or(usize::MAX);
+        Ok(self.directories.keep(number, weight.saturating_add(DIRECTORY_COST), directory))
     }
 }
 
@@ -196,8 +181,8 @@ fn summary(core: &Core) -> Summary {
     if !superblock.volume.is_empty() {
         details.push(("volume", String::from_utf8_lossy(&superblock.volume).into_owned()));
     }
-    let built = superblock.epoch.saturating_add(superblock.build_time.into());
-    details.push(("built", format!("{built} s since 1970")));
+    let seconds = superblock.epoch.saturating_add(superblock.build_time.into());
+    details.push(("built", format!("{} UTC", Time { seconds, nanos: 0 })));
     for (name, inode) in [("packed inode", superblock.packed), ("metabox", superblock.metabox)] {
         details.extend(inode.map(|inode| (name, inode.to_string())));
     }
@@ -212,10 +197,10 @@ fn summary(core: &Core) -> Summary {
     }
 }
 
-/// Directories that are kept, as a power of two.
-const DIRECTORIES_LOG: u32 = 6;
-/// The largest directory that is kept beside others, in bytes: with its names in memory about four
-/// times that. Of larger ones only the last one is.
-const DIRECTORY_KEPT_MAX: u64 = 64 << 10;
+/// Directories that are kept, by their bytes: with their names in memory about four times that. Of
+/// those larger than an eighth of this the last one is kept beside them.
+const DIRECTORIES_MAX: usize = 2 << 20;
+/// What a directory costs beside its entries, in bytes.
+const DIRECTORY_COST: usize = 128;
 /// The largest target of a symbolic link, in bytes, as Linux has it.
 const TARGET_MAX: usize = 4095;

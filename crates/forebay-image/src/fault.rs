@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 use std::io;
+use std::ops::RangeInclusive;
 
 use crate::error::Error;
 use crate::image::Kind;
@@ -182,7 +183,7 @@ pub fn shown(name: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                c if c.is_control() => {
+                c if c.is_control() || INVISIBLE.iter().any(|range| range.contains(&c)) => {
                     let mut bytes = [0; 4];
                     escape(&mut text, c.encode_utf8(&mut bytes).as_bytes());
                 }
@@ -193,6 +194,14 @@ pub fn shown(name: &[u8]) -> String {
     }
     text
 }
+
+/// Letters that show nothing, or turn the direction of what follows.
+const INVISIBLE: [RangeInclusive<char>; 4] = [
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{2069}',
+    '\u{feff}'..='\u{feff}',
+];
 
 fn escape(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
@@ -209,6 +218,7 @@ mod tests {
         assert_eq!(shown("straße".as_bytes()), "straße");
         assert_eq!(shown(b"a\nb\\\xff\x1b[m"), "a\\x0ab\\\\\\xff\\x1b[m");
         assert_eq!(shown("\u{9b}".as_bytes()), "\\xc2\\x9b");
+        assert_eq!(shown("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
     }
 
     #[test]

@@ -40,6 +40,27 @@ pub struct Time {
     pub nanos: u32,
 }
 
+impl fmt::Display for Time {
+    /// `2024-02-29 12:34:56`, in UTC, without the nanoseconds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The calendar repeats every 400 years. They begin in March, so that the odd day is last.
+        const DAYS_400: i64 = 146_097;
+        /// From the first of March of the year 0 to 1970.
+        const DAYS_TO_1970: i64 = 719_468;
+        let days = self.seconds.div_euclid(86_400) + DAYS_TO_1970;
+        let second = self.seconds.rem_euclid(86_400);
+        let (cycle, day) = (days.div_euclid(DAYS_400), days.rem_euclid(DAYS_400));
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        let year = cycle * 400 + year + next;
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    }
+}
+
 /// What is known of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -265,4 +286,22 @@ pub fn open(source: &Arc<dyn Source>, options: Options) -> Result<Arc<dyn Image>
     source.fill(start, 0)?;
     let found = format!("{} bytes that begin with {start:02x?}", source.len());
     Err(Error::Unknown { found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_date() {
+        let at = |seconds| Time { seconds, nanos: 5 }.to_string();
+        assert_eq!(at(0), "1970-01-01 00:00:00");
+        assert_eq!(at(951_782_399), "2000-02-28 23:59:59");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00:00");
+        assert_eq!(at(4_107_542_400), "2100-03-01 00:00:00");
+        assert_eq!(at(-1), "1969-12-31 23:59:59");
+        assert_eq!(at(1 << 31), "2038-01-19 03:14:08");
+        assert!(at(i64::MAX).ends_with(" 15:30:07"));
+        assert!(at(i64::MIN).starts_with('-'));
+    }
 }

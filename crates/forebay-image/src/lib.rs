@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod cache;
 mod codec;
 mod content;
 mod error;

@@ -1,7 +1,8 @@
 //! Plain bytes of a file, block by block.
 
 use crate::error::{Error, Result};
-use crate::image::{Coding, Image, NodeId};
+use crate::image::{Block, Coding, Image, NodeId};
+use crate::source::Source;
 
 /// Fills `buffer` with a file's bytes from `offset` on, and says how many there were: fewer than
 /// asked for only at the file's end.
@@ -10,26 +11,44 @@ use crate::image::{Coding, Image, NodeId};
 ///
 /// What [`Image::locate`], reading or [`Image::decode`] say.
 pub fn read_at(image: &dyn Image, id: NodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-    let size = image.node(id)?.size;
-    let end = size.min(offset.saturating_add(buffer.len() as u64));
+    let left = image.node(id)?.size.saturating_sub(offset);
+    let len = index(left.min(buffer.len() as u64));
+    let locate = |at| image.locate(id, at);
+    let decode = |block: &Block, raw: &[u8], upto, content: &mut [u8]| {
+        image.decode(block, raw, upto, content)
+    };
+    fill(image.source().as_ref(), offset, &mut buffer[..len], locate, decode)?;
+    Ok(len)
+}
+
+/// Fills all of `buffer` with content from `offset` on, whose blocks `locate` and `decode` know as
+/// an [`Image`] does.
+pub(crate) fn fill(
+    source: &dyn Source,
+    offset: u64,
+    buffer: &mut [u8],
+    locate: impl Fn(u64) -> Result<Block>,
+    decode: impl Fn(&Block, &[u8], usize, &mut [u8]) -> Result<usize>,
+) -> Result<()> {
+    let end = offset + buffer.len() as u64;
     let mut at = offset;
     let (mut raw, mut content) = (Vec::new(), Vec::new());
     while at < end {
-        let block = image.locate(id, at)?;
+        let block = locate(at)?;
         let stop = block.plain.end.min(end);
         let target = &mut buffer[index(at - offset)..index(stop - offset)];
         match block.coding {
             Coding::Hole => target.fill(0),
             Coding::Stored => {
                 let start = block.raw.start + u64::from(block.inside) + (at - block.plain.start);
-                image.source().fill(target, start)?;
+                source.fill(target, start)?;
             }
             Coding::Packed => {
                 raw.resize(index(block.raw.end - block.raw.start), 0);
-                image.source().fill(&mut raw, block.raw.start)?;
+                source.fill(&mut raw, block.raw.start)?;
                 content.resize(block.decoded as usize, 0);
                 let upto = block.upto(stop);
-                let there = image.decode(&block, &raw, upto, &mut content)?;
+                let there = decode(&block, &raw, upto, &mut content)?;
                 if there < upto {
                     let why = format!("it decodes to {there} bytes, not to {upto}");
                     let (offset, len) = (block.raw.start, raw.len() as u64);
@@ -40,7 +59,7 @@ pub fn read_at(image: &dyn Image, id: NodeId, offset: u64, buffer: &mut [u8]) ->
         }
         at = stop;
     }
-    Ok(index(at.saturating_sub(offset)))
+    Ok(())
 }
 
 /// A number that is no larger than a length in memory.

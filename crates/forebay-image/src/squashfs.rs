@@ -18,12 +18,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::cache::Cache;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::image::{Block, Coding, Entry, Image, Node, NodeId, Options, Summary, Xattr};
 use crate::source::Source;
 
-mod cache;
 mod directory;
 mod inode;
 mod layout;
@@ -34,7 +34,6 @@ mod table;
 mod verify;
 mod xattr;
 
-use cache::Cache;
 use directory::{Directory, Listing, Named, Walk};
 use inode::{Around, Content, Inode, Tail};
 use layout::{METADATA_LEN, NO_TABLE, Superblock};

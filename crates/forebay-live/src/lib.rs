@@ -15,9 +15,18 @@
 //! is written goes through one function that has put the old value on record before. Nothing here
 //! needs BPF, kprobes or another daemon.
 
+pub mod daemon;
+pub mod journal;
+pub mod knob;
 pub mod machine;
 pub mod number;
 pub mod pattern;
+pub mod policy_file;
+pub mod prove;
+pub mod scope;
 pub mod signal;
+pub mod steer;
 pub mod trace;
 pub mod tree;
+pub mod undo;
+pub mod view;

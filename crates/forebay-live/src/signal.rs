@@ -1,10 +1,26 @@
 //! What happens: one sample of the kernel's counters.
 //!
 //! Counters grow from boot on; whoever wants rates subtracts two samples.
+//!
+//! ```text
+//!   text of a file ---> pressure, vmstat, meminfo, diskstats, bdi    pure: text in, values out
+//!   open files -------> Sampler                                      one buffer, no allocation
+//! ```
 
 use forebay_core::time::Instant;
 
 use crate::number::DevNumber;
+
+pub mod bdi;
+pub mod diskstats;
+pub mod meminfo;
+pub mod pressure;
+pub mod sampler;
+pub mod text;
+pub mod vmstat;
+
+pub use sampler::{Sampler, Unsampled};
+pub use text::{Malformed, Text};
 
 /// The counters at one moment.
 #[derive(Clone, Debug, Default)]
@@ -15,9 +31,9 @@ pub struct Sample {
     pub io_pressure: Option<Pressure>,
     /// `/proc/vmstat`.
     pub vm: VmCounts,
-    /// `/proc/meminfo`, what of it moves: bytes of page cache, and of memory that could be had.
+    /// Bytes of page cache, from `/proc/meminfo`.
     pub cached: u64,
-    /// Bytes that could be had without swapping.
+    /// Bytes that could be had without swapping, from the same file.
     pub available: u64,
     /// `/proc/diskstats`, whole devices only, in its order.
     pub disks: Vec<DiskCounts>,

@@ -1,6 +1,282 @@
 //! What the kernel's tracepoints say, as values.
+//!
+//! Source:     Linux `include/trace/events/readahead.h` and `writeback.h`; the tracing itself is
+//!             described in `Documentation/trace/ftrace.rst` and `events.rst`.
+//! Behaviour:  an instance of its own keeps events apart from everybody else's tracing and is
+//!             removed with the [`Tracer`]. Only events are switched on that fire when pages are
+//!             brought in or writers pause; a read that the cache answers costs nothing.
+//! Differs:    nothing.
+//! Not for:    the order of events of several processors: each one's come by themselves.
 
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use self::decode::{Decoder, KINDS, Kind};
+use self::ring::{Entries, PageLayout};
+use self::tracefs::{Folder, Instance};
 use crate::number::{DevNumber, FileKey};
+
+mod decode;
+mod format;
+#[cfg(test)]
+mod recorded;
+mod ring;
+mod tracefs;
+
+/// Records events and hands them out.
+#[derive(Debug)]
+pub struct Tracer {
+    // Dropped in this order: an instance whose files are open cannot be removed.
+    buffers: Vec<OwnedFd>,
+    page: Vec<u8>,
+    layout: PageLayout,
+    decoder: Decoder,
+    absent: Vec<&'static str>,
+    instance: Instance,
+}
+
+/// Whose events are recorded. The kernel leaves out all others, at hardly any cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Numbers of file systems, for their readahead, and of disks, for their writeback; empty for
+    /// all.
+    pub devices: Vec<DevNumber>,
+    /// Threads, each by its own number, as a process has them in `/proc/PID/task`; empty for all.
+    pub threads: Vec<u32>,
+}
+
+/// What [`Tracer::drain`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Events that were handed out.
+    pub events: u64,
+    /// Events that were overwritten before; at least so many.
+    pub lost: u64,
+}
+
+/// Why nothing can be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// Neither is it mounted nor may it be.
+    #[error("there is no tracefs, and none can be mounted: {0}")]
+    NoTracefs(#[source] io::Error),
+    /// A file of it.
+    #[error("cannot {verb} {path} of tracefs: {source}")]
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// Below the top of tracefs, or of the instance.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file that says what cannot be.
+    #[error("cannot make sense of {path} of tracefs: {problem}")]
+    Format {
+        /// Below the top of the instance.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// None of the events.
+    #[error("this kernel has none of the events that are recorded")]
+    NoEvents,
+    /// A scope that the kernel cannot filter by.
+    #[error("{count} {what} are more than the {max} that the kernel can filter by")]
+    ScopeTooWide {
+        /// Devices or threads.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// Events are laid out otherwise.
+    #[error("the trace of a big-endian machine cannot be read")]
+    BigEndian,
+}
+
+impl TraceError {
+    /// Whether more rights would help.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::NoTracefs(source) | Self::File { source, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
+            Self::Format { .. } | Self::NoEvents | Self::ScopeTooWide { .. } | Self::BigEndian => {
+                false
+            }
+        }
+    }
+}
+
+impl Tracer {
+    /// Begins to record, in an instance of its own.
+    pub fn new(scope: &Scope) -> Result<Self, TraceError> {
+        if cfg!(target_endian = "big") {
+            return Err(TraceError::BigEndian);
+        }
+        let instance = Instance::new(Folder::top()?)?;
+        let folder = instance.folder();
+        folder.write("tracing_on", "0")?;
+        folder.write("trace_clock", "mono")?;
+        folder.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        let problem = |problem| TraceError::Format { path: "events/header_page".into(), problem };
+        let page = folder.text("events/header_page")?;
+        let layout = PageLayout::parse(&page, &folder.text("events/header_event")?);
+        let layout = layout.map_err(problem)?;
+        let mut decoder = Decoder::default();
+        let mut absent = Vec::new();
+        for (event, kind) in KINDS {
+            let path = format!("events/{event}/format");
+            if folder.has(&format!("events/{event}")) {
+                let problem = |problem| TraceError::Format { path: path.clone(), problem };
+                decoder.learn(kind, &folder.text(&path)?).map_err(problem)?;
+            } else {
+                absent.push(event);
+            }
+        }
+        if absent.len() == KINDS.len() {
+            return Err(TraceError::NoEvents);
+        }
+        let mut buffers = Vec::new();
+        for name in instance.buffers()? {
+            let path = format!("per_cpu/{name}/trace_pipe_raw");
+            buffers.push(instance.folder().open(&path, OFlags::RDONLY | OFlags::NONBLOCK)?);
+        }
+        let page = vec![0; layout.size()];
+        let mut tracer = Self { buffers, page, layout, decoder, absent, instance };
+        tracer.set_scope(scope)?;
+        for (event, _) in KINDS {
+            if !tracer.absent.contains(&event) {
+                tracer.instance.folder().write(&format!("events/{event}/enable"), "1")?;
+            }
+        }
+        tracer.resume()?;
+        Ok(tracer)
+    }
+
+    /// Records others from now on.
+    pub fn set_scope(&mut self, scope: &Scope) -> Result<(), TraceError> {
+        scope.check()?;
+        for (event, kind) in KINDS {
+            if !self.absent.contains(&event) {
+                let filter = scope.filter(kind);
+                self.instance.folder().write(&format!("events/{event}/filter"), &filter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out what was recorded since the last call, each processor's events in their order.
+    /// It ends also if events come faster than they are taken.
+    pub fn drain(&mut self, each: &mut impl FnMut(Event)) -> Result<Drained, TraceError> {
+        let mut drained = Drained::default();
+        let pages_max = BUFFER_KIB * 1024 / self.page.len().max(1) + 2;
+        for buffer in &self.buffers {
+            for _ in 0..pages_max {
+                let length = match rustix::io::read(buffer, &mut self.page[..]) {
+                    Ok(0) | Err(Errno::AGAIN) => break,
+                    Ok(length) => length,
+                    Err(Errno::INTR) => continue,
+                    Err(errno) => {
+                        let (path, source) = ("per_cpu/*/trace_pipe_raw".into(), errno.into());
+                        return Err(TraceError::File { verb: "read", path, source });
+                    }
+                };
+                decode_page(&self.page[..length], &self.layout, &self.decoder, each, &mut drained);
+            }
+        }
+        Ok(drained)
+    }
+
+    /// Records nothing until [`resume`](Self::resume); what was recorded stays.
+    pub fn pause(&mut self) -> Result<(), TraceError> {
+        self.instance.folder().write("tracing_on", "0")
+    }
+
+    /// Records again.
+    pub fn resume(&mut self) -> Result<(), TraceError> {
+        self.instance.folder().write("tracing_on", "1")
+    }
+
+    /// Events that this kernel does not have, as `GROUP/NAME`.
+    pub fn absent(&self) -> &[&'static str] {
+        &self.absent
+    }
+
+    /// Whether the kernel says of files what they are asked: it has all events of the group
+    /// `readahead`.
+    pub fn sees_files(&self) -> bool {
+        !self.absent.iter().any(|event| event.starts_with("readahead/"))
+    }
+}
+
+impl Scope {
+    fn check(&self) -> Result<(), TraceError> {
+        for (what, count) in [("devices", self.devices.len()), ("threads", self.threads.len())] {
+            if count > SCOPE_MAX {
+                return Err(TraceError::ScopeTooWide { what, count, max: SCOPE_MAX });
+            }
+        }
+        Ok(())
+    }
+
+    /// The filter of an event in the kernel's words; `0` is none.
+    fn filter(&self, kind: Kind) -> String {
+        let device = |device: &DevNumber| match kind {
+            Kind::Readahead(_) => format!("s_dev == {}", device.to_kernel()),
+            // File systems append their own name to some.
+            Kind::Pause | Kind::Bandwidth => {
+                format!("bdi == \"{device}\" || bdi ~ \"{device}-*\"")
+            }
+        };
+        let mut parts = vec![any(self.devices.iter().map(device))];
+        // Nobody's thread is told of a device's bandwidth: who notices it is chance.
+        if kind != Kind::Bandwidth {
+            parts.push(any(self.threads.iter().map(|thread| format!("common_pid == {thread}"))));
+        }
+        if kind == Kind::Pause {
+            parts.push("pause > 0".to_owned());
+        }
+        parts.retain(|part| !part.is_empty());
+        if parts.is_empty() { "0".to_owned() } else { parts.join(" && ") }
+    }
+}
+
+/// One of the terms, or nothing.
+fn any(terms: impl Iterator<Item = String>) -> String {
+    let terms: Vec<String> = terms.collect();
+    if terms.is_empty() { String::new() } else { format!("({})", terms.join(" || ")) }
+}
+
+fn decode_page(
+    page: &[u8],
+    layout: &PageLayout,
+    decoder: &Decoder,
+    each: &mut impl FnMut(Event),
+    drained: &mut Drained,
+) {
+    let Some(entries) = Entries::new(page, layout) else { return };
+    drained.lost = drained.lost.saturating_add(entries.lost());
+    for (at, bytes) in entries {
+        if let Some(event) = decoder.decode(at, bytes) {
+            drained.events += 1;
+            each(event);
+        }
+    }
+}
+
+/// The buffer of each processor in KiB. A fault's event takes 56 bytes, so that three seconds of
+/// 3000 faults a second fit; a stream's are fewer.
+pub const BUFFER_KIB: usize = 512;
+
+/// The most devices, and the most threads, that a [`Scope`] can have: the kernel takes a filter of
+/// a page, and tests one condition after the other.
+pub const SCOPE_MAX: usize = 64;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,4 +340,58 @@ pub struct Pause {
     pub bdi: DevNumber,
     /// Its length in ms.
     pub pause_ms: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_pages_become_events() {
+        let mut seen = Vec::new();
+        let drained = recorded::decode(recorded::PAGES, &mut |event| seen.push(event));
+        assert_eq!(drained.events, seen.len() as u64);
+        assert_eq!(drained.lost, 0);
+        let of = |why| {
+            seen.iter().filter(move |event| {
+            matches!(event.what, What::Readahead(readahead) if readahead.why == why)
+        })
+        };
+        for why in [Why::Sync, Why::Async, Why::Order, Why::Unbounded] {
+            assert!(of(why).count() > 0, "{why:?}");
+        }
+        assert!(seen.iter().any(|event| matches!(event.what, What::Pause(_))));
+        assert!(seen.iter().any(|event| matches!(event.what, What::Bandwidth { .. })));
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_or_left_out() {
+        for page in recorded::damaged_pages() {
+            recorded::decode(&page, &mut |_| {});
+        }
+    }
+
+    #[test]
+    fn a_scope_is_a_filter_in_the_kernels_words() {
+        let everybody = Scope::default();
+        assert_eq!(everybody.filter(Kind::Readahead(Why::Sync)), "0");
+        assert_eq!(everybody.filter(Kind::Pause), "pause > 0");
+        let (disk, part) = ("8:0".parse().unwrap(), "8:1".parse().unwrap());
+        let scope = Scope { devices: vec![disk, part], threads: vec![12, 13] };
+        let threads = "(common_pid == 12 || common_pid == 13)";
+        let devices = "(s_dev == 8388608 || s_dev == 8388609)";
+        assert_eq!(scope.filter(Kind::Readahead(Why::Order)), format!("{devices} && {threads}"));
+        let disk = "bdi == \"8:0\" || bdi ~ \"8:0-*\"";
+        let devices = format!("({disk} || {})", disk.replace("8:0", "8:1"));
+        assert_eq!(scope.filter(Kind::Pause), format!("{devices} && {threads} && pause > 0"));
+        assert_eq!(scope.filter(Kind::Bandwidth), devices);
+    }
+
+    #[test]
+    fn a_scope_that_is_too_wide_is_refused() {
+        let threads = Scope { threads: vec![1; SCOPE_MAX + 1], ..Scope::default() };
+        assert!(threads.check().unwrap_err().to_string().contains("65 threads"));
+        let most = Scope { threads: vec![1; SCOPE_MAX], ..Scope::default() };
+        assert!(most.check().is_ok());
+    }
 }

@@ -31,22 +31,38 @@ impl Verdict {
     /// Whether the target is met.
     #[must_use]
     pub fn is_met(&self) -> bool {
-        match self.target {
-            Target::AtMost(most) => self.measured <= most,
-            Target::AtLeast(least) => self.measured >= least,
+        self.target.is_met_by(self.measured)
+    }
+}
+
+impl Target {
+    /// Whether a value is what it may be.
+    #[must_use]
+    pub fn is_met_by(self, measured: f64) -> bool {
+        match self {
+            Self::AtMost(most) => measured <= most,
+            Self::AtLeast(least) => measured >= least,
         }
+    }
+}
+
+impl fmt::Display for Target {
+    /// `at most 1.2`; a precision is that of the bound.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, bound) = match self {
+            Self::AtMost(most) => ("at most ", most),
+            Self::AtLeast(least) => ("at least ", least),
+        };
+        f.write_str(word)?;
+        bound.fmt(f)
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let met = if self.is_met() { "met" } else { "missed" };
-        let (word, bound) = match self.target {
-            Target::AtMost(most) => ("at most", most),
-            Target::AtLeast(least) => ("at least", least),
-        };
-        let Self { cell, what, measured, .. } = self;
-        write!(f, "{met:<6} {cell}: {what} {measured:.3}, {word} {bound}")
+        let Self { cell, what, measured, target } = self;
+        write!(f, "{met:<6} {cell}: {what} {measured:.3}, {target}")
     }
 }
 

@@ -55,7 +55,10 @@ fn each_difference_has_its_word_and_both_values() {
     assert_eq!(node("link", |n| n.permissions = 0), [""; 0]);
     assert_eq!(node("null", |n| n.device = (1, 3)), ["null device 0:0 and 1:3"]);
     let time = |n: &mut Node| n.modified = Some(Time { seconds: 1, nanos: 2 });
-    assert_eq!(node("null", time), ["null time 1000000005.000000005 and 1.000000002"]);
+    assert_eq!(
+        node("null", time),
+        ["null time 2001-09-09 01:46:45.000000005 and 1970-01-01 00:00:01.000000002"]
+    );
     assert_eq!(node("null", |n| n.modified = None), [""; 0]);
     assert_eq!(node("d/other", |n| n.size = 299_999), ["d/other size 300000 and 299999"]);
     assert_eq!(

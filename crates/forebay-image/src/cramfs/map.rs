@@ -15,8 +15,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::Cache;
 use super::layout::{BLOCK_LEN, Inode, Order, RAW_MAX};
+use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::image::{Block, Coding, NodeId};
 use crate::source::Source;
@@ -38,11 +38,11 @@ pub(super) struct Map {
     pub(super) end: u64,
     /// Stored blocks that are too short end with zeros.
     pub(super) lenient: bool,
-    pieces: Cache<Piece, Arc<[u32]>>,
+    pieces: Cache<Arc<[u32]>>,
 }
 
 /// Pointers of one file that are read at once. Files that share their data share these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 struct Piece {
     /// Where the pointers of the file begin.
     array: u64,
@@ -57,6 +57,11 @@ impl Piece {
     fn range(self) -> Range<u64> {
         let first = self.number * PIECE_BLOCKS;
         first.saturating_sub(1)..self.blocks.min(first + PIECE_BLOCKS)
+    }
+
+    /// Its key in a cache: 28 bits of place, 13 of count, 3 of number.
+    const fn key(self) -> u64 {
+        self.array << 24 | self.blocks << 8 | self.number
     }
 }
 
@@ -134,7 +139,7 @@ impl Map {
     }
 
     fn words(&self, source: &dyn Source, piece: Piece) -> Result<Arc<[u32]>> {
-        if let Some(words) = self.pieces.find(&piece) {
+        if let Some(words) = self.pieces.find(piece.key()) {
             return Ok(words);
         }
         let Range { start, end } = piece.range();
@@ -143,8 +148,7 @@ impl Map {
         source.fill(&mut bytes, piece.array + 4 * start)?;
         let word = |bytes: &[u8]| self.order.u32([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let words: Arc<[u32]> = bytes.chunks_exact(4).map(word).collect();
-        self.pieces.keep(piece, Arc::clone(&words), bytes.len() + PIECE_COST);
-        Ok(words)
+        Ok(self.pieces.keep(piece.key(), bytes.len() + PIECE_COST, words))
     }
 
     fn pointer(&self, word: u32, at: u64) -> Pointer {

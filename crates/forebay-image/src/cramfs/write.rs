@@ -85,7 +85,7 @@ pub struct Written {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read '{}': {source}", path.display())]
     Read {
         /// The file or directory.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum WriteError {
         source: io::Error,
     },
     /// A file has fewer bytes than when the tree was scanned.
-    #[error("{} became shorter than its {len} bytes while it was packed", path.display())]
+    #[error("'{}' became shorter than its {len} bytes while it was packed", path.display())]
     Changed {
         /// The file.
         path: PathBuf,

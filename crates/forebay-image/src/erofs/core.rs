@@ -2,15 +2,16 @@
 //!
 //! Metadata lies in the image, or in the metabox: the content of an inode that is itself in the
 //! image, and may be compressed. Both are read by units of 4 KiB, which are kept, and so are
-//! inodes with their maps. All caches have a fixed number of places.
+//! inodes with their maps.
 
 use std::sync::Arc;
 
+use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::image::{Block, Coding};
+use crate::read;
 use crate::source::Source;
 
-use super::cache::{Cache, Key};
 use super::inode::{Inode, Layout};
 use super::superblock::Superblock;
 use super::{codecs, flat, map};
@@ -45,23 +46,17 @@ impl Place {
     }
 }
 
-impl Key for Place {
-    fn number(self) -> u64 {
-        self.at ^ u64::from(self.metabox)
-    }
-}
-
 /// The image, read piece by piece.
 pub(super) struct Core {
     pub(super) source: Arc<dyn Source>,
     pub(super) superblock: Superblock,
-    units: Cache<Place, Arc<[u8]>>,
-    inodes: Cache<u64, Arc<Inode>>,
+    units: Cache<Arc<[u8]>>,
+    inodes: Cache<Arc<Inode>>,
 }
 
 impl Core {
     pub(super) fn new(source: Arc<dyn Source>, superblock: Superblock) -> Self {
-        let (units, inodes) = (Cache::new(UNITS_LOG), Cache::new(INODES_LOG));
+        let (units, inodes) = (Cache::new(UNITS_MAX), Cache::new(INODES_MAX));
         Self { source, superblock, units, inodes }
     }
 
@@ -71,8 +66,7 @@ impl Core {
             return Ok(inode);
         }
         let inode = Arc::new(Inode::read(self, nid)?);
-        self.inodes.keep(nid, Arc::clone(&inode));
-        Ok(inode)
+        Ok(self.inodes.keep(nid, 1, inode))
     }
 
     /// Fills a buffer with metadata.
@@ -99,7 +93,9 @@ impl Core {
 
     /// A unit of metadata: shorter than others at the end of what there is.
     fn unit(&self, first: Place, at: Place, field: &'static str) -> Result<Arc<[u8]>> {
-        if let Some(unit) = self.units.find(first) {
+        // The place of a unit is even.
+        let key = first.at | u64::from(first.metabox);
+        if let Some(unit) = self.units.find(key) {
             return Ok(unit);
         }
         let metabox = if first.metabox { Some(self.metabox(at, field)?) } else { None };
@@ -111,15 +107,16 @@ impl Core {
         let mut bytes = vec![0; usize::try_from(len).expect("a unit at most")];
         if let Some(inode) = metabox {
             // Holes may make a metabox of any size, and whoever reads all of it endless.
-            self.fill(&inode, first.at, &mut bytes, |at| {
-                Err(Place { at, metabox: true }.error(field, "is in a hole of the metabox"))
+            self.fill(first.at, &mut bytes, |at| match self.locate(&inode, at)? {
+                Block { coding: Coding::Hole, .. } => {
+                    Err(Place { at, metabox: true }.error(field, "is in a hole of the metabox"))
+                }
+                block => Ok(block),
             })?;
         } else {
             self.source.fill(&mut bytes, first.at)?;
         }
-        let unit: Arc<[u8]> = bytes.into();
-        self.units.keep(first, Arc::clone(&unit));
-        Ok(unit)
+        Ok(self.units.keep(key, 1, bytes.into()))
     }
 
     /// The inode that holds metadata.
@@ -197,44 +194,18 @@ impl Core {
 
     /// Fills a buffer with an inode's content, which goes on at least for that long.
     pub(super) fn content(&self, inode: &Inode, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.fill(inode, offset, buffer, |_| Ok(()))
+        self.fill(offset, buffer, |at| self.locate(inode, at))
     }
 
-    /// The same; a byte in a hole is asked about.
     fn fill(
         &self,
-        inode: &Inode,
         offset: u64,
         buffer: &mut [u8],
-        hole: impl Fn(u64) -> Result<()>,
+        locate: impl Fn(u64) -> Result<Block>,
     ) -> Result<()> {
-        let end = offset + buffer.len() as u64;
-        let (mut raw, mut decoded) = (Vec::new(), Vec::new());
-        let mut at = offset;
-        while at < end {
-            let block = self.locate(inode, at)?;
-            let stop = block.plain.end.min(end);
-            let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            match block.coding {
-                Coding::Hole => {
-                    hole(at)?;
-                    target.fill(0);
-                }
-                Coding::Stored => {
-                    self.source.fill(target, block.raw.start + (at - block.plain.start))?;
-                }
-                Coding::Packed => {
-                    raw.resize(index(block.raw.end - block.raw.start), 0);
-                    self.source.fill(&mut raw, block.raw.start)?;
-                    decoded.resize(block.decoded as usize, 0);
-                    let upto = block.upto(stop);
-                    codecs::decode(self, &block, &raw, upto, &mut decoded)?;
-                    target.copy_from_slice(&decoded[block.upto(at)..upto]);
-                }
-            }
-            at = stop;
-        }
-        Ok(())
+        read::fill(&*self.source, offset, buffer, locate, |block, raw, upto, content| {
+            codecs::decode(self, block, raw, upto, content)
+        })
     }
 }
 
@@ -251,15 +222,10 @@ pub(super) struct Run {
     pub(super) offset: u64,
 }
 
-/// A number that is no larger than a length in memory.
-fn index(bytes: u64) -> usize {
-    usize::try_from(bytes).expect("no larger than a buffer")
-}
-
 const BEYOND: &str = "lies behind the end";
 /// Bytes of a unit of metadata.
 const UNIT: u64 = 4096;
-/// Units that are kept, as a power of two: 1 MiB.
-const UNITS_LOG: u32 = 8;
-/// Inodes that are kept, as a power of two: about 256 bytes each.
-const INODES_LOG: u32 = 10;
+/// Units that are kept: 1 MiB.
+const UNITS_MAX: usize = 256;
+/// Inodes that are kept: about 256 bytes each.
+const INODES_MAX: usize = 1024;

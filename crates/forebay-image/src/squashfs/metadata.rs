@@ -14,8 +14,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::Cache;
 use super::layout::{METADATA_HEADER, METADATA_LEN, METADATA_STORED};
+use crate::cache::Cache;
 use crate::codec::{Codec, decode};
 use crate::error::{Error, Result};
 use crate::source::Source;

@@ -2,7 +2,7 @@
 
 use super::Squashfs;
 use crate::error::Result;
-use crate::image::{Image, Summary};
+use crate::image::{Image, Summary, Time};
 
 /// The padding behind an image that is usual, in bytes.
 const PADDING_MAX: u64 = 1 << 20;
@@ -32,9 +32,10 @@ pub(super) fn of(image: &Squashfs) -> Result<Summary> {
         Some(table) => format!("{} rows", table.count()),
         None => "none".into(),
     };
+    let created = Time { seconds: superblock.created.into(), nanos: 0 };
     let details = vec![
         ("version", "4.0".into()),
-        ("created", format!("{} seconds since 1970", superblock.created)),
+        ("created", format!("{created} UTC")),
         ("flags", superblock.flag_names().join(", ")),
         ("compressor options", options),
         ("fragments", superblock.fragments.to_string()),

@@ -17,6 +17,9 @@ pub(crate) enum What {
     /// Show what an image says about itself
     Info(Info),
     /// List a directory
+    ///
+    /// Names are printed as they are; on a terminal, what it would obey is escaped, as in
+    /// `\x1b`. JSON has all that `--long` has.
     Ls(Ls),
     /// Show everything about files, their blocks among it
     Stat(Stat),
@@ -25,9 +28,10 @@ pub(crate) enum What {
     /// Write an image's tree to disk
     ///
     /// Modes, times, extended attributes, hard links and holes are those of the image; owners and
-    /// devices too if root asks. A file has its name only when it is complete. Nothing outside of
-    /// DIR is touched, whatever the image holds. Exit code 1 if a file could not be extracted; the
-    /// others are.
+    /// devices too if root asks. Nothing outside of DIR is touched, whatever the image holds. A file
+    /// has its name only when it is complete; what a killed run leaves is named `.forebay-` and a
+    /// number, and may be removed. Exit code 1 if a file could not be extracted or a PATH is not in
+    /// the image; the others are. If none of them is there, nothing is made: exit code 2.
     Extract(Extract),
     /// Check an image's checksum, decode every node and every block
     ///
@@ -38,7 +42,8 @@ pub(crate) enum What {
     /// Compare an image with a directory or another image
     ///
     /// Each difference has its line: path, kind, first and second. What one of them does not keep
-    /// at all is not compared. Exit code 1 if anything differs.
+    /// at all is not compared. Exit code 1 if anything differs. squashfs keeps times from 1970 to
+    /// 2106: a time outside of that differs from what became of it, and a note says so.
     Compare(Compare),
 }
 
@@ -48,7 +53,7 @@ pub(crate) struct Opened {
     /// The image: a file or block device
     pub(crate) image: PathBuf,
     /// Where in the file the image begins, in bytes or with a unit: k, M, G, T
-    #[arg(long, value_name = "BYTES", default_value = "0")]
+    #[arg(long, value_name = "BYTES", default_value = "0", allow_hyphen_values = true)]
     pub(crate) offset: String,
     /// Fill blocks that are shorter than they should be with zeros, as Linux does with cramfs
     #[arg(long)]
@@ -71,14 +76,24 @@ impl Threads {
     }
 }
 
+/// How the answer is printed.
+#[derive(Debug, Args)]
+pub(crate) struct Answer {
+    /// Print JSON instead of text
+    ///
+    /// A name, target or value that is not UTF-8 is there twice: as text in which U+FFFD stands for
+    /// what is none, and all of its bytes in hex, in a field such as `path_hex` beside `path`.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Arguments of `image info`.
 #[derive(Debug, Args)]
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) opened: Opened,
-    /// Print an object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Arguments of `image ls`.
@@ -95,9 +110,8 @@ pub(crate) struct Ls {
     /// The directories below too
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
-    /// Print an array of objects, with all that `--long` has
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Arguments of `image stat`.
@@ -108,9 +122,8 @@ pub(crate) struct Stat {
     /// Files of any kind; a link is shown itself
     #[arg(required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Print an array of objects
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Arguments of `image cat`.
@@ -141,9 +154,8 @@ pub(crate) struct Extract {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) threads: Threads,
-    /// Print an object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Arguments of `image verify`.
@@ -153,9 +165,8 @@ pub(crate) struct Verify {
     pub(crate) opened: Opened,
     #[command(flatten)]
     pub(crate) threads: Threads,
-    /// Print an object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Arguments of `image compare`.
@@ -166,13 +177,12 @@ pub(crate) struct Compare {
     /// A directory, or another image
     pub(crate) other: PathBuf,
     /// Where in its file the other image begins
-    #[arg(long, value_name = "BYTES", default_value = "0")]
+    #[arg(long, value_name = "BYTES", default_value = "0", allow_hyphen_values = true)]
     pub(crate) other_offset: String,
     #[command(flatten)]
     pub(crate) threads: Threads,
-    /// Print an object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Arguments of `image make`.
@@ -214,9 +224,8 @@ pub(crate) struct Make {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) threads: Threads,
-    /// Print an object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 /// Formats that can be made.

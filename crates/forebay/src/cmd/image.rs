@@ -59,8 +59,12 @@ fn open_at(
     }
     let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
     let source = FileSource::new(file).with_context(|| format!("cannot read '{name}'"))?;
-    if offset > source.len() {
-        bail!("{flag} {offset}: '{name}' has {} bytes", source.len());
+    let len = source.len();
+    if len == 0 {
+        bail!("'{name}' is empty");
+    }
+    if offset >= len {
+        bail!("{flag} {offset} is not before the end of '{name}', which has {len} bytes");
     }
     let place =
         if offset == 0 { format!("'{name}'") } else { format!("'{name}' from byte {offset} on") };
@@ -80,6 +84,8 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
     let typed = path.as_os_str().as_bytes();
     match images::resolve(image, typed, follow) {
         Ok(found) => Ok(found),
+        // Where no link led elsewhere the fault names what was typed.
+        Err(fault) if typed.strip_prefix(b"/").unwrap_or(typed) == fault.path => bail!(fault),
         Err(fault) => bail!("'{}': {fault}", images::shown(typed)),
     }
 }

@@ -105,6 +105,26 @@ impl Packed {
         Self { hands: Hands::of(engine), file, image, handle, of_image }
     }
 
+    /// One of small blocks with memory for all, whose page 100 was faulted in.
+    fn faulted(fill: &str) -> Self {
+        let mut packed = Self::new(300, SMALL, fill);
+        packed.fault(0, 100);
+        packed.settle();
+        packed
+    }
+
+    /// One whose raw bytes for page 100 are here, so that it is being decoded.
+    fn decoding(fill: &str) -> Self {
+        let mut packed = Self::new(300, SMALL, fill);
+        packed.fault(0, 100);
+        // Pointer words, then blocks.
+        for _ in 0..2 {
+            packed.hands.finish(Ok(()));
+            packed.hands.resume_all();
+        }
+        packed
+    }
+
     fn fault(&mut self, call: u32, page: u64) {
         let (handle, mapping) = (self.handle, Mapping::WHOLE);
         let op = Op::Fault { handle, page, write: false, mapping };
@@ -170,9 +190,7 @@ fn a_window_is_read_at_once_and_the_wanted_page_alone_is_decoded() {
 
 #[test]
 fn a_deferred_fault_is_major_without_a_device_and_starts_no_window() {
-    let mut packed = Packed::new(300, SMALL, "selective");
-    packed.fault(0, 100);
-    packed.settle();
+    let mut packed = Packed::faulted("selective");
     packed.fault(0, 115);
     assert_eq!(packed.settle(), (Vec::new(), Vec::from([(115, 116)])));
     packed.fault(0, 115);
@@ -184,9 +202,7 @@ fn a_deferred_fault_is_major_without_a_device_and_starts_no_window() {
 
 #[test]
 fn lost_raw_bytes_are_read_for_their_block_alone() {
-    let mut packed = Packed::new(300, SMALL, "selective");
-    packed.fault(0, 100);
-    packed.settle();
+    let mut packed = Packed::faulted("selective");
     packed.forget_raw();
     packed.fault(0, 101);
     // Byte 101 000 behind page 10, after its pointer word.
@@ -224,12 +240,7 @@ fn without_readahead_each_page_is_a_major_fault_of_its_own() {
 
 #[test]
 fn who_wants_a_page_that_is_being_decoded_waits_for_it() {
-    let mut packed = Packed::new(300, SMALL, "selective");
-    packed.fault(0, 100);
-    packed.hands.finish(Ok(()));
-    packed.hands.resume_all();
-    packed.hands.finish(Ok(()));
-    packed.hands.resume_all();
+    let mut packed = Packed::decoding("selective");
     packed.fault(1, 100);
     assert_eq!(packed.hands.decodes.len(), 1);
     packed.decoded(Ok(()));
@@ -241,12 +252,7 @@ fn who_wants_a_page_that_is_being_decoded_waits_for_it() {
 
 #[test]
 fn a_block_that_cannot_be_decoded_fails_for_who_wants_it() {
-    let mut packed = Packed::new(300, SMALL, "selective");
-    packed.fault(0, 100);
-    packed.hands.finish(Ok(()));
-    packed.hands.resume_all();
-    packed.hands.finish(Ok(()));
-    packed.hands.resume_all();
+    let mut packed = Packed::decoding("selective");
     packed.fault(1, 100);
     for _ in 0..2 {
         packed.decoded(Err(IoError::Corrupt));
@@ -370,9 +376,7 @@ fn an_idle_processor_decodes_what_is_likely_to_come() {
 
 #[test]
 fn a_demand_waits_for_the_idle_processor_that_decodes_its_page() {
-    let mut packed = Packed::new(300, SMALL, "selective-then-idle");
-    packed.fault(0, 100);
-    packed.settle();
+    let mut packed = Packed::faulted("selective-then-idle");
     packed.hands.input(Input::Idle);
     packed.fault(0, 101);
     assert_eq!(packed.hands.decodes.len(), 1);
@@ -397,9 +401,7 @@ fn an_idle_processor_holds_no_page_of_the_image_for_a_hole() {
 
 #[test]
 fn what_lost_its_raw_bytes_is_offered_no_longer() {
-    let mut packed = Packed::new(300, SMALL, "selective-then-idle");
-    packed.fault(0, 100);
-    packed.settle();
+    let mut packed = Packed::faulted("selective-then-idle");
     packed.forget_raw();
     assert!(!packed.hands.engine.has_idle_work());
 }

@@ -19,6 +19,7 @@ pub(crate) const INCOMPATIBLE: usize = 80;
 pub(crate) const EXTRA_DEVICES: usize = 86;
 pub(crate) const DIRECTORY_BITS: usize = 90;
 pub(crate) const PACKED: usize = 96;
+pub(crate) const METABOX: usize = 128;
 
 /// The inode of the root.
 pub(crate) const ROOT_NID: u64 = 128;

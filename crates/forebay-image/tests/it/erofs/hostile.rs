@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::craft::{
     BLOCK_BITS, CHUNKS, COMPRESSED, COMPRESSED_FULL, Craft, DIRECTORY, DIRECTORY_BITS,
-    EXTRA_DEVICES, FILE, INCOMPATIBLE, INLINE, PACKED, PLAIN, ROOT, ROOT_NID,
+    EXTRA_DEVICES, FILE, INCOMPATIBLE, INLINE, METABOX, PACKED, PLAIN, ROOT, ROOT_NID,
 };
 use super::{find, node, open_bytes, open_erofs};
 use crate::abuse;
@@ -190,6 +190,27 @@ fn names_have_up_to_255_bytes_without_slashes_and_zeros() {
 }
 
 #[test]
+fn every_flipped_bit_of_inodes_entries_and_chunks_is_survived() {
+    // A file of addresses, one of indexes, and a directory that fills a block.
+    for (format, record) in [(0, 4), (0x20, 8)] {
+        let mut craft = Craft::new(6);
+        let addresses = [3, 4, u32::MAX, 5_u32];
+        let mut body = Vec::new();
+        for address in addresses {
+            body.resize(body.len() + record - 4, 0);
+            body.extend(address.to_le_bytes());
+        }
+        craft.file(CHUNKS, 4 * 4096 - 1, format, &body);
+        let inode = |nid: usize, behind: usize| nid * 32..nid * 32 + 64 + behind;
+        for range in [inode(128, 0), inode(130, body.len()), 2 << 12..(2 << 12) + 48] {
+            let flips = 8 * range.len();
+            let opened = abuse::every_bit_flip(&craft.bytes, range, &open_erofs);
+            assert!(opened > flips / 4, "{opened} of {flips}");
+        }
+    }
+}
+
+#[test]
 fn an_entry_without_a_type_gets_that_of_its_inode() {
     let mut craft = Craft::new(3);
     craft.file(PLAIN, 10, 2, &[]);
@@ -369,7 +390,7 @@ fn in_metabox(size: u64, metabox: u64, format: u32, chunks: &[u32]) -> Craft {
     craft.superblock(INCOMPATIBLE, &[0x85, 0x01]);
     // A superblock of 16 bytes more, which name the metabox.
     craft.superblock(13, &[1]);
-    craft.superblock(128, &(4 * 128_u64).to_le_bytes());
+    craft.superblock(METABOX, &(4 * 128_u64).to_le_bytes());
     craft.directory(2, &[(ROOT_NID, 2, "."), (ROOT_NID, 2, ".."), (1 << 63, 1, "file")]);
     craft.inode(3 * 128, FILE, COMPRESSED_FULL, size, 0);
     craft.put((3 << 12) + 64, &header(0, 1, 0, 0));

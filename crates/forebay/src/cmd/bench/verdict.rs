@@ -19,21 +19,14 @@ impl Verdict {
 
     /// Whether the target is met.
     pub(super) fn is_met(&self) -> bool {
-        match self.target {
-            Target::AtMost(most) => self.measured <= most,
-            Target::AtLeast(least) => self.measured >= least,
-        }
+        self.target.is_met_by(self.measured)
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let met = if self.is_met() { "met" } else { "missed" };
-        let (word, bound) = match self.target {
-            Target::AtMost(most) => ("at most", most),
-            Target::AtLeast(least) => ("at least", least),
-        };
-        let Self { what, measured, .. } = self;
-        write!(f, "{met:<6} {what} {measured:.3}, {word} {bound:.3}")
+        let Self { what, measured, target } = self;
+        write!(f, "{met:<6} {what} {measured:.3}, {target:.3}")
     }
 }

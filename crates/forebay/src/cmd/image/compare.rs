@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{open, open_at, print, show};
 use crate::args::image::Compare;
-use crate::messages::progress;
+use crate::messages::{note, progress};
 use crate::{NO, choice};
 
 /// Compares and prints each difference.
@@ -39,8 +39,16 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
         (kept, report) = compared(arguments, first, Side::Image(&*other, &other_tree));
     }
     report.differences.splice(0..0, unreadable(faults));
-    let text =
-        if arguments.json { format!("{:#}\n", object(&report, kept)) } else { text(&report, kept) };
+    let outside =
+        report.differences.iter().filter(|(_, difference)| is_outside(difference)).count();
+    if kept.times == Precision::Seconds && outside > 0 {
+        note(&format!("squashfs keeps times from 1970 to 2106; {outside} are outside of that"));
+    }
+    let text = if arguments.answer.json {
+        format!("{:#}\n", object(&report, kept))
+    } else {
+        text(&report, kept)
+    };
     print(&text, "report")?;
     Ok(if report.differences.is_empty() { 0 } else { NO })
 }
@@ -51,6 +59,25 @@ fn compared(arguments: &Compare, first: Side<'_>, second: Side<'_>) -> (Kept, Re
     let report = compare(first, second, kept, arguments.threads.count(), &|names| bar.inc(names));
     bar.finish_and_clear();
     (kept, report)
+}
+
+/// Whether it is a time that squashfs cannot keep.
+fn is_outside(difference: &Difference) -> bool {
+    match difference {
+        Difference::Time(a, b) => [a, b].iter().any(|time| u32::try_from(time.seconds).is_err()),
+        Difference::OnlyFirst
+        | Difference::OnlySecond
+        | Difference::Kind(..)
+        | Difference::Size(..)
+        | Difference::Bytes(..)
+        | Difference::Mode(..)
+        | Difference::Owner(..)
+        | Difference::Xattr(..)
+        | Difference::Device(..)
+        | Difference::Target(..)
+        | Difference::Links(..)
+        | Difference::Unreadable(..) => false,
+    }
 }
 
 /// What is not compared since one of them does not keep it.

@@ -1,21 +1,32 @@
 //! An image's tree on disk.
 
+use std::os::unix::ffi::OsStrExt;
+
 use anyhow::{Result, bail};
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::{Limits, Tree};
-use forebay_image::{Fault, Follow};
+use forebay_image::{Fault, Follow, resolve};
 use serde_json::{Value, json};
 
-use super::{complain, find, open, print, show};
-use crate::NO;
+use super::{complain, open, print, show};
 use crate::args::image::Extract;
 use crate::messages::{Complaint, note, progress};
+use crate::{ERROR, NO};
 
 /// Extracts, and says what was extracted and what was not.
 pub(super) fn run(arguments: &Extract) -> Result<u8> {
     let image = open(&arguments.opened)?;
-    let paths = arguments.paths.iter().map(|path| Ok(find(&*image, path, Follow::Above)?.path));
-    let paths: Vec<Vec<u8>> = paths.collect::<Result<_>>()?;
+    let (mut paths, mut missing) = (Vec::new(), Vec::new());
+    for path in &arguments.paths {
+        match resolve(&*image, path.as_os_str().as_bytes(), Follow::Above) {
+            Ok(found) => paths.push(found.path),
+            Err(fault) => missing.push(fault),
+        }
+    }
+    if paths.is_empty() && !missing.is_empty() {
+        missing.iter().for_each(|fault| complain(fault));
+        return Ok(ERROR);
+    }
     let tree = if paths.is_empty() {
         Tree::whole(&*image, Limits::default())
     } else {
@@ -33,14 +44,15 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
     let bar = progress(tree.items().len() as u64, "extracting");
     let done = extract(&*image, tree, &arguments.to, settings, &|names| bar.inc(names));
     bar.finish_and_clear();
-    let report = match done {
+    let mut report = match done {
         Ok(report) => report,
         Err(error @ ExtractError::NotEmpty { .. }) => {
             bail!(Complaint::new(error.to_string()).hint("--force replaces what is there"))
         }
         Err(error) => bail!(Complaint::new(error.to_string())),
     };
-    if arguments.json {
+    report.failed.splice(0..0, missing);
+    if arguments.answer.json {
         print(&format!("{:#}\n", object(&report)), "report")?;
     } else {
         report.skipped.iter().for_each(|fault| note(&fault.to_string()));

@@ -11,7 +11,7 @@ use crate::args::image::Info;
 pub(super) fn run(arguments: &Info) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let summary = image.summary();
-    if arguments.json {
+    if arguments.answer.json {
         let pairs = summary.details.iter().map(|(name, value)| (*name, value.clone()));
         let details: Map<String, Value> =
             pairs.map(|(name, value)| (name.to_owned(), value.into())).collect();

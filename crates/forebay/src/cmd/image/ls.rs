@@ -57,7 +57,7 @@ impl<'a> List<'a> {
 
     fn file(&mut self, path: Vec<u8>, node: Node) -> Result<()> {
         let name = show::absolute(&path);
-        if self.arguments.long || self.arguments.json {
+        if self.arguments.long || self.arguments.answer.json {
             let target = self.target(&path, &node);
             return self.rows(vec![Row { path, name, node, target }]);
         }
@@ -75,7 +75,7 @@ impl<'a> List<'a> {
         let mut stack = vec![begin];
         while let Some(place) = stack.pop() {
             let path = tree.path(place);
-            if !self.arguments.json {
+            if !self.arguments.answer.json {
                 self.heading(&path, place != begin).context(WRITING)?;
             }
             let mut places = inside[place].clone();
@@ -104,7 +104,7 @@ impl<'a> List<'a> {
 
     fn directory(&mut self, path: &[u8], mut entries: Vec<Entry>) -> Result<()> {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
-        if !self.arguments.long && !self.arguments.json {
+        if !self.arguments.long && !self.arguments.answer.json {
             return entries.iter().try_for_each(|entry| self.short(&entry.name)).context(WRITING);
         }
         let mut rows = Vec::with_capacity(entries.len());
@@ -141,7 +141,7 @@ impl<'a> List<'a> {
     }
 
     fn rows(&mut self, rows: Vec<Row>) -> Result<()> {
-        if self.arguments.json {
+        if self.arguments.answer.json {
             for row in rows {
                 let mut object = show::object(&row.path, &row.node);
                 if let Some(target) = &row.target {
@@ -182,7 +182,7 @@ impl<'a> List<'a> {
 
     fn finish(self) -> Result<u8> {
         self.out.finish("list")?;
-        if self.arguments.json {
+        if self.arguments.answer.json {
             print(&format!("{:#}\n", Value::Array(self.objects)), "list")?;
         }
         Ok(if self.failed { ERROR } else { 0 })
@@ -206,6 +206,6 @@ fn cells(row: &Row) -> [String; 6] {
         node.uid.to_string(),
         node.gid.to_string(),
         size,
-        node.modified.map_or_else(|| "-".to_owned(), show::time),
+        node.modified.map_or_else(|| "-".to_owned(), |time| time.to_string()),
     ]
 }

@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &Make) -> Result<u8> {
     };
     write_whole(&arguments.image, &written.image)?;
     written.warnings.iter().for_each(|warning| note(warning));
-    let text = if arguments.json {
+    let text = if arguments.answer.json {
         let object = json!({
             "format": "cramfs",
             "bytes": written.image.len(),

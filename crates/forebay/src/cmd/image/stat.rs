@@ -17,7 +17,7 @@ pub(super) fn run(arguments: &Stat) -> Result<u8> {
         let seen = find(&*image, path, Follow::Above)
             .and_then(|found| Ok(Seen::of(&*image, found.node, found.path)?));
         match seen {
-            Ok(seen) if arguments.json => objects.push(seen.json()),
+            Ok(seen) if arguments.answer.json => objects.push(seen.json()),
             Ok(seen) => texts.push(show::columns(&seen.rows())),
             Err(error) => {
                 complain(&format_args!("{error:#}"));
@@ -25,8 +25,11 @@ pub(super) fn run(arguments: &Stat) -> Result<u8> {
             }
         }
     }
-    let text =
-        if arguments.json { format!("{:#}\n", Value::Array(objects)) } else { texts.join("\n") };
+    let text = if arguments.answer.json {
+        format!("{:#}\n", Value::Array(objects))
+    } else {
+        texts.join("\n")
+    };
     print(&text, "answer")?;
     Ok(if failed { ERROR } else { 0 })
 }
@@ -67,7 +70,7 @@ impl Seen {
             ("size", node.size.to_string()),
         ];
         if let Some(time) = node.modified {
-            rows.push(("modified", format!("{}.{:09} UTC", show::time(time), time.nanos)));
+            rows.push(("modified", format!("{time}.{:09} UTC", time.nanos)));
         }
         if let Kind::BlockDevice | Kind::CharDevice = node.kind {
             rows.push(("device", format!("{}, {}", node.device.0, node.device.1)));

@@ -17,7 +17,8 @@ pub(super) fn run(arguments: &Verify) -> Result<u8> {
     let bar = progress(tree.items().len() as u64, "verifying");
     let report = verify(&*image, tree, arguments.threads.count(), &|names| bar.inc(names));
     bar.finish_and_clear();
-    let text = if arguments.json { format!("{:#}\n", object(&report)) } else { text(&report) };
+    let text =
+        if arguments.answer.json { format!("{:#}\n", object(&report)) } else { text(&report) };
     print(&text, "report")?;
     Ok(if report.damage.is_empty() { 0 } else { NO })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Values by number, of a limited sum of weights.
-pub(super) struct Cache<V> {
+pub(crate) struct Cache<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
     /// The sum of weights in one shard at most.
     weight_max: usize,
@@ -14,18 +14,18 @@ pub(super) struct Cache<V> {
 
 impl<V: Clone> Cache<V> {
     /// A cache of at most `weight_max` in sum.
-    pub(super) fn new(weight_max: usize) -> Self {
+    pub(crate) fn new(weight_max: usize) -> Self {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::default()));
         Self { shards, weight_max: weight_max / SHARDS, heavy: None }
     }
 
     /// The same, and beside it the last value that is too heavy for it, whatever its weight.
-    pub(super) fn with_heavy(weight_max: usize) -> Self {
+    pub(crate) fn with_heavy(weight_max: usize) -> Self {
         Self { heavy: Some(Mutex::new(None)), ..Self::new(weight_max) }
     }
 
     /// The value of a key.
-    pub(super) fn find(&self, key: u64) -> Option<V> {
+    pub(crate) fn find(&self, key: u64) -> Option<V> {
         let found = self.shard(key).find(key);
         found.or_else(|| {
             let heavy = self.heavy()?;
@@ -35,7 +35,7 @@ impl<V: Clone> Cache<V> {
 
     /// Keeps a value, if it is not larger than what a shard may hold or may be heavy. Where two
     /// threads made the value of one key, the first one stays and is returned.
-    pub(super) fn keep(&self, key: u64, weight: usize, value: V) -> V {
+    pub(crate) fn keep(&self, key: u64, weight: usize, value: V) -> V {
         if weight > self.weight_max {
             if let Some(mut heavy) = self.heavy() {
                 *heavy = Some((key, value.clone()));

@@ -1,0 +1,86 @@
+//! Writeback of single devices where debugfs is not mounted: from a debugfs without a place.
+//!
+//! Source:     `mm/backing-dev.c` shows `bdi/MAJ:MIN/stats`; fsopen(2) and fsmount(2).
+//! Behaviour:  the file system is instantiated, and seen by whoever holds the descriptor; nothing
+//!             is added to the tree of files, and it is gone with the process.
+//! Differs:    nothing.
+//! Not for:    users without CAP_SYS_ADMIN, and kernels that are locked down.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+use crate::number::DevNumber;
+use crate::signal::BdiCounts;
+
+/// A debugfs of our own.
+#[derive(Debug)]
+pub(super) struct Debugfs(OwnedFd);
+
+impl Debugfs {
+    /// Opens one.
+    pub(super) fn detached() -> Result<Self, Errno> {
+        let context = fsopen("debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map(Self)
+    }
+
+    /// What a backing device has done so far; none if there is none of this number.
+    pub(super) fn counts(&self, number: DevNumber) -> Option<BdiCounts> {
+        let path = format!("bdi/{number}/stats");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(&self.0, path, flags, Mode::empty()).ok()?;
+        let mut bytes = [0; TEXT_MAX];
+        let length = rustix::io::read(&file, &mut bytes).ok()?;
+        parse(number, std::str::from_utf8(&bytes[..length]).ok()?)
+    }
+}
+
+/// Lines of `NAME: NUMBER kB`, of which those that are needed must be there.
+fn parse(number: DevNumber, text: &str) -> Option<BdiCounts> {
+    let bytes = |name: &str| {
+        let behind =
+            |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        let line = text.lines().find(behind)?;
+        line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1_024)
+    };
+    Some(BdiCounts {
+        number,
+        reclaimable: bytes("BdiReclaimable")?,
+        writeback: bytes("BdiWriteback")?,
+        threshold: bytes("BdiDirtyThresh")?,
+        dirtied: bytes("BdiDirtied")?,
+        written: bytes("BdiWritten")?,
+        bandwidth: bytes("BdiWriteBandwidth")?,
+    })
+}
+
+/// A device's text is half a page long.
+const TEXT_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_that_count_are_found_in_any_order() {
+        let text = "BdiWriteback:             4 kB\nBdiReclaimable:          12 kB\n\
+                    BdiDirtyThresh:        4328 kB\nDirtyThresh:        4626268 kB\n\
+                    BackgroundThresh:   2310308 kB\nBdiDirtied:            1000 kB\n\
+                    BdiWritten:             900 kB\nBdiWriteBandwidth:      77 kBps\n\
+                    b_dirty:                  0\nstate:                  1\n";
+        let counts = parse(DevNumber { major: 7, minor: 0 }, text).unwrap();
+        assert_eq!((counts.writeback, counts.reclaimable), (4_096, 12_288));
+        assert_eq!((counts.written, counts.bandwidth), (900 * 1_024, 77 * 1_024));
+        for end in 0..text.len() {
+            // A text that ends anywhere gives counts or none.
+            let _ = parse(DevNumber::default(), &text[..end]);
+        }
+        assert_eq!(parse(DevNumber::default(), ""), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! What the loop looks at and waits for: this machine, or a script.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use forebay_core::time::{Duration, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::debugfs::Debugfs;
+use crate::machine::Machine;
+use crate::number::DevNumber;
+use crate::signal::{Sample, Sampler};
+use crate::steer::User;
+use crate::steer::file::{self, Held, Unreachable};
+use crate::steer::files::Progress;
+use crate::trace::{Drained, Event, TraceError, Tracer};
+use crate::tree::Tree;
+
+/// What the loop looks at and waits for.
+pub trait World {
+    /// The time.
+    fn now(&mut self) -> Instant;
+
+    /// The counters as they are, with the writeback of these backing devices if it can be had.
+    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String>;
+
+    /// What there is. Costs milliseconds.
+    fn machine(&mut self) -> Machine;
+
+    /// What happened since the last call.
+    fn drain(&mut self, each: &mut dyn FnMut(Event)) -> Result<Drained, TraceError>;
+
+    /// The process of a thread.
+    fn process(&mut self, thread: u32) -> Option<u32>;
+
+    /// What a process got so far; none if it has ended or may not be seen.
+    fn progress(&mut self, process: u32) -> Option<Progress>;
+
+    /// Whether a process is there.
+    fn is_there(&mut self, process: u32) -> bool;
+
+    /// How a process has a file open.
+    fn held(&mut self, user: &User) -> Result<Held, Unreachable>;
+
+    /// Waits for this long, or until something else is to be done.
+    fn wait(&mut self, length: Duration) -> Woken;
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The time is over.
+    Time,
+    /// Something was mounted or unmounted.
+    Mounts,
+    /// It is to end.
+    Stop,
+}
+
+/// This machine.
+#[derive(Debug)]
+pub struct Live {
+    tree: Tree,
+    sampler: Sampler,
+    tracer: Option<Tracer>,
+    /// Becomes readable when it is to end.
+    stop: OwnedFd,
+    mounts: Option<std::fs::File>,
+    /// Where the machine's own is not mounted.
+    debugfs: Option<Debugfs>,
+    /// The processes of threads that were seen of late.
+    processes: BTreeMap<u32, u32>,
+}
+
+impl Live {
+    /// A machine with a trace, or without one where there is none.
+    pub fn new(tree: Tree, sampler: Sampler, tracer: Option<Tracer>, stop: OwnedFd) -> Self {
+        let mounts = std::fs::File::open(tree.place("/proc/self/mountinfo")).ok();
+        let mounted = tree.names("/sys/kernel/debug/bdi").is_ok();
+        let debugfs = if mounted { None } else { Debugfs::detached().ok() };
+        Self { tree, sampler, tracer, stop, mounts, debugfs, processes: BTreeMap::new() }
+    }
+}
+
+impl World for Live {
+    fn now(&mut self) -> Instant {
+        monotonic()
+    }
+
+    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
+        self.sampler.take(monotonic(), into).map_err(|error| error.to_string())?;
+        if let Some(debugfs) = self.debugfs.as_ref().filter(|_| into.bdis.is_empty()) {
+            into.bdis.extend(bdis.iter().filter_map(|number| debugfs.counts(*number)));
+        }
+        Ok(())
+    }
+
+    fn machine(&mut self) -> Machine {
+        self.sampler.refresh();
+        Machine::read(&self.tree)
+    }
+
+    fn drain(&mut self, mut each: &mut dyn FnMut(Event)) -> Result<Drained, TraceError> {
+        // Numbers of threads are used again, so that none is believed for long.
+        if self.processes.len() >= PROCESSES_MAX {
+            self.processes.clear();
+        }
+        self.tracer.as_mut().map_or(Ok(Drained::default()), |tracer| tracer.drain(&mut each))
+    }
+
+    fn process(&mut self, thread: u32) -> Option<u32> {
+        if let Some(process) = self.processes.get(&thread) {
+            return Some(*process);
+        }
+        let text = self.tree.text(&format!("/proc/{thread}/status")).ok()?;
+        let process = text.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        let process = process.trim().parse().ok()?;
+        self.processes.insert(thread, process);
+        Some(process)
+    }
+
+    fn progress(&mut self, process: u32) -> Option<Progress> {
+        let stat = self.tree.text(&format!("/proc/{process}/stat")).ok()?;
+        let io = self.tree.text(&format!("/proc/{process}/io")).ok();
+        progress(&stat, io.as_deref())
+    }
+
+    fn is_there(&mut self, process: u32) -> bool {
+        let there = crate::knob::started(process).is_some();
+        if !there {
+            self.processes.retain(|_, of| *of != process);
+        }
+        there
+    }
+
+    fn held(&mut self, user: &User) -> Result<Held, Unreachable> {
+        file::held(user, &self.tree)
+    }
+
+    fn wait(&mut self, length: Duration) -> Woken {
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        if let Some(mounts) = &self.mounts {
+            fds.push(PollFd::new(mounts, PollFlags::PRI));
+        }
+        let nanos = length.as_nanos();
+        let timeout = Timespec {
+            tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (nanos % 1_000_000_000) as _,
+        };
+        // A wait that a signal cut short is a short wait.
+        let ready = poll(&mut fds, Some(&timeout)).unwrap_or(0);
+        if ready == 0 {
+            return Woken::Time;
+        }
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        if is_ready(&fds[0]) { Woken::Stop } else { Woken::Mounts }
+    }
+}
+
+/// What `/proc/PID/stat` and `/proc/PID/io` say; the latter may be closed to us.
+fn progress(stat: &str, io: Option<&str>) -> Option<Progress> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    // The third field comes first here: minor faults are the tenth, major ones the twelfth.
+    let mut fields = behind.split_ascii_whitespace().skip(7);
+    let minor_faults = fields.next()?.parse().ok()?;
+    let major_faults = fields.nth(1)?.parse().ok()?;
+    let of = |name: &str| -> u64 {
+        let mut lines = io.unwrap_or_default().lines();
+        let number = lines.find_map(|line| line.strip_prefix(name));
+        number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    Some(Progress { major_faults, minor_faults, bytes: of("rchar:").max(of("read_bytes:")) })
+}
+
+fn monotonic() -> Instant {
+    let now = clock_gettime(ClockId::Monotonic);
+    Instant(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+/// Threads whose process is remembered.
+const PROCESSES_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_behind_a_name_that_may_hold_anything() {
+        let stat = "77 (a) b) R 1 77 77 0 -1 4194304 1234 0 56 0 7 8 0 0 20";
+        let io = "rchar: 10\nwchar: 0\nread_bytes: 4096\n";
+        let found = progress(stat, Some(io)).unwrap();
+        assert_eq!(found, Progress { major_faults: 56, minor_faults: 1_234, bytes: 4_096 });
+        assert_eq!(progress(stat, None).unwrap().bytes, 0);
+        assert_eq!(progress("77 (a", None), None);
+        assert_eq!(progress("77 (a) R 1 2", None), None);
+    }
+}

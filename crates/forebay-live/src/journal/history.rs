@@ -1,0 +1,86 @@
+//! The log: what was done, in sentences, for whoever asks later.
+//!
+//! It is not needed to take anything back. So it is never waited for, and a full disk only makes
+//! it end earlier.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use crate::knob::Event;
+
+use super::Folder;
+use super::disk::opened;
+
+/// A log that is being written.
+#[derive(Debug)]
+pub struct History {
+    path: PathBuf,
+    old: PathBuf,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// What happened, in a word.
+    pub what: String,
+    /// The knob, or the file.
+    pub knob: String,
+    /// All of it, in a sentence.
+    pub sentence: String,
+}
+
+impl History {
+    /// The log of a folder.
+    pub fn of(folder: &Folder) -> Self {
+        Self { path: folder.path().join("log"), old: folder.path().join("log.old") }
+    }
+
+    /// Adds what has happened.
+    pub fn add(&self, event: &Event, at: u64) {
+        let is_long = fs::metadata(&self.path).is_ok_and(|found| found.len() > LOG_MAX);
+        if is_long {
+            let _ = fs::rename(&self.path, &self.old);
+        }
+        let clean = |text: String| text.replace(char::is_control, " ");
+        let (what, about) = (event.word(), clean(event.about()).replace(' ', "_"));
+        let line = format!("{at} {what} {about} {}\n", clean(event.to_string()));
+        let how = &mut OpenOptions::new();
+        if let Ok(mut file) = opened(how.append(true).create(true), &self.path) {
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+
+    /// All that it still has, the oldest first. Lines that are not whole are left out.
+    pub fn read(&self) -> Vec<Past> {
+        let mut lines = Vec::new();
+        for path in [&self.old, &self.path] {
+            let mut text = Vec::new();
+            if let Ok(file) = opened(OpenOptions::new().read(true), path) {
+                // What cannot be read is left out.
+                let _ = file.take(2 * LOG_MAX).read_to_end(&mut text);
+            }
+            let text = String::from_utf8_lossy(&text);
+            let whole = text.rfind('\n').map_or(0, |at| at + 1);
+            lines.extend(text[..whole].lines().filter_map(Past::parse));
+        }
+        lines
+    }
+}
+
+impl Past {
+    fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.splitn(4, ' ');
+        Some(Self {
+            at: parts.next()?.parse().ok()?,
+            what: parts.next()?.to_owned(),
+            knob: parts.next()?.to_owned(),
+            sentence: parts.next()?.to_owned(),
+        })
+    }
+}
+
+/// When a new file is begun, in bytes; one old file is kept.
+const LOG_MAX: u64 = 256 << 10;

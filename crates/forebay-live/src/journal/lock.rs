@@ -1,0 +1,104 @@
+//! One steers at a time: a lock that ends with whoever holds it, however that ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::knob::started;
+
+use super::Folder;
+use super::disk::opened;
+
+/// The right to change knobs, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+}
+
+/// Who has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+/// Why the lock cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another one steers.
+    #[error("{}", match .0 {
+        Some(holder) => format!("forebay tune runs already, as process {}", holder.pid),
+        None => "another forebay tune is just starting".to_owned(),
+    })]
+    Held(Option<Holder>),
+    /// The file of the lock cannot be opened or written.
+    #[error("cannot lock: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Lock {
+    /// Takes the lock, or says who has it.
+    pub fn take(folder: &Folder) -> Result<Self, LockError> {
+        let how = &mut OpenOptions::new();
+        let file = opened(how.read(true).write(true).create(true), &folder.path().join(LOCK))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(Holder::of(folder))),
+            Err(errno) => return Err(LockError::Io(errno.into())),
+        }
+        let pid = std::process::id();
+        file.set_len(0)?;
+        // On a full disk it stays empty: it is had all the same, and only not known by whom.
+        let text = format!("{pid} {}\n", started(pid).unwrap_or(0));
+        let _ = (&file).write_all(text.as_bytes());
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is what unlocks; the text is for readers without the lock.
+        let _ = self.file.set_len(0);
+    }
+}
+
+impl Holder {
+    /// Who has the lock, as far as the file says and the process still runs.
+    pub fn of(folder: &Folder) -> Option<Self> {
+        let file = opened(OpenOptions::new().read(true), &folder.path().join(LOCK)).ok()?;
+        let mut text = String::new();
+        file.take(64).read_to_string(&mut text).ok()?;
+        let (pid, began) = text.trim().split_once(' ')?;
+        let holder = Self { pid: pid.parse().ok()?, started: began.parse().ok()? };
+        (started(holder.pid) == Some(holder.started)).then_some(holder)
+    }
+
+    /// Asks it to end, which puts everything back, and waits until it has ended, at most this
+    /// long. False if it still runs.
+    pub fn stop(&self, patience: Duration) -> io::Result<bool> {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(true);
+        };
+        let process = match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(true),
+            other => other?,
+        };
+        // Asked after the process is held: whoever has the number by now is whom we hold.
+        if started(self.pid) != Some(self.started) {
+            return Ok(true);
+        }
+        pidfd_send_signal(&process, Signal::TERM)?;
+        let mut ends = [PollFd::new(&process, PollFlags::IN)];
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        Ok(poll(&mut ends, Some(&patience))? > 0)
+    }
+}
+
+const LOCK: &str = "lock";

@@ -1,0 +1,225 @@
+//! What happened to a knob, in sentences that a stranger understands.
+
+use std::fmt;
+
+use super::{Identity, Knob, OpenFile, Value};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A knob was written.
+    Set {
+        /// Which, and whose.
+        of: Of,
+        /// What it stood at.
+        from: Value,
+        /// What was asked for.
+        asked: Value,
+        /// What it stands at.
+        to: Value,
+        /// Why.
+        why: String,
+    },
+    /// The kernel had reset it, and it was written again.
+    Reasserted {
+        /// Which, and whose.
+        of: Of,
+        /// What the kernel had made of it.
+        found: Value,
+        /// What it stands at again.
+        to: Value,
+    },
+    /// It stands where it stood before us.
+    Restored {
+        /// Which, and whose.
+        of: Of,
+        /// What it stood at.
+        from: Value,
+        /// What it stands at.
+        to: Value,
+        /// Why.
+        why: String,
+    },
+    /// It stood where it stood before us already.
+    AsBefore {
+        /// Which, and whose.
+        of: Of,
+        /// What it stands at.
+        at: Value,
+    },
+    /// Somebody else has written it; it is left as it is.
+    Foreign {
+        /// Which, and whose.
+        of: Of,
+        /// What we had left there.
+        last: Value,
+        /// What stands there.
+        found: Value,
+    },
+    /// Its device is gone, or another device has its number.
+    Gone {
+        /// Which, and whose.
+        of: Of,
+    },
+    /// It could not be put back.
+    Failed {
+        /// Which, and whose.
+        of: Of,
+        /// What it should stand at.
+        to: Value,
+        /// Why.
+        error: String,
+    },
+    /// A file that a process has open was given a window.
+    FileSet {
+        /// Which.
+        file: OpenFile,
+        /// The window that it had, in KiB.
+        from_kb: u64,
+        /// The window that it has, in KiB.
+        to_kb: u64,
+        /// Why.
+        why: String,
+    },
+    /// It has its old window again.
+    FileRestored {
+        /// Which.
+        file: OpenFile,
+        /// The window, in KiB.
+        to_kb: u64,
+    },
+    /// The file was closed, or the process has ended.
+    FileGone {
+        /// Which.
+        file: OpenFile,
+    },
+    /// It could not be told.
+    FileFailed {
+        /// Which.
+        file: OpenFile,
+        /// Why.
+        error: String,
+    },
+}
+
+/// A knob and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Of {
+    /// Which.
+    pub knob: Knob,
+    /// Whose.
+    pub identity: Identity,
+}
+
+impl Event {
+    /// Whether something is left that should not be.
+    pub const fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::FileFailed { .. })
+    }
+
+    /// What happened, in a word.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Set { .. } => "set",
+            Self::Reasserted { .. } => "set-again",
+            Self::Restored { .. } => "restored",
+            Self::AsBefore { .. } => "as-before",
+            Self::Foreign { .. } => "left",
+            Self::Gone { .. } => "gone",
+            Self::Failed { .. } => "failed",
+            Self::FileSet { .. } => "file-set",
+            Self::FileRestored { .. } => "file-restored",
+            Self::FileGone { .. } => "file-gone",
+            Self::FileFailed { .. } => "file-failed",
+        }
+    }
+
+    /// The name of the knob or the file.
+    pub fn about(&self) -> String {
+        match self {
+            Self::Set { of, .. }
+            | Self::Reasserted { of, .. }
+            | Self::Restored { of, .. }
+            | Self::AsBefore { of, .. }
+            | Self::Foreign { of, .. }
+            | Self::Gone { of }
+            | Self::Failed { of, .. } => of.knob.to_string(),
+            Self::FileSet { file, .. }
+            | Self::FileRestored { file, .. }
+            | Self::FileGone { file }
+            | Self::FileFailed { file, .. } => {
+                format!("{}/fd{}/{}/{}", file.pid, file.fd, file.file.dev, file.file.ino)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set { of, from, asked, to, why } => {
+                let show = |value| of.knob.show(value);
+                write!(out, "{of} was set from {} to {}", show(*from), show(*to))?;
+                if asked != to {
+                    write!(out, " ({} was asked for)", show(*asked))?;
+                }
+                write!(out, ", because {why}")
+            }
+            Self::Reasserted { of, found, to } => {
+                let (found, to) = (of.knob.show(*found), of.knob.show(*to));
+                write!(
+                    out,
+                    "{of} was set to {to} again, because the kernel had reset it to {found}"
+                )
+            }
+            Self::Restored { of, from, to, why } => {
+                let (from, to) = (of.knob.show(*from), of.knob.show(*to));
+                write!(out, "{of} was put back from {from} to {to}, because {why}")
+            }
+            Self::AsBefore { of, at } => {
+                let at = of.knob.show(*at);
+                write!(out, "{of} stands at {at} as it did before; nothing had to be put back")
+            }
+            Self::Foreign { of, last, found } => {
+                let (last, found) = (of.knob.show(*last), of.knob.show(*found));
+                write!(
+                    out,
+                    "{of} was {last} by our doing and is {found} by somebody else's; it is left \
+                     alone from here on"
+                )
+            }
+            Self::Gone { of } => {
+                write!(out, "{of} is gone with its device; there is nothing to put back")
+            }
+            Self::Failed { of, to, error } => {
+                let path = of.knob.path(*to);
+                let to = of.knob.show(*to);
+                write!(out, "{of} could not be put back to {to}: {path}: {error}")
+            }
+            Self::FileSet { file, from_kb, to_kb, why } => {
+                write!(
+                    out,
+                    "the readahead window of {file} was set from {from_kb} KiB to {to_kb} KiB, \
+                     because {why}"
+                )
+            }
+            Self::FileRestored { file, to_kb } => {
+                write!(out, "the readahead window of {file} was put back to {to_kb} KiB")
+            }
+            Self::FileGone { file } => {
+                write!(out, "{file} is closed, and its readahead window is gone with it")
+            }
+            Self::FileFailed { file, error } => {
+                write!(out, "the readahead window of {file} could not be put back: {error}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Of {
+    /// `the readahead window (read_ahead_kb) of loop0 (7:0)`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = self.knob.rule();
+        write!(out, "{} ({}) of {}", rule.meaning, rule.name, self.identity.show())
+    }
+}

@@ -1,0 +1,102 @@
+//! Files that other processes have open: each holds a window of its own.
+//!
+//! Source:     `ra_pages` of `struct file_ra_state`, `generic_fadvise` of `mm/fadvise.c`.
+//! Behaviour:  a description latches its device's window when it is opened, and again at
+//!             FADV_NORMAL. Whoever holds the same description can have it latch.
+//! Differs:    nothing.
+//! Not for:    descriptions whose descriptor was closed after mmap(2): they have no number.
+
+use std::fmt;
+use std::io;
+
+use rustix::fs::Advice;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::number::{DevNumber, FileKey};
+
+/// A file that a process has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpenFile {
+    /// The process.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+    pub started: u64,
+    /// The number of its descriptor.
+    pub fd: u32,
+    /// The file, by `st_dev` and `st_ino`.
+    pub file: FileKey,
+}
+
+/// Why a description was not reached.
+#[derive(Debug, thiserror::Error)]
+pub enum FileGone {
+    /// The process has ended, and its files with it.
+    #[error("the process has ended")]
+    NoProcess,
+    /// The descriptor was closed or is another file's.
+    #[error("the descriptor is closed or another file's")]
+    NoFile,
+    /// The kernel does not let us.
+    #[error("{step}: {source}")]
+    Refused {
+        /// The call.
+        step: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl FileGone {
+    /// Whether nothing of the description is left that could be told.
+    pub const fn is_gone(&self) -> bool {
+        match self {
+            Self::NoProcess | Self::NoFile => true,
+            Self::Refused { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for OpenFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "descriptor {} of process {} ({})", self.fd, self.pid, self.file)
+    }
+}
+
+/// When a process started, in clock ticks since boot; none if it has ended.
+pub fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, brackets and blanks among it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let state = rest.split_whitespace().next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Has the description take over its device's window.
+pub(super) fn latch(file: &OpenFile) -> Result<(), FileGone> {
+    let refused = |step| move |errno: Errno| FileGone::Refused { step, source: errno.into() };
+    let pid = i32::try_from(file.pid).ok().and_then(Pid::from_raw).ok_or(FileGone::NoProcess)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {
+        Errno::SRCH => FileGone::NoProcess,
+        errno => refused("pidfd_open")(errno),
+    })?;
+    // Asked after the process is held: whoever has the number by now is whom we hold.
+    if started(file.pid) != Some(file.started) {
+        return Err(FileGone::NoProcess);
+    }
+    let fd = i32::try_from(file.fd).map_err(|_| FileGone::NoFile)?;
+    let copy =
+        pidfd_getfd(&process, fd, PidfdGetfdFlags::empty()).map_err(|errno| match errno {
+            Errno::SRCH => FileGone::NoProcess,
+            Errno::BADF => FileGone::NoFile,
+            errno => refused("pidfd_getfd")(errno),
+        })?;
+    let stat = rustix::fs::fstat(&copy).map_err(refused("fstat"))?;
+    if (FileKey { dev: DevNumber::from_stat(stat.st_dev), ino: stat.st_ino }) != file.file {
+        return Err(FileGone::NoFile);
+    }
+    rustix::fs::fadvise(&copy, 0, None, Advice::Normal).map_err(refused("fadvise"))
+}

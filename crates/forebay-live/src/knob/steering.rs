@@ -1,0 +1,532 @@
+//! The one place that writes knobs.
+//!
+//! ```text
+//!   set -- fit? on request? free? due? --- ours? --- intent, fsync -- write -- read -- done
+//!                                       |            |         |                        |
+//!   refused, and nothing was touched <--+            |         |                        |
+//!   somebody else's value: let go <------------------'         |                        |
+//!   no room for the record: refused, and nothing was touched <-'                        |
+//!   the kernel made something else of it: put back, and refused <-----------------------'
+//! ```
+//!
+//! Source:     Forebay. What the kernel resets a window to is in `block/blk-settings.c`.
+//! Behaviour:  a change is on record before it is made. A knob that somebody else writes is let go
+//!             for good; one that the kernel has reset is set again, once.
+//! Differs:    nothing.
+//! Not for:    two at once: the journal's lock keeps the second one out.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forebay_core::time::{Duration, Instant};
+
+use crate::journal::{
+    Entry, FileEntry, Folder, FolderError, History, Journal, JournalError, Lock, LockError, Note,
+    Record, State,
+};
+use crate::number::DevNumber;
+use crate::tree::Tree;
+use crate::undo::{self, stands, undo_file, undo_knob, write};
+
+use super::brief::{BriefError, brief};
+use super::{Event, FileGone, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
+
+/// Steers knobs, and puts them back when it is dropped.
+pub struct Steering {
+    kernel: Box<dyn Kernel + Send>,
+    journal: Journal,
+    terms: Terms,
+    /// When each knob was last changed.
+    changed: BTreeMap<Knob, Instant>,
+    history: Option<History>,
+    /// Kept until everything is back.
+    _lock: Option<Lock>,
+}
+
+/// What may be done, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The time between two changes of one knob.
+    pub period: Duration,
+    /// Whether knobs that are written only on request were requested: those of the whole machine.
+    pub machine: bool,
+    /// The same for writeback throttling of the block layer.
+    pub wbt: bool,
+}
+
+/// A change that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which knob.
+    pub knob: Knob,
+    /// What it should stand at.
+    pub to: Value,
+    /// Why, so that it goes on from "because": `random faults use 4 of 8192 KiB`.
+    pub why: String,
+}
+
+/// A change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// What the knob stood at.
+    pub before: Value,
+    /// What was asked for.
+    pub asked: Value,
+    /// What it stands at.
+    pub read_back: Value,
+}
+
+/// A window that a device has for a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brief {
+    /// The backing device.
+    pub bdi: DevNumber,
+    /// The window, in KiB.
+    pub kb: u64,
+    /// Why, so that it goes on from "because".
+    pub why: String,
+}
+
+/// A description that is to have another window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowOf {
+    /// Which.
+    pub file: OpenFile,
+    /// The window that it has, in KiB: seen in an event, or its device's when it was opened.
+    pub before_kb: u64,
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// We never write such a value.
+    #[error("{knob}: {why}")]
+    Unfit {
+        /// Which knob.
+        knob: Knob,
+        /// What is wrong with the value.
+        why: String,
+    },
+    /// It is written only if somebody asked for it by name.
+    #[error("{0} is written only on request")]
+    NotAsked(Knob),
+    /// The kernel has a finer knob for the same.
+    #[error("{0}: the kernel has max_ratio_fine, which goes back exactly")]
+    Coarse(Knob),
+    /// Somebody else has written it before.
+    #[error("{0} was written by somebody else, and is left alone since")]
+    Released(Knob),
+    /// Somebody else has written it just now.
+    #[error("{0}")]
+    Foreign(Box<Event>),
+    /// It was changed a moment ago.
+    #[error("{0} was changed less than a period ago")]
+    TooSoon(Knob),
+    /// It could not be put on record.
+    #[error("{knob}: the journal cannot be written, so nothing was changed: {source}")]
+    Journal {
+        /// Which knob.
+        knob: Knob,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused, or the device is gone.
+    #[error("{path}: {source}")]
+    Kernel {
+        /// Which file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel made something else of it, and the old value was put back.
+    #[error("{knob}: {} was asked for and {} came of it", knob.show(*asked), knob.show(*found))]
+    Other {
+        /// Which knob.
+        knob: Knob,
+        /// What was asked for.
+        asked: Value,
+        /// What came of it.
+        found: Value,
+    },
+}
+
+/// Why there is no steering.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The folder of the journal.
+    #[error("no folder for the journal: {0}")]
+    Folder(#[from] FolderError),
+    /// Somebody else steers.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The boot has no name, so it could not be said which boot the journal is of.
+    #[error("cannot read {BOOT_ID}: {0}")]
+    Boot(io::Error),
+    /// The journal that is there.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// No journal can be written.
+    #[error("the journal cannot be written, and nothing is steered without one: {0}")]
+    NoJournal(io::Error),
+}
+
+/// What was found when steering began.
+#[derive(Debug, Default)]
+pub struct Began {
+    /// About the journal.
+    pub notes: Vec<Note>,
+    /// What a steering that was killed had left, and what became of it.
+    pub undone: Vec<Event>,
+}
+
+impl Steering {
+    /// Takes the lock, undoes what a steering before has left, and makes sure of the journal.
+    pub fn start(tree: &Tree, state: &Path, terms: Terms) -> Result<(Self, Began), StartError> {
+        let folder = Folder::made(state)?;
+        let lock = Lock::take(&folder)?;
+        let history = History::of(&folder);
+        let boot = boot(tree)?;
+        let (journal, notes) = Journal::open(Box::new(folder), &boot)?;
+        let (mut steering, undone) = Self::on(Box::new(tree.clone()), journal, terms)?;
+        undone.iter().for_each(|event| history.add(event, now()));
+        steering.history = Some(history);
+        steering._lock = Some(lock);
+        Ok((steering, Began { notes, undone }))
+    }
+
+    /// Steers whatever kernel, with whatever journal; what the journal says is undone before.
+    pub fn on(
+        kernel: Box<dyn Kernel + Send>,
+        mut journal: Journal,
+        terms: Terms,
+    ) -> Result<(Self, Vec<Event>), StartError> {
+        let undone = undo::undo(kernel.as_ref(), &mut journal, "a forebay before did not");
+        journal.prove().map_err(StartError::NoJournal)?;
+        let (changed, history) = (BTreeMap::new(), None);
+        Ok((Self { kernel, journal, terms, changed, history, _lock: None }, undone))
+    }
+
+    /// Writes a knob: the only way to do so.
+    pub fn set(&mut self, change: &Change, now: Instant) -> Result<Applied, Refused> {
+        let knob = change.knob;
+        self.permit(knob, change.to, now)?;
+        let to = knob.kept(change.to);
+        if let Some(event @ Event::Foreign { .. }) = self.look(knob) {
+            return Err(Refused::Foreign(Box::new(event)));
+        }
+        let identity = Identity::of(knob, self.kernel.as_ref()).map_err(at(knob, to))?;
+        self.permit_for(knob, &identity)?;
+        let from = knob.read(self.kernel.as_ref()).map_err(at(knob, to))?;
+        self.permit_share(knob, to)?;
+        let base = self.base(knob, &identity, from, &change.why);
+        if from == to {
+            return Ok(Applied { before: from, asked: change.to, read_back: from });
+        }
+        self.changed.insert(knob, now);
+        let found = self.write(base, to)?;
+        let of = Of { knob, identity };
+        let (asked, why) = (change.to, change.why.clone());
+        self.note(&Event::Set { of, from, asked, to: found, why });
+        Ok(Applied { before: from, asked, read_back: found })
+    }
+
+    /// Puts a knob back; none if it is not changed.
+    pub fn restore(&mut self, knob: Knob, why: &str) -> Option<Event> {
+        let event = undo_knob(self.kernel.as_ref(), &mut self.journal, knob, why)?;
+        self.note(&event);
+        Some(event)
+    }
+
+    /// Has a device's window stand at another value while `tell` runs, which may have descriptions
+    /// latch it. The files are on record before.
+    pub fn with_window<T>(
+        &mut self,
+        window: &Brief,
+        files: &[WindowOf],
+        tell: impl FnOnce(&dyn Kernel) -> T,
+    ) -> Result<T, Refused> {
+        let bdi = Knob::ReadAheadKb(window.bdi);
+        if let Some(why) = bdi.unfit(Value::Number(window.kb)) {
+            return Err(Refused::Unfit { knob: bdi, why });
+        }
+        let to = bdi.kept(Value::Number(window.kb));
+        let identity = Identity::of(bdi, self.kernel.as_ref()).map_err(at(bdi, to))?;
+        if let Some(event) = self.look(bdi) {
+            return Err(Refused::Foreign(Box::new(event)));
+        }
+        for of in files {
+            let known = self.journal.state().files.get(&of.file);
+            let before_kb = known.map_or(of.before_kb, |entry| entry.before_kb);
+            let (file, identity, why) = (of.file, identity.clone(), window.why.clone());
+            let kb = window.kb;
+            let record = FileEntry { file, bdi, identity, before_kb, kb, at: self::now(), why };
+            let promised = self.journal.promise(Record::File(record));
+            promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
+        }
+        brief(self.kernel.as_ref(), &mut self.journal, bdi, to, &window.why, tell).map_err(
+            |error| match error {
+                BriefError::Knob { path, source } => Refused::Kernel { path, source },
+                BriefError::Journal(source) => Refused::Journal { knob: bdi, source },
+            },
+        )
+    }
+
+    /// Gives descriptions of other processes a window of their own, and says how it went for each.
+    pub fn set_windows(
+        &mut self,
+        window: &Brief,
+        files: &[WindowOf],
+    ) -> Result<Vec<Result<(), FileGone>>, Refused> {
+        let all = |kernel: &dyn Kernel| files.iter().map(|of| kernel.latch(&of.file)).collect();
+        let told: Vec<Result<(), FileGone>> = self.with_window(window, files, all)?;
+        for (of, told) in files.iter().zip(&told) {
+            let file = of.file;
+            if told.is_err() {
+                self.journal.tell(Record::FileClosed(file));
+                continue;
+            }
+            let why = window.why.clone();
+            self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
+        }
+        Ok(told)
+    }
+
+    /// Has a description take its old window; none if it has it.
+    pub fn restore_file(&mut self, file: &OpenFile) -> Option<Event> {
+        let event = undo_file(self.kernel.as_ref(), &mut self.journal, file)?;
+        self.note(&event);
+        Some(event)
+    }
+
+    /// Forgets files that were closed, and processes that have ended. Costs two reads a file.
+    pub fn forget_files(&mut self, is_gone: impl Fn(&OpenFile) -> bool) {
+        let files: Vec<OpenFile> = self.journal.state().files.keys().copied().collect();
+        for file in files.into_iter().filter(is_gone) {
+            self.journal.tell(Record::FileClosed(file));
+            self.note(&Event::FileGone { file });
+        }
+    }
+
+    /// Compares each knob that is changed with what was left there, and acts on what differs.
+    pub fn watch_foreign(&mut self) -> Vec<Event> {
+        let knobs: Vec<Knob> = self.journal.state().entries.keys().copied().collect();
+        knobs.into_iter().filter_map(|knob| self.look(knob)).collect()
+    }
+
+    /// Puts everything back.
+    pub fn finish(&mut self, why: &str) -> Vec<Event> {
+        let events = undo::undo(self.kernel.as_ref(), &mut self.journal, why);
+        events.iter().for_each(|event| self.note(event));
+        events
+    }
+
+    /// What is changed at present.
+    pub fn state(&self) -> &State {
+        self.journal.state()
+    }
+
+    /// The kernel that is steered, to look at.
+    pub fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
+    }
+
+    /// What can be said without looking at the knob.
+    fn permit(&self, knob: Knob, to: Value, now: Instant) -> Result<(), Refused> {
+        if let Some(why) = knob.unfit(to) {
+            return Err(Refused::Unfit { knob, why });
+        }
+        let asked = if knob.device().is_some() { self.terms.wbt } else { self.terms.machine };
+        if knob.rule().asked && !asked {
+            return Err(Refused::NotAsked(knob));
+        }
+        let last = self.changed.get(&knob);
+        if last.is_some_and(|last| now.since(*last) < self.terms.period) {
+            return Err(Refused::TooSoon(knob));
+        }
+        Ok(())
+    }
+
+    fn permit_for(&self, knob: Knob, identity: &Identity) -> Result<(), Refused> {
+        let released = self.journal.state().released.get(&knob);
+        if released.is_some_and(|whose| whose.is_same(identity)) {
+            return Err(Refused::Released(knob));
+        }
+        match knob {
+            Knob::MaxRatio(device) => {
+                let finer = Knob::MaxRatioFine(device).read(self.kernel.as_ref());
+                if finer.is_ok() { Err(Refused::Coarse(knob)) } else { Ok(()) }
+            }
+            Knob::ReadAheadKb(_)
+            | Knob::StrictLimit(_)
+            | Knob::MaxRatioFine(_)
+            | Knob::WbtLatUsec(_)
+            | Knob::DirtyLimit
+            | Knob::DirtyBackground
+            | Knob::DirtyExpire => Ok(()),
+        }
+    }
+
+    /// A share must leave room for some dirty data under the limit in force.
+    fn permit_share(&self, knob: Knob, to: Value) -> Result<(), Refused> {
+        let parts = match (knob, to) {
+            (Knob::MaxRatioFine(_), Value::Number(ppm)) => ppm,
+            (Knob::MaxRatio(_), Value::Number(percent)) => percent * 10_000,
+            (_, Value::Number(_) | Value::Ratio(_) | Value::Bytes(_)) => return Ok(()),
+        };
+        let Some(limit) = dirty_limit(self.kernel.as_ref()) else { return Ok(()) };
+        let room = u128::from(limit) * u128::from(parts) / 1_000_000;
+        if room >= u128::from(SHARE_BYTES_MIN.min(limit)) {
+            return Ok(());
+        }
+        let why = format!("{} of {limit} bytes is less than {SHARE_BYTES_MIN}", knob.show(to));
+        Err(Refused::Unfit { knob, why })
+    }
+
+    /// The entry that a change goes on from.
+    fn base(&self, knob: Knob, identity: &Identity, from: Value, why: &str) -> Entry {
+        let fresh = Entry {
+            knob,
+            identity: identity.clone(),
+            before: from,
+            last: from,
+            asked: None,
+            reasserted: 0,
+            at: now(),
+            why: why.to_owned(),
+        };
+        match self.journal.state().entries.get(&knob) {
+            Some(entry) => Entry { before: entry.before, reasserted: entry.reasserted, ..fresh },
+            None => fresh,
+        }
+    }
+
+    /// Intent, write, read back. `base` says what stands there.
+    fn write(&mut self, base: Entry, to: Value) -> Result<Value, Refused> {
+        let (knob, from) = (base.knob, base.last);
+        let intent = Entry { asked: Some(to), ..base.clone() };
+        let promised = self.journal.promise(Record::Intent(intent));
+        promised.map_err(|source| Refused::Journal { knob, source })?;
+        let written = write(self.kernel.as_ref(), knob, to);
+        let found = match knob.read(self.kernel.as_ref()) {
+            Ok(found) => found,
+            // It stays open: whoever can read it again knows what may stand there.
+            Err(source) => return Err(at(knob, to)(written.err().unwrap_or(source))),
+        };
+        if written.is_ok() && knob.is_made_of(found, to) {
+            self.close(Entry { last: found, asked: None, ..base });
+            return Ok(found);
+        }
+        if found != from && write(self.kernel.as_ref(), knob, from).is_err() {
+            self.journal.tell(Record::Done(Entry { last: found, asked: None, ..base }));
+        } else {
+            self.close(Entry { last: from, asked: None, ..base });
+        }
+        Err(match written {
+            Err(source) => at(knob, to)(source),
+            Ok(()) => Refused::Other { knob, asked: to, found },
+        })
+    }
+
+    /// Puts what stands there on record.
+    fn close(&mut self, entry: Entry) {
+        let is_back = entry.last == entry.before;
+        self.journal.tell(if is_back { Record::Closed(entry.knob) } else { Record::Done(entry) });
+    }
+
+    /// Compares a knob with what was left there; none if that is what stands there.
+    fn look(&mut self, knob: Knob) -> Option<Event> {
+        let entry = self.journal.state().entries.get(&knob)?.clone();
+        let of = Of { knob, identity: entry.identity.clone() };
+        let event = match stands(self.kernel.as_ref(), &entry) {
+            Ok(Some(found)) if entry.is_ours(found) => return None,
+            Ok(Some(found)) if self.is_reset(knob, found) && entry.reasserted < REASSERT_MAX => {
+                let to = entry.last;
+                let reasserted = entry.reasserted + 1;
+                match self.write(Entry { last: found, reasserted, ..entry }, to) {
+                    Ok(to) => Event::Reasserted { of, found, to },
+                    Err(refused) => Event::Failed { of, to, error: refused.to_string() },
+                }
+            }
+            Ok(Some(found)) => {
+                self.journal.tell(Record::Released(knob, entry.identity));
+                Event::Foreign { of, last: entry.last, found }
+            }
+            Ok(None) => {
+                self.journal.tell(Record::Closed(knob));
+                Event::Gone { of }
+            }
+            // It may be readable again; nothing is known, so nothing is done.
+            Err(_) => return None,
+        };
+        self.note(&event);
+        Some(event)
+    }
+
+    /// Whether the kernel by itself has a window stand at this after its queue's limits changed:
+    /// twice the size that the device likes best, and 128 KiB at least; since Linux 6.17, for
+    /// rotational devices that do not say, twice the largest request.
+    fn is_reset(&self, knob: Knob, found: Value) -> bool {
+        let Knob::ReadAheadKb(device) = knob else { return false };
+        let queue = |name| {
+            self.kernel.number(&format!("/sys/dev/block/{device}/queue/{name}")).unwrap_or(0)
+        };
+        let best = queue("optimal_io_size");
+        let largest =
+            if best == 0 && queue("rotational") == 1 { 2 * queue("max_sectors_kb") } else { 0 };
+        let usual = (2 * best / 1024).max(128);
+        found == Value::Number(usual) || found == Value::Number(usual.max(largest))
+    }
+
+    fn note(&self, event: &Event) {
+        if let Some(history) = &self.history {
+            history.add(event, now());
+        }
+    }
+}
+
+impl Drop for Steering {
+    fn drop(&mut self) {
+        if self.journal.state().open() > 0 {
+            self.finish("forebay ends");
+        }
+        self.journal.settle();
+    }
+}
+
+impl Default for Terms {
+    /// Devices only, and each knob at most once in 3 s.
+    fn default() -> Self {
+        Self { period: Duration::from_secs(3), machine: false, wbt: false }
+    }
+}
+
+/// Which boot this is.
+pub fn boot(kernel: &dyn Kernel) -> Result<String, StartError> {
+    let text = kernel.text(BOOT_ID).map_err(StartError::Boot)?;
+    Ok(text.trim().to_owned())
+}
+
+/// The limit of dirty memory that is in force, in bytes.
+fn dirty_limit(kernel: &dyn Kernel) -> Option<u64> {
+    let text = kernel.text("/proc/vmstat").ok()?;
+    let mut lines = text.lines();
+    let pages: u64 =
+        lines.find_map(|line| line.strip_prefix("nr_dirty_threshold "))?.trim().parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+fn at(knob: Knob, to: Value) -> impl FnOnce(io::Error) -> Refused {
+    move |source| Refused::Kernel { path: knob.path(to), source }
+}
+
+/// Seconds since 1970, for records.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// How often a value is set again that the kernel has reset.
+const REASSERT_MAX: u64 = 1;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";

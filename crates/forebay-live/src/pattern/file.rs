@@ -1,0 +1,245 @@
+//! One file: what happened to it since the last period, and what it was judged to be.
+//!
+//! Source:     Forebay.
+//! Behaviour:  events of a thread belong together: a window that follows its thread's miss or
+//!             marker is a stream's, any other is one around a fault. Judgements take what came
+//!             since the last judgement, be it in one period or several.
+//! Differs:    nothing.
+//! Not for:    files that are told apart by description; events name the file alone.
+
+use forebay_core::time::Instant;
+
+use super::{
+    Counts, EVENTS_MIN, EVENTS_SURE, FileSeen, JUDGE_WITHIN, Pattern, THREADS_MAX, ThreadSeen,
+    Threads,
+};
+use crate::number::FileKey;
+use crate::trace::{Readahead, Why};
+
+/// What is kept of a file.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub(super) key: FileKey,
+    pattern: Pattern,
+    since: Instant,
+    /// Another pattern that the last judgement found.
+    doubt: Option<Pattern>,
+    /// Of the period.
+    counts: Counts,
+    /// Since the last judgement, and when the first of them was.
+    unjudged: Counts,
+    unjudged_since: Instant,
+    sizes: Sizes,
+    window: u64,
+    threads: [Thread; THREADS_MAX],
+    /// Number of the last event.
+    turn: u64,
+}
+
+/// What is kept of a thread that asks for a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    thread: u32,
+    /// Number of its last event; 0 for a place that is free.
+    turn: u64,
+    counts: Counts,
+    last: Last,
+}
+
+/// A thread's last steps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    /// Why a window may follow, and the pages that were asked for.
+    asked: Option<u64>,
+    /// Of the last window or range, pages that nobody is known to have used.
+    open: u64,
+    /// The last window: its first page and the page behind it.
+    window: (u64, u64),
+}
+
+impl File {
+    pub(super) fn new(key: FileKey, at: Instant) -> Self {
+        Self {
+            key,
+            pattern: Pattern::Unclear,
+            since: at,
+            doubt: None,
+            counts: Counts::default(),
+            unjudged: Counts::default(),
+            unjudged_since: at,
+            sizes: Sizes::default(),
+            window: 0,
+            threads: [Thread::default(); THREADS_MAX],
+            turn: 0,
+        }
+    }
+
+    pub(super) fn pattern(&self) -> Pattern {
+        self.pattern
+    }
+
+    pub(super) fn record(&mut self, at: Instant, thread: u32, readahead: &Readahead) {
+        self.turn += 1;
+        if readahead.window > 0 {
+            self.window = readahead.window;
+        }
+        if readahead.why == Why::Sync {
+            self.sizes.add(readahead.pages);
+        }
+        if self.unjudged.events() == 0 {
+            self.unjudged_since = at;
+        }
+        let turn = self.turn;
+        let thread = self.thread(thread);
+        thread.turn = turn;
+        let change = thread.last.step(readahead);
+        thread.counts += change;
+        self.counts += change;
+        self.unjudged += change;
+    }
+
+    /// Judges, and ends the period.
+    pub(super) fn settle(&mut self, now: Instant) -> Option<FileSeen> {
+        let counts = std::mem::take(&mut self.counts);
+        if counts.events() == 0 {
+            return None;
+        }
+        if now.since(self.unjudged_since) >= JUDGE_WITHIN && self.unjudged.events() < EVENTS_MIN {
+            // What is left is at most this period's.
+            self.unjudged = counts;
+            self.unjudged_since = now;
+            self.sizes = Sizes::default();
+        }
+        self.judge(now);
+        let mut threads = Threads::default();
+        for place in self.threads.iter_mut().filter(|place| place.counts.events() > 0) {
+            let counts = std::mem::take(&mut place.counts);
+            threads.push(ThreadSeen { thread: place.thread, counts });
+        }
+        let Self { key, pattern, since, window, .. } = *self;
+        Some(FileSeen { file: key, pattern, since, counts, window, threads })
+    }
+
+    fn judge(&mut self, now: Instant) {
+        let events = self.unjudged.events();
+        if events < EVENTS_MIN {
+            return;
+        }
+        let found = self.unjudged.pattern(self.sizes.median());
+        self.unjudged = Counts::default();
+        self.sizes = Sizes::default();
+        if found.is_like(self.pattern) {
+            self.pattern = found;
+            self.doubt = None;
+            return;
+        }
+        let agrees = self.doubt.is_some_and(|doubt| doubt.is_like(found));
+        if agrees || events >= EVENTS_SURE || self.pattern == Pattern::Unclear {
+            self.pattern = found;
+            self.since = now;
+            self.doubt = None;
+        } else {
+            self.doubt = Some(found);
+        }
+    }
+
+    /// The thread's place, which may have been another's.
+    fn thread(&mut self, thread: u32) -> &mut Thread {
+        let known = self.threads.iter().position(|known| known.turn > 0 && known.thread == thread);
+        let place = known.unwrap_or_else(|| {
+            let oldest = self.threads.iter().enumerate().min_by_key(|(_, known)| known.turn);
+            let (place, _) = oldest.expect("there is at least one place");
+            self.threads[place] = Thread { thread, ..Thread::default() };
+            place
+        });
+        &mut self.threads[place]
+    }
+}
+
+impl Last {
+    /// What an event adds to the counts.
+    fn step(&mut self, readahead: &Readahead) -> Counts {
+        let mut change = Counts::default();
+        let pages = readahead.pages;
+        match readahead.why {
+            Why::Sync => {
+                change.sync = 1;
+                self.asked = Some(pages);
+                self.window = (0, 0);
+            }
+            Why::Async => {
+                change.marker = 1;
+                // Who reaches the marker has used what lies before, and will use what is behind.
+                change.used = std::mem::take(&mut self.open);
+                self.asked = Some(0);
+            }
+            Why::Order => {
+                change.order = 1;
+                change.brought = pages;
+                change.used = self.asked.take().unwrap_or(1).min(pages);
+                self.open = pages - change.used;
+                self.window = (readahead.index, readahead.index.saturating_add(pages));
+            }
+            Why::Unbounded => {
+                change.unbounded = 1;
+                let (first, behind) = self.window;
+                // Where pages are not put into larger folios, a window goes out as a range.
+                if !(first..behind).contains(&readahead.index) {
+                    change.brought = pages;
+                    change.used = self.asked.take().unwrap_or(pages).min(pages);
+                    self.open = pages - change.used;
+                }
+            }
+        }
+        change
+    }
+}
+
+/// How many reads asked for how much, by powers of two.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes([u32; SIZES]);
+
+impl Sizes {
+    fn add(&mut self, pages: u64) {
+        let power = pages.max(1).next_power_of_two().trailing_zeros() as usize;
+        let place = &mut self.0[power.min(SIZES - 1)];
+        *place = place.saturating_add(1);
+    }
+
+    /// The median, rounded up to a power of two; 0 of none.
+    fn median(&self) -> u64 {
+        let all: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
+        let mut before = 0;
+        for (power, count) in self.0.iter().enumerate() {
+            before += u64::from(*count);
+            if before > 0 && before >= all.div_ceil(2) {
+                return 1 << power;
+            }
+        }
+        0
+    }
+}
+
+/// Powers of two up to 2^20 pages, which are 4 GiB: a read has 2 GiB at most.
+const SIZES: usize = 21;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_that_of_most_reads() {
+        let mut sizes = Sizes::default();
+        assert_eq!(sizes.median(), 0);
+        for pages in [1, 16, 16, 13, 1 << 40] {
+            sizes.add(pages);
+        }
+        assert_eq!(sizes.median(), 16);
+        sizes = Sizes::default();
+        sizes.add(u64::MAX / 2);
+        assert_eq!(sizes.median(), 1 << 20);
+        sizes = Sizes::default();
+        sizes.add(0);
+        assert_eq!(sizes.median(), 1);
+    }
+}

@@ -1,0 +1,518 @@
+//! One window for each open file: seen, decided, proved, kept or taken back.
+//!
+//! Source:     Forebay.
+//! Behaviour:  a file is watched until its pattern is clear, by at least eight windows; meanwhile
+//!             its progress is counted. Then one step is taken and proved. Faults: to bandwidth
+//!             through request rate, of an unknown device to the least window, whose rate beside
+//!             the old one tells the device. Streams: four times the window, again and again while
+//!             it helps. What does not help is taken back and not tried again for this file and
+//!             process. A file that turns from faults to a stream gets its window back at once.
+//! Differs:    nothing.
+//! Not for:    files that will soon be in memory as a whole: the large window fills it fastest.
+//!
+//! ```text
+//!   Watched --clear, worth it--> Asked --applied--> Tried --helps--> Settled --next step--> Asked
+//!                                  |                  |
+//!                                  +--refused--> Left +--no help--> taken back, Settled
+//! ```
+
+use std::collections::BTreeMap;
+
+use forebay_core::time::{Duration, Instant};
+
+use super::window::{self, Bounds, Ceiling};
+use super::{Change, Decision, Done, User};
+use crate::number::DevNumber;
+use crate::pattern::Pattern;
+use crate::prove::{Claim, Side, Trial, Verdict};
+
+#[cfg(test)]
+mod tests;
+
+/// What was seen of an open file since the last look.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The file and the process.
+    pub user: User,
+    /// The backing device.
+    pub device: DevNumber,
+    /// Whether the device cuts requests into windows: FUSE and network mounts.
+    pub cuts: bool,
+    /// What it is asked.
+    pub pattern: Pattern,
+    /// Windows that went out.
+    pub windows: u64,
+    /// The window in force in KiB, as events carry it; none without an event.
+    pub window: Option<u64>,
+    /// Size in bytes, where it is known.
+    pub size: Option<u64>,
+    /// The process's progress since it began; none if it may not be read.
+    pub progress: Option<Progress>,
+}
+
+/// What a process got so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Faults that waited for a device.
+    pub major_faults: u64,
+    /// Faults that found their page.
+    pub minor_faults: u64,
+    /// Bytes that it read, cached or not, or that were read for it, whichever is more.
+    pub bytes: u64,
+}
+
+/// What is known of the surroundings at a look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Around {
+    /// The device's ceilings, as far as they are known.
+    pub ceiling: Ceiling,
+    /// Bytes a second that the device reads now.
+    pub bandwidth: u64,
+    /// Bytes of memory that could be had.
+    pub available: u64,
+    /// Whether pages come back soon after they were evicted.
+    pub thrashes: bool,
+}
+
+/// All open files that were seen.
+#[derive(Debug, Default)]
+pub struct Files {
+    bounds: Bounds,
+    open: BTreeMap<User, Open>,
+}
+
+impl Files {
+    /// No files yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, open: BTreeMap::new() }
+    }
+
+    /// Files about which a decision is being made: they want to be looked at soon, and although
+    /// they may have caused no event.
+    pub fn followed(&self, now: Instant) -> impl Iterator<Item = (User, DevNumber)> {
+        let wanted = move |open: &&Open| match &open.stage {
+            Stage::Watched => now.since(open.seen) < WATCHED_MAX && now.since(open.since) < UNCLEAR,
+            Stage::Asked { .. } | Stage::Tried { .. } => true,
+            Stage::Settled | Stage::Left => false,
+        };
+        self.open.values().filter(wanted).map(|open| (open.user, open.device))
+    }
+
+    /// The window of a user in KiB, if it is known.
+    pub fn window(&self, user: &User) -> Option<u64> {
+        self.open.get(user).map(|open| open.present).filter(|window| *window > 0)
+    }
+
+    /// The window of a user in KiB before the first step, if it is known.
+    pub fn own_window(&self, user: &User) -> Option<u64> {
+        self.open.get(user).map(|open| open.own).filter(|window| *window > 0)
+    }
+
+    /// Whether some other user of a file has a window by a step of ours, so that an event's window
+    /// may be that one's.
+    pub fn is_shared(&self, user: &User) -> bool {
+        let other = |open: &Open| {
+            open.user.file == user.file && open.user != *user && open.present != open.own
+        };
+        self.open.values().any(other)
+    }
+
+    /// Processes that have files here, each once.
+    pub fn processes(&self) -> Vec<u32> {
+        let mut processes: Vec<u32> = self.open.keys().map(|user| user.process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        processes
+    }
+
+    /// A look at one file at `now`.
+    pub fn look(&mut self, now: Instant, seen: &Seen, around: &Around) -> Option<Decision> {
+        if !self.open.contains_key(&seen.user) && self.open.len() >= OPEN_MAX {
+            self.forget_oldest();
+        }
+        let bounds = self.bounds;
+        let new = || Open::new(now, seen);
+        let open = self.open.entry(seen.user).or_insert_with(new);
+        open.look(now, seen, around, bounds)
+    }
+
+    /// How the decision about a file went.
+    pub fn done(&mut self, user: User, done: Done) {
+        let Some(open) = self.open.get_mut(&user) else { return };
+        match done {
+            Done::Applied => open.applied(),
+            Done::Later | Done::Refused | Done::Foreign => open.stage = Stage::Left,
+            Done::Gone => {
+                self.open.remove(&user);
+            }
+        }
+    }
+
+    /// A process has ended, and its descriptions with it.
+    pub fn exited(&mut self, process: u32) {
+        self.open.retain(|user, _| user.process != process);
+    }
+
+    /// Drops the file that was not seen for the longest time and is not under trial.
+    fn forget_oldest(&mut self) {
+        let idle = self.open.values().filter(|open| !matches!(open.stage, Stage::Tried { .. }));
+        let Some(oldest) = idle.min_by_key(|open| open.seen).map(|open| open.user) else { return };
+        self.open.remove(&oldest);
+    }
+}
+
+#[derive(Debug)]
+struct Open {
+    user: User,
+    device: DevNumber,
+    stage: Stage,
+    pattern: Pattern,
+    /// The window before any step.
+    own: u64,
+    present: u64,
+    /// Windows that went out while it was watched.
+    windows: u64,
+    before: Side,
+    last: Option<(Instant, Progress)>,
+    /// When it first and last caused an event.
+    since: Instant,
+    seen: Instant,
+    /// A window that did not help, so that it is not tried again.
+    refuted: Option<u64>,
+    /// Windows and rates that were proved, the smallest and the largest window.
+    rates: BTreeMap<u64, f64>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Watched,
+    Asked { step: Step },
+    Tried { step: Step, trial: Box<Trial>, settling: bool },
+    Settled,
+    Left,
+}
+
+/// A step from one window to another.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    from: u64,
+    to: u64,
+    /// None if it needs no proof: it takes back what was done.
+    claim: Option<Claim>,
+    /// Where the trial stands when this is a change of its sides.
+    metric: Metric,
+}
+
+/// What counts as progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Metric {
+    Faults,
+    Bytes,
+}
+
+impl Open {
+    fn new(now: Instant, seen: &Seen) -> Self {
+        let window = seen.window.unwrap_or(0);
+        Self {
+            user: seen.user,
+            device: seen.device,
+            stage: Stage::Watched,
+            pattern: Pattern::Unclear,
+            own: window,
+            present: window,
+            windows: 0,
+            before: Side::default(),
+            last: None,
+            since: now,
+            seen: now,
+            refuted: None,
+            rates: BTreeMap::new(),
+        }
+    }
+
+    fn look(
+        &mut self,
+        now: Instant,
+        seen: &Seen,
+        around: &Around,
+        bounds: Bounds,
+    ) -> Option<Decision> {
+        if seen.windows > 0 {
+            self.seen = now;
+        }
+        if self.own == 0
+            && let Some(window) = seen.window
+        {
+            (self.own, self.present) = (window, window);
+        }
+        let turned = seen.pattern != Pattern::Unclear && seen.pattern != self.pattern;
+        if turned {
+            self.pattern = seen.pattern;
+            self.before = Side::default();
+            self.rates.clear();
+        }
+        let moved = self.moved(now, seen);
+        if turned && matches!(self.stage, Stage::Tried { .. }) {
+            // What was counted was counted of something else.
+            self.stage = Stage::Settled;
+            return (self.present != self.own).then(|| self.give_back(seen));
+        }
+        match &mut self.stage {
+            Stage::Left | Stage::Asked { .. } => None,
+            Stage::Tried { .. } => self.try_on(moved?, seen, around, bounds),
+            Stage::Watched | Stage::Settled => {
+                if self.present < self.own && self.pattern == Pattern::Stream && turned {
+                    return Some(self.give_back(seen));
+                }
+                self.windows += seen.windows;
+                if let Some((progress, elapsed)) = moved {
+                    self.before.count(progress, elapsed);
+                }
+                self.step(seen, around, bounds)
+            }
+        }
+    }
+
+    /// Progress since the last look, by what counts for the pattern.
+    fn moved(&mut self, now: Instant, seen: &Seen) -> Option<(u64, Duration)> {
+        let progress = seen.progress?;
+        let (then, old) = self.last.replace((now, progress))?;
+        let grown = |new: u64, old: u64| new.saturating_sub(old);
+        let major = grown(progress.major_faults, old.major_faults);
+        let minor = grown(progress.minor_faults, old.minor_faults);
+        let moved = match self.metric() {
+            // Faults that find their page are progress too: a large window may have brought it.
+            // Only where a process also faults for other memory would they drown the rest.
+            Metric::Faults if minor <= major.saturating_mul(MINOR_MAX) => major + minor,
+            Metric::Faults => major,
+            Metric::Bytes => grown(progress.bytes, old.bytes),
+        };
+        Some((moved, now.since(then)))
+    }
+
+    fn metric(&self) -> Metric {
+        match self.pattern {
+            Pattern::RandomFaults | Pattern::Unclear => Metric::Faults,
+            Pattern::Stream | Pattern::RandomReads { .. } => Metric::Bytes,
+        }
+    }
+
+    /// The next step, if the pattern is clear and a step is worth it.
+    fn step(&mut self, seen: &Seen, around: &Around, bounds: Bounds) -> Option<Decision> {
+        let clear = self.windows >= WINDOWS_MIN && self.before.seconds() >= BEFORE_MIN;
+        if !clear || seen.windows == 0 || self.present == 0 {
+            return None;
+        }
+        let own = self.measured().unwrap_or(around.ceiling);
+        let to = window::wanted(self.pattern, self.present, &own, seen.cuts, bounds)?;
+        let to = if self.pattern == Pattern::Stream && around.available > 0 {
+            to.min(((around.available / STREAM_SHARE) >> 10).max(bounds.floor)).max(self.present)
+        } else {
+            to
+        };
+        if !window::is_worth(self.present, to) || self.is_refuted(to) {
+            return None;
+        }
+        if to < self.present && will_be_cached(seen, around) {
+            return None;
+        }
+        let metric = self.metric();
+        let claim = if self.rates.len() >= 2 && metric == Metric::Faults {
+            // The device is known by now, and the window follows it without loss.
+            Claim::NoLoss(LOSS_MAX)
+        } else {
+            Claim::Gain(GAIN_MIN)
+        };
+        let step = Step { from: self.present, to, claim: Some(claim), metric };
+        let (expected, reason) = self.words(&step, seen, &own);
+        Some(self.ask(step, expected, reason))
+    }
+
+    fn is_refuted(&self, to: u64) -> bool {
+        match self.refuted {
+            Some(refuted) if to > self.present => to >= refuted,
+            Some(refuted) => to <= refuted,
+            None => false,
+        }
+    }
+
+    /// What the rates at two windows say of the device.
+    fn measured(&self) -> Option<Ceiling> {
+        if self.metric() == Metric::Bytes {
+            return None;
+        }
+        let (small, large) = (self.rates.first_key_value()?, self.rates.last_key_value()?);
+        window::ceiling_of((*small.0, *small.1), (*large.0, *large.1))
+    }
+
+    fn give_back(&mut self, seen: &Seen) -> Decision {
+        let step = Step { from: self.present, to: self.own, claim: None, metric: Metric::Bytes };
+        let reason = format!("{} is read in another way now", seen.user);
+        self.ask(step, "it is read as before the first change".to_owned(), reason)
+    }
+
+    fn words(&self, step: &Step, seen: &Seen, ceiling: &Ceiling) -> (String, String) {
+        let Step { from, to, .. } = step;
+        let rate = self.before.rate();
+        match self.pattern {
+            Pattern::RandomFaults => {
+                let expected = match (ceiling.bandwidth, step.claim) {
+                    (_, Some(Claim::NoLoss(_))) => "as many faults a second as before".to_owned(),
+                    (Some(bandwidth), _) => {
+                        let possible = ceiling.iops.unwrap_or(u64::MAX).min(bandwidth / (to << 10));
+                        format!("up to {possible} faults a second")
+                    }
+                    (None, _) => format!("up to {} times the faults a second", from / to.max(&1)),
+                };
+                let reason = format!(
+                    "{} is faulted in no order: each fault reads {from} KiB, {rate:.0} faults a \
+                     second",
+                    seen.user
+                );
+                (expected, reason)
+            }
+            Pattern::Stream => {
+                let expected = "more bytes a second, as more is in flight".to_owned();
+                let mib = rate / f64::from(1 << 20);
+                (expected, format!("{} is read as a stream at {mib:.0} MiB/s", seen.user))
+            }
+            Pattern::RandomReads { request } => {
+                let kib = request.saturating_mul(4);
+                let expected = "each read goes out whole instead of in pieces".to_owned();
+                (expected, format!("{} is read in no order, {kib} KiB at a time", seen.user))
+            }
+            Pattern::Unclear => (String::new(), seen.user.to_string()),
+        }
+    }
+
+    fn ask(&mut self, step: Step, expected: String, reason: String) -> Decision {
+        let Step { from, to, .. } = step;
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Asked { step }) {
+            // A trial that changes sides stays a trial.
+            Stage::Tried { trial, .. } if step.claim.is_some() => {
+                Stage::Tried { step, trial, settling: true }
+            }
+            Stage::Tried { .. } | Stage::Watched | Stage::Asked { .. } => Stage::Asked { step },
+            Stage::Settled | Stage::Left => Stage::Asked { step },
+        };
+        let change = Change::Window { user: self.user, device: self.device, from, to };
+        Decision { change, expected, reason }
+    }
+
+    fn applied(&mut self) {
+        match &self.stage {
+            Stage::Asked { step } => {
+                let step = *step;
+                self.present = step.to;
+                self.stage = match step.claim {
+                    Some(claim) => Stage::Tried {
+                        step,
+                        trial: Box::new(Trial::begin(claim, &self.before)),
+                        // What a stream has in flight is still of the old size.
+                        settling: step.metric == Metric::Bytes,
+                    },
+                    None => Stage::Settled,
+                };
+            }
+            Stage::Tried { step, trial, .. } => {
+                self.present = if trial.is_changed() { step.to } else { step.from };
+            }
+            Stage::Watched | Stage::Settled | Stage::Left => {}
+        }
+    }
+
+    /// A window of a trial has passed.
+    fn try_on(
+        &mut self,
+        moved: (u64, Duration),
+        seen: &Seen,
+        around: &Around,
+        bounds: Bounds,
+    ) -> Option<Decision> {
+        let Stage::Tried { step, trial, settling } = &mut self.stage else { return None };
+        if std::mem::take(settling) {
+            return None;
+        }
+        let step = *step;
+        let verdict = trial.count(moved.0, moved.1);
+        let changed = trial.is_changed();
+        match verdict {
+            Verdict::Continue => None,
+            Verdict::Swap => {
+                let (from, to) = if changed { (step.from, step.to) } else { (step.to, step.from) };
+                let change = Change::Window { user: self.user, device: self.device, from, to };
+                let expected = "the difference becomes clear".to_owned();
+                let reason = format!("what {} gains is not clear yet", seen.user);
+                if let Stage::Tried { settling, .. } = &mut self.stage {
+                    *settling = step.metric == Metric::Bytes;
+                }
+                Some(Decision { change, expected, reason })
+            }
+            Verdict::Helps(_) => {
+                self.rates.insert(step.from, trial.without().rate());
+                self.rates.insert(step.to, trial.with().rate());
+                self.before = trial.with().clone();
+                self.stage = Stage::Settled;
+                if changed {
+                    // The next step follows at once, while the file is looked at often.
+                    return self.step(seen, around, bounds);
+                }
+                let back = Step { from: step.from, to: step.to, claim: None, ..step };
+                let reason = format!("{} gains by it", seen.user);
+                Some(self.ask(back, "as in the trial".to_owned(), reason))
+            }
+            Verdict::DoesNotHelp(ratio) => {
+                self.refuted = Some(step.to);
+                self.before = trial.without().clone();
+                self.stage = Stage::Settled;
+                let back = Step { from: step.to, to: step.from, claim: None, ..step };
+                changed.then(|| {
+                    let reason = format!(
+                        "{} gained nothing that is clear from {} KiB: {ratio:.2} times the \
+                         progress",
+                        seen.user, step.to
+                    );
+                    self.ask(back, "as before; it is not tried again".to_owned(), reason)
+                })
+            }
+        }
+    }
+}
+
+/// Whether all of a file will be in memory in a few seconds, so that large windows are the fastest
+/// way there.
+fn will_be_cached(seen: &Seen, around: &Around) -> bool {
+    let Some(size) = seen.size else { return false };
+    let seconds = size / around.bandwidth.max(1);
+    size < around.available && !around.thrashes && seconds < WARM_MAX
+}
+
+/// The most open files that are followed.
+pub const OPEN_MAX: usize = 256;
+
+/// The fewest windows that make a pattern clear.
+const WINDOWS_MIN: u64 = 8;
+
+/// The shortest time that progress is counted before the first step, in seconds.
+const BEFORE_MIN: f64 = 0.2;
+
+/// Major faults that may stand beside one of them before minor faults are taken to be others'.
+const MINOR_MAX: u64 = 64;
+
+/// Progress that a step must bring.
+const GAIN_MIN: f64 = 0.05;
+
+/// Progress that a step to a known device's window may cost.
+const LOSS_MAX: f64 = 0.05;
+
+/// A stream's window is at most this part of the memory that could be had.
+const STREAM_SHARE: u64 = 64;
+
+/// A file that is wholly read in fewer seconds is left to its large window.
+const WARM_MAX: u64 = 5;
+
+/// A watched file that caused no event for this long no longer speeds up the looks.
+const WATCHED_MAX: Duration = Duration::from_secs(2);
+
+/// Nor does one whose pattern did not become clear in this time.
+const UNCLEAR: Duration = Duration::from_secs(20);

@@ -1,0 +1,255 @@
+//! Loads on modelled devices, looked at four times a second.
+
+use super::*;
+use crate::number::FileKey;
+
+/// A device that takes `own` seconds for each request and moves `bandwidth` bytes a second.
+#[derive(Clone, Copy)]
+struct Model {
+    own: f64,
+    bandwidth: f64,
+    /// Whether a request pays for both, or for what is dearer.
+    both: bool,
+}
+
+const VOLUME: Model = Model { own: 1.0 / 3_000.0, bandwidth: 131_072_000.0, both: false };
+const DISK: Model = Model { own: 1.0 / 150.0, bandwidth: 160_000_000.0, both: true };
+
+impl Model {
+    fn rate(self, window: u64) -> f64 {
+        let bytes = (window << 10) as f64 / self.bandwidth;
+        1.0 / if self.both { self.own + bytes } else { self.own.max(bytes) }
+    }
+}
+
+/// One open file under a load.
+struct Play {
+    files: Files,
+    now: Instant,
+    window: u64,
+    progress: Progress,
+    rest: f64,
+    around: Around,
+    /// Every change that was made.
+    changes: Vec<(u64, u64)>,
+}
+
+const USER: User = User { file: FileKey { dev: DEVICE, ino: 12 }, process: 77 };
+const DEVICE: DevNumber = DevNumber { major: 7, minor: 1 };
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Play {
+    fn new(window: u64) -> Self {
+        let around = Around { available: 20 << 30, bandwidth: 130_000_000, ..Around::default() };
+        Self {
+            files: Files::new(Bounds::default()),
+            now: Instant::ZERO,
+            window,
+            progress: Progress::default(),
+            rest: 0.0,
+            around,
+            changes: Vec::new(),
+        }
+    }
+
+    /// A look in which `rate` windows a second went out, each with the progress of `moved`.
+    fn look(&mut self, pattern: Pattern, rate: f64, moved: impl Fn(&mut Progress, u64)) -> bool {
+        self.now += LOOK;
+        self.rest += rate / 4.0;
+        let windows = self.rest as u64;
+        self.rest -= windows as f64;
+        moved(&mut self.progress, windows);
+        let seen = Seen {
+            user: USER,
+            device: DEVICE,
+            cuts: false,
+            pattern: if windows > 0 { pattern } else { Pattern::Unclear },
+            windows,
+            window: (windows > 0).then_some(self.window),
+            size: Some(8 << 30),
+            progress: Some(self.progress),
+        };
+        let Some(decision) = self.files.look(self.now, &seen, &self.around) else { return false };
+        let Change::Window { from, to, .. } = decision.change else { panic!("{decision:?}") };
+        assert_eq!(from, self.window, "the step begins where the window is");
+        assert!(!decision.reason.is_empty() && !decision.expected.is_empty());
+        self.window = to;
+        self.changes.push((from, to));
+        self.files.done(USER, Done::Applied);
+        true
+    }
+
+    fn faults(&mut self, model: Model, looks: u32) {
+        for _ in 0..looks {
+            let rate = model.rate(self.window);
+            self.look(Pattern::RandomFaults, rate, |progress, n| progress.major_faults += n);
+        }
+    }
+
+    /// A reader of a stream that is as fast as its window lets it be.
+    fn stream(&mut self, rate: impl Fn(u64) -> f64, looks: u32) {
+        for _ in 0..looks {
+            let (window, bytes) = (self.window, rate(self.window));
+            let windows = bytes / (window << 10) as f64;
+            self.look(Pattern::Stream, windows.max(4.0), |progress, _| {
+                progress.bytes += (bytes / 4.0) as u64;
+            });
+        }
+    }
+}
+
+#[test]
+fn sixteen_faults_a_second_are_steered_within_a_second_and_kept() {
+    let mut play = Play::new(8_192);
+    play.faults(VOLUME, 4);
+    assert_eq!(play.changes, [(8_192, 16)], "eight windows are clear");
+    play.faults(VOLUME, 40);
+    assert_eq!(play.window, 16, "{:?}", play.changes);
+    assert_eq!(play.files.followed(play.now).count(), 0);
+}
+
+#[test]
+fn on_a_disk_that_seeks_the_window_follows_without_loss() {
+    let mut play = Play::new(8_192);
+    play.faults(DISK, 60);
+    assert_eq!(play.changes[0], (8_192, 16));
+    assert!((256..=1_024).contains(&play.window) || play.window == 16, "{:?}", play.changes);
+    let best = DISK.rate(16);
+    assert!(DISK.rate(play.window) >= 0.9 * best, "{:?}", play.changes);
+}
+
+#[test]
+fn a_known_device_gets_its_window_in_one_step() {
+    let mut play = Play::new(8_192);
+    play.around.ceiling = Ceiling { bandwidth: Some(160_000_000), iops: Some(150), latency: None };
+    play.faults(DISK, 5);
+    assert_eq!(play.changes, [(8_192, 1_024)]);
+}
+
+#[test]
+fn a_smaller_window_that_brings_no_more_faults_is_taken_back_and_remembered() {
+    let mut play = Play::new(2_048);
+    // A program that thinks for 50 ms between its faults.
+    for _ in 0..60 {
+        play.look(Pattern::RandomFaults, 20.0, |progress, n| progress.major_faults += n);
+    }
+    assert_eq!(play.window, 2_048, "{:?}", play.changes);
+    let changes = play.changes.len();
+    for _ in 0..200 {
+        play.look(Pattern::RandomFaults, 20.0, |progress, n| progress.major_faults += n);
+    }
+    assert_eq!(play.changes.len(), changes, "it is not tried again");
+}
+
+#[test]
+fn pages_that_the_large_window_had_brought_count_as_progress() {
+    // Neighbours of a fault are used too: fewer pages each time, more major faults, no gain.
+    let mut play = Play::new(1_024);
+    for _ in 0..60 {
+        let window = play.window;
+        let touched = 1_600;
+        let major = touched / (window / 16);
+        play.look(Pattern::RandomFaults, major as f64 * 4.0, |progress, n| {
+            progress.major_faults += n;
+            progress.minor_faults += touched - n.min(touched);
+        });
+    }
+    assert_eq!(play.window, 1_024, "{:?}", play.changes);
+}
+
+#[test]
+fn a_stream_grows_while_it_helps_and_no_further() {
+    // 2 ms for each window and 300 MB a second on the wire.
+    let link = |window: u64| {
+        let bytes = (window << 10) as f64;
+        bytes / (0.002 + bytes / 300e6)
+    };
+    let mut play = Play::new(128);
+    play.stream(link, 80);
+    assert!(link(play.window) >= 0.9 * link(16_384), "{:?}", play.changes);
+    assert!(play.window <= 16_384);
+}
+
+#[test]
+fn a_paced_stream_keeps_its_window() {
+    let mut play = Play::new(128);
+    play.stream(|_| 10e6, 80);
+    assert_eq!(play.window, 128, "{:?}", play.changes);
+}
+
+#[test]
+fn a_file_that_turns_from_faults_to_a_stream_gets_its_window_back() {
+    let mut play = Play::new(8_192);
+    play.faults(VOLUME, 40);
+    assert_eq!(play.window, 16);
+    play.stream(|_| 100e6, 1);
+    assert_eq!(play.window, 8_192, "{:?}", play.changes);
+}
+
+#[test]
+fn a_file_that_will_soon_be_cached_keeps_its_large_window() {
+    let mut play = Play::new(8_192);
+    play.around.bandwidth = 3_000_000_000;
+    play.faults(VOLUME, 40);
+    assert_eq!(play.changes, [], "8 GiB in three seconds");
+    play.around.thrashes = true;
+    play.faults(VOLUME, 2);
+    assert_eq!(play.changes[0], (8_192, 16), "but not if pages do not stay");
+}
+
+#[test]
+fn a_file_whose_window_does_not_matter_is_left_alone() {
+    let mut play = Play::new(8_192);
+    for pattern in [Pattern::RandomReads { request: 16 }, Pattern::Unclear] {
+        for _ in 0..20 {
+            play.look(pattern, 2_000.0, |progress, n| progress.bytes += n * 65_536);
+        }
+    }
+    assert_eq!(play.changes, []);
+}
+
+#[test]
+fn what_was_refused_is_not_asked_again() {
+    let mut files = Files::new(Bounds::default());
+    let mut asked = 0;
+    for look in 1..100 {
+        let seen = Seen {
+            user: USER,
+            device: DEVICE,
+            cuts: false,
+            pattern: Pattern::RandomFaults,
+            windows: 10,
+            window: Some(8_192),
+            size: None,
+            progress: Some(Progress { major_faults: look * 10, ..Progress::default() }),
+        };
+        let now = Instant::ZERO + LOOK.times(look);
+        if files.look(now, &seen, &Around::default()).is_some() {
+            asked += 1;
+            files.done(USER, Done::Refused);
+        }
+    }
+    assert_eq!(asked, 1);
+}
+
+#[test]
+fn the_number_of_files_is_bounded() {
+    let mut files = Files::new(Bounds::default());
+    for ino in 0..10 * OPEN_MAX as u64 {
+        let user = User { file: FileKey { dev: DEVICE, ino }, process: 1 };
+        let seen = Seen {
+            user,
+            device: DEVICE,
+            cuts: false,
+            pattern: Pattern::Stream,
+            windows: 1,
+            window: Some(128),
+            size: None,
+            progress: None,
+        };
+        assert_eq!(files.look(Instant(ino), &seen, &Around::default()), None);
+        assert!(files.open.len() <= OPEN_MAX);
+    }
+    files.exited(1);
+    assert!(files.open.is_empty());
+}

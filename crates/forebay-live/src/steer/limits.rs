@@ -1,0 +1,455 @@
+//! One dirty limit for each device, in seconds of what it was seen to write.
+//!
+//! Source:     The controllers of the core decide, the same that the simulator runs. That a share
+//!             is stored, and what a strict limit is, is `mm/page-writeback.c` and
+//!             `mm/backing-dev.c`.
+//! Behaviour:  a device that is slow, can be pulled out, or was named, has the controller's first
+//!             limit before anything is written to it, because half a gigabyte gets dirty in less
+//!             time than a look takes. Any other device has one from the first drain on, if the
+//!             global limit is more than some seconds of it. A limit below what is dirty would stop
+//!             the writers, so that it comes down with the dirty pages. The share is computed anew
+//!             when the global limit moves. The limit goes when the device turns out fast, when it
+//!             writes nothing for long, or when it has starved the device.
+//! Differs:    nothing.
+//! Not for:    kernels before 6.2, which have no strict limit.
+//!
+//! ```text
+//!   bytes  0 ......... 3/4 limit ..... limit            staged:  limit --.
+//!   dirty    no pause  |  pauses pace   |  stop          dirty  ----.__   `--.__  wanted
+//! ```
+
+use std::collections::BTreeMap;
+
+use forebay_core::control::{Controller, Sample, Spec, Traffic};
+use forebay_core::time::{Duration, Instant};
+use forebay_core::units::PAGE_SIZE;
+use forebay_core::writeback::{Amount, Drain, Knobs};
+
+use super::{Change, Decision, Done, Limit};
+use crate::number::DevNumber;
+use crate::signal::{BdiCounts, DiskCounts, DiskTraffic};
+
+#[cfg(test)]
+mod tests;
+
+/// What was seen of a device.
+#[derive(Clone, Debug, Default)]
+pub struct Seen<'a> {
+    /// The device's name, for sentences.
+    pub name: &'a str,
+    /// Whether its limit stands before the first byte: it was named, or can be pulled out.
+    pub eager: bool,
+    /// Its requests so far; none without a disk.
+    pub disk: Option<&'a DiskCounts>,
+    /// Its writeback so far; none without debugfs.
+    pub bdi: Option<&'a BdiCounts>,
+    /// Pages of the whole machine that are dirty or on their way.
+    pub dirty: u64,
+    /// The global limit in pages.
+    pub threshold: u64,
+    /// Pages that could be dirty.
+    pub total: u64,
+    /// Pauses of its writers since the last look.
+    pub pauses: u64,
+}
+
+/// Settings of all devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The least limit in bytes.
+    pub floor: u64,
+    /// A device is slow if the global limit is more than this many seconds of its drain.
+    pub slow_seconds: u64,
+    /// How long a device that was not named writes nothing before its limit goes.
+    pub idle: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { floor: 16 << 20, slow_seconds: 5, idle: Duration::from_secs(600) }
+    }
+}
+
+/// All devices that were seen.
+#[derive(Debug)]
+pub struct Limits {
+    spec: Spec,
+    settings: Settings,
+    devices: BTreeMap<DevNumber, Device>,
+}
+
+impl Limits {
+    /// No devices yet.
+    pub fn new(spec: Spec, settings: Settings) -> Self {
+        Self { spec, settings, devices: BTreeMap::new() }
+    }
+
+    /// A look at a device at `now`. Looks that come sooner than a controller expects are left out.
+    pub fn look(&mut self, now: Instant, number: DevNumber, seen: &Seen<'_>) -> Option<Decision> {
+        if seen.threshold == 0 || seen.total == 0 {
+            return None;
+        }
+        let spec = &self.spec;
+        let device =
+            self.devices.entry(number).or_insert_with(|| Device::new(spec, now, number, seen));
+        device.look(now, seen, &self.settings)
+    }
+
+    /// How the decision about a device went.
+    pub fn done(&mut self, number: DevNumber, done: Done) {
+        let Some(device) = self.devices.get_mut(&number) else { return };
+        match done {
+            Done::Applied => device.present = device.asked,
+            // It is asked again at the next look.
+            Done::Later => {}
+            Done::Refused | Done::Foreign => device.stage = Stage::Left,
+            Done::Gone => {
+                self.devices.remove(&number);
+            }
+        }
+    }
+
+    /// The drain of a device in bytes a second, once it was measured.
+    pub fn drain(&self, number: DevNumber) -> Option<u64> {
+        let device = self.devices.get(&number)?;
+        device.drain.pages_per_second().map(|pages| pages.saturating_mul(PAGE_SIZE))
+    }
+
+    /// Bytes of the limit in force.
+    pub fn present(&self, number: DevNumber) -> Option<u64> {
+        self.devices.get(&number)?.present.map(|limit| limit.bytes)
+    }
+
+    /// Devices that are no longer there.
+    pub fn keep(&mut self, there: impl Fn(DevNumber) -> bool) {
+        self.devices.retain(|number, _| there(*number));
+    }
+}
+
+#[derive(Debug)]
+struct Device {
+    number: DevNumber,
+    controller: Box<dyn Controller>,
+    knobs: Knobs,
+    drain: Drain,
+    last: Last,
+    stage: Stage,
+    present: Option<Limit>,
+    asked: Option<Limit>,
+    /// When it last wrote.
+    wrote: Instant,
+    /// The limit grows by this factor, because a smaller one starved the device.
+    relief: u64,
+    starved: u32,
+    /// Looks in which a limit on its way down did not come down.
+    stuck: u32,
+}
+
+/// Whether a device is steered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// No reason for a limit so far.
+    Watched,
+    /// It has a limit, or shall have one.
+    Limited,
+    /// Never again.
+    Left,
+}
+
+/// The counters of the last look.
+#[derive(Debug)]
+struct Last {
+    at: Instant,
+    disk: Option<DiskCounts>,
+    bdi: Option<BdiCounts>,
+    pauses: u64,
+}
+
+impl Device {
+    fn new(spec: &Spec, now: Instant, number: DevNumber, seen: &Seen<'_>) -> Self {
+        let mut controller = spec.build();
+        let knobs = controller.begin(OWN, seen.total);
+        Self {
+            number,
+            controller,
+            knobs,
+            drain: Drain::default(),
+            last: Last { at: Instant::ZERO, disk: None, bdi: None, pauses: 0 },
+            stage: Stage::Watched,
+            present: None,
+            asked: None,
+            wrote: now,
+            relief: 1,
+            starved: 0,
+            stuck: 0,
+        }
+    }
+
+    fn look(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
+        let first = self.last.disk.is_none() && self.last.bdi.is_none();
+        if !first && now.since(self.last.at) < LOOK_MIN {
+            return None;
+        }
+        if self.stage == Stage::Left {
+            return None;
+        }
+        if !first {
+            let sample = self.sample(now, seen);
+            self.knobs = self.controller.observe(&[sample], self.knobs);
+            self.judge(&sample, seen);
+        }
+        let (disk, bdi) = (seen.disk.cloned(), seen.bdi.copied());
+        self.last = Last { at: now, disk, bdi, pauses: seen.pauses };
+        if self.stage == Stage::Watched {
+            if !self.is_due(now, seen, settings) {
+                return None;
+            }
+            self.stage = Stage::Limited;
+        } else if let Some(why) = self.is_over(now, seen, settings) {
+            return self.release(why);
+        }
+        self.limit(seen, settings)
+    }
+
+    /// One second as the controller wants it.
+    fn sample(&mut self, now: Instant, seen: &Seen<'_>) -> Sample {
+        let elapsed = now.since(self.last.at);
+        let none = DiskCounts::default();
+        let (new, old) = match (seen.disk, &self.last.disk) {
+            (Some(new), Some(old)) => (new, old),
+            (Some(_) | None, None) | (None, Some(_)) => (&none, &none),
+        };
+        let busy = Duration::from_millis(new.busy_ms.saturating_sub(old.busy_ms));
+        let [reads, writes] = [(new.reads, old.reads), (new.writes, old.writes)].map(grown);
+        let written = self.written(seen).unwrap_or(writes.sectors * SECTOR);
+        if written > 0 {
+            self.wrote = now;
+        }
+        if self.is_backlogged(seen, elapsed, busy, written) {
+            self.drain.begin(self.last.at);
+            self.drain.end(now, written / PAGE_SIZE, true);
+        }
+        Sample {
+            elapsed,
+            busy: busy.min(elapsed),
+            reads,
+            writes,
+            drain: self.drain.pages_per_second(),
+            dirty: self.dirty(seen) / PAGE_SIZE,
+            total: seen.total,
+        }
+    }
+
+    /// Unwritten bytes. Where they are not known by device they are at most what all devices have,
+    /// and no more than the kernel lets them be under the limit in force.
+    fn dirty(&self, seen: &Seen<'_>) -> u64 {
+        seen.bdi.map_or_else(
+            || {
+                let most = self.present.map_or(u64::MAX, |limit| limit.bytes / 8 * 7);
+                seen.dirty.saturating_mul(PAGE_SIZE).min(most)
+            },
+            unwritten,
+        )
+    }
+
+    /// Bytes written since the last look, by the kernel's own count for the device.
+    fn written(&self, seen: &Seen<'_>) -> Option<u64> {
+        Some(seen.bdi?.written.saturating_sub(self.last.bdi?.written))
+    }
+
+    /// Whether the device had writes to do all the time, so that what it wrote is its drain. A
+    /// device whose requests are held back above it is never busy; that pages were on their way at
+    /// both ends says the same.
+    fn is_backlogged(
+        &self,
+        seen: &Seen<'_>,
+        elapsed: Duration,
+        busy: Duration,
+        written: u64,
+    ) -> bool {
+        if written < DRAIN_MIN {
+            return false;
+        }
+        let is_busy = busy.as_nanos() / 4 * 5 >= elapsed.as_nanos();
+        match (seen.bdi, self.last.bdi) {
+            (Some(new), Some(old)) => {
+                let under_way = new.writeback > 0 && old.writeback > 0;
+                under_way && (is_busy || unwritten(&old) + unwritten(new) >= written / 2)
+            }
+            // Writers that pause at both ends do so because there is more than enough to write.
+            (Some(_) | None, None) | (None, Some(_)) => {
+                is_busy || (seen.pauses > 0 && self.last.pauses > 0)
+            }
+        }
+    }
+
+    /// Whether the limit has left the device without work while writers were paused.
+    fn judge(&mut self, sample: &Sample, seen: &Seen<'_>) {
+        let Some(bdi) = seen.bdi else { return };
+        let idle = sample.busy.as_nanos() * 2 < sample.elapsed.as_nanos();
+        let starved = self.present.is_some() && seen.pauses > 0 && bdi.writeback == 0 && idle;
+        self.starved = if starved { self.starved + 1 } else { 0 };
+        if self.starved >= STARVED_LOOKS {
+            self.starved = 0;
+            self.relief *= 2;
+        }
+    }
+
+    /// The limit by the controller, in bytes.
+    fn wanted(&self, seen: &Seen<'_>, settings: &Settings) -> u64 {
+        let pages = self.knobs.limit.pages(seen.total);
+        pages.saturating_mul(PAGE_SIZE).max(settings.floor).saturating_mul(self.relief)
+    }
+
+    /// Whether a device without a limit shall have one.
+    fn is_due(&self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> bool {
+        if !seen.eager && now.since(self.wrote) >= settings.idle {
+            return false;
+        }
+        let is_slow = self
+            .drain
+            .pages_per_second()
+            .is_some_and(|drain| seen.threshold > drain.saturating_mul(settings.slow_seconds));
+        let fits = self.wanted(seen, settings) < seen.threshold.saturating_mul(PAGE_SIZE);
+        (seen.eager && self.drain.pages_per_second().is_none() || is_slow) && fits
+    }
+
+    /// Why a limit goes.
+    fn is_over(&self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<String> {
+        let name = seen.name;
+        if self.relief > RELIEF_MAX {
+            return Some(format!("{name} had nothing to write while its writers were paused"));
+        }
+        if self.wanted(seen, settings) >= seen.threshold.saturating_mul(PAGE_SIZE) {
+            return Some(format!("the machine's own limit is below what {name} needs"));
+        }
+        if let Some(drain) = self.drain.pages_per_second()
+            && seen.threshold.saturating_mul(5) < drain.saturating_mul(settings.slow_seconds * 4)
+        {
+            let rate = mib(drain.saturating_mul(PAGE_SIZE));
+            return Some(format!("{name} is fast: it writes {rate} MiB/s"));
+        }
+        let idle = now.since(self.wrote);
+        (!seen.eager && idle >= settings.idle).then(|| format!("{name} wrote nothing for {idle}"))
+    }
+
+    fn release(&mut self, reason: String) -> Option<Decision> {
+        let failed = self.relief > RELIEF_MAX;
+        self.stage = if failed { Stage::Left } else { Stage::Watched };
+        self.asked = None;
+        self.present.take()?;
+        let change = Change::Release { device: self.number };
+        let expected = "its writers are held by the machine's own limits alone".to_owned();
+        Some(Decision { change, expected, reason })
+    }
+
+    /// The limit as it shall be now, if it is another than that in force.
+    fn limit(&mut self, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
+        let wanted = self.wanted(seen, settings);
+        let dirty = self.dirty(seen);
+        let bytes = self.staged(wanted, dirty, seen);
+        let share = u128::from(bytes / PAGE_SIZE) * 1_000_000;
+        let ppm = share.div_ceil(u128::from(seen.threshold)).clamp(1, 1_000_000) as u64;
+        let limit = Limit { bytes, ppm };
+        if self.present.is_some_and(|present| !moves(present.ppm, ppm)) {
+            return None;
+        }
+        let (expected, reason) = self.words(seen, bytes, wanted);
+        self.asked = Some(limit);
+        Some(Decision { change: Change::Limit { device: self.number, limit }, expected, reason })
+    }
+
+    /// The limit on its way to `wanted`: never so far below what is dirty that writers stop.
+    fn staged(&mut self, wanted: u64, dirty: u64, seen: &Seen<'_>) -> u64 {
+        let top = self.present.map_or(seen.threshold.saturating_mul(PAGE_SIZE), |now| now.bytes);
+        // Pauses begin at three quarters of a limit.
+        let gentle = dirty / 3 * 4;
+        if wanted >= top || gentle <= wanted {
+            self.stuck = 0;
+            return wanted;
+        }
+        if gentle < top {
+            self.stuck = 0;
+            return gentle.max(wanted);
+        }
+        // Writers keep the level up: the limit comes down on them slowly enough to let them go on.
+        self.stuck += 1;
+        if self.stuck > STUCK_LOOKS { (dirty + dirty / 14).max(wanted).min(top) } else { top }
+    }
+
+    fn words(&self, seen: &Seen<'_>, bytes: u64, wanted: u64) -> (String, String) {
+        let name = seen.name;
+        let Some(drain) = self.drain.pages_per_second() else {
+            let expected = "a burst waits in its writer instead of in memory".to_owned();
+            let reason = format!("what {name} writes in a second is not known yet");
+            return (expected, reason);
+        };
+        let drain = drain.saturating_mul(PAGE_SIZE).max(1);
+        let global = seen.threshold.saturating_mul(PAGE_SIZE);
+        let tenths = |bytes: u64| {
+            let tenths = u128::from(bytes) * 10 / u128::from(drain);
+            format!("{}.{}", tenths / 10, tenths % 10)
+        };
+        let stage = if bytes > wanted { ", on the way down with what is dirty" } else { "" };
+        let expected = format!("at most {} s of unwritten data{stage}", tenths(bytes));
+        let reason = format!(
+            "{name} writes {} MiB/s, and the machine's limit is {} s of that",
+            mib(drain),
+            tenths(global)
+        );
+        (expected, reason)
+    }
+}
+
+fn unwritten(bdi: &BdiCounts) -> u64 {
+    bdi.reclaimable.saturating_add(bdi.writeback)
+}
+
+fn grown((new, old): (DiskTraffic, DiskTraffic)) -> Traffic {
+    Traffic {
+        requests: new.requests.saturating_sub(old.requests),
+        sectors: new.sectors.saturating_sub(old.sectors),
+        time: Duration::from_millis(new.time_ms.saturating_sub(old.time_ms)),
+    }
+}
+
+/// Whether a share is off by more than a twentieth.
+fn moves(present: u64, wanted: u64) -> bool {
+    present.abs_diff(wanted).saturating_mul(20) > present
+}
+
+fn mib(bytes: u64) -> String {
+    let tenths = bytes / ((1 << 20) / 10);
+    if tenths < 100 {
+        format!("{}.{}", tenths / 10, tenths % 10)
+    } else {
+        (tenths / 10).to_string()
+    }
+}
+
+/// What a controller begins with: the kernel's defaults.
+const OWN: Knobs = Knobs {
+    background: Amount::percent(10),
+    limit: Amount::percent(20),
+    batch: None,
+    in_flight: None,
+    interval: Duration::from_secs(5),
+    expire: Duration::from_secs(30),
+};
+
+/// Controllers expect a sample a second; a little less than that is a second too.
+const LOOK_MIN: Duration = Duration::from_millis(900);
+
+/// Fewer bytes in a sample say nothing of a drain.
+const DRAIN_MIN: u64 = 1 << 20;
+
+/// Looks in a row that prove a device starved.
+const STARVED_LOOKS: u32 = 3;
+
+/// A limit that starves a device even at four times its size goes.
+const RELIEF_MAX: u64 = 4;
+
+/// Looks for which a limit waits for the dirty level to fall by itself.
+const STUCK_LOOKS: u32 = 3;
+
+const SECTOR: u64 = 512;

@@ -1,0 +1,250 @@
+//! Devices that write at a given rate, looked at once a second.
+
+use super::*;
+
+const DEVICE: DevNumber = DevNumber { major: 7, minor: 1 };
+const MIB: u64 = 1 << 20;
+const SPEC: &str = "drain:limit_ms=1000,floor_mib=16,start_mib=32";
+
+/// A device that writes `rate` bytes a second, and a writer that wants to write more.
+struct Play {
+    limits: Limits,
+    now: Instant,
+    rate: u64,
+    eager: bool,
+    threshold: u64,
+    disk: DiskCounts,
+    bdi: BdiCounts,
+    /// What the writer still wants to write.
+    wanted: u64,
+    /// In bytes, as it was applied.
+    limit: Option<Limit>,
+    changes: Vec<Change>,
+    pauses: u64,
+}
+
+impl Play {
+    fn new(spec: &str, rate: u64, eager: bool) -> Self {
+        let limits = Limits::new(Spec::parse(spec).unwrap(), Settings::default());
+        Self {
+            limits,
+            now: Instant::ZERO,
+            rate,
+            eager,
+            threshold: 4_800 * MIB / PAGE_SIZE,
+            disk: DiskCounts::default(),
+            bdi: BdiCounts { number: DEVICE, ..BdiCounts::default() },
+            wanted: 0,
+            limit: None,
+            changes: Vec::new(),
+            pauses: 0,
+        }
+    }
+
+    fn dirty(&self) -> u64 {
+        self.bdi.reclaimable + self.bdi.writeback
+    }
+
+    /// One second, then a look.
+    fn second(&mut self) {
+        self.now += Duration::from_secs(1);
+        let global = self.threshold * PAGE_SIZE;
+        // The kernel paces writers to the middle between three quarters and the limit.
+        let room = self.limit.map_or(global, |limit| limit.bytes.min(global)) / 8 * 7;
+        // What is written makes room for more in the same second.
+        let written = self.rate.min(self.dirty() + self.wanted);
+        let left = self.dirty() + self.wanted - written;
+        let dirty = left.min(room.max(self.dirty().saturating_sub(written)));
+        self.wanted = left - dirty;
+        self.bdi.written += written;
+        self.bdi.writeback = dirty.min(4 * MIB);
+        self.bdi.reclaimable = dirty - self.bdi.writeback;
+        self.disk.writes.sectors += written / SECTOR;
+        self.disk.busy_ms += 1_000 * written / self.rate.max(1);
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let seen = Seen {
+            name: "loop1",
+            eager: self.eager,
+            disk: Some(&self.disk),
+            bdi: Some(&self.bdi),
+            dirty: self.dirty() / PAGE_SIZE,
+            threshold: self.threshold,
+            total: 24 * 1_024 * MIB / PAGE_SIZE,
+            pauses: self.pauses,
+        };
+        let Some(decision) = self.limits.look(self.now, DEVICE, &seen) else { return };
+        match &decision.change {
+            Change::Limit { limit, .. } => self.limit = Some(*limit),
+            Change::Release { .. } => self.limit = None,
+            Change::Window { .. } => panic!("{decision:?}"),
+        }
+        self.changes.push(decision.change);
+        self.limits.done(DEVICE, Done::Applied);
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.limit.map(|limit| limit.bytes)
+    }
+}
+
+#[test]
+fn a_named_device_has_a_limit_before_its_first_write() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    assert_eq!(play.bytes(), Some(32 * MIB));
+    assert_eq!(play.limit.unwrap().ppm, 6_667, "32 of 4800 MiB, rounded up");
+}
+
+#[test]
+fn a_burst_to_a_slow_device_is_held_to_a_second_of_its_drain() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.wanted = 500_000_000;
+    let mut most = 0;
+    for _ in 0..20 {
+        play.second();
+        most = most.max(play.dirty());
+    }
+    assert!(most <= 2 * 20_000_000, "{most}");
+    let bytes = play.bytes().unwrap();
+    assert!((18_000_000..=22_000_000).contains(&bytes), "{:?}", play.changes);
+}
+
+#[test]
+fn a_device_that_was_not_named_waits_for_its_first_drain_and_comes_down_gently() {
+    let mut play = Play::new(SPEC, 20_000_000, false);
+    play.look();
+    assert_eq!(play.bytes(), None);
+    play.wanted = 500_000_000;
+    let mut before = u64::MAX;
+    for second in 0..26 {
+        play.second();
+        if let Some(bytes) = play.bytes() {
+            assert!(bytes <= before, "it only falls");
+            // A limit far below what is dirty stops every writer.
+            assert!(bytes >= play.dirty() || play.dirty() < 30_000_000, "{second}: {bytes}");
+            before = bytes;
+        }
+    }
+    assert!(play.bytes().unwrap() < 22_000_000, "{:?}", play.changes);
+}
+
+#[test]
+fn writers_who_keep_the_level_up_do_not_hold_the_limit_up() {
+    let mut play = Play::new(SPEC, 20_000_000, false);
+    play.threshold = 400 * MIB / PAGE_SIZE;
+    play.wanted = 4_000_000_000;
+    for _ in 0..120 {
+        play.second();
+    }
+    assert!(play.wanted > 0, "they still write");
+    assert!(play.bytes().unwrap() < 60_000_000, "{:?}", play.bytes());
+}
+
+#[test]
+fn a_fast_device_is_released_and_left_so() {
+    let mut play = Play::new(SPEC, 1_500_000_000, true);
+    play.look();
+    assert!(play.limit.is_some());
+    play.wanted = 40_000_000_000;
+    for _ in 0..10 {
+        play.second();
+    }
+    assert_eq!(play.limit, None, "{:?}", play.changes);
+    assert_eq!(play.changes.len(), 2, "one limit, one release: {:?}", play.changes);
+}
+
+#[test]
+fn the_share_is_computed_anew_when_the_global_limit_moves() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.threshold = 2_400 * MIB / PAGE_SIZE;
+    play.second();
+    assert_eq!(play.limit.unwrap(), Limit { bytes: 32 * MIB, ppm: 13_334 });
+    play.threshold = 2_450 * MIB / PAGE_SIZE;
+    play.second();
+    assert_eq!(play.changes.len(), 2, "two percent are nothing");
+    play.threshold = 16 * MIB / PAGE_SIZE;
+    play.second();
+    assert_eq!(play.limit, None, "the machine's own limit is lower");
+}
+
+#[test]
+fn a_device_that_wrote_nothing_for_long_is_released_unless_it_was_named() {
+    for eager in [false, true] {
+        let mut play = Play::new(SPEC, 20_000_000, eager);
+        play.wanted = 300_000_000;
+        for _ in 0..30 {
+            play.second();
+        }
+        assert!(play.limit.is_some());
+        for _ in 0..620 {
+            play.second();
+        }
+        assert_eq!(play.limit.is_some(), eager);
+    }
+}
+
+#[test]
+fn a_limit_that_starves_the_device_grows_and_then_goes_for_good() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.wanted = 100_000_000;
+    for _ in 0..10 {
+        play.second();
+    }
+    let before = play.bytes().unwrap();
+    play.pauses = 5;
+    for _ in 0..3 {
+        play.second();
+    }
+    assert_eq!(play.bytes(), Some(2 * before), "{:?}", play.changes);
+    for _ in 0..20 {
+        play.second();
+    }
+    assert_eq!(play.limit, None);
+    let changes = play.changes.len();
+    play.wanted = 1_000_000_000;
+    for _ in 0..20 {
+        play.second();
+    }
+    assert_eq!(play.changes.len(), changes, "it is not tried again");
+}
+
+#[test]
+fn a_knob_that_somebody_else_wrote_is_left_alone() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.limits.done(DEVICE, Done::Foreign);
+    play.wanted = 500_000_000;
+    for _ in 0..20 {
+        play.second();
+    }
+    assert_eq!(play.changes.len(), 1);
+}
+
+#[test]
+fn looks_within_a_second_are_one_look() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.wanted = 500_000_000;
+    play.second();
+    let drain = play.limits.drain(DEVICE);
+    play.now += Duration::from_millis(250);
+    play.bdi.written += 100 * MIB;
+    play.look();
+    assert_eq!(play.limits.drain(DEVICE), drain);
+}
+
+#[test]
+fn the_paper_s_controller_can_decide_too() {
+    let mut play = Play::new("dyn:map=1", 20_000_000, true);
+    play.wanted = 800_000_000;
+    for _ in 0..40 {
+        play.second();
+    }
+    assert!(play.changes.iter().any(|change| matches!(change, Change::Limit { .. })));
+}

@@ -1,0 +1,320 @@
+//! The daemon's loop from begin to end, on a machine that is modelled and by a clock that is set.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
+use forebay_core::time::{Duration, Instant};
+use forebay_live::daemon::{Daemon, Notify, Woken, World};
+use forebay_live::knob::{Knob, OpenFile, Terms, Value};
+use forebay_live::machine::{Bdi, Device, Kind, Machine};
+use forebay_live::number::DevNumber;
+use forebay_live::policy_file::PolicyFile;
+use forebay_live::scope::{Named, Scope, Slot};
+use forebay_live::signal::{BdiCounts, DiskCounts, Sample};
+use forebay_live::steer::User;
+use forebay_live::steer::file::{Held, Unreachable};
+use forebay_live::steer::files::Progress;
+use forebay_live::trace::{Drained, Event, Readahead, TraceError, What, Why};
+use forebay_live::tree::Tree;
+
+use crate::model::{DISK, FINE, Model, STRICT, WINDOW, open_file};
+
+/// The machine under a load, until the script ends.
+struct Script {
+    model: Model,
+    now: Instant,
+    end: Instant,
+    /// Process 77 faults in this file, in no order, while it runs.
+    faults: Option<OpenFile>,
+    exits: Option<Instant>,
+    progress: u64,
+    /// Events that were not handed out.
+    events: u64,
+    rest: f64,
+    /// A writer that still wants to write so many bytes.
+    wants: u64,
+    bdi: BdiCounts,
+    disk: DiskCounts,
+    /// The most that was unwritten.
+    peak: u64,
+    /// What happens at a time.
+    acts: Vec<(Instant, fn(&mut Script))>,
+    closed: bool,
+}
+
+impl Script {
+    fn new(model: &Model, seconds: u64) -> Self {
+        let (number, name) = (DISK, "loop0".to_owned());
+        Self {
+            model: model.clone(),
+            now: Instant::ZERO + Duration::from_secs(100),
+            end: Instant::ZERO + Duration::from_secs(100 + seconds),
+            faults: None,
+            exits: None,
+            progress: 0,
+            events: 0,
+            rest: 0.0,
+            wants: 0,
+            bdi: BdiCounts { number: DISK, ..BdiCounts::default() },
+            disk: DiskCounts { number, name, ..DiskCounts::default() },
+            peak: 0,
+            acts: Vec::new(),
+            closed: false,
+        }
+    }
+
+    fn at(&mut self, second: u64, act: fn(&mut Self)) {
+        self.acts.push((Instant::ZERO + Duration::from_secs(100 + second), act));
+    }
+
+    fn window(&self, file: &OpenFile) -> u64 {
+        self.model.world().windows[file]
+    }
+
+    fn lives(&self) -> bool {
+        self.exits.is_none_or(|exit| self.now < exit)
+    }
+
+    /// 3000 requests and 125 MiB a second for reads, 20 MB a second for writes.
+    fn pass(&mut self, length: Duration) {
+        let seconds = length.as_nanos() as f64 / 1e9;
+        self.now += length;
+        if let Some(file) = self.faults.filter(|_| self.lives()) {
+            let window = self.window(&file) as f64 * 1_024.0;
+            let rate = (131_072_000.0 / window).min(3_000.0);
+            self.rest += rate * seconds;
+            self.progress += self.rest as u64;
+            self.events += self.rest as u64;
+            self.rest = self.rest.fract();
+        }
+        let number = |knob: Knob| match self.model.stands(knob) {
+            Value::Number(number) => number,
+            Value::Ratio(_) | Value::Bytes(_) => 0,
+        };
+        let global = 4_096_000_000;
+        let limit = if number(STRICT) == 1 { global / 1_000_000 * number(FINE) } else { global };
+        let dirty = self.bdi.reclaimable + self.bdi.writeback;
+        let written = ((20_000_000.0 * seconds) as u64).min(dirty + self.wants);
+        let left = dirty + self.wants - written;
+        let dirty = left.min((limit / 8 * 7).max(dirty.saturating_sub(written)));
+        self.wants = left - dirty;
+        self.peak = self.peak.max(dirty);
+        self.bdi.written += written;
+        self.bdi.writeback = dirty.min(1 << 22);
+        self.bdi.reclaimable = dirty - self.bdi.writeback;
+        self.disk.writes.sectors += written / 512;
+    }
+}
+
+impl World for Script {
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
+        into.at = self.now;
+        into.available = 20 << 30;
+        into.vm.dirty_threshold = 1_000_000;
+        into.disks = vec![self.disk.clone()];
+        into.bdis = bdis.iter().filter(|number| **number == DISK).map(|_| self.bdi).collect();
+        Ok(())
+    }
+
+    fn machine(&mut self) -> Machine {
+        let bdi = Bdi {
+            read_ahead_kb: 8_192,
+            max_ratio: 100,
+            max_ratio_fine: Some(1_000_000),
+            min_ratio: 0,
+            strict_limit: Some(false),
+        };
+        let name = "loop0".to_owned();
+        let bdi = Some(bdi);
+        let disk = Device { number: DISK, name, kind: Kind::Loop, bdi, ..Device::default() };
+        Machine { devices: vec![disk], ..Machine::default() }
+    }
+
+    fn drain(&mut self, each: &mut dyn FnMut(Event)) -> Result<Drained, TraceError> {
+        let count = std::mem::take(&mut self.events);
+        let Some(file) = self.faults else { return Ok(Drained::default()) };
+        let window = self.window(&file) / 4;
+        for step in 0..count {
+            let (why, pages, index) = (Why::Order, window, step * 7_919 % 1_000_003);
+            let what = What::Readahead(Readahead { why, file: file.file, index, pages, window });
+            each(Event { at: self.now.0, pid: 78, what });
+        }
+        Ok(Drained { events: count, lost: 0 })
+    }
+
+    fn process(&mut self, thread: u32) -> Option<u32> {
+        (thread == 78).then_some(77)
+    }
+
+    fn progress(&mut self, process: u32) -> Option<Progress> {
+        let progress = Progress { major_faults: self.progress, ..Progress::default() };
+        (process == 77 && self.lives()).then_some(progress)
+    }
+
+    fn is_there(&mut self, process: u32) -> bool {
+        process == 77 && self.lives()
+    }
+
+    fn held(&mut self, user: &User) -> Result<Held, Unreachable> {
+        if !self.lives() {
+            return Err(Unreachable::Exited(user.process));
+        }
+        if self.closed {
+            return Err(Unreachable::Closed(*user));
+        }
+        let descriptors = self.faults.into_iter().collect();
+        Ok(Held { descriptors, size: Some(8 << 30), direct: false })
+    }
+
+    fn wait(&mut self, length: Duration) -> Woken {
+        self.pass(length);
+        while let Some(place) = self.acts.iter().position(|(at, _)| *at <= self.now) {
+            let (_, act) = self.acts.remove(place);
+            act(self);
+        }
+        if self.now >= self.end { Woken::Stop } else { Woken::Time }
+    }
+}
+
+/// What the daemon said, after it has run and put everything back.
+fn run(script: &mut Script, scope: Scope, policy: PolicyFile, dry: bool) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |text: &str| said.push(text.to_owned());
+    let model = script.model.clone();
+    let terms = Terms { period: Duration::from_millis(900), ..Terms::default() };
+    let steering = (!dry).then(|| model.steering_on(terms));
+    let tree = Tree::machine();
+    let mut daemon = Daemon::new(scope, policy, tree, steering, &mut say).unwrap();
+    assert!(daemon.run(script, &Notify::default(), None));
+    drop(daemon);
+    let untouched = Model::new();
+    for knob in [WINDOW, STRICT, FINE] {
+        assert_eq!(model.stands(knob), untouched.stands(knob), "{knob} is as it was: {said:#?}");
+    }
+    assert_eq!(model.world().unrecorded, [""; 0], "all was on record before it was written");
+    said
+}
+
+fn of_disk(only: Option<Slot>) -> Scope {
+    Scope::new([Named::Device(DISK)], [], only)
+}
+
+#[test]
+fn a_fault_storm_is_steered_within_two_seconds_and_put_back_at_the_end() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.at(3, |script| script.faults = Some(open_file(3)));
+    script.at(5, |script| {
+        assert_eq!(script.window(&open_file(3)), 16, "two seconds after the first fault");
+        assert_eq!(script.model.stands(WINDOW), Value::Number(8_192), "the default stays");
+    });
+    let said = run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+    assert!(script.progress > 20_000, "{} of 3000 a second: {said:#?}", script.progress);
+    assert!(said[0].starts_with("set the window of inode 103 of 7:0 in process 77"), "{said:#?}");
+    assert_eq!(script.window(&open_file(3)), 8_192, "put back");
+    assert_eq!(script.window(&open_file(4)), 8_192, "others were never touched");
+}
+
+#[test]
+fn a_burst_to_a_slow_disk_never_leaves_two_seconds_unwritten() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 40);
+    script.at(2, |script| script.wants = 500_000_000);
+    let said = run(&mut script, of_disk(None), PolicyFile::default(), false);
+    assert!(script.peak <= 40_000_000, "{}: {said:#?}", script.peak);
+    assert_eq!(script.bdi.written, 500_000_000, "and all was written in its time");
+}
+
+#[test]
+fn a_dry_run_says_it_and_writes_nothing() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.faults = Some(open_file(3));
+    script.wants = 500_000_000;
+    let said = run(&mut script, of_disk(None), PolicyFile::default(), true);
+    assert_eq!(model.world().steps, 0, "nothing was written");
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(said.iter().all(|said| said.starts_with("would set the ")), "{said:#?}");
+}
+
+#[test]
+fn what_is_not_in_scope_is_not_touched() {
+    let other = DevNumber { major: 7, minor: 9 };
+    let elsewhere = Scope::new([Named::Device(other)], [], None);
+    let protected = Scope::new([], [Named::Device(DISK)], None);
+    for scope in [elsewhere, protected] {
+        let model = Model::new();
+        let mut script = Script::new(&model, 12);
+        script.faults = Some(open_file(3));
+        script.wants = 500_000_000;
+        let said = run(&mut script, scope, PolicyFile::default(), false);
+        assert_eq!(said, [""; 0]);
+        assert_eq!(script.window(&open_file(3)), 8_192);
+    }
+}
+
+#[test]
+fn a_process_that_ends_in_the_midst_of_a_trial_is_no_trouble() {
+    let model = Model::new();
+    for exit_ms in (500..4_000).step_by(125) {
+        let mut script = Script::new(&model, 8);
+        script.faults = Some(open_file(3));
+        script.exits = Some(script.now + Duration::from_millis(exit_ms));
+        run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+        model.world().windows.insert(open_file(3), 8_192);
+    }
+}
+
+#[test]
+fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 40);
+    script.at(3, |script| script.model.write_as_other(FINE, Value::Number(500_000)));
+    script.at(5, |script| script.wants = 500_000_000);
+    script.at(39, |script| {
+        assert_eq!(script.model.stands(FINE), Value::Number(500_000));
+        assert_eq!(script.model.stands(STRICT), Value::Number(0), "the other half is put back");
+        script.model.write_as_other(FINE, Value::Number(1_000_000));
+    });
+    let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
+    assert_eq!(said.iter().filter(|said| said.contains("somebody else's")).count(), 1, "{said:#?}");
+    assert!(script.peak > 400_000_000, "it is not limited any more");
+}
+
+#[test]
+fn a_mapping_without_descriptor_is_said_once_and_changes_defaults_only_if_allowed() {
+    for device_default in [false, true] {
+        let model = Model::new();
+        let mut script = Script::new(&model, 12);
+        script.faults = Some(open_file(3));
+        script.closed = true;
+        script.at(
+            11,
+            if device_default {
+                |script| assert_eq!(script.model.stands(WINDOW), Value::Number(16))
+            } else {
+                |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192))
+            },
+        );
+        let policy = PolicyFile { device_default, ..PolicyFile::default() };
+        let said = run(&mut script, of_disk(Slot::parse("readahead")), policy, false);
+        let closed = said.iter().filter(|said| said.contains("descriptor closed")).count();
+        assert_eq!(closed, 1, "{said:#?}");
+    }
+}
+
+#[test]
+fn a_journal_without_room_stops_changes_and_not_the_daemon() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 20);
+    script.at(2, |script| {
+        script.model.world().room = Some(0);
+        script.faults = Some(open_file(3));
+    });
+    let scope = of_disk(Slot::parse("readahead"));
+    let said = run(&mut script, scope, PolicyFile::default(), false);
+    assert!(said.iter().any(|said| said.contains("journal")), "{said:#?}");
+    assert_eq!(script.window(&open_file(3)), 8_192);
+}

@@ -1,0 +1,185 @@
+//! What steering promises, knob by knob.
+
+use forebay_core::time::{Duration, Instant};
+use forebay_live::knob::{Change, Event, Knob, Refused, Steering, Terms, Value};
+
+use crate::model::{DISK, FINE, Model, SHARE, STRICT, WINDOW};
+
+#[test]
+fn a_change_says_what_was_what_was_asked_and_what_came_of_it() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let applied = set(&mut steering, WINDOW, 130).unwrap();
+    let all = (applied.before, applied.asked, applied.read_back);
+    assert_eq!(all, (Value::Number(8192), Value::Number(130), Value::Number(128)));
+    assert_eq!(model.stands(WINDOW), Value::Number(128));
+}
+
+#[test]
+fn what_is_on_request_or_out_of_bounds_is_refused_untouched() {
+    let model = Model::new();
+    let mut steering = model.steering_on(Terms::default());
+    for (knob, to) in [(Knob::DirtyExpire, 500), (Knob::WbtLatUsec(DISK), 0)] {
+        assert!(matches!(set(&mut steering, knob, to), Err(Refused::NotAsked(_))));
+    }
+    let error = set(&mut steering, WINDOW, 0).unwrap_err().to_string();
+    assert_eq!(error, "7:0/read_ahead_kb: 0 KiB is not between 16 KiB and 32768 KiB");
+    // 1000 parts per million of a limit of 4 GB.
+    let error = set(&mut steering, FINE, 1000).unwrap_err().to_string();
+    assert!(error.contains("is less than 4194304"), "{error}");
+    assert!(matches!(set(&mut steering, Knob::MaxRatio(DISK), 5), Err(Refused::Coarse(_))));
+    assert!(steering.state().entries.is_empty());
+}
+
+#[test]
+fn a_knob_moves_once_a_period() {
+    let model = Model::new();
+    let terms = Terms { period: Duration::from_secs(3), ..Terms::default() };
+    let mut steering = model.steering_on(terms);
+    let mut at = |second, kb| {
+        let change = Change { knob: WINDOW, to: Value::Number(kb), why: String::new() };
+        steering.set(&change, Instant::ZERO + Duration::from_secs(second)).map(|_| ())
+    };
+    at(1, 128).unwrap();
+    assert!(matches!(at(3, 64), Err(Refused::TooSoon(_))));
+    at(4, 64).unwrap();
+}
+
+#[test]
+fn a_full_disk_refuses_the_change_and_the_kernel_is_not_written() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let room = model.world().journal.as_ref().map_or(0, Vec::len) + 20;
+    model.world().room = Some(room);
+    let error = set(&mut steering, WINDOW, 128).unwrap_err();
+    assert!(matches!(error, Refused::Journal { .. }), "{error}");
+    assert_eq!(model.stands(WINDOW), Value::Number(8192));
+    model.world().room = None;
+    set(&mut steering, WINDOW, 128).unwrap();
+}
+
+#[test]
+fn a_disk_that_fills_up_later_does_not_hold_the_undo_up() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, WINDOW, 128).unwrap();
+    set(&mut steering, STRICT, 1).unwrap();
+    model.world().room = Some(0);
+    let events = steering.finish("the test ends");
+    assert!(events.iter().all(|event| matches!(event, Event::Restored { .. })), "{events:?}");
+    assert_eq!(model.stands(WINDOW), Value::Number(8192));
+    assert_eq!(model.world().journal, None);
+}
+
+#[test]
+fn a_kernel_that_refuses_is_left_as_it_was() {
+    let errors = [(30, "Read-only"), (13, "denied"), (22, "Invalid"), (2, "No such file")];
+    for (errno, said) in errors {
+        let model = Model::new();
+        let mut steering = model.steering();
+        model.world().refuses.insert(WINDOW.path(Value::Number(0)), errno);
+        let error = set(&mut steering, WINDOW, 128).unwrap_err().to_string();
+        assert!(error.starts_with("/sys/class/bdi/7:0/read_ahead_kb: "), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert!(steering.state().entries.is_empty());
+    }
+}
+
+#[test]
+fn a_knob_that_cannot_be_put_back_stays_on_record_until_it_can() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, WINDOW, 128).unwrap();
+    model.world().refuses.insert(WINDOW.path(Value::Number(0)), 30);
+    let event = steering.finish("the test ends").remove(0);
+    assert!(event.is_failure());
+    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) could not be put back to \
+                8192 KiB: /sys/class/bdi/7:0/read_ahead_kb: Read-only file system (os error 30)";
+    assert_eq!(event.to_string(), said);
+    model.world().refuses.clear();
+    let event = steering.finish("the test ends").remove(0);
+    assert!(matches!(event, Event::Restored { .. }));
+}
+
+#[test]
+fn what_somebody_else_writes_is_let_go_for_good() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, WINDOW, 64).unwrap();
+    model.write_as_other(WINDOW, Value::Number(300));
+    let event = steering.watch_foreign().remove(0);
+    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) was 64 KiB by our doing and is \
+                300 KiB by somebody else's; it is left alone from here on";
+    assert_eq!(event.to_string(), said);
+    assert!(matches!(set(&mut steering, WINDOW, 64), Err(Refused::Released(_))));
+    drop(steering);
+    assert_eq!(model.stands(WINDOW), Value::Number(300));
+    let mut next = model.steering();
+    assert!(matches!(set(&mut next, WINDOW, 64), Err(Refused::Released(_))));
+}
+
+#[test]
+fn somebody_else_is_noticed_before_a_change_too() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, FINE, 7000).unwrap();
+    model.write_as_other(FINE, Value::Number(50_000));
+    assert!(matches!(set(&mut steering, FINE, 8000), Err(Refused::Foreign(_))));
+    assert_eq!(model.stands(FINE), Value::Number(50_000));
+}
+
+#[test]
+fn what_the_kernel_resets_is_set_again_once() {
+    // Twice the largest request of the model's disk.
+    let reset = Value::Number(8192);
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, WINDOW, 64).unwrap();
+    model.write_as_other(WINDOW, reset);
+    assert!(matches!(steering.watch_foreign()[..], [Event::Reasserted { .. }]));
+    assert_eq!(model.stands(WINDOW), Value::Number(64));
+    model.write_as_other(WINDOW, reset);
+    assert!(matches!(steering.watch_foreign()[..], [Event::Foreign { .. }]));
+    assert_eq!(model.stands(WINDOW), reset);
+}
+
+#[test]
+fn another_device_under_the_same_number_is_not_touched() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, STRICT, 1).unwrap();
+    set(&mut steering, Knob::ReadAheadKb(SHARE), 4096).unwrap();
+    model.world().nodes.insert(format!("/sys/class/bdi/{DISK}"), 6991);
+    model.world().nodes.remove(&format!("/sys/class/bdi/{SHARE}"));
+    let events = steering.finish("the test ends");
+    let said: Vec<String> = events.iter().map(ToString::to_string).collect();
+    let gone = [
+        "whether the share of the dirty limit always binds (strict_limit) of loop0 (7:0) is gone \
+         with its device; there is nothing to put back",
+        "the readahead window (read_ahead_kb) of server:/home (0:45) is gone with its device; \
+         there is nothing to put back",
+    ];
+    assert_eq!(said, gone);
+    assert_eq!(model.stands(STRICT), Value::Number(1));
+}
+
+#[test]
+fn a_ratio_of_zero_is_had_again() {
+    let model = Model::new();
+    model.write_as_other(Knob::DirtyLimit, Value::Bytes(1 << 30));
+    model.write_as_other(Knob::DirtyLimit, Value::Ratio(1));
+    model.write_as_other(Knob::DirtyLimit, Value::Ratio(0));
+    let mut steering = model.steering();
+    let change = Change { knob: Knob::DirtyLimit, to: Value::Bytes(1 << 28), why: String::new() };
+    steering.set(&change, Instant(0)).unwrap();
+    drop(steering);
+    assert_eq!(model.stands(Knob::DirtyLimit), Value::Ratio(0));
+}
+
+fn set(
+    steering: &mut Steering,
+    knob: Knob,
+    to: u64,
+) -> Result<forebay_live::knob::Applied, Refused> {
+    steering.set(&Change { knob, to: Value::Number(to), why: "a test".to_owned() }, Instant(0))
+}

@@ -1,0 +1,233 @@
+//! The steering itself: what was typed and what the policy file says, until a signal ends it.
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use forebay_core::time::Duration;
+use forebay_live::daemon::{Daemon, Live, Notify};
+use forebay_live::knob::{StartError, Steering, Terms};
+use forebay_live::machine::Machine;
+use forebay_live::policy_file::{PolicyFile, PolicyFileError};
+use forebay_live::scope::{self, Named, Scope};
+use forebay_live::signal::Sampler;
+use forebay_live::trace::{self, Tracer};
+use forebay_live::tree::Tree;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+use crate::NO;
+use crate::args::tune::{Slot, Steer};
+use crate::messages::{Complaint, note};
+
+/// Steers until it is told to end, or its time is over.
+pub(super) fn run(arguments: &Steer) -> Result<u8> {
+    let policy = policy(arguments)?;
+    let tree = super::tree(&arguments.place)?;
+    let machine = Machine::read(&tree);
+    let scope = scope(arguments, &policy, &machine, &tree)?;
+    let stop = stop().context("cannot wait for signals")?;
+    if !arguments.dry_run {
+        may_write(&machine, &scope, &tree)?;
+    }
+    let steering = match arguments.dry_run {
+        true => None,
+        false => Some(start(&tree, &arguments.place.state)?),
+    };
+    let sampler = Sampler::new(&tree).map_err(|error| Complaint::new(error.to_string()))?;
+    let tracer = tracer(arguments, &policy, &scope, &machine)?;
+    missing_limits(&policy, &scope, &machine);
+    let dry = if arguments.dry_run { " (dry run: nothing is written)" } else { "" };
+    say(&format!("steering {scope}{dry}"));
+    let notify = Notify::new(
+        env::var_os("NOTIFY_SOCKET").as_deref(),
+        env::var("WATCHDOG_USEC").ok().as_deref(),
+    )
+    .context("NOTIFY_SOCKET")?;
+    let mut say = |what: &str| say(what);
+    let mut world = Live::new(tree.clone(), sampler, tracer, stop);
+    let mut daemon = Daemon::new(scope, policy, tree, steering, &mut say).map_err(Complaint::from)?;
+    let length = arguments.length.map(nanos);
+    Ok(if daemon.run(&mut world, &notify, length) { 0 } else { NO })
+}
+
+/// One sentence on standard error, where a service manager's log takes it.
+fn say(what: &str) {
+    // Nobody may be listening, and nothing depends on it.
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+fn policy(arguments: &Steer) -> Result<PolicyFile> {
+    let mut policy = match &arguments.policy {
+        None => PolicyFile::default(),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text =
+                fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+            PolicyFile::parse(&text, &name).map_err(complaint)?
+        }
+    };
+    if let Some(interval) = arguments.interval {
+        policy.interval = nanos(interval);
+    }
+    Ok(policy)
+}
+
+fn complaint(error: PolicyFileError) -> Complaint {
+    let complaint = Complaint::new(error.to_string());
+    match error {
+        PolicyFileError::UnknownKey { nearest: Some(nearest), .. } => {
+            complaint.hint(format!("did you mean '{nearest}'?"))
+        }
+        PolicyFileError::UnknownKey { nearest: None, known, .. } => {
+            complaint.hint(format!("known are {}", known.join(", ")))
+        }
+        PolicyFileError::Syntax { .. } | PolicyFileError::BadValue { .. } => complaint,
+    }
+}
+
+fn scope(
+    arguments: &Steer,
+    policy: &PolicyFile,
+    machine: &Machine,
+    tree: &Tree,
+) -> Result<Scope> {
+    let named = |typed: &[String], written: &[String], flag: &str| -> Result<Vec<Named>> {
+        let words = typed.iter().map(|word| (word, flag));
+        let words = words.chain(written.iter().map(|word| (word, "the policy file")));
+        words.map(|(word, place)| name(word, place, machine, tree)).collect()
+    };
+    let within = named(&arguments.scope, &policy.within, "--scope")?;
+    let protected = named(&arguments.protect, &policy.protect, "--protect")?;
+    let only = arguments.only.map(|only| match only {
+        Slot::Readahead => scope::Slot::Readahead,
+        Slot::Writeback => scope::Slot::Writeback,
+    });
+    Ok(Scope::new(within, protected, only))
+}
+
+fn name(word: &str, place: &str, machine: &Machine, tree: &Tree) -> Result<Named> {
+    Named::parse(word, machine, tree).map_err(|unknown| {
+        let complaint = Complaint::new(unknown.to_string()).at(place);
+        complaint.nearest(word, machine.devices.iter().map(|device| device.name.as_str())).into()
+    })
+}
+
+/// Becomes readable at the first signal that asks for an end.
+fn stop() -> io::Result<OwnedFd> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read.into())
+}
+
+/// Refuses early where no knob could be written.
+fn may_write(machine: &Machine, scope: &Scope, tree: &Tree) -> Result<()> {
+    let mut within = machine.devices.iter().filter(|device| scope.has_device(device.number));
+    let Some(device) = within.next() else { return Ok(()) };
+    let path = tree.place(&format!("/sys/class/bdi/{}/read_ahead_kb", device.number));
+    let dry = "`forebay tune --dry-run` says what would be done, and `forebay advise` what should";
+    match access(&path, Access::WRITE_OK) {
+        Err(Errno::ACCESS | Errno::PERM) => {
+            let what = "steering writes knobs of the kernel, which takes root";
+            Err(Complaint::new(what).hint(dry).into())
+        }
+        Err(Errno::ROFS) => {
+            let what = format!(
+                "{} cannot be written: sysfs is read-only here, as it is in containers",
+                path.display()
+            );
+            Err(Complaint::new(what).hint(format!("run it on the host; {dry}")).into())
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn start(tree: &Tree, state: &Path) -> Result<Steering> {
+    // Looks come once a second, and one that is early must not be in vain.
+    let terms = Terms { period: Duration::from_millis(900), ..Terms::default() };
+    let (steering, began) = Steering::start(tree, state, terms).map_err(|error| {
+        let complaint = Complaint::new(error.to_string());
+        match error {
+            StartError::Lock(_) => complaint.hint("`forebay tune status` shows who steers"),
+            StartError::Folder(_) | StartError::NoJournal(_) => complaint
+                .hint("nothing is changed that could not be put back; --state DIR takes another \
+                       folder"),
+            StartError::Boot(_) | StartError::Journal(_) => complaint,
+        }
+    })?;
+    for found in &began.notes {
+        note(&found.to_string());
+    }
+    for event in &began.undone {
+        say(&event.to_string());
+    }
+    Ok(steering)
+}
+
+/// The trace, or a note of what goes without it.
+fn tracer(
+    arguments: &Steer,
+    policy: &PolicyFile,
+    scope: &Scope,
+    machine: &Machine,
+) -> Result<Option<Tracer>> {
+    let mut devices = Vec::new();
+    for device in machine.devices.iter().filter(|device| scope.names_device(device.number)) {
+        devices.push(device.number);
+        devices.extend(&device.partitions);
+    }
+    if devices.len() > trace::SCOPE_MAX {
+        devices.clear();
+    }
+    let within = trace::Scope { devices, threads: Vec::new() };
+    let without = "files are left alone, because what they are asked is not seen";
+    match Tracer::new(&within) {
+        Ok(tracer) if tracer.sees_files() => Ok(Some(tracer)),
+        Ok(tracer) => {
+            let absent = tracer.absent().join(", ");
+            note(&format!("{without}: this kernel has no tracepoints {absent}"));
+            Ok(Some(tracer))
+        }
+        Err(error) => {
+            let files = scope.has(scope::Slot::Readahead) && policy.readahead;
+            if arguments.only == Some(Slot::Readahead) {
+                let complaint = Complaint::new(format!("{without}: {error}"));
+                return Err(complaint.hint("readahead alone is steered by tracepoints").into());
+            }
+            if files {
+                note(&format!("{without}: {error}; dirty limits are steered all the same"));
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Says where dirty limits are left alone because the kernel has none for single devices.
+fn missing_limits(policy: &PolicyFile, scope: &Scope, machine: &Machine) {
+    let slot = scope::Slot::Writeback;
+    if !policy.has(slot) || !scope.has(slot) {
+        return;
+    }
+    let mut strict = machine.devices.iter().filter_map(|device| {
+        let bdi = device.bdi.as_ref().filter(|_| scope.has_device(device.number))?;
+        Some(bdi.strict_limit.is_some())
+    });
+    if strict.next() == Some(false) {
+        note(
+            "dirty limits are left alone: a limit of a device's own takes Linux 6.2, and one for \
+             all devices would slow the fast ones",
+        );
+    }
+}
+
+fn nanos(length: std::time::Duration) -> Duration {
+    Duration(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+}
