@@ -24,6 +24,7 @@ use std::io;
 use crate::knob::{Identity, Knob, OpenFile};
 
 pub use disk::{Disk, Folder, FolderError};
+pub(crate) use history::now;
 pub use history::{History, Past};
 pub use lock::{Holder, Lock, LockError};
 pub use record::{Entry, FileEntry, Head, Record};

@@ -8,6 +8,7 @@ use crate::table::Format;
 
 pub(crate) mod image;
 pub(crate) mod live_bench;
+pub(crate) mod tune;
 
 /// Model, run and check the I/O path of Linux
 ///
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Image(image::Image),
     /// Measure ways to do things on this machine beside each other
     Bench(Bench),
+    /// Steer readahead and writeback of the running kernel, or show and undo what was steered
+    Tune(tune::Tune),
     /// List the modelled machines, or one machine's numbers with their sources
     Machines(Machines),
 }

@@ -6,6 +6,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::knob::Event;
 
@@ -39,7 +40,8 @@ impl History {
     }
 
     /// Adds what has happened.
-    pub fn add(&self, event: &Event, at: u64) {
+    pub fn add(&self, event: &Event) {
+        let at = now();
         let is_long = fs::metadata(&self.path).is_ok_and(|found| found.len() > LOG_MAX);
         if is_long {
             let _ = fs::rename(&self.path, &self.old);
@@ -80,6 +82,11 @@ impl Past {
             sentence: parts.next()?.to_owned(),
         })
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// When a new file is begun, in bytes; one old file is kept.

@@ -1,1 +1,205 @@
-//! What a journal promises.
+//! What a journal promises, in a folder of this machine.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::knob::Value;
+use crate::number::DevNumber;
+
+const STRICT: Knob = Knob::StrictLimit(DevNumber { major: 7, minor: 0 });
+
+#[test]
+fn what_was_promised_is_read_by_the_next() {
+    let place = TempDir::new().unwrap();
+    let (mut journal, notes) = open(&place, "boot");
+    assert_eq!(notes, []);
+    journal.promise(Record::Intent(entry(STRICT))).unwrap();
+    journal.promise(Record::Intent(entry(Knob::DirtyLimit))).unwrap();
+    journal.tell(Record::Closed(Knob::DirtyLimit));
+    let (next, notes) = open(&place, "boot");
+    assert_eq!((next.state(), notes), (journal.state(), Vec::new()));
+    assert_eq!(next.state().open(), 1);
+}
+
+#[test]
+fn nothing_is_made_before_there_is_something_to_say() {
+    let place = TempDir::new().unwrap();
+    let (mut journal, _) = open(&place, "boot");
+    assert!(!place.path().join("journal").exists());
+    journal.promise(Record::Intent(entry(STRICT))).unwrap();
+    journal.tell(Record::Closed(STRICT));
+    journal.settle();
+    assert!(!place.path().join("journal").exists());
+}
+
+#[test]
+fn after_a_restart_of_the_machine_nothing_is_replayed() {
+    let place = TempDir::new().unwrap();
+    open(&place, "boot").0.promise(Record::Intent(entry(STRICT))).unwrap();
+    let (journal, notes) = open(&place, "another");
+    assert_eq!(notes, [Note::OtherBoot { open: 1 }]);
+    assert_eq!(journal.state().open(), 0);
+    assert_eq!(open(&place, "another").1, []);
+}
+
+#[test]
+fn half_a_record_at_the_end_counts_as_never_written() {
+    let place = TempDir::new().unwrap();
+    open(&place, "boot").0.promise(Record::Intent(entry(STRICT))).unwrap();
+    let file = place.path().join("journal");
+    let whole = fs::read(&file).unwrap();
+    let next = Record::Intent(entry(Knob::DirtyLimit)).line();
+    for end in (1..next.len()).step_by(19) {
+        fs::write(&file, [&whole, next.as_bytes().get(..end).unwrap()].concat()).unwrap();
+        let (mut journal, notes) = open(&place, "boot");
+        assert_eq!((journal.state().open(), notes), (1, Vec::new()), "{end}");
+        journal.promise(Record::Intent(entry(Knob::DirtyExpire))).unwrap();
+        assert_eq!(open(&place, "boot").0.state().open(), 2, "{end}");
+    }
+}
+
+#[test]
+fn a_damaged_line_costs_nothing_that_another_line_says_too() {
+    let place = TempDir::new().unwrap();
+    let (mut journal, _) = open(&place, "boot");
+    for knob in [STRICT, Knob::DirtyLimit] {
+        journal.promise(Record::Intent(entry(knob))).unwrap();
+        journal.tell(Record::Done(Entry { last: Value::Number(1), asked: None, ..entry(knob) }));
+    }
+    let file = place.path().join("journal");
+    let whole = fs::read_to_string(&file).unwrap();
+    // The header, an intent, its end; each of them alone.
+    for damaged in 1..=5 {
+        let bad: Vec<String> = whole.lines().map(str::to_owned).collect();
+        let text: String = bad
+            .iter()
+            .enumerate()
+            .map(|(at, line)| {
+                if at + 1 == damaged { line.replace('=', "-") + "\n" } else { line.clone() + "\n" }
+            })
+            .collect();
+        fs::write(&file, &text).unwrap();
+        let (journal, notes) = open(&place, "boot");
+        let kept = place.path().join(format!("journal.damaged-{damaged}"));
+        let shown = kept.display().to_string();
+        assert_eq!(notes, [Note::Damaged { lines: vec![damaged], kept: shown }]);
+        assert_eq!(journal.state().open(), 2, "{damaged}");
+        assert_eq!(fs::read_to_string(kept).unwrap(), text);
+        assert_eq!(open(&place, "boot").1, [], "it was repaired");
+    }
+}
+
+#[test]
+fn any_bytes_are_a_journal_or_damage() {
+    let place = TempDir::new().unwrap();
+    for bytes in [&b"\n"[..], b"\0\xff\n\n", b"text\n", b"00000000 forebay-journal version=1\n"] {
+        fs::write(place.path().join("journal"), bytes).unwrap();
+        let (journal, notes) = open(&place, "boot");
+        assert!(matches!(notes[..], [Note::Damaged { .. }]), "{notes:?}");
+        assert_eq!(journal.state(), &State::default());
+    }
+    fs::write(place.path().join("journal"), vec![b'x'; 9 << 20]).unwrap();
+    let opened = Journal::open(Box::new(Folder::at(place.path()).unwrap()), "boot");
+    assert!(matches!(opened.err(), Some(JournalError::Unread(_))));
+}
+
+#[test]
+fn a_later_format_is_not_touched() {
+    let place = TempDir::new().unwrap();
+    let line = Record::Head(Head { version: 2, boot: "boot".to_owned() }).line();
+    fs::write(place.path().join("journal"), &line).unwrap();
+    let opened = Journal::open(Box::new(Folder::at(place.path()).unwrap()), "boot");
+    let said = opened.err().unwrap().to_string();
+    assert_eq!(said, "the journal has format 2, and this forebay knows 1");
+    assert_eq!(fs::read_to_string(place.path().join("journal")).unwrap(), line);
+}
+
+#[test]
+fn a_long_journal_shrinks_to_what_is_open() {
+    let place = TempDir::new().unwrap();
+    let (mut journal, _) = open(&place, "boot");
+    let long = Entry { why: "w".repeat(1_000), ..entry(STRICT) };
+    for _ in 0..2 * JOURNAL_MAX / 1_000 {
+        journal.tell(Record::Intent(long.clone()));
+    }
+    assert!(fs::metadata(place.path().join("journal")).unwrap().len() <= JOURNAL_MAX as u64);
+    assert_eq!(open(&place, "boot").0.state().open(), 1);
+}
+
+#[test]
+fn a_journal_that_is_full_of_open_changes_promises_no_more() {
+    let place = TempDir::new().unwrap();
+    let (mut journal, _) = open(&place, "boot");
+    let error = (0..).find_map(|minor| {
+        let knob = Knob::StrictLimit(DevNumber { major: 0, minor });
+        let long = Entry { why: "w".repeat(10_000), ..entry(knob) };
+        journal.promise(Record::Intent(long)).err()
+    });
+    assert_eq!(error.unwrap().to_string(), "the journal is full of open changes");
+    assert_eq!(open(&place, "boot").0.state(), journal.state());
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_refused() {
+    let place = TempDir::new().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(Folder::at(place.path()), Err(FolderError::Unsafe { .. })));
+    assert!(matches!(Folder::made(place.path()), Err(FolderError::Unsafe { .. })));
+}
+
+#[test]
+fn a_link_in_place_of_the_journal_is_not_followed() {
+    let place = TempDir::new().unwrap();
+    let victim = place.path().join("victim");
+    fs::write(&victim, "").unwrap();
+    std::os::unix::fs::symlink(&victim, place.path().join("journal")).unwrap();
+    let opened = Journal::open(Box::new(Folder::at(place.path()).unwrap()), "boot");
+    assert!(opened.is_err());
+    assert_eq!(fs::read(&victim).unwrap(), b"");
+}
+
+#[test]
+fn the_second_one_hears_who_has_the_lock() {
+    let place = TempDir::new().unwrap();
+    let folder = Folder::at(place.path()).unwrap();
+    assert_eq!(Holder::of(&folder), None);
+    let lock = Lock::take(&folder).unwrap();
+    let us = std::process::id();
+    assert_eq!(Holder::of(&folder).map(|holder| holder.pid), Some(us));
+    let said = Lock::take(&folder).unwrap_err().to_string();
+    assert_eq!(said, format!("forebay tune runs already, as process {us}"));
+    drop(lock);
+    assert_eq!(Holder::of(&folder), None);
+    Lock::take(&folder).unwrap();
+}
+
+#[test]
+fn a_holder_that_has_died_is_nobody() {
+    let place = TempDir::new().unwrap();
+    let us = std::process::id();
+    // The number of a process that runs, and the start of another one.
+    fs::write(place.path().join("lock"), format!("{us} 1\n")).unwrap();
+    assert_eq!(Holder::of(&Folder::at(place.path()).unwrap()), None);
+}
+
+fn open(place: &TempDir, boot: &str) -> (Journal, Vec<Note>) {
+    let folder: &Path = place.path();
+    Journal::open(Box::new(Folder::at(folder).unwrap()), boot).unwrap()
+}
+
+fn entry(knob: Knob) -> Entry {
+    Entry {
+        knob,
+        identity: Identity::default(),
+        before: Value::Number(0),
+        last: Value::Number(0),
+        asked: Some(Value::Number(1)),
+        reasserted: 0,
+        at: 1,
+        why: "a test".to_owned(),
+    }
+}

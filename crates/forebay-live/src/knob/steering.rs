@@ -18,13 +18,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use forebay_core::time::{Duration, Instant};
 
 use crate::journal::{
     Entry, FileEntry, Folder, FolderError, History, Journal, JournalError, Lock, LockError, Note,
-    Record, State,
+    Record, State, now,
 };
 use crate::number::DevNumber;
 use crate::tree::Tree;
@@ -190,7 +189,7 @@ impl Steering {
         let boot = boot(tree)?;
         let (journal, notes) = Journal::open(Box::new(folder), &boot)?;
         let (mut steering, undone) = Self::on(Box::new(tree.clone()), journal, terms)?;
-        undone.iter().for_each(|event| history.add(event, now()));
+        undone.iter().for_each(|event| history.add(event));
         steering.history = Some(history);
         steering._lock = Some(lock);
         Ok((steering, Began { notes, undone }))
@@ -261,7 +260,7 @@ impl Steering {
             let before_kb = known.map_or(of.before_kb, |entry| entry.before_kb);
             let (file, identity, why) = (of.file, identity.clone(), window.why.clone());
             let kb = window.kb;
-            let record = FileEntry { file, bdi, identity, before_kb, kb, at: self::now(), why };
+            let record = FileEntry { file, bdi, identity, before_kb, kb, at: now(), why };
             let promised = self.journal.promise(Record::File(record));
             promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
         }
@@ -481,7 +480,7 @@ impl Steering {
 
     fn note(&self, event: &Event) {
         if let Some(history) = &self.history {
-            history.add(event, now());
+            history.add(event);
         }
     }
 }
@@ -519,11 +518,6 @@ fn dirty_limit(kernel: &dyn Kernel) -> Option<u64> {
 
 fn at(knob: Knob, to: Value) -> impl FnOnce(io::Error) -> Refused {
     move |source| Refused::Kernel { path: knob.path(to), source }
-}
-
-/// Seconds since 1970, for records.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// How often a value is set again that the kernel has reset.

@@ -13,7 +13,7 @@ fn nothing_is_left_changed_after_a_kill_at_any_step() {
         for torn in [0, 1, 40, usize::MAX] {
             let mut step = 0;
             loop {
-                let (before, model) = (Model::new(), Model::new());
+                let (before, model) = (machine(), machine());
                 model.world().dies = Some(Death { step, torn });
                 run(&model);
                 let has_ended = !model.world().is_dead;
@@ -41,7 +41,7 @@ fn an_undo_that_is_killed_at_any_step_is_finished_by_the_next() {
     for step in (10..steps).step_by(7).chain([steps]) {
         let mut more = 0;
         loop {
-            let (before, model) = (Model::new(), Model::new());
+            let (before, model) = (machine(), machine());
             model.world().dies = Some(Death { step, torn: 40 });
             run_without_end(&model);
             model.revive(false);
@@ -65,12 +65,19 @@ fn an_undo_that_is_killed_at_any_step_is_finished_by_the_next() {
 
 #[test]
 fn a_steering_that_is_dropped_leaves_nothing() {
-    let (before, model) = (Model::new(), Model::new());
+    let (before, model) = (machine(), machine());
     let mut steering = model.steering();
     change(&mut steering);
     drop(steering);
     assert_as_before(&before, &model, "dropped");
     assert_eq!(model.world().journal, None);
+}
+
+/// The limit is a ratio of zero, the hardest to have again.
+fn machine() -> Model {
+    let model = Model::new();
+    model.write_as_other(Knob::DirtyLimit, Value::Ratio(0));
+    model
 }
 
 /// Everything that is ever done, up to the end of the steering.
@@ -130,7 +137,7 @@ fn take_back(model: &Model) {
 }
 
 fn steps_of(run: impl Fn(&Model)) -> u64 {
-    let model = Model::new();
+    let model = machine();
     run(&model);
     model.world().steps
 }

@@ -4,5 +4,6 @@ mod crash;
 mod daemon;
 mod disk;
 mod model;
+mod random;
 mod steering;
 mod trace;

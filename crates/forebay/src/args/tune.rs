@@ -1,0 +1,154 @@
+//! What was typed behind `tune`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use forebay_live::journal::STATE_FOLDER;
+
+/// Arguments of `tune`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Tune {
+    #[command(subcommand)]
+    pub(crate) what: Option<What>,
+    #[command(flatten)]
+    pub(crate) steer: Steer,
+}
+
+/// What can be done beside steering.
+#[derive(Debug, Subcommand)]
+pub(crate) enum What {
+    /// Show what is changed at present, and who changes it
+    ///
+    /// Exit code 1 if changes are left that nobody looks after.
+    Status(Status),
+    /// Put everything back that was changed
+    ///
+    /// A running `forebay tune` is asked to end, which puts everything back. Of one that was
+    /// killed, what it has left is put back. What somebody else has written since is left as it
+    /// is. Exit code 1 if something could not be put back.
+    Undo(Undo),
+    /// Show what was done since the machine was started
+    Log(Log),
+}
+
+/// Where the journal is.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The folder of the journal; one that is in memory never waits for the device that is steered
+    #[arg(long, value_name = "DIR", default_value = STATE_FOLDER)]
+    pub(crate) state: PathBuf,
+    /// A folder with another `/proc` and `/sys` instead of this machine's
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) root: Option<PathBuf>,
+}
+
+/// Arguments of the steering itself.
+#[derive(Debug, Args)]
+pub(crate) struct Steer {
+    /// Change nothing; say what would be changed, and why
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// End after this time, and put everything back: `90s`, `10min`, `2h`
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) length: Option<Duration>,
+    /// Steer only this
+    #[arg(long, value_name = "SLOT", value_enum)]
+    pub(crate) only: Option<Slot>,
+    /// Leave this alone: a device by name or number (`sda`, `8:0`), or a process by number
+    #[arg(long, value_name = "DEVICE|PID")]
+    pub(crate) protect: Vec<String>,
+    /// Steer nothing but this: a process by number, a cgroup by path, a device by name or number
+    #[arg(long, value_name = "PID|CGROUP|DEVICE")]
+    pub(crate) scope: Vec<String>,
+    /// A TOML file with limits and choices
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// The time between two looks at the machine: 1s without it and without a policy file
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) interval: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// What can be steered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Slot {
+    /// Readahead windows of open files
+    Readahead,
+    /// Limits of dirty memory, device by device
+    Writeback,
+}
+
+/// Arguments of `tune status`.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// One object for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Arguments of `tune undo`.
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// One object for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How long a running `forebay tune` is waited for
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) patience: Duration,
+    /// Forget which knobs somebody else has written, so that they may be steered again
+    #[arg(long)]
+    pub(crate) forget: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Arguments of `tune log`.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// One object a line for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// A time with its unit: `500ms`, `90s`, `10min`, `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a time such as 500ms, 90s, 10min or 2h");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let length = match &text[digits..] {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "min" => number.checked_mul(60).map(Duration::from_secs),
+        "h" => number.checked_mul(3_600).map(Duration::from_secs),
+        _ => return Err(wrong()),
+    };
+    let fits = length.filter(|length| (SHORTEST..=LONGEST).contains(length));
+    fits.ok_or_else(|| format!("'{text}' is not between 10ms and 8760h"))
+}
+
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(8_760 * 3_600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_bounds() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7_200)));
+        for text in ["", "1", "s", "-1s", "1.5s", "1 s", "1d", "9999999999999999999999s"] {
+            assert!(duration(text).unwrap_err().contains("is not a time"), "{text}");
+        }
+        for text in ["0s", "9ms", "8761h", "18446744073709551615h"] {
+            assert!(duration(text).unwrap_err().contains("is not between"), "{text}");
+        }
+    }
+}

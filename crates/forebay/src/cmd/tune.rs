@@ -1,0 +1,47 @@
+//! `forebay tune`: the running kernel steered, and what was changed shown and put back.
+
+use std::io;
+
+use anyhow::{Context, Result};
+use forebay_live::journal::{Folder, FolderError};
+use forebay_live::tree::Tree;
+
+use crate::args::tune::{Place, Tune, What};
+use crate::messages::Complaint;
+
+mod log;
+mod run;
+mod status;
+mod undo;
+
+/// Does what was asked for.
+pub(crate) fn run(arguments: &Tune) -> Result<u8> {
+    match &arguments.what {
+        Some(What::Status(arguments)) => status::run(arguments),
+        Some(What::Undo(arguments)) => undo::run(arguments),
+        Some(What::Log(arguments)) => log::run(arguments),
+        None => run::run(&arguments.steer),
+    }
+}
+
+/// The machine that was typed.
+fn tree(place: &Place) -> Result<Tree> {
+    match &place.root {
+        Some(root) => Tree::recorded(root).context("--root"),
+        None => Ok(Tree::machine()),
+    }
+}
+
+/// The folder that was typed; none if it is not there, so that nothing was ever changed.
+fn folder(place: &Place) -> Result<Option<Folder>> {
+    match Folder::at(&place.state) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(FolderError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error @ FolderError::Unsafe { .. }) => {
+            let hint = "whoever can write a journal can have root write any knob; \
+                        chmod go-w makes the folder safe";
+            Err(Complaint::new(error.to_string()).at("--state").hint(hint).into())
+        }
+        Err(error @ FolderError::Io { .. }) => Err(error).context("--state"),
+    }
+}
