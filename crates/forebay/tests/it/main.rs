@@ -7,6 +7,7 @@ mod bad_jobs;
 mod bad_machines;
 mod bad_words;
 mod bench;
+mod bench_live;
 mod help;
 mod image;
 mod limits;
