@@ -332,10 +332,8 @@ pub fn mount(
     let session = Session::from_fd(Answers(served), device, acl, config).map_err(failed)?;
     let (notifier, pusher) = (session.notifier(), Arc::new(pusher));
     let asked = move || {
-        let ended = match session.run() {
-            Ok(()) => Ended::Unmounted,
-            Err(error) => Ended::Broke(format!("asking the kernel: {error}")),
-        };
+        let broke = |error| Ended::Broke(format!("asking the kernel: {error}"));
+        let ended = session.run().map_or_else(broke, |()| Ended::Unmounted);
         // If somebody has ended it, that is how it ended.
         let _ = ending.try_send(ended);
     };

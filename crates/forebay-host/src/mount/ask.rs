@@ -46,7 +46,7 @@ enum Listed {
 
 impl Served {
     /// Answers, or gives the request back if that would take a device.
-    pub(super) fn tell(&self, ask: Ask) -> Result<(), Left> {
+    pub(super) fn tell(&self, ask: Ask) -> Result<(), Box<Left>> {
         match ask {
             Ask::Name(parent, name, reply) => {
                 let found = self.find(parent, &name);
@@ -211,8 +211,8 @@ impl Served {
     }
 }
 
-fn left_of(ask: Ask, missed: Missed) -> Left {
-    Left(Job::Ask(ask), missed)
+fn left_of(ask: Ask, missed: Missed) -> Box<Left> {
+    Left::new(Job::Ask(ask), missed)
 }
 
 fn reply_xattr(reply: ReplyXattr, room: u32, value: Result<Vec<u8>, Errno>) {

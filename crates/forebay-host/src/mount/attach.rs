@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The crate that speaks the protocol can mount too. But fuser 0.18 takes a device that is gone for
-//! one that is mounted and then unmounts whatever is on the folder by that time, and it does not
-//! try `fusermount3` where `/dev/fuse` itself is out of reach. So it gets the descriptor alone.
+//! one that is mounted, and then unmounts whatever is on the folder by that time. So it gets the
+//! descriptor alone.
 
 use std::ffi::CString;
 use std::fs;
@@ -59,11 +59,7 @@ pub(super) fn attach(folder: &Path, terms: &Terms) -> Result<OwnedFd, MountError
             Err(Errno::PERM) => by_helper(folder, terms).map_err(failed),
             Err(error) => Err(failed(error.into())),
         },
-        // The helper has more rights than who calls it.
-        Err(error @ (Errno::ACCESS | Errno::PERM)) => by_helper(folder, terms).map_err(|helped| {
-            let why = io::Error::new(io::Error::from(error).kind(), format!("{error}; {helped}"));
-            MountError::Device { why }
-        }),
+        // The helper opens it as the user who calls it, so there is no other way.
         Err(error) => Err(MountError::Device { why: error.into() }),
     }
 }
@@ -145,10 +141,12 @@ fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
             return Err(error.into());
         }
     }
-    Ok(control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    }))
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+            return Ok(descriptors.next());
+        }
+    }
+    Ok(None)
 }
 
 const DEVICE: &str = "/dev/fuse";

@@ -254,11 +254,10 @@ impl Words {
     /// A word to note pages in. If there are too many, this file forgets its own: pages that the
     /// kernel has are pushed once more then, which costs a copy.
     fn word(&mut self, number: u64) -> &mut Word {
-        if !self.words.contains_key(&number) {
-            if self.all.fetch_add(1, Relaxed) >= WORDS_MAX {
-                self.all.fetch_sub(self.words.len(), Relaxed);
-                self.words = HashMap::new();
-            }
+        let is_new = !self.words.contains_key(&number);
+        if is_new && self.all.fetch_add(1, Relaxed) >= WORDS_MAX {
+            self.all.fetch_sub(self.words.len(), Relaxed);
+            self.words = HashMap::new();
         }
         self.words.entry(number).or_default()
     }

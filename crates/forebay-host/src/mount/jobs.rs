@@ -43,7 +43,13 @@ pub(super) enum Job {
 
 /// A job that was not carried out, and why.
 #[derive(Debug)]
-pub(super) struct Left(pub(super) Job, pub(super) Missed);
+pub(super) struct Left(Job, Missed);
+
+impl Left {
+    pub(super) fn new(job: Job, why: Missed) -> Box<Self> {
+        Box::new(Self(job, why))
+    }
+}
 
 /// Threads for what takes longer.
 #[derive(Debug)]
@@ -112,16 +118,16 @@ impl Served {
         self.stats.requests.add(1);
         self.again.asked();
         self.guarded(|| {
-            let left = match self.carry_out(job, Pace::Quick) {
-                Err(Left(mut job, Missed::Absent(absent))) => {
+            let Err(left) = self.carry_out(job, Pace::Quick) else { return };
+            let left = match *left {
+                Left(mut job, Missed::Absent(absent)) => {
                     self.content.hasten(&absent);
                     if let Job::Read(read) = &mut job {
                         read.is_late = true;
                     }
                     self.look_for(job)
                 }
-                Err(Left(job, _)) => Some(job),
-                Ok(()) => None,
+                Left(job, Missed::Slow | Missed::Fault(_)) => Some(job),
             };
             if let Some(job) = left {
                 self.hand_over(job);
@@ -135,13 +141,13 @@ impl Served {
         let begin = Instant::now();
         while begin.elapsed() < LOOK && !self.workers.is_behind() {
             thread::yield_now();
-            match self.carry_out(job, Pace::Quick) {
-                Ok(()) => {
-                    self.stats.looked_for.add(1);
-                    return None;
-                }
-                Err(Left(left, Missed::Absent(_))) => job = left,
-                Err(Left(left, _)) => return Some(left),
+            let Err(left) = self.carry_out(job, Pace::Quick) else {
+                self.stats.looked_for.add(1);
+                return None;
+            };
+            match *left {
+                Left(left, Missed::Absent(_)) => job = left,
+                Left(left, Missed::Slow | Missed::Fault(_)) => return Some(left),
             }
         }
         Some(job)
@@ -161,7 +167,7 @@ impl Served {
         let _ = self.carry_out(job, Pace::Patient);
     }
 
-    fn carry_out(&self, job: Job, pace: Pace) -> Result<(), Left> {
+    fn carry_out(&self, job: Job, pace: Pace) -> Result<(), Box<Left>> {
         at_pace(pace, || match job {
             Job::Ask(ask) => self.tell(ask),
             Job::Begun(begun) => self.begin(begun, pace),

@@ -48,7 +48,7 @@ pub(super) struct Read {
 
 impl Served {
     /// Looks at a READ request, and refuses it or answers it.
-    pub(super) fn begin(&self, begun: Begun, pace: Pace) -> Result<(), Left> {
+    pub(super) fn begin(&self, begun: Begun, pace: Pace) -> Result<(), Box<Left>> {
         let open = match self.open_file(begun.number) {
             Ok(Some(open)) => open,
             Ok(None) => {
@@ -61,7 +61,7 @@ impl Served {
                 self.complain(self.inodes.node(number), fault);
                 return Ok(());
             }
-            Err(missed) => return Err(Left(Job::Begun(begun), missed)),
+            Err(missed) => return Err(Left::new(Job::Begun(begun), missed)),
         };
         let Begun { task, number, offset, len, flags, reply } = begun;
         let bytes = offset..offset.saturating_add(len).min(open.size);
@@ -92,13 +92,13 @@ impl Served {
         let read = Box::new(read);
         // A window is followed by the next one, which another processor decodes meanwhile.
         if pace == Pace::Quick && (read.pages.len() >= WIDE || self.workers.is_behind()) {
-            return Err(Left(Job::Read(read), Missed::Slow));
+            return Err(Left::new(Job::Read(read), Missed::Slow));
         }
         self.answer(read, pace)
     }
 
     /// Answers, or gives the request back if that takes longer than there is time.
-    pub(super) fn answer(&self, read: Box<Read>, pace: Pace) -> Result<(), Left> {
+    pub(super) fn answer(&self, read: Box<Read>, pace: Pace) -> Result<(), Box<Left>> {
         let mut buffer = self.content.buffer((read.bytes.end - read.bytes.start) as usize);
         let (id, start) = (read.open.id, read.bytes.start);
         match self.content.read(id, start, &mut buffer, pace) {
@@ -109,7 +109,7 @@ impl Served {
                 drop(answering);
                 self.complain(id, fault);
             }
-            Err(missed) => return Err(Left(Job::Read(read), missed)),
+            Err(missed) => return Err(Left::new(Job::Read(read), missed)),
         }
         Ok(())
     }

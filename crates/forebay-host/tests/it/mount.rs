@@ -420,7 +420,7 @@ fn a_connection_that_is_cut_off_leaves_no_mount_and_takes_no_other_one_away() {
     assert_eq!(below.end(), Ended::Stopped, "it is not the one that is seen");
     assert!(fs::read(above.path("of-1")).is_ok());
     assert_eq!(above.end(), Ended::Stopped);
-    unmount(&scene.mount_point(), UnmountFlags::DETACH).unwrap();
+    unmount(scene.mount_point(), UnmountFlags::DETACH).unwrap();
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn place(folder: &Path) -> Result<PathBuf> {
 fn hinted(error: MountError) -> anyhow::Error {
     match &error {
         MountError::Device { why } if why.kind() == io::ErrorKind::PermissionDenied => {
-            let hint = "run it as root, or have it mounted by fusermount3 (package fuse3)";
+            let hint = "run it as root, or have root allow it: `chmod 666 /dev/fuse`";
             Complaint::new(error.to_string()).hint(hint).into()
         }
         MountError::Device { why } if why.kind() == io::ErrorKind::NotFound => {
