@@ -70,6 +70,8 @@ pub struct Daemon<'a> {
     allowed: BTreeMap<u32, bool>,
     /// What is said once.
     said: BTreeSet<String>,
+    /// Whether something was mounted since the machine was read.
+    is_stale: bool,
     /// Until when bursts do not wake us.
     rest: Instant,
     /// When the machine was last read because a device was not known.
@@ -105,6 +107,7 @@ impl<'a> Daemon<'a> {
             sizes: BTreeMap::new(),
             allowed: BTreeMap::new(),
             said: BTreeSet::new(),
+            is_stale: false,
             rest: Instant::ZERO,
             read: Instant::ZERO,
         })
@@ -145,7 +148,7 @@ impl<'a> Daemon<'a> {
             let others = [left, notify.alive, rest].into_iter().flatten();
             match world.wait(others.fold(due.since(now), Duration::min), wakes && rest.is_none()) {
                 Woken::Time => {}
-                Woken::Mounts => self.read_machine(world),
+                Woken::Mounts => self.is_stale = true,
                 Woken::Dirty => self.look_at_burst(world),
                 Woken::Stop => break,
             }
@@ -156,6 +159,9 @@ impl<'a> Daemon<'a> {
 
     /// One look; the time until the next one.
     pub fn look(&mut self, world: &mut impl World) -> Duration {
+        if std::mem::take(&mut self.is_stale) {
+            self.read_machine(world);
+        }
         let now = world.now();
         std::mem::swap(&mut self.sample, &mut self.last);
         self.sample.bdis.clear();
@@ -169,7 +175,7 @@ impl<'a> Daemon<'a> {
             self.say_once(format!("nothing is decided while the counters cannot be read: {error}"));
             return self.policy.interval;
         }
-        self.forget(world);
+        self.forget(world, now);
         let asked = self.listen(world, now);
         if self.has(Slot::Readahead) {
             self.look_at_files(world, now, asked);
@@ -233,7 +239,8 @@ impl<'a> Daemon<'a> {
     }
 
     /// Processes that have ended take their windows with them.
-    fn forget(&mut self, world: &mut impl World) {
+    fn forget(&mut self, world: &mut impl World, now: Instant) {
+        self.files.forget_idle(now);
         for process in self.files.processes() {
             if world.is_there(process) {
                 continue;

@@ -117,12 +117,27 @@ impl Files {
         self.open.values().any(other)
     }
 
-    /// Processes that have files here, each once.
+    /// Processes whose files have another window by our doing, or may soon have; each once.
     pub fn processes(&self) -> Vec<u32> {
-        let mut processes: Vec<u32> = self.open.keys().map(|user| user.process).collect();
+        let steered = |open: &&Open| {
+            let asked = matches!(open.stage, Stage::Asked { .. } | Stage::Tried { .. });
+            asked || open.present != open.own
+        };
+        let steered = self.open.values().filter(steered);
+        let mut processes: Vec<u32> = steered.map(|open| open.user.process).collect();
+        processes.dedup();
         processes.sort_unstable();
         processes.dedup();
         processes
+    }
+
+    /// Drops files that caused no event for long and of which nothing has to be remembered.
+    pub fn forget_idle(&mut self, now: Instant) {
+        self.open.retain(|_, open| {
+            let is_plain = matches!(open.stage, Stage::Watched | Stage::Settled);
+            let is_own = open.present == open.own && open.refuted.is_none();
+            !(is_plain && is_own && now.since(open.seen) >= IDLE)
+        });
     }
 
     /// A look at one file at `now`.
@@ -516,3 +531,6 @@ const WATCHED_MAX: Duration = Duration::from_secs(2);
 
 /// Nor does one whose pattern did not become clear in this time.
 const UNCLEAR: Duration = Duration::from_secs(20);
+
+/// A file that caused no event for this long is forgotten.
+const IDLE: Duration = Duration::from_secs(60);

@@ -114,3 +114,67 @@ const SUM_MAX: u64 = 256;
 
 /// Counts as old as this say nothing.
 const IDLE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::{DevNumber, FileKey};
+    use crate::pattern::Patterns;
+    use crate::trace::{Event, Readahead, What, Why};
+
+    const FILE: FileKey = FileKey { dev: DevNumber { major: 8, minor: 0 }, ino: 12 };
+
+    fn record(patterns: &mut Patterns, pid: u32, why: Why, count: u64) {
+        for step in 0..count {
+            let (index, pages, window) = (step * 7_919, 32, 32);
+            let readahead = Readahead { why, file: FILE, index, pages, window };
+            patterns.record(&Event { at: 1, pid, what: What::Readahead(readahead) });
+        }
+    }
+
+    fn looked(users: &mut Users, patterns: &mut Patterns, second: u64) -> Vec<Asked> {
+        let now = Instant::ZERO + Duration::from_secs(second);
+        let seen = patterns.settle(now).first().copied();
+        // Threads 1x are of process 10, and nobody knows whose the others are.
+        let process = |thread: u32| (thread < 20).then_some(10);
+        seen.map_or(Vec::new(), |seen| users.record(now, &seen, process))
+    }
+
+    #[test]
+    fn eight_windows_without_anything_else_are_faults_in_no_order() {
+        let (mut users, mut patterns) = (Users::new(), Patterns::new());
+        record(&mut patterns, 11, Why::Order, 5);
+        let asked = looked(&mut users, &mut patterns, 1);
+        assert_eq!((asked[0].pattern, asked[0].windows), (Pattern::Unclear, 5));
+        record(&mut patterns, 12, Why::Order, 3);
+        let asked = looked(&mut users, &mut patterns, 2);
+        assert_eq!((asked[0].pattern, asked[0].windows), (Pattern::RandomFaults, 3));
+        assert_eq!((asked[0].user.process, asked[0].window), (10, 128));
+        record(&mut patterns, 11, Why::Order, 7);
+        let asked = looked(&mut users, &mut patterns, 3);
+        assert_eq!(asked[0].pattern, Pattern::Unclear, "a judgement begins anew");
+    }
+
+    #[test]
+    fn windows_whose_markers_are_reached_are_a_stream() {
+        let (mut users, mut patterns) = (Users::new(), Patterns::new());
+        for (second, expected) in [(1, Pattern::Unclear), (2, Pattern::Stream)] {
+            record(&mut patterns, 11, Why::Order, 5);
+            record(&mut patterns, 11, Why::Async, 5);
+            assert_eq!(looked(&mut users, &mut patterns, second)[0].pattern, expected);
+        }
+    }
+
+    #[test]
+    fn old_counts_and_threads_of_nobody_do_not_count() {
+        let (mut users, mut patterns) = (Users::new(), Patterns::new());
+        record(&mut patterns, 11, Why::Order, 7);
+        looked(&mut users, &mut patterns, 1);
+        record(&mut patterns, 11, Why::Order, 7);
+        assert_eq!(looked(&mut users, &mut patterns, 20)[0].pattern, Pattern::Unclear);
+        record(&mut patterns, 77, Why::Order, 50);
+        assert_eq!(looked(&mut users, &mut patterns, 21), []);
+        users.exited(10);
+        assert!(users.sums.is_empty());
+    }
+}

@@ -1,6 +1,7 @@
 //! The running daemon from outside: what it refuses, and on a disk of its own what it does.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -104,9 +105,16 @@ impl Drop for Rig {
 fn knobs_of_a_disk_are_as_before_after_the_end() {
     let Some(rig) = Rig::new() else { return };
     let before = rig.knobs();
-    let output = rig.tune("--for 2s").wait_with_output().expect("it ends by itself");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let mut daemon = rig.tune("--for 4s");
+    let mut steers = String::new();
+    let mut pipe = BufReader::new(daemon.stderr.take().expect("it is a pipe"));
+    pipe.read_line(&mut steers).expect("it says what it steers");
+    // A MiB that is dirty is a burst, and stays dirty for longer than a look takes.
+    let burst = vec![7_u8; 32 << 20];
+    let written = fs::write(rig.mounted().join("burst"), burst);
+    let mut said = String::new();
+    pipe.read_to_string(&mut said).expect("it speaks until its end");
+    assert!(written.is_ok() && daemon.wait().expect("it ends").success(), "{said}");
     assert!(said.contains(&format!("dirty limit of {}", rig.name())), "{said}");
     assert!(said.contains("was put back"), "{said}");
     assert_eq!(rig.knobs(), before, "{said}");
@@ -116,13 +124,18 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
 fn a_second_daemon_is_refused_and_a_dry_run_is_not() {
     let Some(rig) = Rig::new() else { return };
     let before = rig.knobs();
-    let first = rig.tune("--for 4s");
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let mut first = rig.tune("--for 6s");
+    let mut line = String::new();
+    let mut said = BufReader::new(first.stderr.take().expect("it is a pipe"));
+    said.read_line(&mut line).expect("it says what it steers once it holds the lock");
+    assert!(line.starts_with("steering device "), "{line}");
     let second = rig.tune("--for 1s").wait_with_output().expect("it ends");
     let dry = rig.tune("--for 1s --dry-run").wait_with_output().expect("it ends");
-    let first = first.wait_with_output().expect("it ends by itself");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("it speaks until its end");
+    let first = first.wait().expect("it ends by itself");
     assert_eq!(second.status.code(), Some(2), "{}", String::from_utf8_lossy(&second.stderr));
     assert_eq!(dry.status.code(), Some(0), "{}", String::from_utf8_lossy(&dry.stderr));
-    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert!(first.success(), "{rest}");
     assert_eq!(rig.knobs(), before);
 }

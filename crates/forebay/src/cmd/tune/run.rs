@@ -25,7 +25,7 @@ use signal_hook::low_level::pipe;
 
 use crate::NO;
 use crate::args::tune::{Slot, Steer};
-use crate::messages::{Complaint, note};
+use crate::messages::{self, Complaint, note};
 
 /// Steers until it is told to end, or its time is over.
 pub(super) fn run(arguments: &Steer) -> Result<u8> {
@@ -44,7 +44,10 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
     let sampler = Sampler::new(&tree).map_err(|error| Complaint::new(error.to_string()))?;
     let tracer = tracer(arguments, &policy, &scope, &machine)?;
     missing_limits(&policy, &scope, &machine);
-    let dry = if arguments.dry_run { " (dry run: nothing is written)" } else { "" };
+    let dry = match arguments.dry_run {
+        true => " (dry run: nothing is written but what an own instance of tracefs takes)",
+        false => "",
+    };
     say(&format!("steering {scope}{dry}"));
     let notify = Notify::new(
         env::var_os("NOTIFY_SOCKET").as_deref(),
@@ -112,7 +115,16 @@ fn scope(arguments: &Steer, policy: &PolicyFile, machine: &Machine, tree: &Tree)
 fn name(word: &str, place: &str, machine: &Machine, tree: &Tree) -> Result<Named> {
     Named::parse(word, machine, tree).map_err(|unknown| {
         let complaint = Complaint::new(unknown.to_string()).at(place);
-        complaint.nearest(word, machine.devices.iter().map(|device| device.name.as_str())).into()
+        let known: Vec<&str> = machine.devices.iter().map(|device| device.name.as_str()).collect();
+        let hint = match messages::nearest(word, &known) {
+            Some(name) => format!("did you mean '{name}'?"),
+            None => {
+                "it takes a process by number, a control group by path, or a device by name or \
+                     number (MAJ:MIN)"
+                    .to_owned()
+            }
+        };
+        complaint.hint(hint).into()
     })
 }
 
