@@ -295,8 +295,8 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// Whether reading elsewhere costs this device a movement. What hypervisors and files flag as
-/// rotational is not believed.
+/// Whether reading elsewhere costs this device a movement. What hypervisors, files and sticks flag
+/// as rotational is not believed.
 fn seeks(device: &Device) -> bool {
     let flagged = device.queue.as_ref().is_some_and(|queue| queue.rotational);
     let believed = match device.kind {
@@ -310,7 +310,7 @@ fn seeks(device: &Device) -> bool {
         | Kind::Fuse
         | Kind::Other => false,
     };
-    flagged && believed
+    flagged && believed && !device.removable
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Source:     Forebay; busy time and queue as in the kernel's admin-guide/iostats.rst
 //! Behaviour:  differences of two samples tell a rate. A sample counts as a ceiling only if the
 //!             device was busy for four fifths of it. The bandwidth and the rate of requests are
-//!             high ranks of the last samples, the drain is their median, the latency a low rank.
+//!             the second highest of half a minute and fade slowly, the drain is a median, the
+//!             latency a low rank.
 //! Differs:    nothing.
 //! Not for:    the first second: until a ceiling was seen, windows are careful defaults.
 //!
@@ -29,9 +30,9 @@ pub struct DeviceModel {
     /// Bytes a second.
     drain: Ring<u64>,
     /// Bytes a second.
-    bandwidth: Ring<u64>,
+    bandwidth: Peak,
     /// Requests a second, and the bytes a second that came with them.
-    requests: Ring<(u64, u64)>,
+    requests: Peak,
     /// Microseconds of a read, and its bytes.
     latency: Ring<(u64, u64)>,
 }
@@ -52,6 +53,15 @@ struct Moment {
     writes: DiskTraffic,
     busy_ms: u64,
     queue_ms: u64,
+}
+
+/// A ceiling: the second highest of the last values, remembered beyond them, since a smaller window
+/// keeps it from being reached again. A highest value alone may be a burst.
+#[derive(Clone, Debug, Default)]
+struct Peak {
+    last: Ring<(u64, u64)>,
+    value: u64,
+    with: u64,
 }
 
 /// The last [`KEPT`] values and how many there were.
@@ -103,13 +113,12 @@ impl DeviceModel {
 
     /// Bytes a second that it gives at most, as far as seen.
     pub fn bandwidth(&self) -> Option<Known> {
-        self.bandwidth.rank(7, 8).map(|value| Known { value, samples: self.bandwidth.seen })
+        self.bandwidth.known()
     }
 
     /// Reads a second that it does at most, as far as seen.
     pub fn request_rate(&self) -> Option<Known> {
-        let (value, _) = self.requests.rank(7, 8)?;
-        Some(Known { value, samples: self.requests.seen })
+        self.requests.known()
     }
 
     /// Time of a read in us beyond that of its bytes, with little else in the queue.
@@ -132,12 +141,11 @@ impl DeviceModel {
     /// While requests were only seen at full bandwidth, their rate could be higher still: then it
     /// is half of what they were, and 64 KiB at most, so that the next samples tell.
     pub fn window_for_faults(&self) -> u64 {
-        let (Some(bandwidth), Some((rate, bytes))) = (self.bandwidth(), self.requests.rank(7, 8))
-        else {
+        let (Some(bandwidth), Some(rate)) = (self.bandwidth(), self.request_rate()) else {
             return FAULT_FIRST;
         };
-        let window = bandwidth.value / rate.max(1);
-        let is_full = u128::from(bytes) * 10 >= u128::from(bandwidth.value) * 8;
+        let window = bandwidth.value / rate.value.max(1);
+        let is_full = u128::from(self.requests.with) * 10 >= u128::from(bandwidth.value) * 8;
         let window = if is_full { (window / 2).min(FAULT_FIRST) } else { window };
         window.clamp(FAULT_MIN, FAULT_MAX) & !(PAGE - 1)
     }
@@ -168,8 +176,8 @@ impl DeviceModel {
         }
         let bytes = read.saturating_mul(512);
         if is_busy {
-            self.bandwidth.push(rate(bytes, nanos));
-            self.requests.push((rate(done.reads.requests, nanos), rate(bytes, nanos)));
+            self.bandwidth.push(rate(bytes, nanos), 0);
+            self.requests.push(rate(done.reads.requests, nanos), rate(bytes, nanos));
         }
         let is_shallow = u128::from(done.queue_ms) * 1_000_000 <= u128::from(nanos) * 2;
         if is_shallow {
@@ -198,6 +206,21 @@ impl Moment {
     }
 }
 
+impl Peak {
+    fn push(&mut self, value: u64, with: u64) {
+        self.last.push((value, with));
+        self.value -= self.value / FORGET;
+        let (value, with) = self.last.second_highest().unwrap_or_default();
+        if value >= self.value {
+            (self.value, self.with) = (value, with);
+        }
+    }
+
+    fn known(&self) -> Option<Known> {
+        (self.last.seen > 0).then_some(Known { value: self.value, samples: self.last.seen })
+    }
+}
+
 impl<T: Copy + Default + Ord> Ring<T> {
     fn push(&mut self, value: T) {
         self.values[self.seen as usize % KEPT] = value;
@@ -207,10 +230,21 @@ impl<T: Copy + Default + Ord> Ring<T> {
 
     /// The value with so large a share of the others below it.
     fn rank(&self, of: usize, parts: usize) -> Option<T> {
-        let mut values = self.values;
-        let values = values.get_mut(..(self.seen as usize).min(KEPT))?;
-        values.sort_unstable();
-        values.get((values.len().max(1) - 1) * of / parts).copied()
+        let (values, len) = self.sorted();
+        values.get(..len)?.get((len.max(1) - 1) * of / parts).copied()
+    }
+
+    /// The highest but one, or the only one.
+    fn second_highest(&self) -> Option<T> {
+        let (values, len) = self.sorted();
+        values.get(..len)?.get(len.saturating_sub(2)).copied()
+    }
+
+    /// The values in order, and how many of them count.
+    fn sorted(&self) -> ([T; KEPT], usize) {
+        let (mut values, len) = (self.values, (self.seen as usize).min(KEPT));
+        values[..len].sort_unstable();
+        (values, len)
     }
 
     fn map<U: Copy + Default>(&self, change: impl Fn(T) -> U) -> Ring<U> {
@@ -237,6 +271,9 @@ fn share(of: u64, parts: u64, whole: u64) -> u64 {
 
 /// How many values a ceiling looks back on: half a minute at one sample a second.
 const KEPT: usize = 32;
+
+/// A ceiling that is not seen again fades by half in 700 samples.
+const FORGET: u64 = 1024;
 
 /// The shortest period that tells a rate; busy time is counted in ticks of up to 10 ms.
 const NANOS_MIN: u64 = 50_000_000;
@@ -339,6 +376,11 @@ mod tests {
             played(&mut model, &mut counts, &mut at, &[bound()]);
         }
         assert_eq!(model.window_for_faults(), 40 << 10);
+        // What was learnt stays when nothing tells of it any more.
+        for _ in 0..2 * KEPT {
+            played(&mut model, &mut counts, &mut at, &[bound()]);
+        }
+        assert!((32 << 10..=40 << 10).contains(&model.window_for_faults()));
     }
 
     /// A disk that seeks: 160 MB/s and 150 requests a second.

@@ -6,7 +6,7 @@
 //! Differs:    nothing.
 //! Not for:    devices whose drain is not known: without a measurement there is no finding.
 
-use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy};
+use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy, seeks};
 use crate::machine::{Device, Kind, Machine};
 use crate::model::DeviceModel;
 
@@ -87,7 +87,7 @@ pub(super) struct Drain {
 }
 
 /// The drain as it was watched, or else as the kernel estimates it after a gibibyte, or else what
-/// its bus carries at most.
+/// its bus carries or a disk writes at most.
 pub(super) fn drain(seen: &Seen, device: &Device) -> Option<Drain> {
     let watched = seen.model(device).and_then(DeviceModel::drain);
     if let Some(known) = watched {
@@ -98,7 +98,11 @@ pub(super) fn drain(seen: &Seen, device: &Device) -> Option<Drain> {
     if let Some(bdi) = estimate.filter(|bdi| bdi.written >= WARM && bdi.bandwidth > 0) {
         return Some(Drain { rate: bdi.bandwidth, from: "drain, the kernel's estimate" });
     }
-    device.bus_rate.map(|rate| Drain { rate, from: "drain at most, by its bus" })
+    let bus = device.bus_rate.map(|rate| Drain { rate, from: "drain at most, by its bus" });
+    // A volume of a controller seeks too, and is many disks.
+    let is_one_disk = seeks(device) && device.model.starts_with("ATA ");
+    let disk = Drain { rate: DISK_MAX, from: "drain at most, one disk that seeks" };
+    bus.or(is_one_disk.then_some(disk))
 }
 
 /// A limit in bytes: two seconds of drain, and room for a few large requests.
@@ -152,6 +156,9 @@ pub(super) fn remedies(machine: &Machine, device: &Device, wanted: u64) -> Vec<S
 
 /// Longer than the flusher's period and than what people take for a hiccup.
 const SECONDS_MAX: u64 = 10;
+
+/// What a disk with one arm reads and writes at most, on its outermost tracks, in bytes a second.
+const DISK_MAX: u64 = 300_000_000;
 
 /// Below this a device's queue runs empty while writers pause.
 const CAP_MIN: u64 = 16 << 20;

@@ -101,7 +101,8 @@ impl Gatherer {
         let mut gaps = self.gaps;
         gaps.extend(self.sampler.iter().flat_map(Sampler::gaps).cloned());
         let hidden = self.last.values().filter(|process| process.io.is_none()).count();
-        if hidden > 0 {
+        // Of processes that just ended root is shown nothing either.
+        if hidden > 0 && self.tree.is_machine() && !rustix::process::geteuid().is_root() {
             gaps.push(format!(
                 "{hidden} of {} processes do not show what they read (root sees all)",
                 self.last.len()

@@ -43,7 +43,11 @@ fn finding(seen: &Seen, device: &Device, subject: Subject, window: u64) -> Findi
     Finding {
         id: RULE.id,
         subject,
-        severity: if amplifiers > 0 { Severity::Problem } else { Severity::Risk },
+        severity: if amplifiers > 0 && seen.watched > 0 {
+            Severity::Problem
+        } else {
+            Severity::Risk
+        },
         summary: format!(
             "A page fault in no order reads {window} KiB around one page. Databases and search \
              engines that map their files move so many times the bytes, and what they need is \

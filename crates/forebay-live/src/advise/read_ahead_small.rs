@@ -75,7 +75,11 @@ fn remote(device: &Device, mount: &Mount, window: u64) -> Found {
     let mut lines = match mount.kind.as_str() {
         "nfs" | "nfs4" => vec![format!("nfsconf --set nfsrahead {} {REMOTE_KB}", mount.kind)],
         "cifs" | "smb3" | "ceph" => {
-            vec![format!("mount -o remount,rasize={} {}", REMOTE_KB << 10, mount.point.display())]
+            vec![format!(
+                "mount -o remount,rasize={} {}",
+                REMOTE_KB << 10,
+                remedy::quoted(&mount.point)
+            )]
         }
         _ => Vec::new(),
     };

@@ -1,5 +1,7 @@
 //! The lines that change a knob: at once, and whenever the device comes.
 
+use std::path::Path;
+
 use crate::machine::{Device, Kind};
 
 /// The file that our rules for udev belong in; no rival of ours.
@@ -23,6 +25,17 @@ pub(super) fn udev(device: &Device, attributes: &[(&str, String)]) -> String {
         rule += &format!(", ATTR{{{attribute}}}=\"{value}\"");
     }
     format!("echo '{rule}' >> {UDEV_FILE}")
+}
+
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+,".contains(c);
+    if path.chars().all(plain) {
+        path.into_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
 }
 
 /// A window for a device or mount, in KiB: at once and for good.

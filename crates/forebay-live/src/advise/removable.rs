@@ -6,7 +6,7 @@
 //! Differs:    nothing.
 //! Not for:    what is mounted read-only.
 
-use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, dirty_limit};
+use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, dirty_limit, remedy};
 use crate::machine::{Device, Mount};
 
 pub(super) const RULE: Rule = Rule {
@@ -55,9 +55,9 @@ fn finding(seen: &Seen, device: &Device, mount: &Mount, limit: u64) -> Finding {
         let strict = device.bdi.as_ref().and_then(|bdi| bdi.strict_limit) == Some(true);
         evidence.push(Evidence::count("strict_limit", u64::from(strict), ""));
     }
-    let mut remedy = dirty_limit::remedies(&seen.machine, device, wanted);
+    let mut lines = dirty_limit::remedies(&seen.machine, device, wanted);
     if mount.kind == "vfat" && !mount.has("flush") {
-        remedy.push(format!("mount -o remount,flush {}", mount.point.display()));
+        lines.push(format!("mount -o remount,flush {}", remedy::quoted(&mount.point)));
     }
     Finding {
         id: RULE.id,
@@ -68,7 +68,7 @@ fn finding(seen: &Seen, device: &Device, mount: &Mount, limit: u64) -> Finding {
             .to_owned(),
         evidence,
         gain: Some(gain),
-        remedy,
+        remedy: lines,
     }
 }
 

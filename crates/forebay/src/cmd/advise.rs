@@ -75,10 +75,10 @@ fn watch(tree: &Tree, seconds: u32) -> Result<Seen> {
 fn page(seen: &Seen, findings: &[Finding]) -> String {
     let machine = &seen.machine;
     let mut text = format!(
-        "Linux {}, {} MiB of memory, {} backing devices",
+        "Linux {}, {} MiB of memory, {}",
         printable(&machine.kernel),
         machine.memory >> 20,
-        machine.devices.len()
+        plural(machine.devices.len(), "backing device")
     );
     if seen.watched > 0 {
         text += &format!(", watched {} s", seen.watched);
@@ -103,10 +103,12 @@ fn page(seen: &Seen, findings: &[Finding]) -> String {
 fn counted(findings: &[Finding]) -> String {
     let all = [Severity::Problem, Severity::Risk, Severity::Note];
     let counts = all.map(|it| (findings.iter().filter(|one| one.severity == it).count(), it));
-    let shown = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, severity)| {
-        format!("{count} {}{}", severity.name(), if count == 1 { "" } else { "s" })
-    });
-    shown.collect::<Vec<_>>().join(", ")
+    let shown = counts.into_iter().filter(|(count, _)| *count > 0);
+    shown.map(|(count, it)| plural(count, it.name())).collect::<Vec<_>>().join(", ")
+}
+
+fn plural(count: usize, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
 fn block(finding: &Finding) -> String {
