@@ -3,6 +3,7 @@
 //! A transcript is compared with a file in `snapshots/`; `SNAPSHOTS=overwrite cargo test` writes
 //! the files anew, and the difference is to be reviewed.
 
+mod advise;
 mod bad_jobs;
 mod bad_machines;
 mod bad_words;
