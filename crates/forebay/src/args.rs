@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::table::Format;
 
 pub(crate) mod image;
+pub(crate) mod watch;
 
 /// Model, run and check the I/O path of Linux
 ///
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Run(RunOn),
     /// Mount a compressed image read-only, or show what a mounted one does
     Mount(Mount),
+    /// Show live what the running kernel's I/O path does (reads only)
+    Watch(watch::Watch),
     /// Show step by step which pages a readahead policy brings in
     Plan(Plan),
     /// List the policies, slot by slot

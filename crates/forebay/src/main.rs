@@ -51,6 +51,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Image(arguments) => cmd::image::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
         Command::Mount(arguments) => cmd::mount::run(arguments),
+        Command::Watch(arguments) => cmd::watch::run(arguments),
     }
 }
 

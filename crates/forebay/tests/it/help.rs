@@ -17,6 +17,7 @@ fn every_command_has_its_help() {
         "bench mount",
         "machines",
         "mount",
+        "watch",
     ] {
         scene.forebay(&format!("{command} --help"));
     }
