@@ -15,9 +15,12 @@
 //! is written goes through one function that has put the old value on record before. Nothing here
 //! needs BPF, kprobes or another daemon.
 
+pub mod advise;
 pub mod machine;
+pub mod model;
 pub mod number;
 pub mod pattern;
+pub mod process;
 pub mod signal;
 pub mod trace;
 pub mod tree;
