@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::table::Format;
 
 pub(crate) mod image;
-pub(crate) mod watch;
 pub(crate) mod live;
+pub(crate) mod watch;
 
 /// Model, run and check the I/O path of Linux
 ///

@@ -26,8 +26,11 @@ fn table(pane: &Pane) -> String {
     }
     let widths = widths(pane);
     let mut text = line(pane.columns, &widths);
-    for row in &pane.rows {
+    for row in pane.rows.iter().take(ROWS_MAX) {
         text += &line(row, &widths);
+    }
+    if let Some(more) = pane.rows.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+        text += &format!("... {more} more; --json has all\n");
     }
     text
 }
@@ -49,3 +52,6 @@ fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
     }
     line.trim_end().to_owned() + "\n"
 }
+
+/// Rows of a table; a build touches hundreds of files a second.
+const ROWS_MAX: usize = 20;
