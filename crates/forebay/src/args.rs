@@ -10,6 +10,7 @@ pub(crate) mod image;
 pub(crate) mod live;
 pub(crate) mod live_bench;
 pub(crate) mod tune;
+pub(crate) mod watch;
 
 /// Model, run and check the I/O path of Linux
 ///
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Run(RunOn),
     /// Mount a compressed image read-only, or show what a mounted one does
     Mount(Mount),
+    /// Show live what the running kernel's I/O path does (reads only)
+    Watch(watch::Watch),
     /// Judge the I/O path of this machine: findings with evidence, gain and remedy
     ///
     /// Nothing is changed, and no privilege is needed; what may not be seen is said. The exit code

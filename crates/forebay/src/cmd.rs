@@ -11,3 +11,4 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod simulate;
 pub(crate) mod tune;
+pub(crate) mod watch;

@@ -18,6 +18,7 @@ fn every_command_has_its_help() {
         "machines",
         "mount",
         "advise",
+        "watch",
     ] {
         scene.forebay(&format!("{command} --help"));
     }

@@ -21,3 +21,4 @@ mod simulate;
 mod streams;
 mod support;
 mod tune;
+mod watch;
