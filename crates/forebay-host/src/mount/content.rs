@@ -24,7 +24,7 @@ impl Content {
     /// Over an image whose source is `raw`; `budget` is that of decoded bytes.
     pub(super) fn new(image: Arc<dyn Image>, raw: Arc<Raw>, budget: u64) -> Self {
         let block = u64::from(image.summary().block_size).max(LARGE_MIN);
-        let pool = Pool::new(usize::try_from(budget / (4 * block)).unwrap_or(usize::MAX));
+        let pool = Pool::new(usize::try_from(budget / (8 * block)).unwrap_or(usize::MAX));
         let blocks = Blocks::new(&raw, &image, Arc::clone(&pool), budget);
         Self { image, raw, blocks, pool }
     }

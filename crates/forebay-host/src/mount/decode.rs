@@ -354,8 +354,8 @@ const PAGE: usize = PAGE_SIZE as usize;
 /// thread may cost several times over.
 const QUICK_MAX: usize = 64 << 10;
 
-/// What whoever must be quick waits for others: as long as a block of 4 KiB takes with a slow codec,
-/// several times.
+/// What whoever must be quick waits for others: as long as a block of 4 KiB takes with a slow
+/// codec, several times.
 const PATIENCE: Duration = Duration::from_micros(100);
 
 /// No format has larger blocks.

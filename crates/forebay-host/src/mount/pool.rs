@@ -45,7 +45,8 @@ impl Pool {
     pub(super) fn take(self: &Arc<Self>, len: usize) -> Lent {
         let mut bytes = if len < POOLED { Vec::new() } else { self.find(len).unwrap_or_default() };
         if bytes.len() < len {
-            bytes = vec![0; len];
+            // Raw bytes of blocks are of any length: few sizes, so that they are lent again.
+            bytes = vec![0; if len < POOLED { len } else { len.next_power_of_two() }];
         }
         Lent { bytes, len, pool: Arc::clone(self) }
     }
@@ -61,10 +62,10 @@ impl Pool {
         Large(self)
     }
 
-    /// One that is large enough and not much larger.
+    /// One that is large enough and less than twice as large.
     fn find(&self, len: usize) -> Option<Vec<u8>> {
         let mut state = lock(&self.state);
-        let fits = |buffer: &Vec<u8>| (len..=len + len / 4).contains(&buffer.len());
+        let fits = |buffer: &Vec<u8>| (len..2 * len).contains(&buffer.len());
         let place = state.free.iter().position(fits)?;
         Some(state.free.swap_remove(place))
     }

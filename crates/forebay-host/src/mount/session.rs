@@ -68,7 +68,8 @@ impl Served {
     }
 
     /// Counts that something is wrong with a node, and has it said. Finding its path takes a walk:
-    /// whoever asked has its answer already, and the thread that takes requests leaves it to others.
+    /// whoever asked has its answer already, and the thread that takes requests leaves it to
+    /// others.
     pub(super) fn complain(&self, id: NodeId, fault: Fault) {
         self.stats.errors.add(1);
         if let Err(fault) = self.workers.complain(id, fault) {
