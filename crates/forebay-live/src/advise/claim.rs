@@ -267,7 +267,7 @@ mod tests {
         put("etc/tuned/active_profile", "virtual-guest ../../x\n");
         put(
             "usr/lib/tuned/virtual-guest/tuned.conf",
-            "[main]\ninclude=throughput-performance, virtual-guest\n[sysctl]\nvm.dirty_ratio = 30\n",
+            "[main]\ninclude=throughput-performance,virtual-guest\n[sysctl]\nvm.dirty_ratio = 30\n",
         );
         put(
             "usr/lib/tuned/profiles/throughput-performance/tuned.conf",

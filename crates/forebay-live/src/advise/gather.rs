@@ -45,7 +45,11 @@ impl Gatherer {
         let sampler = match Sampler::new(tree) {
             Ok(sampler) => Some(sampler),
             Err(error) => {
-                gaps.push(error.to_string());
+                // The machine's own reading may have said the same.
+                let name = error.path.file_name().unwrap_or_default().to_string_lossy();
+                if !gaps.iter().any(|gap| gap.contains(&*name)) {
+                    gaps.push(error.to_string());
+                }
                 None
             }
         };

@@ -18,8 +18,10 @@ use crate::messages::Complaint;
 /// Looks, judges, prints.
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     if let Some(into) = &arguments.record {
-        let recorded = record::record(&Tree::machine(), into);
-        recorded.with_context(|| format!("cannot record into '{}'", into.display()))?;
+        record::record(&Tree::machine(), into).map_err(|error| {
+            Complaint::new(format!("cannot record into '{}': {}", into.display(), error.source))
+                .hint("it takes a folder that is not there yet")
+        })?;
         return Ok(0);
     }
     let tree = tree(arguments)?;
