@@ -52,7 +52,8 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
     .context("NOTIFY_SOCKET")?;
     let mut say = |what: &str| say(what);
     let mut world = Live::new(tree.clone(), sampler, tracer, stop);
-    let mut daemon = Daemon::new(scope, policy, tree, steering, &mut say).map_err(Complaint::from)?;
+    let mut daemon =
+        Daemon::new(scope, policy, tree, steering, &mut say).map_err(Complaint::from)?;
     let length = arguments.length.map(nanos);
     Ok(if daemon.run(&mut world, &notify, length) { 0 } else { NO })
 }
@@ -68,8 +69,7 @@ fn policy(arguments: &Steer) -> Result<PolicyFile> {
         None => PolicyFile::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let text =
-                fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
             PolicyFile::parse(&text, &name).map_err(complaint)?
         }
     };
@@ -92,12 +92,7 @@ fn complaint(error: PolicyFileError) -> Complaint {
     }
 }
 
-fn scope(
-    arguments: &Steer,
-    policy: &PolicyFile,
-    machine: &Machine,
-    tree: &Tree,
-) -> Result<Scope> {
+fn scope(arguments: &Steer, policy: &PolicyFile, machine: &Machine, tree: &Tree) -> Result<Scope> {
     let named = |typed: &[String], written: &[String], flag: &str| -> Result<Vec<Named>> {
         let words = typed.iter().map(|word| (word, flag));
         let words = words.chain(written.iter().map(|word| (word, "the policy file")));
@@ -157,9 +152,10 @@ fn start(tree: &Tree, state: &Path) -> Result<Steering> {
         let complaint = Complaint::new(error.to_string());
         match error {
             StartError::Lock(_) => complaint.hint("`forebay tune status` shows who steers"),
-            StartError::Folder(_) | StartError::NoJournal(_) => complaint
-                .hint("nothing is changed that could not be put back; --state DIR takes another \
-                       folder"),
+            StartError::Folder(_) | StartError::NoJournal(_) => complaint.hint(
+                "nothing is changed that could not be put back; --state DIR takes another \
+                       folder",
+            ),
             StartError::Boot(_) | StartError::Journal(_) => complaint,
         }
     })?;
