@@ -18,3 +18,4 @@ mod run;
 mod simulate;
 mod streams;
 mod support;
+mod tune_undo;
