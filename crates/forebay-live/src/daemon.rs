@@ -30,7 +30,7 @@ use crate::number::DevNumber;
 use crate::pattern::{Pattern, Patterns};
 use crate::policy_file::PolicyFile;
 use crate::scope::{Scope, Slot};
-use crate::signal::Sample;
+use crate::signal::{BdiCounts, Sample};
 use crate::steer::file::Unreachable;
 use crate::steer::files::{Around, Files, Seen};
 use crate::steer::limits::{self, Limits};
@@ -70,6 +70,8 @@ pub struct Daemon<'a> {
     allowed: BTreeMap<u32, bool>,
     /// What is said once.
     said: BTreeSet<String>,
+    /// Until when bursts do not wake us.
+    rest: Instant,
     /// When the machine was last read because a device was not known.
     read: Instant,
 }
@@ -103,6 +105,7 @@ impl<'a> Daemon<'a> {
             sizes: BTreeMap::new(),
             allowed: BTreeMap::new(),
             said: BTreeSet::new(),
+            rest: Instant::ZERO,
             read: Instant::ZERO,
         })
     }
@@ -118,9 +121,10 @@ impl<'a> Daemon<'a> {
         let begun = world.now();
         self.machine = world.machine();
         let mut alive = begun;
+        let mut due = begun + self.look(world);
+        // Whoever waits for this may begin to write at once, and the first limits stand.
         notify.ready(&format!("steering {}", self.scope));
         loop {
-            let next = self.look(world);
             let now = world.now();
             if let Some(every) = notify.alive
                 && now.since(alive) >= every
@@ -132,10 +136,17 @@ impl<'a> Daemon<'a> {
             if left == Some(Duration::ZERO) {
                 break;
             }
-            let wait = [left, notify.alive].into_iter().flatten().fold(next, Duration::min);
-            match world.wait(wait) {
+            if now >= due {
+                due = now + self.look(world);
+                continue;
+            }
+            let wakes = self.awaits_burst();
+            let rest = (wakes && now < self.rest).then(|| self.rest.since(now));
+            let others = [left, notify.alive, rest].into_iter().flatten();
+            match world.wait(others.fold(due.since(now), Duration::min), wakes && rest.is_none()) {
                 Woken::Time => {}
                 Woken::Mounts => self.read_machine(world),
+                Woken::Dirty => self.look_at_burst(world),
                 Woken::Stop => break,
             }
         }
@@ -327,6 +338,7 @@ impl<'a> Daemon<'a> {
     }
 
     fn look_at_devices(&mut self, world: &mut impl World, now: Instant) {
+        let wakes = world.wakes();
         let devices: Vec<Device> =
             self.machine.devices.iter().filter(|d| self.may_limit(d)).cloned().collect();
         for device in devices {
@@ -334,9 +346,8 @@ impl<'a> Daemon<'a> {
             let vm = &self.sample.vm;
             let seen = limits::Seen {
                 name: &device.name,
-                eager: self.scope.names_device(number)
-                    || device.removable
-                    || device.kind == Kind::Mmc,
+                eager: self.is_eager(&device),
+                wakes,
                 disk: self.sample.disks.iter().find(|disk| disk.number == number),
                 bdi: self.sample.bdis.iter().find(|bdi| bdi.number == number),
                 dirty: vm.dirty + vm.writeback,
@@ -349,6 +360,42 @@ impl<'a> Daemon<'a> {
                 self.limits.done(number, done);
             }
         }
+    }
+
+    /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.
+    fn look_at_burst(&mut self, world: &mut impl World) {
+        let eager = |device: &&Device| self.is_eager(device) && self.may_limit(device);
+        let devices: Vec<DevNumber> =
+            self.machine.devices.iter().filter(eager).map(|device| device.number).collect();
+        for _ in 0..BURST_LOOKS {
+            let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
+            let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
+            if counts.iter().any(is_burst) {
+                self.sample.bdis.retain(|bdi| !devices.contains(&bdi.number));
+                self.sample.bdis.extend(counts);
+                let now = world.now();
+                self.look_at_devices(world, now);
+                return;
+            }
+            world.pause(BURST_LOOK);
+        }
+        self.rest = world.now() + BURST_REST;
+    }
+
+    /// Whether a burst would be news: some device has no limit that would have one early.
+    fn awaits_burst(&self) -> bool {
+        let mut devices = self.machine.devices.iter();
+        self.has(Slot::Writeback)
+            && devices.any(|device| {
+                self.is_eager(device)
+                    && self.may_limit(device)
+                    && self.limits.present(device.number).is_none()
+            })
+    }
+
+    /// Whether a device has a limit before it is known to be slow.
+    fn is_eager(&self, device: &Device) -> bool {
+        self.scope.names_device(device.number) || device.removable || device.kind == Kind::Mmc
     }
 
     /// Whether a device is in scope and its kernel can hold its writers to a limit of its own.
@@ -558,6 +605,15 @@ impl<'a> Daemon<'a> {
 
 /// The time between two looks while something is being decided.
 pub const LOOK_SOON: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether a burst comes of what has become dirty, and how soon again: a
+/// writer makes a MiB dirty in less than a millisecond.
+const BURST_LOOKS: u32 = 16;
+const BURST_LOOK: Duration = Duration::from_millis(1);
+
+/// After looks in vain nobody wakes us for so long: small files that are written one after another
+/// shall not keep us awake.
+const BURST_REST: Duration = Duration::from_millis(100);
 
 /// The machine is read again for an unknown device at most this often.
 const READ_MIN: Duration = Duration::from_secs(5);

@@ -19,12 +19,15 @@ use self::ring::{Entries, PageLayout};
 use self::tracefs::{Folder, Instance};
 use crate::number::{DevNumber, FileKey};
 
+pub use self::wakeup::Wakeup;
+
 mod decode;
 mod format;
 #[cfg(test)]
 mod recorded;
 mod ring;
 mod tracefs;
+mod wakeup;
 
 /// Records events and hands them out.
 #[derive(Debug)]

@@ -311,8 +311,8 @@ pub(crate) enum BenchWhat {
     /// Makes slow devices of its own, of files in memory, runs programs on each under every way in
     /// turn, and prints figures as medians of rounds, ratios as medians of neighbours. The targets
     /// follow the table. Only knobs of these devices are set; afterwards all others are compared
-    /// with what they were. Mounts are out of others' sight, and devices are taken out of the kernel
-    /// at the end, or at the begin of the next run.
+    /// with what they were. Mounts are out of others' sight, and devices are taken out of the
+    /// kernel at the end, or at the begin of the next run.
     Live(live_bench::BenchLive),
     /// One process's part of `bench live`
     #[command(hide = true)]

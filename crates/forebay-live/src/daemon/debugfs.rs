@@ -1,4 +1,4 @@
-//! Writeback of single devices where debugfs is not mounted: from a debugfs without a place.
+//! Writeback of single devices: from debugfs, or where it is not mounted from one without a place.
 //!
 //! Source:     `mm/backing-dev.c` shows `bdi/MAJ:MIN/stats`; fsopen(2) and fsmount(2).
 //! Behaviour:  the file system is instantiated, and seen by whoever holds the descriptor; nothing
@@ -8,20 +8,26 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::number::DevNumber;
 use crate::signal::BdiCounts;
 
-/// A debugfs of our own.
+/// A debugfs.
 #[derive(Debug)]
 pub(super) struct Debugfs(OwnedFd);
 
 impl Debugfs {
-    /// Opens one.
-    pub(super) fn detached() -> Result<Self, Errno> {
+    /// Opens the machine's, or one of our own.
+    pub(super) fn opened() -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Ok(mounted) = openat(CWD, "/sys/kernel/debug", flags, Mode::empty())
+            && openat(&mounted, "bdi", flags, Mode::empty()).is_ok()
+        {
+            return Ok(Self(mounted));
+        }
         let context = fsopen("debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID

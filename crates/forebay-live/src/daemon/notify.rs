@@ -1,7 +1,7 @@
 //! What a service manager is told: ready, alive, stopping.
 //!
 //! Source:     sd_notify(3): datagrams of `NAME=VALUE` lines to the socket of `NOTIFY_SOCKET`.
-//! Behaviour:  a path or, after an `@`, a name without a file. Without the variable nothing is sent;
+//! Behaviour:  a path, or a name without a file after an `@`. Without the variable nothing is sent;
 //!             what cannot be sent is not tried again.
 //! Differs:    nothing.
 //! Not for:    anything but short lines.

@@ -10,11 +10,11 @@ use rustix::time::{ClockId, clock_gettime};
 use super::debugfs::Debugfs;
 use crate::machine::Machine;
 use crate::number::DevNumber;
-use crate::signal::{Sample, Sampler};
+use crate::signal::{BdiCounts, Sample, Sampler};
 use crate::steer::User;
 use crate::steer::file::{self, Held, Unreachable};
 use crate::steer::files::Progress;
-use crate::trace::{Drained, Event, TraceError, Tracer};
+use crate::trace::{Drained, Event, TraceError, Tracer, Wakeup};
 use crate::tree::Tree;
 
 /// What the loop looks at and waits for.
@@ -43,8 +43,18 @@ pub trait World {
     /// How a process has a file open.
     fn held(&mut self, user: &User) -> Result<Held, Unreachable>;
 
-    /// Waits for this long, or until something else is to be done.
-    fn wait(&mut self, length: Duration) -> Woken;
+    /// Waits for this long, or until something else is to be done; files that become dirty are
+    /// something else if `wakes` says so.
+    fn wait(&mut self, length: Duration, wakes: bool) -> Woken;
+
+    /// Lets this pass, whatever happens.
+    fn pause(&mut self, length: Duration);
+
+    /// Whether files that become dirty end a wait.
+    fn wakes(&self) -> bool;
+
+    /// Writeback of one backing device as it is, if it can be had.
+    fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts>;
 }
 
 /// Why a wait ended.
@@ -54,6 +64,8 @@ pub enum Woken {
     Time,
     /// Something was mounted or unmounted.
     Mounts,
+    /// A file of a device that is watched for this became dirty.
+    Dirty,
     /// It is to end.
     Stop,
 }
@@ -64,22 +76,29 @@ pub struct Live {
     tree: Tree,
     sampler: Sampler,
     tracer: Option<Tracer>,
+    wakeup: Option<Wakeup>,
     /// Becomes readable when it is to end.
     stop: OwnedFd,
     mounts: Option<std::fs::File>,
-    /// Where the machine's own is not mounted.
     debugfs: Option<Debugfs>,
     /// The processes of threads that were seen of late.
     processes: BTreeMap<u32, u32>,
 }
 
 impl Live {
-    /// A machine with a trace, or without one where there is none.
-    pub fn new(tree: Tree, sampler: Sampler, tracer: Option<Tracer>, stop: OwnedFd) -> Self {
+    /// A machine with a trace, or without one where there is none; the same for a wakeup.
+    pub fn new(
+        tree: Tree,
+        sampler: Sampler,
+        tracer: Option<Tracer>,
+        wakeup: Option<Wakeup>,
+        stop: OwnedFd,
+    ) -> Self {
         let mounts = std::fs::File::open(tree.place("/proc/self/mountinfo")).ok();
-        let mounted = tree.names("/sys/kernel/debug/bdi").is_ok();
-        let debugfs = if mounted { None } else { Debugfs::detached().ok() };
-        Self { tree, sampler, tracer, stop, mounts, debugfs, processes: BTreeMap::new() }
+        let debugfs = Debugfs::opened().ok();
+        // Without a look at the device nobody could say whether it is worth waking up.
+        let wakeup = wakeup.filter(|_| debugfs.is_some());
+        Self { tree, sampler, tracer, wakeup, stop, mounts, debugfs, processes: BTreeMap::new() }
     }
 }
 
@@ -138,11 +157,14 @@ impl World for Live {
         file::held(user, &self.tree)
     }
 
-    fn wait(&mut self, length: Duration) -> Woken {
+    fn wait(&mut self, length: Duration, wakes: bool) -> Woken {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         if let Some(mounts) = &self.mounts {
             fds.push(PollFd::new(mounts, PollFlags::PRI));
         }
+        let woken_from = fds.len();
+        let buffers = self.wakeup.iter().filter(|_| wakes).flat_map(Wakeup::fds);
+        fds.extend(buffers.map(|buffer| PollFd::from_borrowed_fd(buffer, PollFlags::IN)));
         let nanos = length.as_nanos();
         let timeout = Timespec {
             tv_sec: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
@@ -154,7 +176,28 @@ impl World for Live {
             return Woken::Time;
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        if is_ready(&fds[0]) { Woken::Stop } else { Woken::Mounts }
+        if is_ready(&fds[0]) {
+            return Woken::Stop;
+        }
+        if !fds[woken_from..].iter().any(is_ready) {
+            return Woken::Mounts;
+        }
+        if let Some(wakeup) = &mut self.wakeup {
+            wakeup.clear();
+        }
+        Woken::Dirty
+    }
+
+    fn pause(&mut self, length: Duration) {
+        std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
+    }
+
+    fn wakes(&self) -> bool {
+        self.wakeup.is_some()
+    }
+
+    fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
+        self.debugfs.as_ref()?.counts(number)
     }
 }
 

@@ -40,9 +40,9 @@ pub enum Unreachable {
     Denied(u32),
     /// It is mapped, and its descriptor was closed.
     #[error(
-        "{0} is mapped and its descriptor closed, so that its window cannot be reached; keeping the \
-         descriptor open, or `device_default = true` in the policy file for what is opened next, \
-         would help"
+        "{0} is mapped and its descriptor closed, so that its window cannot be reached; keeping \
+         the descriptor open, or `device_default = true` in the policy file for what is opened \
+         next, would help"
     )]
     Closed(User),
     /// No descriptor is of the file.

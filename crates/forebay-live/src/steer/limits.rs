@@ -3,9 +3,10 @@
 //! Source:     The controllers of the core decide, the same that the simulator runs. That a share
 //!             is stored, and what a strict limit is, is `mm/page-writeback.c` and
 //!             `mm/backing-dev.c`.
-//! Behaviour:  a device that is slow, can be pulled out, or was named, has the controller's first
-//!             limit before anything is written to it, because half a gigabyte gets dirty in less
-//!             time than a look takes. Any other device has one from the first drain on, if the
+//! Behaviour:  a device that can be pulled out, or was named, has the controller's first limit as
+//!             soon as a MiB of it is dirty, of which the kernel wakes us; where it cannot, before
+//!             anything is written, because half a gigabyte gets dirty in less time than passes
+//!             between two looks. Any other device has one from the first drain on, if the
 //!             global limit is more than some seconds of it. A limit below what is dirty would stop
 //!             the writers, so that it comes down with the dirty pages. The share is computed anew
 //!             when the global limit moves. The limit goes when the device turns out fast, when it
@@ -37,8 +38,11 @@ mod tests;
 pub struct Seen<'a> {
     /// The device's name, for sentences.
     pub name: &'a str,
-    /// Whether its limit stands before the first byte: it was named, or can be pulled out.
+    /// Whether it has a limit before its drain is known: it was named, or can be pulled out.
     pub eager: bool,
+    /// Whether we are woken when somebody begins to write to it, so that its limit need not stand
+    /// before.
+    pub wakes: bool,
     /// Its requests so far; none without a disk.
     pub disk: Option<&'a DiskCounts>,
     /// Its writeback so far; none without debugfs.
@@ -187,11 +191,18 @@ impl Device {
 
     fn look(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
         let first = self.last.disk.is_none() && self.last.bdi.is_none();
-        if !first && now.since(self.last.at) < LOOK_MIN {
-            return None;
-        }
         if self.stage == Stage::Left {
             return None;
+        }
+        if !first && now.since(self.last.at) < LOOK_MIN {
+            // Too soon for a sample, but not for a burst that has just begun.
+            let begins = self.stage == Stage::Watched && seen.eager && seen.wakes;
+            if !(begins && self.is_due(now, seen, settings)) {
+                return None;
+            }
+            self.stage = Stage::Limited;
+            self.wrote = now;
+            return self.limit(seen, settings);
         }
         if !first {
             let sample = self.sample(now, seen);
@@ -303,7 +314,11 @@ impl Device {
 
     /// Whether a device without a limit shall have one.
     fn is_due(&self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> bool {
+        let rests = !seen.eager || seen.wakes;
         if !seen.eager && now.since(self.wrote) >= settings.idle {
+            return false;
+        }
+        if seen.eager && rests && self.dirty(seen) < BURST_MIN {
             return false;
         }
         let is_slow = self
@@ -330,7 +345,10 @@ impl Device {
             return Some(format!("{name} is fast: it writes {rate} MiB/s"));
         }
         let idle = now.since(self.wrote);
-        (!seen.eager && idle >= settings.idle).then(|| format!("{name} wrote nothing for {idle}"))
+        // A device whose next burst wakes us is as safe without a limit as with one.
+        let enough = if seen.eager && seen.wakes { settings.idle.min(REST) } else { settings.idle };
+        let rests = !seen.eager || (seen.wakes && self.dirty(seen) < BURST_MIN);
+        (rests && idle >= enough).then(|| format!("{name} wrote nothing for {idle}"))
     }
 
     fn release(&mut self, reason: String) -> Option<Decision> {
@@ -442,6 +460,12 @@ const LOOK_MIN: Duration = Duration::from_millis(900);
 
 /// Fewer bytes in a sample say nothing of a drain.
 const DRAIN_MIN: u64 = 1 << 20;
+
+/// Less than this that is dirty is no burst: the times of files, a log's line.
+pub const BURST_MIN: u64 = 1 << 20;
+
+/// A device whose next burst wakes us keeps its limit for so long after its last write.
+const REST: Duration = Duration::from_secs(30);
 
 /// Looks in a row that prove a device starved.
 const STARVED_LOOKS: u32 = 3;

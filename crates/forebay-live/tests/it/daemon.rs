@@ -168,13 +168,25 @@ impl World for Script {
         Ok(Held { descriptors, size: Some(8 << 30), direct: false })
     }
 
-    fn wait(&mut self, length: Duration) -> Woken {
+    fn wait(&mut self, length: Duration, _wakes: bool) -> Woken {
         self.pass(length);
         while let Some(place) = self.acts.iter().position(|(at, _)| *at <= self.now) {
             let (_, act) = self.acts.remove(place);
             act(self);
         }
         if self.now >= self.end { Woken::Stop } else { Woken::Time }
+    }
+
+    fn pause(&mut self, length: Duration) {
+        self.pass(length);
+    }
+
+    fn wakes(&self) -> bool {
+        false
+    }
+
+    fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
+        (number == DISK).then_some(self.bdi)
     }
 }
 

@@ -38,11 +38,6 @@ pub(crate) fn run(arguments: &Image) -> Result<u8> {
     }
 }
 
-/// Seconds since 1970 as `2024-02-29 12:34:56`, in UTC.
-pub(crate) fn time(seconds: u64) -> String {
-    show::time(images::Time { seconds: seconds.cast_signed(), nanos: 0 })
-}
-
 /// Opens the image that was typed.
 fn open(opened: &Opened) -> Result<Arc<dyn images::Image>> {
     let offset = choice::bytes("--offset", &opened.offset)?;

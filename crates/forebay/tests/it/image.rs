@@ -4,7 +4,8 @@
 use std::fs;
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
 
 use forebay_image::cramfs::write::{Attributes, Content, Settings, Tree, write};
 
@@ -49,7 +50,10 @@ fn what_is_no_image_or_not_in_it_is_refused() {
         .refused("image info short")
         .refused("image info image --offset 1")
         .refused("image info image --offset 1G")
+        .refused("image info image --offset 12k")
         .refused("image info image --offset 1X")
+        .refused("image info image --offset -1")
+        .refused("image compare image image --other-offset -1")
         .refused("image ls image nowhere")
         .refused("image ls image bin/tool/x")
         .refused("image stat image")
@@ -58,7 +62,7 @@ fn what_is_no_image_or_not_in_it_is_refused() {
         .refused("image cat image dev/null")
         .refused("image verify image --threads 0")
         .refused("image extract image")
-        .refused("image extract image nowhere --to out")
+        .refused("image extract image nowhere bin/nothing --to out")
         .refused("image extract image --to no/where")
         .refused("image extract image --to image")
         .refused("image extract image --to folder/..")
@@ -112,7 +116,8 @@ fn what_is_extracted_is_what_is_in_the_image() {
         .forebay("image extract image --to out --no-owner usr bin")
         .refused("image extract image --to out --no-owner usr bin")
         .forebay("image extract image --to out --no-owner usr bin --force")
-        .forebay("image extract image --to tool --no-owner --json usr/bin/tool");
+        .forebay("image extract image --to tool --no-owner --json usr/bin/tool")
+        .forebay("image extract image --to part --no-owner nowhere bin/tool/x usr/bin/tool");
     scene.matches("image_extracted.txt");
     let tool = fs::symlink_metadata(scene.path("tool/usr/bin/tool")).unwrap();
     assert_eq!(tool.permissions().mode() & 0o7777, 0o755);
@@ -121,6 +126,44 @@ fn what_is_extracted_is_what_is_in_the_image() {
     let zeros = fs::metadata(scene.path("out/usr/share/zeros")).unwrap();
     assert_eq!((zeros.len(), zeros.blocks()), (100_000, 0));
     assert!(scene.path("out/bin").is_symlink());
+    assert_eq!(fs::read(scene.path("part/usr/bin/tool")).unwrap(), b"#!/bin/sh\necho tool\n");
+}
+
+#[test]
+fn a_time_that_the_format_cannot_keep_is_said() {
+    let scene = Scene::new();
+    let tree = scene.path("tree");
+    fs::create_dir(&tree).unwrap();
+    let file = fs::File::create(tree.join("old")).unwrap();
+    file.set_modified(UNIX_EPOCH - Duration::from_secs(5)).unwrap();
+    let mut mksquashfs = Command::new("mksquashfs");
+    let made = mksquashfs.args([&tree, &scene.path("image")]).output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        eprintln!("skip: a time before 1970: needs mksquashfs; apt-get install squashfs-tools");
+        return;
+    }
+    let output = scene.command("image compare image tree").output().unwrap();
+    assert!(stdout(&output).starts_with("/old: time: "), "{}", stdout(&output));
+    let note = "note: times before 1970 or after 2106, which squashfs cannot keep: 1\n";
+    assert_eq!((output.status.code(), stderr(&output)), (Some(1), note));
+}
+
+#[test]
+fn a_terminal_gets_no_name_that_it_would_obey() {
+    let mut tree = Tree::new(attributes(0o755));
+    let root = tree.root();
+    tree.add(root, b"a\x1b[31m", attributes(0o644), Content::Link(b"\x07".to_vec())).unwrap();
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    let scene = Scene::new().file("image", image);
+    let mut script = Command::new("script");
+    let line = format!("{} image ls -l image", env!("CARGO_BIN_EXE_forebay"));
+    script.args(["-qec", &line, "/dev/null"]).current_dir(scene.path("."));
+    let Ok(output) = script.stdin(Stdio::null()).output() else {
+        eprintln!("skip: a terminal: needs script; apt-get install bsdutils");
+        return;
+    };
+    let said = stdout(&output);
+    assert!(said.ends_with(" - a\\x1b[31m -> \\x07\r\n"), "{said:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `forebay mount` as a user meets it: in the background, by signals, killed, mistyped.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -118,6 +119,10 @@ fn a_killed_mount_can_be_taken_away_and_made_again() {
     child.wait().unwrap();
     let error = fs::read_dir(&mount.folder).err().map(|error| error.raw_os_error());
     assert_eq!(error, Some(Some(ENOTCONN)));
+    let output = mount.scene.command("mount image folder").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let hint = "hint: whoever served it is gone: `umount -l 'folder'`";
+    assert!(stderr(&output).contains(hint), "{}", stderr(&output));
     match Command::new("fusermount3").arg("-u").arg(&mount.folder).status() {
         Ok(status) => assert!(status.success()),
         Err(_) => {
@@ -156,10 +161,83 @@ fn a_profile_is_recorded_once_and_used_then() {
 }
 
 #[test]
+fn a_profile_that_cannot_be_written_is_an_error() {
+    let Some(mount) = Mount::new() else { return };
+    fs::create_dir(mount.scene.path("profiles")).unwrap();
+    let line = "mount image folder --foreground --profile profiles/start";
+    let child = mount.scene.command(line).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is mounted", || mount.is_mounted());
+    fs::remove_dir(mount.scene.path("profiles")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("profiles/start"), "{}", stderr(&output));
+    assert!(!mount.is_mounted());
+}
+
+#[test]
+fn what_a_mount_hides_is_noted() {
+    let Some(mount) = Mount::new() else { return };
+    fs::write(mount.folder.join("file"), "hidden").unwrap();
+    let said = || {
+        let output = mount.scene.command("mount image folder").output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        stderr(&output).to_owned()
+    };
+    assert_eq!(said(), "note: 'folder' is not empty; what is in it is hidden\n");
+    let text = said();
+    assert!(text.starts_with("note: 'folder' is a mount point already"), "{text}");
+    for _ in 0..2 {
+        assert!(Command::new("umount").arg(&mount.folder).status().unwrap().success());
+    }
+    assert_eq!(fs::read(mount.folder.join("file")).unwrap(), b"hidden");
+}
+
+/// Users who may not mount do it through a program that may. It opens `/dev/fuse` for them too, so
+/// that they need no access to it.
+#[test]
+fn a_user_without_privileges_mounts_and_unmounts() {
+    let Some(mount) = Mount::new() else { return };
+    let found = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !found("fusermount3") || !found("setpriv") {
+        eprintln!("skip: mounting without privileges: needs fusermount3 and setpriv");
+        return;
+    }
+    // The user reaches none of the folders that this program was built in.
+    let program = mount.scene.path("forebay");
+    fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).unwrap();
+    fs::set_permissions(mount.scene.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(&mount.folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let as_nobody = |line: &str| {
+        let mut command = Command::new("setpriv");
+        let user = format!("{NOBODY}");
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg("--");
+        command.args(line.split(' ')).current_dir(mount.scene.path("."));
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{line}");
+        output.stdout
+    };
+    as_nobody("./forebay mount image folder");
+    let truth = fs::read(mount.scene.path("source/text")).unwrap();
+    assert!(as_nobody("cat folder/text") == truth);
+    as_nobody("folder/true");
+    let owner = fs::read(mount.folder.join("text")).err().map(|error| error.kind());
+    assert_eq!(owner, Some(io::ErrorKind::PermissionDenied), "it is its owner's alone");
+    as_nobody("fusermount3 -u folder");
+    assert!(!mount.is_mounted());
+
+    // The same, ended by a signal.
+    as_nobody("./forebay mount image folder");
+    let image = fs::canonicalize(mount.scene.path("image")).unwrap();
+    for process in served_by(&image) {
+        kill_process(Pid::from_raw(process).unwrap(), Signal::TERM).unwrap();
+    }
+    wait_until("it is unmounted", || !mount.is_mounted());
+}
+
+#[test]
 fn what_cannot_be_mounted_is_refused_with_a_reason() {
-    let mut scene = Scene::new()
-        .file("text", "no image at all")
-        .file("start", "forebay-profile 1\nimage 4096 zero\n");
+    let mut scene = Scene::new().file("text", "no image at all");
     for name in ["folder", "source"] {
         fs::create_dir(scene.path(name)).unwrap();
     }
@@ -179,21 +257,29 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image folder --policy selective:window=0")
         .refused("mount image folder --time now")
         .refused("mount image folder --cache much")
-        .refused("mount image folder --profile start")
+        .refused("mount image folder --profile nowhere/start")
         .refused("mount --stats folder")
         .refused("mount --stats folder image");
     let folder = fs::canonicalize(scene.path(".")).unwrap().display().to_string();
     scene.matches_after("mount_refused.txt", |text| text.replace(&folder, "FOLDER"));
 }
 
-/// Whether a process has the image's path among its arguments or open files.
+/// Whether a process has the image's path among its open files.
 fn is_served(image: &Path) -> bool {
-    let image = fs::canonicalize(image).expect("the image is there");
+    !served_by(&fs::canonicalize(image).expect("the image is there")).is_empty()
+}
+
+/// The processes that have an image open.
+fn served_by(image: &Path) -> Vec<i32> {
     let processes = fs::read_dir("/proc").expect("there are processes").flatten();
-    processes.map(|process| process.path().join("fd")).any(|files| {
-        let Ok(files) = fs::read_dir(files) else { return false };
+    let serves = |process: &Path| {
+        let Ok(files) = fs::read_dir(process.join("fd")) else { return false };
         files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path == image))
-    })
+    };
+    processes
+        .filter(|process| serves(&process.path()))
+        .filter_map(|process| process.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -211,3 +297,6 @@ fn true_program() -> Option<PathBuf> {
 
 /// Nobody answers any more (`include/uapi/asm-generic/errno.h`).
 const ENOTCONN: i32 = 107;
+
+/// The user and the group that own nothing.
+const NOBODY: u32 = 65534;

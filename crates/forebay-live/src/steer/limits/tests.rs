@@ -12,6 +12,7 @@ struct Play {
     now: Instant,
     rate: u64,
     eager: bool,
+    wakes: bool,
     threshold: u64,
     disk: DiskCounts,
     bdi: BdiCounts,
@@ -31,6 +32,7 @@ impl Play {
             now: Instant::ZERO,
             rate,
             eager,
+            wakes: false,
             threshold: 4_800 * MIB / PAGE_SIZE,
             disk: DiskCounts::default(),
             bdi: BdiCounts { number: DEVICE, ..BdiCounts::default() },
@@ -68,6 +70,7 @@ impl Play {
         let seen = Seen {
             name: "loop1",
             eager: self.eager,
+            wakes: self.wakes,
             disk: Some(&self.disk),
             bdi: Some(&self.bdi),
             dirty: self.dirty() / PAGE_SIZE,
@@ -247,4 +250,29 @@ fn the_paper_s_controller_can_decide_too() {
         play.second();
     }
     assert!(play.changes.iter().any(|change| matches!(change, Change::Limit { .. })));
+}
+
+#[test]
+fn a_device_whose_writers_wake_us_has_a_limit_only_while_it_is_written() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.wakes = true;
+    play.look();
+    play.second();
+    assert_eq!(play.limit, None, "nothing is dirty");
+    play.now += Duration::from_millis(3);
+    play.bdi.reclaimable = 512 << 10;
+    play.look();
+    assert_eq!(play.limit, None, "some times of files");
+    play.bdi.reclaimable = 2 * MIB;
+    play.look();
+    assert_eq!(play.bytes(), Some(32 * MIB), "within milliseconds");
+    play.wanted = 500_000_000;
+    for _ in 0..28 {
+        play.second();
+    }
+    assert!(play.limit.is_some());
+    for _ in 0..32 {
+        play.second();
+    }
+    assert_eq!(play.limit, None, "half a minute after the last write");
 }

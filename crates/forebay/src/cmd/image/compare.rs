@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
     let outside =
         report.differences.iter().filter(|(_, difference)| is_outside(difference)).count();
     if kept.times == Precision::Seconds && outside > 0 {
-        note(&format!("squashfs keeps times from 1970 to 2106; {outside} are outside of that"));
+        note(&format!("times before 1970 or after 2106, which squashfs cannot keep: {outside}"));
     }
     let text = if arguments.answer.json {
         format!("{:#}\n", object(&report, kept))

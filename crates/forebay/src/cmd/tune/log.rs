@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
+use forebay_image::Time;
 use forebay_live::journal::History;
 use serde_json::json;
 
 use crate::args::tune::Log;
-use crate::cmd::image::time;
 
 use super::folder;
 
@@ -27,7 +27,8 @@ pub(super) fn run(arguments: &Log) -> Result<u8> {
             let object = json!({ "at": line.at, "what": what, "knob": knob, "sentence": sentence });
             writeln!(out, "{object}")?;
         } else {
-            writeln!(out, "{} {}", time(line.at), line.sentence)?;
+            let time = Time { seconds: line.at.cast_signed(), nanos: 0 };
+            writeln!(out, "{time} {}", line.sentence)?;
         }
     }
     Ok(0)

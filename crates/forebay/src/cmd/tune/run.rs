@@ -11,11 +11,12 @@ use anyhow::{Context, Result};
 use forebay_core::time::Duration;
 use forebay_live::daemon::{Daemon, Live, Notify};
 use forebay_live::knob::{StartError, Steering, Terms};
-use forebay_live::machine::Machine;
+use forebay_live::machine::{Device, Kind, Machine};
+use forebay_live::number::DevNumber;
 use forebay_live::policy_file::{PolicyFile, PolicyFileError};
 use forebay_live::scope::{self, Named, Scope};
 use forebay_live::signal::Sampler;
-use forebay_live::trace::{self, Tracer};
+use forebay_live::trace::{self, Tracer, Wakeup};
 use forebay_live::tree::Tree;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -51,7 +52,8 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
     )
     .context("NOTIFY_SOCKET")?;
     let mut say = |what: &str| say(what);
-    let mut world = Live::new(tree.clone(), sampler, tracer, stop);
+    let wakeup = wakeup(&scope, &machine);
+    let mut world = Live::new(tree.clone(), sampler, tracer, wakeup, stop);
     let mut daemon =
         Daemon::new(scope, policy, tree, steering, &mut say).map_err(Complaint::from)?;
     let length = arguments.length.map(nanos);
@@ -175,11 +177,7 @@ fn tracer(
     scope: &Scope,
     machine: &Machine,
 ) -> Result<Option<Tracer>> {
-    let mut devices = Vec::new();
-    for device in machine.devices.iter().filter(|device| scope.names_device(device.number)) {
-        devices.push(device.number);
-        devices.extend(&device.partitions);
-    }
+    let mut devices = named(scope, machine);
     if devices.len() > trace::SCOPE_MAX {
         devices.clear();
     }
@@ -204,6 +202,29 @@ fn tracer(
             Ok(None)
         }
     }
+}
+
+/// Wakes us when somebody begins to write to a device that has a limit early; where there is none,
+/// these limits stand from the start.
+fn wakeup(scope: &Scope, machine: &Machine) -> Option<Wakeup> {
+    let mut devices = named(scope, machine);
+    let removable = |device: &&Device| device.removable || device.kind == Kind::Mmc;
+    for device in machine.devices.iter().filter(removable) {
+        if !devices.contains(&device.number) && scope.has_device(device.number) {
+            devices.push(device.number);
+            devices.extend(&device.partitions);
+        }
+    }
+    if devices.is_empty() {
+        return None;
+    }
+    Wakeup::new(&trace::Scope { devices, threads: Vec::new() }).ok()
+}
+
+/// Numbers of file systems on the devices that were named.
+fn named(scope: &Scope, machine: &Machine) -> Vec<DevNumber> {
+    let named = machine.devices.iter().filter(|device| scope.names_device(device.number));
+    named.flat_map(|device| [device.number].into_iter().chain(device.partitions.clone())).collect()
 }
 
 /// Says where dirty limits are left alone because the kernel has none for single devices.

@@ -1,0 +1,128 @@
+//! The running daemon from outside: what it refuses, and on a disk of its own what it does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::support::Scene;
+
+#[test]
+fn bad_words_and_files_are_refused_with_their_place() {
+    let mut scene = Scene::new()
+        .file("key.toml", "[writeback]\n\nflor_mib = 3\n")
+        .file("value.toml", "[readahead]\nfloor_kib = 0\n")
+        .file("no.toml", "[daemon\n");
+    scene
+        .refused("tune --dry-run --policy key.toml")
+        .refused("tune --dry-run --policy value.toml")
+        .refused("tune --dry-run --policy no.toml")
+        .refused("tune --dry-run --policy absent.toml")
+        .refused("tune --dry-run --scope nothing-of-this-name")
+        .refused("tune --dry-run --protect 7:1048575")
+        .refused("tune --only elevator");
+    scene.matches("tune_refused");
+}
+
+/// What root can do with a disk of its own, or a word on what is missing.
+struct Rig {
+    folder: tempfile::TempDir,
+    device: PathBuf,
+    is_mounted: bool,
+}
+
+impl Rig {
+    /// A loop disk with a file system, seen by everybody for the test's time.
+    fn new() -> Option<Self> {
+        let skip = |why: &str| {
+            eprintln!("skip: a disk to steer: needs {why}");
+            None
+        };
+        if !rustix::process::geteuid().is_root() {
+            return skip("root");
+        }
+        for tool in ["losetup", "mkfs.ext4", "mount", "umount"] {
+            if !Command::new("which").arg(tool).output().is_ok_and(|found| found.status.success()) {
+                return skip(tool);
+            }
+        }
+        let folder = tempfile::tempdir().ok()?;
+        let image = folder.path().join("disk");
+        fs::File::create(&image).ok()?.set_len(256 << 20).ok()?;
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(&image).output().ok()?;
+        if !output.status.success() {
+            return skip("a loop device");
+        }
+        let device = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+        let mut rig = Self { folder, device, is_mounted: false };
+        let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&rig.device).status().ok()?;
+        fs::create_dir(rig.mounted()).ok()?;
+        let mount = Command::new("mount").arg(&rig.device).arg(rig.mounted()).status().ok()?;
+        rig.is_mounted = mount.success();
+        if made.success() && rig.is_mounted { Some(rig) } else { skip("an ext4 that mounts") }
+    }
+
+    fn mounted(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn name(&self) -> &str {
+        self.device.file_name().and_then(|name| name.to_str()).expect("it is a device's name")
+    }
+
+    /// Every knob that could be steered.
+    fn knobs(&self) -> Vec<String> {
+        let block = Path::new("/sys/block").join(self.name());
+        let number = fs::read_to_string(block.join("dev")).expect("a disk has a number");
+        let bdi = Path::new("/sys/class/bdi").join(number.trim());
+        ["read_ahead_kb", "max_ratio_fine", "strict_limit", "min_ratio"]
+            .iter()
+            .map(|knob| fs::read_to_string(bdi.join(knob)).unwrap_or_default())
+            .collect()
+    }
+
+    fn tune(&self, words: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["tune", "--scope", self.name(), "--state"])
+            .arg(self.folder.path().join("state"))
+            .args(words.split_whitespace())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs")
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            let _ = Command::new("umount").arg(self.mounted()).status();
+        }
+        let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
+    }
+}
+
+#[test]
+fn knobs_of_a_disk_are_as_before_after_the_end() {
+    let Some(rig) = Rig::new() else { return };
+    let before = rig.knobs();
+    let output = rig.tune("--for 2s").wait_with_output().expect("it ends by itself");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(&format!("dirty limit of {}", rig.name())), "{said}");
+    assert!(said.contains("was put back"), "{said}");
+    assert_eq!(rig.knobs(), before, "{said}");
+}
+
+#[test]
+fn a_second_daemon_is_refused_and_a_dry_run_is_not() {
+    let Some(rig) = Rig::new() else { return };
+    let before = rig.knobs();
+    let first = rig.tune("--for 4s");
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let second = rig.tune("--for 1s").wait_with_output().expect("it ends");
+    let dry = rig.tune("--for 1s --dry-run").wait_with_output().expect("it ends");
+    let first = first.wait_with_output().expect("it ends by itself");
+    assert_eq!(second.status.code(), Some(2), "{}", String::from_utf8_lossy(&second.stderr));
+    assert_eq!(dry.status.code(), Some(0), "{}", String::from_utf8_lossy(&dry.stderr));
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(rig.knobs(), before);
+}
