@@ -468,7 +468,7 @@ impl<'a> Daemon<'a> {
         let brief = Brief { bdi: device, kb: to, why: reason.clone() };
         let told = match steering.set_windows(&brief, &files) {
             Ok(told) => told,
-            Err(refused) => return self.refused(refused),
+            Err(refused) => return self.refused(&refused),
         };
         if told.iter().any(Result::is_ok) {
             (self.say)(&format!("set the {what}"));
@@ -507,7 +507,7 @@ impl<'a> Daemon<'a> {
                 (self.say)(&format!("set the {what}"));
                 Done::Refused
             }
-            Err(refused) => self.refused(refused),
+            Err(refused) => self.refused(&refused),
         }
     }
 
@@ -532,14 +532,14 @@ impl<'a> Daemon<'a> {
             why: reason.clone(),
         };
         if let Err(refused) = steering.set(&share, self.sample.at) {
-            return self.refused(refused);
+            return self.refused(&refused);
         }
         let strict = Knob::StrictLimit(device);
         if !steering.state().entries.contains_key(&strict) {
             let change = KnobChange { knob: strict, to: Value::Number(1), why: reason.clone() };
             if let Err(refused) = steering.set(&change, self.sample.at) {
                 steering.restore(share.knob, "its limit could not be made strict");
-                return self.refused(refused);
+                return self.refused(&refused);
             }
         }
         (self.say)(&format!("set the {what}"));
@@ -560,8 +560,8 @@ impl<'a> Daemon<'a> {
         Done::Applied
     }
 
-    fn refused(&mut self, refused: Refused) -> Done {
-        match &refused {
+    fn refused(&mut self, refused: &Refused) -> Done {
+        match refused {
             Refused::TooSoon(_) => return Done::Later,
             Refused::Foreign(event) => {
                 self.let_go(event);

@@ -217,9 +217,9 @@ impl Reader<'_> {
                 set(policy, fits.ok_or_else(|| bad(&expected(key.takes)))?);
             }
             (Takes::Names(set), DeValue::Array(values)) => {
-                let name = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-                    DeValue::String(name) => Some(name.to_string()),
-                    _ => None,
+                let name = |value: &Spanned<DeValue<'_>>| {
+                    let DeValue::String(name) = value.get_ref() else { return None };
+                    Some(name.to_string())
                 };
                 let names = values.iter().map(name).collect::<Option<Vec<_>>>();
                 set(policy, names.ok_or_else(|| bad(&expected(key.takes)))?);

@@ -83,9 +83,10 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
 }
 
 fn why(process: u32, unread: &Unread) -> Unreachable {
-    match unread.source.kind() {
-        io::ErrorKind::PermissionDenied => Unreachable::Denied(process),
-        _ => Unreachable::Exited(process),
+    if unread.source.kind() == io::ErrorKind::PermissionDenied {
+        Unreachable::Denied(process)
+    } else {
+        Unreachable::Exited(process)
     }
 }
 

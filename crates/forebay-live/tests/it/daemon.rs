@@ -17,6 +17,9 @@ use forebay_live::tree::Tree;
 
 use crate::model::{DISK, FINE, Model, STRICT, WINDOW, open_file};
 
+/// Something that happens.
+type Act = fn(&mut Script);
+
 /// The machine under a load, until the script ends.
 struct Script {
     model: Model,
@@ -36,7 +39,7 @@ struct Script {
     /// The most that was unwritten.
     peak: u64,
     /// What happens at a time.
-    acts: Vec<(Instant, fn(&mut Script))>,
+    acts: Vec<(Instant, Act)>,
     closed: bool,
 }
 
@@ -61,7 +64,7 @@ impl Script {
         }
     }
 
-    fn at(&mut self, second: u64, act: fn(&mut Self)) {
+    fn at(&mut self, second: u64, act: Act) {
         self.acts.push((Instant::ZERO + Duration::from_secs(100 + second), act));
     }
 

@@ -21,7 +21,7 @@ fn bad_words_and_files_are_refused_with_their_place() {
         .refused("tune --dry-run --scope nothing-of-this-name")
         .refused("tune --dry-run --protect 7:1048575")
         .refused("tune --only elevator");
-    scene.matches("tune_refused");
+    scene.matches("tune_refused.txt");
 }
 
 /// What root can do with a disk of its own, or a word on what is missing.
