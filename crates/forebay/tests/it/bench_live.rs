@@ -105,10 +105,6 @@ fn what_a_killed_run_has_left_goes_away_with_the_next() {
     };
     killed.kill().expect("it is our child");
     killed.wait().expect("it is our child");
-    // The last of its programs, and with it the mounts, go a moment after it.
-    while device_of(&scene).is_some() {
-        thread::sleep(Duration::from_millis(5));
-    }
     assert_eq!(fs::read_dir(scene.path("work")).expect("it is there").count(), 1);
     let next = bench(&scene, "--quick --scenario f --ways default").output().expect("it runs");
     assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));

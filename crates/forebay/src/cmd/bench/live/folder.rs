@@ -16,10 +16,12 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use forebay_host::measure::live::LoopDevice;
 
+use crate::cmd::bench::process::{Stop, answer, program};
 use crate::messages;
 
 /// A folder that goes away with its run.
@@ -108,10 +110,20 @@ fn clear_left(folder: &Path) -> Result<()> {
     let record = fs::read_to_string(folder.join("devices")).unwrap_or_default();
     for number in record.lines().filter_map(|line| line.parse().ok()) {
         let device = LoopDevice::of(number);
-        // One that has a file by now is somebody else's.
-        if device.sysfs().exists() && !device.sysfs().join("loop").exists() {
-            device.remove().with_context(|| format!("cannot remove {}", device.name()))?;
+        if !device.sysfs().exists() {
+            continue;
         }
+        // One with another file is somebody else's by now. Of ours only the name is left: its
+        // mount ended with the run. It has it still if the run was killed as it took it.
+        if let Ok(file) = fs::read_to_string(device.sysfs().join("loop/backing_file")) {
+            if !Path::new(file.trim()).ends_with(DISK) {
+                continue;
+            }
+            let mut detach = program("losetup");
+            detach.arg("--detach").arg(device.path());
+            answer(detach, SHORT, &Stop::never())?;
+        }
+        device.remove().with_context(|| format!("cannot remove {}", device.name()))?;
     }
     remove(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     messages::note(&format!("removed {}, which a run that was killed has left", folder.display()));
@@ -131,6 +143,12 @@ fn remove(folder: &Path) -> Result<()> {
 
 /// What the folder is called, before the number of the process.
 const NAME: &str = "forebay-bench-live-";
+
+/// What the file of a device is called.
+pub(super) const DISK: &str = "disk";
+
+/// Far more than detaching takes.
+const SHORT: Duration = Duration::from_secs(20);
 
 /// Races for a number that are lost one after the other.
 const TRIES: u32 = 8;

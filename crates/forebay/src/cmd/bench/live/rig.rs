@@ -22,7 +22,7 @@ use forebay_host::access::Buffer;
 use forebay_host::measure::live::{LoopDevice, Model, Served};
 use rustix::fs::{OFlags, syncfs};
 
-use super::folder::Folder;
+use super::folder::{DISK, Folder};
 use super::throttle::{Limits, Throttle};
 use crate::cmd::bench::process::{Stop, answer, program};
 
@@ -82,7 +82,7 @@ impl<'a> Rig<'a> {
         // From here on dropping it takes all away.
         let device = device.inspect_err(|_| drop(unmount(&ram)))?;
         let mut rig = Self { folder, device, held: None, served: None, limited, stop };
-        let disk = ram.join("disk");
+        let disk = ram.join(DISK);
         let backing = OpenOptions::new().read(true).write(true).create_new(true).open(&disk)?;
         backing.set_len(spec.bytes)?;
         let mut file = disk.clone();
