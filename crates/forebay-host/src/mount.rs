@@ -3,20 +3,25 @@
 //! ```text
 //!   kernel     LOOKUP, GETATTR, READDIR, ...        READ                        ^ STORE
 //!                        |                           |                          |
-//!   one thread       session --------------------- read -- what is slow --> workers
-//!                        |                           |                          |
-//!                     inodes                      handle: the rule, a stream    |
-//!                        |                           |  \                       |
-//!                        |                           |   +-- pages ahead --> push, fetch, replay
-//!                        |                        content                       |
-//!   forebay-image      tree                       decode: once, in part  <------+
-//!                        |                           |
-//!   the image           raw: in chunks, in bulk, each once
+//!   one thread       session ---------- jobs -------------- what is slow --> workers
+//!                                        |     \                                |
+//!                                       ask    read                             |
+//!                                        |       |                              |
+//!                                     inodes   handle: the rule, a stream       |
+//!                                        |       |  \                           |
+//!                                        |       |   +-- pages ahead --> push, fetch, replay
+//!                                        |     content                          |
+//!   forebay-image                      tree      |                              |
+//!                                        |     decode: once, in part  <---------+
+//!                                        |       |
+//!   the image                           raw: the page cache, or chunks past it
 //! ```
 //!
 //! A READ is answered from decoded bytes, or from raw bytes in memory, or from a read of the image
 //! that is on its way, or by a read of its own: the piece that it needs, while another thread has
-//! the kernel bring in a large piece around it.
+//! the kernel bring in a large piece around it. The thread that takes requests waits for no device,
+//! whatever they are about: what a name, a node or the place of a block needs of the image's tree
+//! is in memory, or somebody else sees to the request.
 //!
 //! **Who reads ahead.** The kernel's window cannot be set for each file, and a READ that covers a
 //! window has to be answered in full or refused; then each page is demanded by itself. The rules
@@ -56,11 +61,9 @@
 
 use std::fs::File;
 use std::io;
-use std::mem;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,20 +72,19 @@ use std::thread;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use forebay_core::packed::Spec;
 use forebay_image::{FileSource, Image, Source, Time};
-use fuser::{Config, MountOption, Session, SessionACL};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
-use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
+use fuser::{Config, Session, SessionACL};
+use rustix::fs::{Mode, OFlags};
 
+use attach::{Identity, Terms};
 use content::Content;
 use handle::{Ahead, Files};
 use inodes::Inodes;
+use jobs::Workers;
 use log::Log;
 use profile::{Fingerprint, Profile, Recorder};
-use push::{Outstanding, Queue};
-use raw::Raw;
-use read::Workers;
-use replay::Replay;
+use push::{Outstanding, Pusher, Queue};
+use raw::{Opened, Raw};
+use replay::{Again, Replay};
 use session::{Answers, Broke, Served};
 use stats::Stats;
 
@@ -90,12 +92,17 @@ pub use log::Sink;
 pub use profile::ProfileError;
 pub use stats::{ATTRIBUTE, of_mount};
 
+mod ask;
+mod attach;
 mod clock;
 mod content;
 mod decode;
+mod flights;
 mod handle;
 mod inodes;
+mod jobs;
 mod log;
+mod pool;
 mod profile;
 mod push;
 mod raw;
@@ -199,6 +206,12 @@ pub enum MountError {
     /// The profile cannot be used.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// The kernel's end of such mounts cannot be had.
+    #[error("cannot open /dev/fuse: {why}")]
+    Device {
+        /// What the system said.
+        why: io::Error,
+    },
     /// The system did not mount it.
     #[error("cannot mount on '{}': {why}", folder.display())]
     Mount {
@@ -224,13 +237,14 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Mounted {
     folder: PathBuf,
-    /// The number by which this mount is told from others on the same folder, if it is known.
-    device: Option<(u32, u32)>,
+    /// What tells this mount from others on the same folder, if it is known.
+    identity: Option<Identity>,
     is_over: bool,
     stop: Arc<AtomicBool>,
     ends: Receiver<Ended>,
     ending: Sender<Ended>,
     recording: Option<Recording>,
+    image: Arc<dyn Image>,
     log: Arc<Log>,
 }
 
@@ -249,10 +263,6 @@ impl Stopper {
 impl Broke for Stopper {
     fn broke(&self, what: String) {
         let _ = self.0.try_send(Ended::Broke(what));
-    }
-
-    fn over(&self) {
-        let _ = self.0.try_send(Ended::Unmounted);
     }
 }
 
@@ -274,71 +284,83 @@ pub fn mount(
         let damaged = |what| MountError::Damaged { path: path.into(), what };
         strict::check(&*image, options.threads + 1).map_err(damaged)?;
     }
-    let plan = ProfilePlan::of(options, &image, &log)?;
-    let recorder = plan.recorder.as_ref().map(|recording| Arc::clone(&recording.recorder));
-    let content = Content::new(Arc::clone(&image), raw, options.cache / 2, Arc::clone(&stats));
-    let (content, files) = (Arc::new(content), Arc::new(Files::new()));
+    let ProfilePlan { steps, recorder } = ProfilePlan::of(options, &image, &log)?;
+    let budget = if raw.is_direct() { options.cache / 2 } else { options.cache };
+    let content = Arc::new(Content::new(Arc::clone(&image), raw, budget));
     let (outstanding, stop) = (Arc::<Outstanding>::default(), Arc::<AtomicBool>::default());
-    let (reading, counting) = (Arc::clone(&outstanding), Arc::clone(&stats));
-    let (queue, pusher) = Queue::new(Arc::clone(&content), reading, counting, Arc::clone(&stop));
+    let (queue, pusher) = Queue::new(&content, &outstanding, &stop, &stats, &log);
     let (ending, ends) = bounded(1);
-    let inodes = Inodes::new(image.root(), options.time);
-    // Only what is asked for can be recorded, so nothing may come beforehand.
-    let off = || Spec::parse("off").expect("the table has it");
-    let policy = if recorder.is_some() { off() } else { options.policy.clone() };
-    let served = Served {
+    let (inodes, files) = (Inodes::new(image.root(), options.time), Arc::new(Files::new()));
+    let (policy, ahead) = ahead(options, recorder.is_some());
+    let (again, wake) = Again::new();
+    let served = Arc::new(Served {
         inodes,
-        image,
+        image: Arc::clone(&image),
         content: Arc::clone(&content),
         files: Arc::clone(&files),
-        ahead: match (options.window, policy.policy().name) {
-            _ if recorder.is_some() => Ahead::Ours,
-            (Window::Ours, _) | (Window::Rule, "off") => Ahead::Ours,
-            (Window::Rule | Window::Kernel, "eager" | "selective") => Ahead::Kernel,
-            (Window::Rule | Window::Kernel, _) => Ahead::Both,
-        },
+        ahead,
         policy,
         outstanding,
         queue,
         workers: Workers::new(),
         stats: Arc::clone(&stats),
         log: Arc::clone(&log),
-        recorder,
+        recorder: recorder.as_ref().map(|recording| Arc::clone(&recording.recorder)),
+        again,
         broke: Box::new(Stopper(ending.clone())),
-    };
-    let served = Arc::new(served);
+    });
     served.workers.start(options.threads.max(1), &served).map_err(failed)?;
-    let answers = Answers(Arc::clone(&served));
-    let session = Session::new(answers, folder, &config(path, options)).map_err(failed)?;
-    served.workers.connect(session.as_fd().try_clone_to_owned().map_err(failed)?);
-    drop(served);
-    let notifier = session.notifier();
-    // What belongs to the session unmounts when it ends: fuser 0.18 takes a device that is gone for
-    // one that is mounted, and unmounts whatever is on the folder by then. So it does not get to
-    // it, and the end is heard of by `destroy`.
-    mem::forget(session.spawn().map_err(failed)?);
+    let (allow_other, trusted) = (options.allow_other, options.trusted);
+    let terms = Terms { source: path.to_string_lossy().into_owned(), allow_other, trusted };
+    let device = attach::attach(folder, &terms)?;
+    let identity = Identity::of(folder);
     let mounted = Mounted {
         folder: folder.to_owned(),
-        device: device_of(folder),
+        identity,
         is_over: false,
         stop: Arc::clone(&stop),
         ends,
-        ending,
-        recording: plan.recorder,
+        ending: ending.clone(),
+        recording: recorder,
+        image,
         log,
     };
-    let pusher = Arc::new(pusher);
-    if !plan.steps.is_empty() {
+    served.workers.connect(device.as_fd().try_clone_to_owned().map_err(failed)?);
+    let mut config = Config::default();
+    config.n_threads = Some(1);
+    let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
+    let session = Session::from_fd(Answers(served), device, acl, config).map_err(failed)?;
+    let (notifier, pusher) = (session.notifier(), Arc::new(pusher));
+    let asked = move || {
+        let broke = |error| Ended::Broke(format!("asking the kernel: {error}"));
+        let ended = session.run().map_or_else(broke, |()| Ended::Unmounted);
+        // If somebody has ended it, that is how it ended.
+        let _ = ending.try_send(ended);
+    };
+    let start = |name: &str| thread::Builder::new().name(format!("forebay-{name}"));
+    start("session").spawn(asked).map_err(failed)?;
+    if !steps.is_empty() {
         let pusher = Arc::clone(&pusher);
-        let replay = Replay { steps: plan.steps, inodes, files, content, pusher, stats, stop };
+        let replay = Replay { steps, inodes, files, content, pusher, stats, stop, wake };
         let (folder, notifier) = (folder.to_owned(), notifier.clone());
-        thread::Builder::new()
-            .name("forebay-replay".to_owned())
-            .spawn(move || replay.run(&folder, &notifier))
-            .map_err(failed)?;
+        start("replay").spawn(move || replay.run(&folder, &notifier)).map_err(failed)?;
     }
-    pusher.start(notifier).map_err(failed)?;
+    Pusher::start(pusher, notifier).map_err(failed)?;
     Ok(mounted)
+}
+
+/// The rule and who reads ahead. Only what is asked for can be recorded, so nothing may come
+/// beforehand then.
+fn ahead(options: &Options, is_recorded: bool) -> (Spec, Ahead) {
+    if is_recorded {
+        return (Spec::parse("off").expect("the table has it"), Ahead::Ours);
+    }
+    let ahead = match (options.window, options.policy.policy().name) {
+        (Window::Ours, _) | (Window::Rule, "off") => Ahead::Ours,
+        (Window::Rule | Window::Kernel, "eager" | "selective") => Ahead::Kernel,
+        (Window::Rule | Window::Kernel, _) => Ahead::Both,
+    };
+    (options.policy.clone(), ahead)
 }
 
 /// What is done with a profile.
@@ -353,7 +375,6 @@ struct ProfilePlan {
 #[derive(Debug)]
 struct Recording {
     recorder: Arc<Recorder>,
-    image: Arc<dyn Image>,
     of: Fingerprint,
     path: PathBuf,
 }
@@ -363,22 +384,24 @@ impl ProfilePlan {
         let Some(path) = &options.profile else { return Ok(Self::default()) };
         let wrong = |why| ProfileError::File { path: path.clone(), why };
         let of = Fingerprint::of(&**image).map_err(wrong)?;
-        let found = if options.profile_update { None } else { Profile::read(path)? };
+        let found = if options.profile_update { Ok(None) } else { Profile::read(path) };
         match found {
-            Some(profile) if profile.image == of => {
-                Ok(Self { steps: profile.steps, recorder: None })
+            Ok(Some(profile)) if profile.image == of => {
+                return Ok(Self { steps: profile.steps, recorder: None });
             }
-            Some(_) => {
+            Ok(Some(_)) => {
                 let path = path.display();
                 log.say(&format!("profile '{path}' is of another image and is not used"));
-                Ok(Self::default())
             }
-            None => {
-                let (recorder, image) = (Arc::default(), Arc::clone(image));
-                let recorder = Some(Recording { recorder, image, of, path: path.clone() });
-                Ok(Self { steps: Vec::new(), recorder })
+            Err(error @ ProfileError::Line { .. }) => log.say(&format!("{error}; it is not used")),
+            Err(error @ ProfileError::File { .. }) => return Err(error.into()),
+            Ok(None) => {
+                profile::try_write(path)?;
+                let recorder = Some(Recording { recorder: Arc::default(), of, path: path.clone() });
+                return Ok(Self { steps: Vec::new(), recorder });
             }
         }
+        Ok(Self::default())
     }
 }
 
@@ -392,19 +415,28 @@ fn open(
     let cannot = |why| MountError::Open { path: path.to_owned(), why };
     let wrong = |why| MountError::Image { path: path.to_owned(), why };
     // A pipe that nobody writes to is not waited for.
-    let flags = if options.direct { OFlags::DIRECT } else { OFlags::empty() } | OFlags::NONBLOCK;
+    let direct = options.direct;
+    let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = || -> Result<Raw, MountError> {
-        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
+        // A pipe that nobody writes to is not waited for.
+        let file = rustix::fs::open(path, flags, Mode::empty());
         let file = File::from(file.map_err(|error| cannot(error.into()))?);
         let kind = file.metadata().map_err(cannot)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(cannot(io::Error::other("it is neither a file nor a block device")));
         }
-        let file = FileSource::new(file);
-        let file = file.map_err(cannot)?;
-        let place = options.offset..file.len();
-        let file = file.file().try_clone().map_err(cannot)?;
-        Ok(Raw::new(file, place, options.direct, options.cache / 2, Arc::clone(stats)))
+        // The very same file, whatever the path is of by this time.
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let random = match rustix::fs::open(again, flags, Mode::empty()) {
+            Ok(random) => File::from(random),
+            Err(_) => file.try_clone().map_err(cannot)?,
+        };
+        let source = FileSource::new(file).map_err(cannot)?;
+        let place = options.offset..source.len();
+        let file = source.file().try_clone().map_err(cannot)?;
+        let opened = Opened { file, random, direct };
+        Ok(Raw::new(opened, place, options.cache / 2, Arc::clone(stats)))
     };
     let read = |raw: Raw| {
         let raw = Arc::new(raw);
@@ -412,7 +444,7 @@ fn open(
         let lenient = forebay_image::Options { lenient: options.lenient };
         forebay_image::open(&source, lenient).map(|image| (image, raw))
     };
-    match read(open()?) {
+    let (image, raw) = match read(open()?) {
         Err(forebay_image::Error::Truncated { expected, found }) if !options.strict => {
             let opened = read(open()?.with_len(expected)).map_err(wrong)?;
             let path = path.display();
@@ -420,28 +452,14 @@ fn open(
                 "{path}: the image is truncated: it says {expected} bytes and has {found}; \
                  what lies beyond cannot be read"
             ));
-            Ok(opened)
+            opened
         }
-        opened => opened.map_err(wrong),
+        opened => opened.map_err(wrong)?,
+    };
+    for warning in &image.summary().warnings {
+        log.say(&format!("{}: {warning}", path.display()));
     }
-}
-
-fn config(path: &Path, options: &Options) -> Config {
-    let name = path.to_string_lossy().replace(',', "_");
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::RO,
-        MountOption::NoAtime,
-        MountOption::DefaultPermissions,
-        MountOption::FSName(name),
-        MountOption::Subtype("forebay".to_owned()),
-    ];
-    if options.trusted {
-        config.mount_options.extend([MountOption::Suid, MountOption::Dev]);
-    }
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(1);
-    config
+    Ok((image, raw))
 }
 
 impl Mounted {
@@ -451,36 +469,44 @@ impl Mounted {
     }
 
     /// Waits until it has ended, and unmounts it if nobody has.
-    pub fn wait(mut self) -> Ended {
+    ///
+    /// # Errors
+    ///
+    /// If it was to be recorded, and the profile cannot be written.
+    pub fn wait(mut self) -> Result<Ended, ProfileError> {
         let ended = self.ends.recv().unwrap_or(Ended::Stopped);
         self.stop.store(true, Relaxed);
-        if ended != Ended::Unmounted {
-            self.detach();
-        }
+        self.detach(&ended);
         self.is_over = true;
-        self.write_profile();
-        ended
+        for oddity in self.image.oddities() {
+            self.log.say(&oddity);
+        }
+        self.log.close();
+        if !matches!(ended, Ended::Broke(_)) {
+            self.write_profile()?;
+        }
+        Ok(ended)
     }
 
     /// Takes the mount away, if it is still the one on its folder; who has files of it open keeps
     /// them until this process ends.
-    fn detach(&self) {
-        if self.device.is_some() && device_of(&self.folder) != self.device {
-            return;
-        }
-        if unmount(&self.folder, UnmountFlags::DETACH) == Err(Errno::PERM) {
-            // Who may not unmount has mounted by this program.
-            let mut command = Command::new("fusermount3");
-            let _ = command.args(["-u", "-z", "--"]).arg(&self.folder).status();
+    fn detach(&self, ended: &Ended) {
+        match (self.identity, Identity::of(&self.folder)) {
+            (Some(ours), there) if there != Some(ours) => {}
+            // A number that is free again may be somebody else's.
+            (Some(Identity::Device(..)) | None, _) if *ended == Ended::Unmounted => {}
+            _ => attach::detach(&self.folder),
         }
     }
 
     /// Writes the profile, if one was recorded.
-    fn write_profile(&mut self) {
-        let Some(Recording { recorder, image, of, path }) = self.recording.take() else { return };
-        if let Err(error) = recorder.write(&*image, of, &path) {
-            self.log.say(&error.to_string());
+    fn write_profile(&mut self) -> Result<(), ProfileError> {
+        let Some(Recording { recorder, of, path }) = self.recording.take() else { return Ok(()) };
+        if recorder.is_cut() {
+            let path = path.display();
+            self.log.say(&format!("profile '{path}' has the beginning alone: there was too much"));
         }
+        recorder.write(&*self.image, of, &path)
     }
 }
 
@@ -488,14 +514,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if !self.is_over {
-            self.detach();
+            self.detach(&Ended::Stopped);
         }
     }
-}
-
-/// The number of what is mounted on a folder, without asking who serves it.
-fn device_of(folder: &Path) -> Option<(u32, u32)> {
-    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-    let found = statx(CWD, folder, flags, StatxFlags::empty()).ok()?;
-    Some((found.stx_dev_major, found.stx_dev_minor))
 }

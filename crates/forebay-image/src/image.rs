@@ -31,6 +31,36 @@ pub enum Kind {
     Socket,
 }
 
+impl Kind {
+    /// What a mode's upper four bits say, as they are on all of Unix.
+    pub(crate) const fn of_mode(mode: u16) -> Option<Self> {
+        match mode >> 12 {
+            0o01 => Some(Self::Fifo),
+            0o02 => Some(Self::CharDevice),
+            0o04 => Some(Self::Directory),
+            0o06 => Some(Self::BlockDevice),
+            0o10 => Some(Self::File),
+            0o12 => Some(Self::Symlink),
+            0o14 => Some(Self::Socket),
+            _ => None,
+        }
+    }
+
+    /// These bits of a mode.
+    pub(crate) const fn mode(self) -> u16 {
+        let bits = match self {
+            Self::Fifo => 0o01,
+            Self::CharDevice => 0o02,
+            Self::Directory => 0o04,
+            Self::BlockDevice => 0o06,
+            Self::File => 0o10,
+            Self::Symlink => 0o12,
+            Self::Socket => 0o14,
+        };
+        bits << 12
+    }
+}
+
 /// A moment since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
@@ -291,6 +321,16 @@ pub fn open(source: &Arc<dyn Source>, options: Options) -> Result<Arc<dyn Image>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seven_types_are_known_and_nine_are_not() {
+        let known = (0..16).filter_map(|bits: u16| Some((bits << 12, Kind::of_mode(bits << 12)?)));
+        let known: Vec<_> = known.collect();
+        assert_eq!(known.len(), 7);
+        for (mode, kind) in known {
+            assert_eq!(kind.mode(), mode);
+        }
+    }
 
     #[test]
     fn times_are_those_of_date() {

@@ -138,6 +138,40 @@ impl Tree {
     }
 }
 
+/// The names in each directory of a tree, sorted.
+#[derive(Debug)]
+pub struct Inside {
+    /// All places but the root's, by directory and name.
+    places: Vec<usize>,
+    /// Where the names of each place begin; one more at the end.
+    starts: Vec<usize>,
+}
+
+impl Inside {
+    /// Those of a tree.
+    pub fn new(tree: &Tree) -> Self {
+        let items = tree.items();
+        let mut places: Vec<usize> = (1..items.len()).collect();
+        places.sort_by(|a, b| {
+            let key = |place: usize| (items[place].parent, &items[place].name);
+            key(*a).cmp(&key(*b))
+        });
+        let mut starts = vec![0; items.len() + 1];
+        for item in &items[1..] {
+            starts[item.parent + 1] += 1;
+        }
+        for place in 0..items.len() {
+            starts[place + 1] += starts[place];
+        }
+        Self { places, starts }
+    }
+
+    /// The places of the names in the directory at a place.
+    pub fn names(&self, directory: usize) -> &[usize] {
+        &self.places[self.starts[directory]..self.starts[directory + 1]]
+    }
+}
+
 /// A directory whose names are still to be listed.
 struct Open {
     place: usize,

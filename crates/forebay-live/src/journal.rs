@@ -149,13 +149,21 @@ impl Journal {
 
     /// Adds a record, and returns when it is durable. On an error it counts as never said.
     pub fn promise(&mut self, record: Record) -> io::Result<()> {
-        self.add(&record)?;
+        self.promise_all(vec![record])
+    }
+
+    /// Adds records, and returns when all are durable. On an error all count as never said.
+    pub fn promise_all(&mut self, records: Vec<Record>) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        records.iter().try_for_each(|record| self.add(record))?;
         if let Err(error) = self.disk.sync() {
             // After a failed fsync the next one says that all is well. A file of its own does not.
             self.stuck = self.compact().err();
             return Err(error);
         }
-        self.state.apply(record);
+        records.into_iter().for_each(|record| self.state.apply(record));
         Ok(())
     }
 

@@ -15,13 +15,16 @@
 //! is written goes through one function that has put the old value on record before. Nothing here
 //! needs BPF, kprobes or another daemon.
 
+pub mod advise;
 pub mod daemon;
 pub mod journal;
 pub mod knob;
 pub mod machine;
+pub mod model;
 pub mod number;
 pub mod pattern;
 pub mod policy_file;
+pub mod process;
 pub mod prove;
 pub mod scope;
 pub mod signal;

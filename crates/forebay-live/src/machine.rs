@@ -13,6 +13,7 @@ mod attribute;
 mod devices;
 mod kind;
 pub mod mounts;
+pub mod record;
 
 /// A machine at one moment.
 #[derive(Clone, Debug, Default)]

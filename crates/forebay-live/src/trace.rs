@@ -35,6 +35,8 @@ pub struct Tracer {
     // Dropped in this order: an instance whose files are open cannot be removed.
     buffers: Vec<OwnedFd>,
     page: Vec<u8>,
+    /// Pages that a buffer holds, and the two that are being written and read.
+    pages_max: usize,
     layout: PageLayout,
     decoder: Decoder,
     absent: Vec<&'static str>,
@@ -126,7 +128,9 @@ impl Tracer {
         let folder = instance.folder();
         folder.write("tracing_on", "0")?;
         folder.write("trace_clock", "mono")?;
-        folder.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        let names = instance.buffers()?;
+        let buffer_kib = buffer_kib(names.len());
+        folder.write("buffer_size_kb", &buffer_kib.to_string())?;
         let problem = |problem| TraceError::Format { path: "events/header_page".into(), problem };
         let page = folder.text("events/header_page")?;
         let layout = PageLayout::parse(&page, &folder.text("events/header_event")?);
@@ -146,12 +150,13 @@ impl Tracer {
             return Err(TraceError::NoEvents);
         }
         let mut buffers = Vec::new();
-        for name in instance.buffers()? {
+        for name in names {
             let path = format!("per_cpu/{name}/trace_pipe_raw");
             buffers.push(instance.folder().open(&path, OFlags::RDONLY | OFlags::NONBLOCK)?);
         }
         let page = vec![0; layout.size()];
-        let mut tracer = Self { buffers, page, layout, decoder, absent, instance };
+        let pages_max = buffer_kib * 1024 / layout.size().max(1) + 2;
+        let mut tracer = Self { buffers, page, pages_max, layout, decoder, absent, instance };
         tracer.set_scope(scope)?;
         for (event, _) in KINDS {
             if !tracer.absent.contains(&event) {
@@ -178,9 +183,8 @@ impl Tracer {
     /// It ends also if events come faster than they are taken.
     pub fn drain(&mut self, each: &mut impl FnMut(Event)) -> Result<Drained, TraceError> {
         let mut drained = Drained::default();
-        let pages_max = BUFFER_KIB * 1024 / self.page.len().max(1) + 2;
         for buffer in &self.buffers {
-            for _ in 0..pages_max {
+            for _ in 0..self.pages_max {
                 let length = match rustix::io::read(buffer, &mut self.page[..]) {
                     Ok(0) | Err(Errno::AGAIN) => break,
                     Ok(length) => length,
@@ -273,9 +277,21 @@ fn decode_page(
     }
 }
 
-/// The buffer of each processor in KiB. A fault's event takes 56 bytes, so that three seconds of
-/// 3000 faults a second fit; a stream's are fewer.
-pub const BUFFER_KIB: usize = 512;
+/// The buffer of a processor in KiB, so many processors there are. All of them together stay small
+/// on large machines, where events are spread over many.
+fn buffer_kib(processors: usize) -> usize {
+    (BUFFERS_KIB / processors.max(1)).clamp(BUFFER_KIB_MIN, BUFFER_KIB_MAX)
+}
+
+/// The largest buffer of a processor in KiB. A fault's event takes 56 bytes, so that three seconds
+/// of 3000 faults a second fit; a stream's are fewer.
+pub const BUFFER_KIB_MAX: usize = 512;
+
+/// The smallest one: a tenth of a second of ten thousand faults a second.
+pub const BUFFER_KIB_MIN: usize = 64;
+
+/// All buffers together, in KiB, as long as each has the least.
+pub const BUFFERS_KIB: usize = 4096;
 
 /// The most devices, and the most threads, that a [`Scope`] can have: the kernel takes a filter of
 /// a page, and tests one condition after the other.
@@ -388,6 +404,11 @@ mod tests {
         let devices = format!("({disk} || {})", disk.replace("8:0", "8:1"));
         assert_eq!(scope.filter(Kind::Pause), format!("{devices} && {threads} && pause > 0"));
         assert_eq!(scope.filter(Kind::Bandwidth), devices);
+    }
+
+    #[test]
+    fn buffers_shrink_with_the_number_of_processors() {
+        assert_eq!([0, 1, 8, 16, 64, 1024].map(buffer_kib), [512, 512, 512, 256, 64, 64]);
     }
 
     #[test]

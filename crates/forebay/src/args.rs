@@ -7,13 +7,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::table::Format;
 
 pub(crate) mod image;
+pub(crate) mod live;
 pub(crate) mod live_bench;
 pub(crate) mod tune;
+pub(crate) mod watch;
 
 /// Model, run and check the I/O path of Linux
 ///
 /// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
-/// `image`: there is damage, a difference, or a file that was not extracted); 2 an error.
+/// `image`: there is damage, a difference, or a file that was not extracted; `advise`: there are
+/// findings); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -32,6 +35,13 @@ pub(crate) enum Command {
     Run(RunOn),
     /// Mount a compressed image read-only, or show what a mounted one does
     Mount(Mount),
+    /// Show live what the running kernel's I/O path does (reads only)
+    Watch(watch::Watch),
+    /// Judge the I/O path of this machine: findings with evidence, gain and remedy
+    ///
+    /// Nothing is changed, and no privilege is needed; what may not be seen is said. The exit code
+    /// is 1 if there are findings and 0 if there are none.
+    Advise(live::Advise),
     /// Show step by step which pages a readahead policy brings in
     Plan(Plan),
     /// List the policies, slot by slot

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod image;
 pub(crate) mod machines;
@@ -10,3 +11,4 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod simulate;
 pub(crate) mod tune;
+pub(crate) mod watch;

@@ -1,6 +1,5 @@
 //! The bytes of files, by the order of serving: decoded, raw in memory, raw on its way, absent.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,9 +7,9 @@ use forebay_core::packed::Pages;
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
-use super::decode::{Blocks, Fault, Missed, Pace, Run};
-use super::raw::Raw;
-use super::stats::Stats;
+use super::decode::{Blocks, Fault, Missed, Pace, Run, Way};
+use super::pool::{Lent, Pool};
+use super::raw::{Absent, Raw};
 
 /// Files of one image.
 #[derive(Debug)]
@@ -18,23 +17,26 @@ pub(super) struct Content {
     image: Arc<dyn Image>,
     raw: Arc<Raw>,
     blocks: Blocks,
+    pool: Arc<Pool>,
 }
 
 impl Content {
     /// Over an image whose source is `raw`; `budget` is that of decoded bytes.
-    pub(super) fn new(
-        image: Arc<dyn Image>,
-        raw: Arc<Raw>,
-        budget: u64,
-        stats: Arc<Stats>,
-    ) -> Self {
-        let blocks = Blocks::new(Arc::clone(&image), Arc::clone(&raw), budget, stats);
-        Self { image, raw, blocks }
+    pub(super) fn new(image: Arc<dyn Image>, raw: Arc<Raw>, budget: u64) -> Self {
+        let block = u64::from(image.summary().block_size).max(LARGE_MIN);
+        let pool = Pool::new(usize::try_from(budget / (8 * block)).unwrap_or(usize::MAX));
+        let blocks = Blocks::new(&raw, &image, Arc::clone(&pool), budget);
+        Self { image, raw, blocks, pool }
     }
 
     /// Bytes in memory: raw and decoded.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.raw.bytes(), self.blocks.bytes())
+    }
+
+    /// A buffer for an answer.
+    pub(super) fn buffer(&self, len: usize) -> Lent {
+        self.pool.take(len)
     }
 
     /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file. Says
@@ -52,21 +54,15 @@ impl Content {
         let Some(run) = run else {
             return self.read_blocks(id, offset, buffer, pace, Run::default());
         };
-        thread_local! {
-            static RUN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        let mut raw = self.pool.take(index(run.end - run.start));
+        let near = self.raw.copy_if_near(&run, &mut raw);
+        if !near && pace == Pace::Quick {
+            return Err(Missed::Absent(Absent(run)));
         }
-        RUN.with_borrow_mut(|raw| {
-            raw.resize(index(run.end - run.start), 0);
-            if self.raw.copy_if_near(&run, raw) {
-                let run = Run { start: run.start, bytes: raw };
-                return self.read_blocks(id, offset, buffer, pace, run);
-            }
-            if pace == Pace::Quick {
-                return Err(Missed::Slow);
-            }
-            self.raw.prefetch(&run);
-            self.read_blocks(id, offset, buffer, pace, Run::default()).map(|_| true)
-        })
+        // If it cannot be read at once, each block is: some may be whole.
+        let read = near || self.raw.copy_run(&run, &mut raw).is_ok();
+        let run = if read { Run { start: run.start, bytes: &raw } } else { Run::default() };
+        self.read_blocks(id, offset, buffer, pace, run).map(|waited| waited || !near)
     }
 
     fn read_blocks(
@@ -77,20 +73,20 @@ impl Content {
         pace: Pace,
         run: Run<'_>,
     ) -> Result<bool, Missed> {
-        let mut waited = false;
+        let mut way = Way::new(pace, run);
         let end = offset + buffer.len() as u64;
         let mut at = offset;
         while at < end {
-            let block = self.image.locate(id, at).map_err(Fault::from)?;
+            let block = self.image.locate(id, at)?;
             let stop = block.plain.end.min(end);
             if stop <= at || block.plain.start > at {
                 return Err(Fault::from(misplaced(&block)).into());
             }
             let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            waited |= self.read_block(&block, at..stop, target, pace, run)?;
+            self.read_block(&block, at..stop, target, &mut way)?;
             at = stop;
         }
-        Ok(waited)
+        Ok(way.waited)
     }
 
     /// The raw bytes of several blocks that lie one behind the other, if they are worth a read of
@@ -103,42 +99,53 @@ impl Content {
 
     /// The first bytes of a file that has some; its first block is kept for whoever asks next.
     pub(super) fn peek(&self, id: NodeId, size: u64, pace: Pace) -> Result<Vec<u8>, Missed> {
-        let block = self.image.locate(id, 0).map_err(Fault::from)?;
+        let block = self.image.locate(id, 0)?;
         let len = index(size.min(PEEK).min(block.plain.end));
         if block.coding == Coding::Packed && u64::from(block.decoded) <= PAGE_SIZE {
-            let upto = block.decoded as usize;
-            let none = Run::default();
-            let whole = self.blocks.content(&block, upto, pace, none, &mut false)?;
-            self.blocks.keep(&block, &whole);
+            self.blocks.keep(&block, pace)?;
         }
         let mut bytes = vec![0; len];
         self.read(id, 0, &mut bytes, pace)?;
         Ok(bytes)
     }
 
+    /// Begins to read what a READ was missing.
+    pub(super) fn hasten(&self, absent: &Absent) {
+        self.raw.hasten(&absent.0);
+    }
+
+    /// Begins to read the raw bytes of a page that somebody is about to ask for.
+    pub(super) fn hasten_page(&self, id: NodeId, page: u64, size: u64) {
+        for range in self.raw_ranges(id, Pages::new(page, page + 1), size) {
+            self.raw.hasten(&range);
+        }
+    }
+
     /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
     /// what the rule wants. What cannot be located is left to whoever asks for it.
     pub(super) fn fetch(&self, id: NodeId, pages: Pages, size: u64) {
         for range in self.raw_ranges(id, pages, size) {
-            self.raw.prefetch(&range);
+            self.raw.fetch(&range);
         }
     }
 
-    /// Has the kernel read what lies around pages into its memory of the image; where it cannot,
-    /// brings in their raw bytes.
-    pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64) {
+    /// Whether something was missing lately where a page comes from.
+    pub(super) fn is_missed_again(&self, id: NodeId, page: u64, size: u64) -> bool {
+        let ranges = self.raw_ranges(id, Pages::new(page, page + 1), size);
+        ranges.first().is_some_and(|range| self.raw.is_missed_again(range))
+    }
+
+    /// Has the kernel read what lies around pages into its memory of the image, as long as it is
+    /// wanted; where it cannot, brings in their raw bytes.
+    pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64, is_wanted: impl Fn() -> bool) {
         for range in self.raw_ranges(id, pages, size) {
-            if !self.raw.advise(&range) {
-                self.raw.prefetch(&range);
-            }
+            self.raw.advise(&range, &is_wanted);
         }
     }
 
-    /// The same, if it can be had without waiting.
-    pub(super) fn advise_only(&self, id: NodeId, pages: Pages, size: u64) {
-        for range in self.raw_ranges(id, pages, size) {
-            self.raw.advise(&range);
-        }
+    /// Begins to read a range of the image.
+    pub(super) fn begin_reading(&self, range: &Range<u64>) {
+        self.raw.hasten(range);
     }
 
     /// A regular file by its path from the root, and its size.
@@ -153,7 +160,11 @@ impl Content {
 
     /// Whether the raw bytes of pages are in memory.
     pub(super) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
-        self.raw_ranges(id, pages, size).iter().all(|range| self.raw.is_ready(range))
+        let is_near = |range: &Range<u64>| {
+            let mut bytes = self.pool.take(index(range.end - range.start));
+            self.raw.copy_if_near(range, &mut bytes)
+        };
+        self.raw_ranges(id, pages, size).iter().all(is_near)
     }
 
     fn read_block(
@@ -161,10 +172,8 @@ impl Content {
         block: &Block,
         bytes: Range<u64>,
         target: &mut [u8],
-        pace: Pace,
-        run: Run<'_>,
-    ) -> Result<bool, Missed> {
-        let mut waited = false;
+        way: &mut Way<'_>,
+    ) -> Result<(), Missed> {
         match block.coding {
             Coding::Hole => target.fill(0),
             Coding::Stored => {
@@ -174,32 +183,33 @@ impl Content {
                 if range.end > block.raw.end {
                     return Err(Fault::from(misplaced(block)).into());
                 }
+                if let Some(bytes) = way.run.slice(&range) {
+                    target.copy_from_slice(bytes);
+                    return Ok(());
+                }
                 if self.raw.copy_if_near(&range, target) {
-                    return Ok(false);
+                    return Ok(());
                 }
-                if pace == Pace::Quick {
-                    return Err(Missed::Slow);
+                if way.pace == Pace::Quick {
+                    return Err(Missed::Absent(Absent(range)));
                 }
-                waited = true;
+                way.waited = true;
                 self.raw.copy(&range, target).map_err(|source| {
                     let (offset, len) = (range.start, target.len() as u64);
                     Fault::from(forebay_image::Error::Read { offset, len, source })
                 })?;
             }
             Coding::Packed => {
-                let upto = block.upto(bytes.end);
-                let whole = self.blocks.content(block, upto, pace, run, &mut waited)?;
-                let from = block.upto(bytes.start);
-                let content = whole.bytes().get(from..from + target.len());
-                target.copy_from_slice(content.ok_or_else(|| Fault::from(misplaced(block)))?);
+                let inside = block.upto(bytes.start);
+                self.blocks.copy(block, inside, target, way)?;
             }
         }
-        Ok(waited)
+        Ok(())
     }
 
     /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the
     /// first and the last one tell; otherwise each is asked for.
-    fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
+    pub(super) fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
         let start = pages.start.saturating_mul(PAGE_SIZE);
         let end = pages.end.saturating_mul(PAGE_SIZE).min(size);
         if start >= end {
@@ -255,8 +265,12 @@ fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Raw bytes that are read at once for one request: the largest READ, if it does not pack.
-const RUN_MAX: u64 = 2 << 20;
+/// Raw bytes that are read at once for one request: several of the kernel's windows, if they do not
+/// pack. Larger blocks are worth a read each.
+const RUN_MAX: u64 = 512 << 10;
+
+/// What a block takes at least when it is counted how many large ones can be decoded at a time.
+const LARGE_MIN: u64 = 256 << 10;
 
 /// Enough to tell a program from other files.
 const PEEK: u64 = 8;

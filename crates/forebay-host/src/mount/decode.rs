@@ -6,21 +6,21 @@
 //!   a touch of page 4                        then all of it, so that there is no third time
 //! ```
 //!
-//! A block that is no larger than a page goes to the kernel whole, and is kept here only if it
-//! could not be delivered.
+//! A block that is no larger than a page goes to the kernel whole: it is decoded into the answer,
+//! and kept here only if it was looked at before somebody asked for it.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Error, Image};
 
-use super::clock::{Clock, lock};
-use super::raw::Raw;
+use super::clock::Clock;
+use super::flights::{Claim, Flights, Turn, Waited};
+use super::pool::{Lent, Pool};
+use super::raw::{self, Absent, Raw};
 use super::stats::Stats;
 use crate::processor::nanos;
 
@@ -30,14 +30,15 @@ pub(super) struct Blocks {
     image: Arc<dyn Image>,
     raw: Arc<Raw>,
     decoded: Clock<Key, Arc<Decoded>>,
-    flights: Mutex<HashMap<Key, Arc<Flight>>>,
+    flights: Flights<Key, Landed>,
+    pool: Arc<Pool>,
     stats: Arc<Stats>,
 }
 
 /// The beginning of a block's content, or all of it.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    bytes: Box<[u8]>,
+    bytes: Lent,
     valid: usize,
 }
 
@@ -54,6 +55,8 @@ pub(super) struct Fault {
 pub(super) enum Missed {
     /// It cannot be.
     Fault(Fault),
+    /// Its raw bytes are not in memory, and the asker waits for no device.
+    Absent(Absent),
     /// It would take longer than the asker has.
     Slow,
 }
@@ -65,8 +68,6 @@ pub(super) enum Pace {
     Quick,
     /// As long as it takes.
     Patient,
-    /// The same, and nobody waits: the processor is one that nobody wants.
-    Idle,
 }
 
 /// Raw bytes that were read already, and where they lie in the image.
@@ -74,6 +75,16 @@ pub(super) enum Pace {
 pub(super) struct Run<'a> {
     pub(super) start: u64,
     pub(super) bytes: &'a [u8],
+}
+
+/// How a block is to be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way<'a> {
+    pub(super) pace: Pace,
+    /// Where its raw bytes may be already.
+    pub(super) run: Run<'a>,
+    /// Set if a device was waited for.
+    pub(super) waited: bool,
 }
 
 /// What a block's content depends on.
@@ -86,39 +97,30 @@ struct Key {
     variant: u64,
 }
 
-/// A block that is being decoded.
-#[derive(Debug)]
-struct Flight {
-    pace: Pace,
-    landed: Mutex<Option<Landed>>,
-    bell: Condvar,
-}
-
 type Landed = Result<Arc<Decoded>, Missed>;
 
-/// The right to decode a block; whoever waits is told even if its owner breaks down.
-struct Claim<'a> {
-    blocks: &'a Blocks,
-    key: Key,
-    flight: Arc<Flight>,
-}
-
-enum Turn<'a> {
+/// What became of a wish for a block.
+enum Wish<'a> {
     There(Arc<Decoded>),
-    Wait(Arc<Flight>),
-    Ours(Claim<'a>, bool),
+    /// Whoever wished decodes it: all of it if this is not the first time.
+    Ours(Claim<'a, Key, Landed>, bool),
 }
 
 impl Blocks {
     /// Blocks of an image whose raw bytes come through `raw`; `budget` is in bytes.
     pub(super) fn new(
-        image: Arc<dyn Image>,
-        raw: Arc<Raw>,
+        raw: &Arc<Raw>,
+        image: &Arc<dyn Image>,
+        pool: Arc<Pool>,
         budget: u64,
-        stats: Arc<Stats>,
     ) -> Self {
-        let decoded = Clock::new(budget, SHARDS);
-        Self { image, raw, decoded, flights: Mutex::default(), stats }
+        // A shard has room for two blocks, unless all of it has not.
+        let block = u64::from(image.summary().block_size).max(PAGE_SIZE);
+        let shards = usize::try_from(budget / (2 * block)).unwrap_or(SHARDS_MAX);
+        let decoded = Clock::new(budget, shards.clamp(1, SHARDS_MAX));
+        let stats = Arc::clone(raw.stats());
+        let (image, raw) = (Arc::clone(image), Arc::clone(raw));
+        Self { image, raw, decoded, flights: Flights::new(), pool, stats }
     }
 
     /// Bytes in memory.
@@ -126,122 +128,135 @@ impl Blocks {
         self.decoded.bytes()
     }
 
-    /// The first `upto` bytes of a packed block's content, whole pages if it has them, or more.
-    /// `waited` is set if a device was waited for.
-    pub(super) fn content(
+    /// Fills `target` with a packed block's content from `from` on.
+    pub(super) fn copy(
         &self,
         block: &Block,
-        upto: usize,
-        pace: Pace,
-        run: Run<'_>,
-        waited: &mut bool,
-    ) -> Landed {
+        from: usize,
+        target: &mut [u8],
+        way: &mut Way<'_>,
+    ) -> Result<(), Missed> {
+        let upto = from + target.len();
+        let is_small = block.decoded as usize <= PAGE;
+        if !(is_small && from == 0 && target.len() == block.decoded as usize) {
+            let content = self.content(block, upto, way)?;
+            let bytes = content.bytes().get(from..upto);
+            target.copy_from_slice(bytes.ok_or_else(|| Fault::new(block, "it is too short"))?);
+            return Ok(());
+        }
+        match self.wish(block, upto, way.pace)? {
+            Wish::There(decoded) => target.copy_from_slice(&decoded.bytes()[..upto]),
+            Wish::Ours(claim, _) => {
+                let valid = self.decode(block, target, upto, upto, way);
+                claim.land(|| {
+                    let mut bytes = self.pool.take(upto);
+                    bytes.copy_from_slice(target);
+                    valid.clone().map(|valid| Arc::new(Decoded { bytes, valid }))
+                });
+                valid?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first `upto` bytes of a packed block's content, whole pages if it has them, or more.
+    fn content(&self, block: &Block, upto: usize, way: &mut Way<'_>) -> Landed {
+        let (claim, again) = match self.wish(block, upto, way.pace)? {
+            Wish::There(decoded) => return Ok(decoded),
+            Wish::Ours(claim, again) => (claim, again),
+        };
+        let whole = block.decoded as usize;
+        let pages = upto.checked_next_multiple_of(PAGE).unwrap_or(whole);
+        let goal = if again { whole } else { pages.min(whole) };
+        let landed = self.decoded(block, upto, goal, way);
+        if let Ok(decoded) = &landed
+            && whole > PAGE
+        {
+            self.decoded.insert(claim.key, Arc::clone(decoded), u64::from(block.decoded));
+        }
+        claim.land(|| landed.clone());
+        landed
+    }
+
+    /// Decodes a small block if need be, and keeps it for whoever asks for it next.
+    pub(super) fn keep(&self, block: &Block, pace: Pace) -> Result<(), Missed> {
+        let upto = block.decoded as usize;
+        let content = self.content(block, upto, &mut Way::new(pace, Run::default()))?;
+        self.decoded.insert(Key::of(block), content, u64::from(block.decoded));
+        Ok(())
+    }
+
+    /// Waits for whoever decodes it, if somebody does.
+    fn wish(&self, block: &Block, upto: usize, pace: Pace) -> Result<Wish<'_>, Missed> {
         let key = Key::of(block);
+        let is_slow = pace == Pace::Patient && block.decoded as usize > QUICK_MAX;
         loop {
-            let landed = match self.turn(key, upto, pace) {
+            let enough = || self.decoded.get(&key).filter(|found| found.valid >= upto);
+            let flight = match self.flights.turn(key, is_slow, enough) {
                 Turn::There(decoded) => {
                     self.stats.decoded_hits.add(1);
-                    return Ok(decoded);
+                    return Ok(Wish::There(decoded));
                 }
-                Turn::Wait(flight) => {
-                    let patience = match (flight.pace, pace) {
-                        // Who works for nobody may not get a processor for long.
-                        (Pace::Idle, Pace::Quick | Pace::Patient) => Some(PATIENCE),
-                        (Pace::Patient, Pace::Quick) => return Err(Missed::Slow),
-                        (Pace::Quick, _) | (Pace::Patient, _) | (Pace::Idle, Pace::Idle) => None,
-                    };
-                    self.stats.decode_waits.add(1);
-                    match flight.wait(patience) {
-                        Some(landed) => landed,
-                        None => return self.decode(block, upto, upto, pace, run, waited),
-                    }
-                }
-                Turn::Ours(claim, again) => {
-                    let whole = block.decoded as usize;
-                    let pages = upto.checked_next_multiple_of(PAGE).unwrap_or(whole);
-                    let goal = if again { whole } else { pages.min(whole) };
-                    let landed = self.decode(block, upto, goal, pace, run, waited);
-                    claim.land(landed.clone());
-                    return landed;
-                }
+                Turn::Ours(claim) => return Ok(Wish::Ours(claim, self.decoded.has(&key))),
+                Turn::Wait(flight) => flight,
             };
-            match landed {
+            if flight.is_slow && pace == Pace::Quick {
+                return Err(Missed::Slow);
+            }
+            self.stats.decode_waits.add(1);
+            let patience = (pace == Pace::Quick).then_some(PATIENCE);
+            match flight.wait(patience) {
                 // Whoever decoded it may have needed less of it, or may have given it up.
-                Ok(decoded) if decoded.valid < upto => {}
-                Err(Missed::Slow) => {}
-                landed => return landed,
+                Waited::Landed(Ok(decoded)) if decoded.valid < upto => {}
+                Waited::Landed(Err(Missed::Slow | Missed::Absent(_))) => {}
+                Waited::Landed(landed) => return landed.map(Wish::There),
+                Waited::Broken => return Err(Fault::new(block, "decoding broke down").into()),
+                Waited::NotYet => return Err(Missed::Slow),
             }
         }
     }
 
-    /// Keeps a small block that somebody will ask for at once.
-    pub(super) fn keep(&self, block: &Block, decoded: &Arc<Decoded>) {
-        self.decoded.insert(Key::of(block), Arc::clone(decoded), u64::from(block.decoded));
-    }
-
-    fn turn(&self, key: Key, upto: usize, pace: Pace) -> Turn<'_> {
-        let enough = |found: &Arc<Decoded>| found.valid >= upto;
-        let found = self.decoded.get(&key);
-        if let Some(found) = found.filter(enough) {
-            return Turn::There(found);
+    fn decoded(&self, block: &Block, upto: usize, goal: usize, way: &mut Way<'_>) -> Landed {
+        let len = block.decoded as usize;
+        if len > BLOCK_MAX {
+            return Err(Fault::new(block, "too large").into());
         }
-        let mut flights = lock(&self.flights);
-        if let Some(flight) = flights.get(&key) {
-            return Turn::Wait(Arc::clone(flight));
+        if way.pace == Pace::Quick && goal > QUICK_MAX {
+            return Err(Missed::Slow);
         }
-        // It may have landed between the two looks.
-        let found = self.decoded.get(&key);
-        let again = found.is_some();
-        if let Some(found) = found.filter(enough) {
-            return Turn::There(found);
-        }
-        let flight = Flight { pace, landed: Mutex::default(), bell: Condvar::new() };
-        let flight = Arc::new(flight);
-        flights.insert(key, Arc::clone(&flight));
-        Turn::Ours(Claim { blocks: self, key, flight }, again)
+        let _turn = (len > LARGE).then(|| self.pool.large());
+        let mut bytes = self.pool.take(len);
+        let valid = self.decode(block, &mut bytes, upto, goal, way)?;
+        Ok(Arc::new(Decoded { bytes, valid }))
     }
 
     /// Decodes up to `goal`, where a block may end before that, but not before `upto`.
     fn decode(
         &self,
         block: &Block,
+        content: &mut [u8],
         upto: usize,
         goal: usize,
-        pace: Pace,
-        run: Run<'_>,
-        waited: &mut bool,
-    ) -> Landed {
-        thread_local! {
-            static RAW: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        way: &mut Way<'_>,
+    ) -> Result<usize, Missed> {
+        if let Some(raw) = way.run.slice(&block.raw) {
+            return Ok(self.unpack(block, raw, upto, goal, content)?);
         }
         // A block that says that it is larger than any format allows is not worth its memory.
         let len = usize::try_from(block.raw.end.saturating_sub(block.raw.start));
         let Some(len) = len.ok().filter(|len| *len <= BLOCK_MAX) else {
             return Err(Fault::new(block, "too large").into());
         };
-        if pace == Pace::Quick && goal > QUICK_MAX {
-            return Err(Missed::Slow);
-        }
-        if let Some(raw) = run.slice(&block.raw) {
-            return Ok(self.unpack(block, raw, upto, goal)?);
-        }
-        RAW.with_borrow_mut(|raw| {
-            raw.resize(len, 0);
-            if !self.raw.copy_if_near(&block.raw, raw) {
-                if pace == Pace::Quick {
-                    return Err(Missed::Slow);
-                }
-                *waited = true;
-                self.raw
-                    .copy(&block.raw, raw)
-                    .map_err(|error| Fault::new(block, &format!("reading it: {error}")))?;
+        let mut raw = self.pool.take(len);
+        if !self.raw.copy_if_near(&block.raw, &mut raw) {
+            if way.pace == Pace::Quick {
+                return Err(Missed::Absent(Absent(block.raw.clone())));
             }
-            let decoded = self.unpack(block, raw, upto, goal)?;
-            if raw.capacity() > SCRATCH_MAX {
-                *raw = Vec::new();
-            }
-            Ok(decoded)
-        })
+            way.waited = true;
+            let read = self.raw.copy(&block.raw, &mut raw);
+            read.map_err(|error| Fault::new(block, &format!("reading it: {error}")))?;
+        }
+        Ok(self.unpack(block, &raw, upto, goal, content)?)
     }
 
     fn unpack(
@@ -250,12 +265,12 @@ impl Blocks {
         raw: &[u8],
         upto: usize,
         goal: usize,
-    ) -> Result<Arc<Decoded>, Fault> {
+        content: &mut [u8],
+    ) -> Result<usize, Fault> {
         let begin = Instant::now();
-        let mut bytes = vec![0; (block.decoded as usize).min(BLOCK_MAX)].into_boxed_slice();
         let valid = self
             .image
-            .decode(block, raw, goal, &mut bytes)
+            .decode(block, raw, goal, content)
             .map_err(|error| Fault::from_image(block, &error))?;
         if valid < upto {
             return Err(Fault::new(block, &format!("{valid} of {upto} bytes decoded")));
@@ -263,13 +278,18 @@ impl Blocks {
         self.stats.decode_nanos.add(nanos(begin.elapsed()));
         self.stats.blocks_decoded.add(1);
         self.stats.pages_decoded.add((valid as u64).div_ceil(PAGE_SIZE));
-        Ok(Arc::new(Decoded { bytes, valid }))
+        Ok(valid)
+    }
+}
+impl<'a> Way<'a> {
+    pub(super) const fn new(pace: Pace, run: Run<'a>) -> Self {
+        Self { pace, run, waited: false }
     }
 }
 
 impl<'a> Run<'a> {
     /// The bytes of a range, if it lies in the run.
-    fn slice(&self, range: &Range<u64>) -> Option<&'a [u8]> {
+    pub(super) fn slice(&self, range: &Range<u64>) -> Option<&'a [u8]> {
         let place = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
         self.bytes.get(place(range.start)?..place(range.end)?)
     }
@@ -305,6 +325,15 @@ impl From<Fault> for Missed {
     }
 }
 
+impl From<Error> for Missed {
+    fn from(error: Error) -> Self {
+        match raw::absent(&error) {
+            Some(absent) => Self::Absent(absent),
+            None => Self::Fault(error.into()),
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
@@ -319,61 +348,20 @@ impl Key {
     }
 }
 
-impl Flight {
-    /// Waits until it has landed, or as long as there is patience.
-    fn wait(&self, patience: Option<Duration>) -> Option<Landed> {
-        let begin = Instant::now();
-        let mut landed = lock(&self.landed);
-        loop {
-            if let Some(landed) = &*landed {
-                return Some(landed.clone());
-            }
-            landed = match patience {
-                None => self.bell.wait(landed).unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
-                    let left = patience.checked_sub(begin.elapsed())?;
-                    self.bell.wait_timeout(landed, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-    }
-}
-
-impl Claim<'_> {
-    fn land(self, landed: Landed) {
-        if let Ok(decoded) = &landed
-            && u64::from(self.key.decoded) > PAGE_SIZE
-        {
-            let bytes = u64::from(self.key.decoded);
-            self.blocks.decoded.insert(self.key, Arc::clone(decoded), bytes);
-        }
-        *lock(&self.flight.landed) = Some(landed);
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        lock(&self.blocks.flights).remove(&self.key);
-        let what = "decoding broke down".to_owned();
-        let broken = || Err(Fault { offset: self.key.start, what }.into());
-        lock(&self.flight.landed).get_or_insert_with(broken);
-        self.flight.bell.notify_all();
-    }
-}
-
 const PAGE: usize = PAGE_SIZE as usize;
 
 /// Bytes that are decoded while others wait: 300 us with a slow codec, what handing it to another
 /// thread may cost several times over.
 const QUICK_MAX: usize = 64 << 10;
 
-/// As long as a block of 4 KiB takes with a slow codec, several times.
+/// What whoever must be quick waits for others: as long as a block of 4 KiB takes with a slow
+/// codec, several times.
 const PATIENCE: Duration = Duration::from_micros(100);
 
 /// No format has larger blocks.
 const BLOCK_MAX: usize = 16 << 20;
 
-/// Larger scratch is given back.
-const SCRATCH_MAX: usize = 1 << 20;
+/// Of larger blocks only some are decoded at a time.
+const LARGE: usize = 128 << 10;
 
-const SHARDS: usize = 4;
+const SHARDS_MAX: usize = 4;

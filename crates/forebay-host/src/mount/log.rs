@@ -57,10 +57,20 @@ impl Log {
             }
             std::mem::take(&mut state.held)
         };
+        self.count(held);
+        (self.sink)(&line());
+    }
+
+    /// There will be no more: lines that were held back are counted.
+    pub(super) fn close(&self) {
+        let held = std::mem::take(&mut lock(&self.state).held);
+        self.count(held);
+    }
+
+    fn count(&self, held: u64) {
         if held > 0 {
             (self.sink)(&format!("{held} more lines of this kind were left out"));
         }
-        (self.sink)(&line());
     }
 }
 
@@ -97,5 +107,10 @@ mod tests {
         }
         // A slow machine may see a second window begin.
         assert!(lock(&said).len() < 1 + 4 * LINES as usize);
+        log.close();
+        assert!(lock(&said).last().unwrap().contains("more lines"), "nothing followed");
+        let count = lock(&said).len();
+        log.close();
+        assert_eq!(lock(&said).len(), count);
     }
 }

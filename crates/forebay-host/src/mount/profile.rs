@@ -32,6 +32,8 @@ struct Recorded {
     seen: HashSet<(NodeId, u64)>,
     names: HashSet<(NodeId, Vec<u8>)>,
     events: Vec<Event>,
+    /// There was more than a profile holds.
+    is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +92,7 @@ impl Recorder {
     /// A name was looked up.
     pub(super) fn lookup(&self, parent: NodeId, name: &[u8]) {
         let mut recorded = lock(&self.0);
-        if recorded.events.len() < EVENTS_MAX && recorded.names.insert((parent, name.to_vec())) {
+        if recorded.has_room() && recorded.names.insert((parent, name.to_vec())) {
             recorded.events.push(Event::Lookup(parent, name.to_vec()));
         }
     }
@@ -99,10 +101,15 @@ impl Recorder {
     pub(super) fn read(&self, id: NodeId, pages: std::ops::Range<u64>) {
         let mut recorded = lock(&self.0);
         for page in pages {
-            if recorded.events.len() < EVENTS_MAX && recorded.seen.insert((id, page)) {
+            if recorded.has_room() && recorded.seen.insert((id, page)) {
                 recorded.events.push(Event::Read(id, page));
             }
         }
+    }
+
+    /// Whether something is left out because there was too much.
+    pub(super) fn is_cut(&self) -> bool {
+        lock(&self.0).is_cut
     }
 
     /// Writes down what was recorded: all of it, or nothing.
@@ -115,10 +122,8 @@ impl Recorder {
         let steps = self.steps(image);
         let text = Profile { image: of, steps }.text();
         let wrong = |why| ProfileError::File { path: path.to_owned(), why };
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(format!(".{}", std::process::id()));
-        let partial = PathBuf::from(partial);
-        let written = fs::File::create(&partial)
+        let partial = partial(path);
+        let written = create(&partial)
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&partial, path));
         written.map_err(|why| {
@@ -156,6 +161,37 @@ impl Recorder {
     }
 }
 
+impl Recorded {
+    fn has_room(&mut self) -> bool {
+        self.is_cut |= self.events.len() >= EVENTS_MAX;
+        !self.is_cut
+    }
+}
+
+/// Whether a profile could be written, found out before anything is recorded.
+pub(super) fn try_write(path: &Path) -> Result<(), ProfileError> {
+    let partial = partial(path);
+    let tried = create(&partial).and_then(|_file| fs::remove_file(&partial));
+    tried.map_err(|why| ProfileError::File { path: path.to_owned(), why })
+}
+
+/// Where a profile is written before it gets its name.
+fn partial(path: &Path) -> PathBuf {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}", std::process::id()));
+    PathBuf::from(partial)
+}
+
+/// Makes a file of ours: no link is followed to somebody else's, and one that was left behind makes
+/// room.
+fn create(path: &Path) -> io::Result<fs::File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    fs::File::create_new(path)
+}
+
 impl Profile {
     /// Reads a profile; none if there is no file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
@@ -181,7 +217,7 @@ impl Profile {
         let (_, magic) = lines.next().unwrap_or((1, ""));
         if magic != MAGIC {
             let found: String = magic.chars().take(40).collect();
-            return Err((1, format!("'{MAGIC}' is expected, not '{}'", found.escape_debug())));
+            return Err((1, format!("'{MAGIC}' is expected, not '{}'", found.escape_default())));
         }
         let image = lines.next().and_then(|(_, line)| Fingerprint::parse(line));
         let image = image.ok_or((2, "'image BYTES HASH' is expected".to_owned()))?;
@@ -276,8 +312,8 @@ fn read_step(rest: &str, files: &[Vec<u8>]) -> Option<Step> {
 }
 
 fn bad(line: &str) -> String {
-    let line: String = line.chars().take(60).collect();
-    format!("'{}' is no name, file or read of a file before it", line.escape_debug())
+    let line: String = line.chars().take(40).collect();
+    format!("'{}' is no name, file or read of a file before it", line.escape_default())
 }
 
 fn escaped(path: &[u8]) -> String {

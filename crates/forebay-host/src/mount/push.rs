@@ -17,6 +17,7 @@
 //! pusher sleeps in the kernel until one of the other threads has answered it, and that is all.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -31,6 +32,8 @@ use super::clock::lock;
 use super::content::Content;
 use super::decode::Pace;
 use super::handle::Open;
+use super::log::Log;
+use super::session::words;
 use super::stats::Stats;
 
 /// What a pusher is to do.
@@ -70,6 +73,7 @@ pub(super) struct Pusher {
     outstanding: Arc<Outstanding>,
     stats: Arc<Stats>,
     stop: Arc<AtomicBool>,
+    log: Arc<Log>,
 }
 
 impl Outstanding {
@@ -98,14 +102,24 @@ impl Drop for Answering {
 impl Queue {
     /// A queue and the pusher at its end.
     pub(super) fn new(
-        content: Arc<Content>,
-        outstanding: Arc<Outstanding>,
-        stats: Arc<Stats>,
-        stop: Arc<AtomicBool>,
+        content: &Arc<Content>,
+        outstanding: &Arc<Outstanding>,
+        stop: &Arc<AtomicBool>,
+        stats: &Arc<Stats>,
+        log: &Arc<Log>,
     ) -> (Self, Pusher) {
         let ((push, pushes), (fetch, fetches)) = (bounded(JOBS_MAX), bounded(JOBS_MAX));
-        let queue = Self { pushes: push, fetches: fetch, stats: Arc::clone(&stats) };
-        (queue, Pusher { pushes, fetches, content, outstanding, stats, stop })
+        let queue = Self { pushes: push, fetches: fetch, stats: Arc::clone(stats) };
+        let pusher = Pusher {
+            pushes,
+            fetches,
+            content: Arc::clone(content),
+            outstanding: Arc::clone(outstanding),
+            stats: Arc::clone(stats),
+            stop: Arc::clone(stop),
+            log: Arc::clone(log),
+        };
+        (queue, pusher)
     }
 
     /// Asks for something; if there is no room, nothing happens.
@@ -127,11 +141,10 @@ impl Pusher {
         let other = Arc::clone(&this);
         thread::Builder::new().name("forebay-fetch".to_owned()).spawn(move || other.fetch())?;
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
-            // What nobody has asked for yet takes a processor that nobody wants.
-            let _ = rustix::process::nice(NICE);
+            // At the priority of all: who asks for a block that is being decoded here waits for it.
             while let Some(job) = this.next() {
                 if let Job::Push(number, open, pages) = job {
-                    this.push(&notifier, number, &open, pages, BATCH);
+                    this.guarded(|| this.push(&notifier, number, &open, pages, BATCH));
                 }
             }
         })?;
@@ -142,12 +155,23 @@ impl Pusher {
     fn fetch(&self) {
         while let Ok(job) = self.fetches.recv() {
             if let Job::Fetch(open, pages, alone) = job {
-                if alone {
-                    self.content.fetch(open.id, pages, open.size);
-                } else {
-                    self.content.advise(open.id, pages, open.size);
-                }
+                let is_wanted = || !self.stop.load(Relaxed);
+                self.guarded(|| {
+                    if alone {
+                        self.content.fetch(open.id, pages, open.size);
+                    } else {
+                        self.content.advise(open.id, pages, open.size, is_wanted);
+                    }
+                });
             }
+        }
+    }
+
+    /// Does what nobody waits for. If it breaks down, that is said, and whoever asks for the pages
+    /// has them from another thread.
+    pub(super) fn guarded(&self, work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            self.log.say(&format!("pages ahead broke down: {}", words(&*panic)));
         }
     }
 
@@ -193,7 +217,7 @@ impl Pusher {
             let len = (run.end * PAGE_SIZE).min(open.size) - offset;
             let bytes = &mut buffer[..len as usize];
             // Whoever asks for the page hears what is wrong with it.
-            if self.content.read(open.id, offset, bytes, Pace::Idle).is_err() {
+            if self.content.read(open.id, offset, bytes, Pace::Patient).is_err() {
                 continue;
             }
             if self.outstanding.touches(number, run) {
@@ -230,9 +254,6 @@ const JOBS_MAX: usize = 64;
 
 /// Pages in one STORE: one that is asked for meanwhile is decoded by whoever asks.
 const BATCH: u64 = 4;
-
-/// The least that a thread without privileges can ask for.
-const NICE: i32 = 19;
 
 /// As long as waking a halted processor takes on a virtual machine.
 const LOOK: Duration = Duration::from_micros(100);

@@ -1,33 +1,36 @@
-//! READ requests: what is near is answered on the spot, what takes longer by other threads.
+//! READ requests: what the rule says to each, and its answer.
 //!
 //! ```text
-//!   one thread takes requests    near, and nobody waits behind it     answered at once
-//!                                a device, a large block, a queue     handed to a worker
+//!   begun      the file is looked at, its stream hears of the READ, the rule answers or refuses
+//!   answer     bytes; then the pages that are likely to be next are asked for
 //! ```
-//!
-//! A round trip costs least if whoever asks and whoever answers share a processor, and the kernel
-//! wakes the threads that wait for requests in turn. So one thread waits for them, as long as it is
-//! quick; whatever would hold it up is somebody else's.
 
-use std::cell::RefCell;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock, Weak};
-use std::{io, thread};
+use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use forebay_core::packed::{Pages, Plan};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::Kind;
 use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::decode::{Missed, Pace};
 use super::handle::{Ahead, HEADER, Open};
-use super::push::{Answering, Job};
+use super::jobs::{Job, Left};
+use super::push::{self, Answering};
 use super::session::Served;
 
-/// A READ request.
+/// A READ request as it came.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) task: u32,
+    pub(super) number: INodeNo,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) flags: OpenFlags,
+    pub(super) reply: ReplyData,
+}
+
+/// A READ request of which it is known what it is part of.
 #[derive(Debug)]
 pub(super) struct Read {
     task: u32,
@@ -36,74 +39,35 @@ pub(super) struct Read {
     bytes: Range<u64>,
     pages: Pages,
     plan: Option<Plan>,
-    answering: Answering,
+    /// A device had to be waited for.
+    pub(super) is_late: bool,
+    /// Dropped first: a READ is outstanding until the kernel has its reply.
     reply: ReplyData,
-}
-
-/// Threads for what takes longer.
-#[derive(Debug)]
-pub(super) struct Workers {
-    jobs: Sender<Box<Read>>,
-    receiver: Receiver<Box<Read>>,
-    /// The kernel's end, to see whether somebody waits.
-    device: OnceLock<OwnedFd>,
-}
-
-impl Workers {
-    pub(super) fn new() -> Self {
-        let (jobs, receiver) = bounded(WAITING_MAX);
-        Self { jobs, receiver, device: OnceLock::new() }
-    }
-
-    /// Starts so many threads. They end with what they serve.
-    pub(super) fn start(&self, count: usize, served: &Arc<Served>) -> io::Result<()> {
-        for number in 0..count {
-            let (jobs, served) = (self.receiver.clone(), Arc::downgrade(served));
-            thread::Builder::new()
-                .name(format!("forebay-read-{number}"))
-                .spawn(move || work(&jobs, &served))?;
-        }
-        Ok(())
-    }
-
-    /// Learns of the kernel's end.
-    pub(super) fn connect(&self, device: OwnedFd) {
-        // Once is enough, and there is one.
-        let _ = self.device.set(device);
-    }
-
-    /// Whether another request waits.
-    fn is_behind(&self) -> bool {
-        let Some(device) = self.device.get() else { return false };
-        let mut device = [PollFd::new(device, PollFlags::IN)];
-        matches!(poll(&mut device, Some(&Timespec::default())), Ok(1))
-    }
-}
-
-fn work(jobs: &Receiver<Box<Read>>, served: &Weak<Served>) {
-    while let Ok(read) = jobs.recv() {
-        let Some(served) = served.upgrade() else { return };
-        served.guarded(|| served.answer(*read, Pace::Patient));
-    }
+    answering: Answering,
 }
 
 impl Served {
-    /// Takes a READ request and sees to it that it is answered.
-    pub(super) fn read(
-        &self,
-        task: u32,
-        number: INodeNo,
-        (offset, len): (u64, u64),
-        flags: OpenFlags,
-        reply: ReplyData,
-    ) {
-        let open = match self.open_file(number) {
-            Ok(open) => open,
-            Err(error) => return reply.error(error),
+    /// Looks at a READ request, and refuses it or answers it.
+    pub(super) fn begin(&self, begun: Begun, pace: Pace) -> Result<(), Box<Left>> {
+        let open = match self.open_file(begun.number) {
+            Ok(Some(open)) => open,
+            Ok(None) => {
+                begun.reply.error(Errno::EISDIR);
+                return Ok(());
+            }
+            Err(Missed::Fault(fault)) => {
+                let Begun { number, reply, .. } = begun;
+                reply.error(Errno::EIO);
+                self.complain(self.inodes.node(number), fault);
+                return Ok(());
+            }
+            Err(missed) => return Err(Left::new(Job::Begun(begun), missed)),
         };
+        let Begun { task, number, offset, len, flags, reply } = begun;
         let bytes = offset..offset.saturating_add(len).min(open.size);
         if bytes.is_empty() {
-            return reply.data(&[]);
+            reply.data(&[]);
+            return Ok(());
         }
         let pages = Pages::new(offset / PAGE_SIZE, bytes.end.div_ceil(PAGE_SIZE));
         let answering = self.outstanding.enter(number, pages);
@@ -119,43 +83,44 @@ impl Served {
             Some((plan, false)) => {
                 reply.error(Errno::EAGAIN);
                 drop(answering);
-                return self.refused(open, &plan);
+                self.refused(open, pages, &plan);
+                return Ok(());
             }
         };
-        let read = Read { task, number, open, bytes, pages, plan, answering, reply };
-        if read.pages.len() >= WIDE || self.workers.is_behind() {
-            self.hand_over(read);
-        } else {
-            self.answer(read, Pace::Quick);
+        let is_late = false;
+        let read = Read { task, number, open, bytes, pages, plan, is_late, reply, answering };
+        let read = Box::new(read);
+        // A window is followed by the next one, which another processor decodes meanwhile.
+        if pace == Pace::Quick && (read.pages.len() >= WIDE || self.workers.is_behind()) {
+            return Err(Left::new(Job::Read(read), Missed::Slow));
         }
+        self.answer(read, pace)
     }
 
-    /// Answers, or hands over what is slow.
-    fn answer(&self, read: Read, pace: Pace) {
-        let len = (read.bytes.end - read.bytes.start) as usize;
+    /// Answers, or gives the request back if that takes longer than there is time.
+    pub(super) fn answer(&self, read: Box<Read>, pace: Pace) -> Result<(), Box<Left>> {
+        let mut buffer = self.content.buffer((read.bytes.end - read.bytes.start) as usize);
         let (id, start) = (read.open.id, read.bytes.start);
-        let left = with_buffer(len, |buffer| match self.content.read(id, start, buffer, pace) {
-            Ok(waited) => {
-                self.answered(read, buffer, waited);
-                None
-            }
+        match self.content.read(id, start, &mut buffer, pace) {
+            Ok(waited) => self.answered(*read, &buffer, waited),
             Err(Missed::Fault(fault)) => {
-                read.reply.error(self.fault(id, &fault));
-                None
+                let Read { reply, answering, .. } = *read;
+                reply.error(Errno::EIO);
+                drop(answering);
+                self.complain(id, fault);
             }
-            Err(Missed::Slow) => Some(read),
-        });
-        if let Some(read) = left {
-            self.hand_over(read);
+            Err(missed) => return Err(Left::new(Job::Read(read), missed)),
         }
+        Ok(())
     }
 
     /// Replies, and sees to what comes next.
     fn answered(&self, read: Read, bytes: &[u8], waited: bool) {
-        let Read { task, number, open, pages, plan, answering, reply, .. } = read;
+        let Read { task, number, open, pages, plan, answering, reply, is_late, .. } = read;
         self.stats.pages_answered.add(pages.len());
         if open.answer(pages) {
             self.stats.pages_lost.add(1);
+            self.again.lost();
         }
         reply.data(bytes);
         drop(answering);
@@ -163,7 +128,7 @@ impl Served {
             open.begins(bytes);
         }
         let plan = plan.unwrap_or_else(|| self.plan(&open, task, pages).0);
-        self.look_ahead(number, &open, pages, &plan, waited);
+        self.look_ahead(number, &open, pages, &plan, waited || is_late);
     }
 
     /// What the rule says to a READ, and whether it is answered in full. One of the kernel's
@@ -193,18 +158,16 @@ impl Served {
 
     /// The kernel asks for the pages one by one. The rule of the paper brings in their raw bytes in
     /// one read; otherwise the page that is asked for next brings in what lies around it.
-    fn refused(&self, open: Arc<Open>, plan: &Plan) {
+    fn refused(&self, open: Arc<Open>, read: Pages, plan: &Plan) {
         self.stats.refusals.add(1);
-        if self.ahead == Ahead::Kernel {
-            self.queue.ask(Job::Fetch(open, plan.fetch, true));
+        // The kernel's window lies around the page that was touched (`mm/filemap.c`). If a device
+        // has to bring it, it begins while the kernel comes back for it.
+        let touched = read.start + FAULT_AROUND;
+        if read.start > 0 && touched < read.end {
+            self.content.hasten_page(open.id, touched, open.size);
         }
-    }
-
-    /// Gives a request to a worker; if too many wait for one, answers it here.
-    fn hand_over(&self, read: Read) {
-        match self.workers.jobs.try_send(Box::new(read)) {
-            Ok(()) => self.stats.handed_over.add(1),
-            Err(full) => self.answer(*full.into_inner(), Pace::Patient),
+        if self.ahead == Ahead::Kernel {
+            self.queue.ask(push::Job::Fetch(open, plan.fetch, true));
         }
     }
 
@@ -223,8 +186,12 @@ impl Served {
         waited: bool,
     ) {
         let exact = self.ahead == Ahead::Kernel;
-        if waited && plan.bulk && (!exact || !read.covers(plan.fetch)) {
-            self.queue.ask(Job::Fetch(Arc::clone(open), plan.fetch, exact));
+        let is_bulk = || {
+            let is_one = read.len() == 1 && !exact;
+            !is_one || self.content.is_missed_again(open.id, read.start, open.size)
+        };
+        if waited && plan.bulk && (!exact || !read.covers(plan.fetch)) && is_bulk() {
+            self.queue.ask(push::Job::Fetch(Arc::clone(open), plan.fetch, exact));
         }
         // Behind a window that was answered the kernel asks for the next one.
         if exact || self.ahead == Ahead::Both && read.len() > 1 {
@@ -232,39 +199,26 @@ impl Served {
         }
         for later in [Pages::new(read.end, plan.now.end), plan.later] {
             if !later.is_empty() {
-                self.queue.ask(Job::Push(number, Arc::clone(open), later));
+                self.queue.ask(push::Job::Push(number, Arc::clone(open), later));
             }
         }
     }
 
-    fn open_file(&self, number: INodeNo) -> Result<Arc<Open>, Errno> {
+    /// A file that is read; none if it is something else.
+    fn open_file(&self, number: INodeNo) -> Result<Option<Arc<Open>>, Missed> {
         let id = self.inodes.node(number);
         self.files.open(id, || {
-            let node = self.node(id)?;
-            if node.kind == Kind::File { Ok(node.size) } else { Err(Errno::EISDIR) }
+            let node = self.image.node(id)?;
+            Ok((node.kind == Kind::File).then_some(node.size))
         })
     }
-}
-
-/// Lends a buffer of this thread's.
-fn with_buffer<T>(len: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < len {
-            buffer.resize(len, 0);
-        }
-        fill(&mut buffer[..len])
-    })
 }
 
 /// Of an open file (`include/uapi/asm-generic/fcntl.h`).
 const O_DIRECT: i32 = 0o40000;
 
-/// Pages that take longer than others should wait, and than handing them over takes: a window is
-/// followed by the next one, which another processor decodes meanwhile.
-const WIDE: u64 = 16;
+/// Half of the window of 128 KiB that a mount has unless somebody changes it.
+const FAULT_AROUND: u64 = 16;
 
-/// Requests that wait for a worker; beyond them the thread that takes requests answers itself.
-const WAITING_MAX: usize = 256;
+/// Pages that take longer than others should wait, and than handing them over takes.
+const WIDE: u64 = 16;

@@ -48,8 +48,10 @@ counters! {
     demands,
     /// READ requests for more than a page.
     wide_reads,
-    /// READ requests that took longer than others could wait, and were given to a worker.
+    /// Requests that took longer than others could wait, and were given to a worker.
     handed_over,
+    /// Requests that waited for a device, and were answered without another thread.
+    looked_for,
     /// Pages that READ requests covered, refused ones left out.
     pages_answered,
     /// READ requests that were refused, so that their pages stay deferred.
@@ -68,9 +70,9 @@ counters! {
     raw_nanos,
     /// Bytes that the kernel was asked to read into its own memory of the image.
     raw_advised,
-    /// Blocks whose raw bytes were in memory here.
+    /// Pieces whose raw bytes were in memory here.
     raw_hits,
-    /// Blocks whose raw bytes were in the kernel's memory of the image.
+    /// Pieces whose raw bytes were in the kernel's memory of the image.
     raw_near,
     /// Waits for a read of the image that another one had begun.
     raw_waits,

@@ -109,7 +109,7 @@ impl Scene {
         let root = self.mount_point();
         let mounted: Mounted = mount::mount(&self.image(), &root, &options, sink)?;
         let stopper = mounted.stopper();
-        let end = Some(thread::spawn(move || mounted.wait()));
+        let end = Some(thread::spawn(move || mounted.wait().expect("the profile can be written")));
         let (alive, gone) = mpsc::channel::<()>();
         let watched = root.clone();
         thread::spawn(move || {
@@ -138,6 +138,22 @@ impl Guard {
     /// What was logged so far.
     pub(crate) fn said(&self) -> Vec<String> {
         self.said.lock().expect(CALM).clone()
+    }
+
+    /// What was logged, when that is enough: a line comes after the answer that it is about.
+    pub(crate) fn said_at_last(&self, is_enough: impl Fn(&[String]) -> bool) -> Vec<String> {
+        loop {
+            let said = self.said();
+            if is_enough(&said) {
+                return said;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Waits for its end, which somebody else has caused, and says how it ended.
+    pub(crate) fn ended(mut self) -> Ended {
+        self.end.take().expect("it is running").join().expect("it ends without a panic")
     }
 
     /// Ends it and says how it ended.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::Difference;
-use crate::walk::Tree;
+use crate::walk::{Inside, Tree};
 
 /// A path in both trees, by its places there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,35 +48,4 @@ pub(super) fn pairs(a: &Tree, b: &Tree) -> (Vec<Pair>, Vec<(Vec<u8>, Difference)
         }
     }
     (pairs, only)
-}
-
-/// The names in each directory of a tree, sorted.
-struct Inside {
-    /// All places but the root's, by directory and name.
-    places: Vec<usize>,
-    /// Where the names of each place begin; one more at the end.
-    starts: Vec<usize>,
-}
-
-impl Inside {
-    fn new(tree: &Tree) -> Self {
-        let items = tree.items();
-        let mut places: Vec<usize> = (1..items.len()).collect();
-        places.sort_by(|a, b| {
-            let key = |place: usize| (items[place].parent, &items[place].name);
-            key(*a).cmp(&key(*b))
-        });
-        let mut starts = vec![0; items.len() + 1];
-        for item in &items[1..] {
-            starts[item.parent + 1] += 1;
-        }
-        for place in 0..items.len() {
-            starts[place + 1] += starts[place];
-        }
-        Self { places, starts }
-    }
-
-    fn names(&self, directory: usize) -> &[usize] {
-        &self.places[self.starts[directory]..self.starts[directory + 1]]
-    }
 }

@@ -120,15 +120,8 @@ impl Inode {
             let what = format!("an inode of format {format:#x}");
             return Err(Error::Unsupported { what, offset: place.at });
         }
-        let kind = match mode >> 12 {
-            0o1 => Kind::Fifo,
-            0o2 => Kind::CharDevice,
-            0o4 => Kind::Directory,
-            0o6 => Kind::BlockDevice,
-            0o10 => Kind::File,
-            0o12 => Kind::Symlink,
-            0o14 => Kind::Socket,
-            _ => return bad("mode", format!("{mode:#o} has no known type")),
+        let Some(kind) = Kind::of_mode(mode) else {
+            return bad("mode", format!("{mode:#o} has no known type"));
         };
         if fields.size > i64::MAX.cast_unsigned() {
             return bad("file size", format!("{} bytes", fields.size));

@@ -118,11 +118,7 @@ impl Disk for Folder {
         let is_new = self.journal.is_none();
         let journal = self.journal()?;
         let before = journal.metadata()?.len();
-        let done = match journal.write(bytes) {
-            Ok(written) if written == bytes.len() => Ok(()),
-            Ok(_) => Err(io::ErrorKind::StorageFull.into()),
-            Err(error) => Err(error),
-        };
+        let done = journal.write_all(bytes);
         if done.is_err() {
             // The next record must not be glued to half of this one.
             journal.set_len(before)?;

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::journal::{Entry, Journal, Record};
+use crate::journal::{Entry, Journal, Record, now};
 use crate::undo::write;
 
 use super::{Identity, Kernel, Knob, Value};
@@ -26,7 +26,8 @@ pub(crate) enum BriefError {
     Journal(io::Error),
 }
 
-/// Has the window of a device stand at `to` while `act` runs.
+/// Has the window of a device stand at `to` while `act` runs. What cannot be put back afterwards
+/// stays open in the journal, and is put back by whoever looks at the knob next.
 pub(crate) fn brief<T>(
     kernel: &dyn Kernel,
     journal: &mut Journal,
@@ -41,7 +42,7 @@ pub(crate) fn brief<T>(
         return Ok(act(kernel));
     }
     let base = match journal.state().entries.get(&bdi) {
-        Some(entry) => entry.clone(),
+        Some(entry) => Entry { last: present, ..entry.clone() },
         None => Entry {
             knob: bdi,
             identity: Identity::of(bdi, kernel).map_err(failed)?,
@@ -49,28 +50,30 @@ pub(crate) fn brief<T>(
             last: present,
             asked: None,
             reasserted: 0,
-            at: 0,
+            at: now(),
             why: why.to_owned(),
         },
     };
-    let intent = Entry { last: present, asked: Some(to), ..base.clone() };
+    let intent = Entry { asked: Some(to), ..base.clone() };
     journal.promise(Record::Intent(intent)).map_err(BriefError::Journal)?;
     let written = write(kernel, bdi, to);
-    let result = written.is_ok().then(|| act(kernel));
-    let found = bdi.read(kernel).map_err(failed)?;
-    if found != present && bdi.is_made_of(found, to) {
-        write(kernel, bdi, present).map_err(failed)?;
+    let result = written.map(|()| act(kernel)).map_err(failed);
+    put_back(kernel, journal, base, to);
+    result
+}
+
+/// Ends a brief window: what stood there before stands there again, unless somebody else has
+/// written meanwhile, which whoever looks next will find.
+pub(super) fn put_back(kernel: &dyn Kernel, journal: &mut Journal, base: Entry, asked: Value) {
+    let (bdi, present) = (base.knob, base.last);
+    let Ok(found) = bdi.read(kernel) else { return };
+    if found != present && bdi.is_made_of(found, asked) {
+        let back = write(kernel, bdi, present).and_then(|()| bdi.read(kernel));
+        if back.ok() != Some(present) {
+            return;
+        }
     }
-    if bdi.read(kernel).map_err(failed)? == present || !bdi.is_made_of(found, to) {
-        // Somebody else's value in between stays, and whoever looks next will find it.
-        journal.tell(match base.last == base.before && base.asked.is_none() {
-            true => Record::Closed(bdi),
-            false => Record::Done(Entry { last: present, asked: None, ..base }),
-        });
-    }
-    match (result, written) {
-        (Some(result), _) => Ok(result),
-        (None, Err(source)) => Err(failed(source)),
-        (None, Ok(())) => unreachable!("what was written has a result"),
-    }
+    let is_back = base.last == base.before;
+    let done = Entry { asked: None, ..base };
+    journal.tell(if is_back { Record::Closed(bdi) } else { Record::Done(done) });
 }

@@ -174,7 +174,12 @@ impl fmt::Display for Event {
             }
             Self::Restored { of, from, to, why } => {
                 let (from, to) = (of.knob.show(*from), of.knob.show(*to));
-                write!(out, "{of} was put back from {from} to {to}, because {why}")
+                write!(out, "{of} was put back from {from} to {to}, because {why}")?;
+                if let Knob::WbtLatUsec(_) = of.knob {
+                    // Any write is taken for an administrator's, for good.
+                    out.write_str("; that the kernel chose it by itself cannot come back")?;
+                }
+                Ok(())
             }
             Self::AsBefore { of, at } => {
                 let at = of.knob.show(*at);

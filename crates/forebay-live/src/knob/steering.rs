@@ -29,7 +29,7 @@ use crate::number::DevNumber;
 use crate::tree::Tree;
 use crate::undo::{self, stands, undo_file, undo_knob, write};
 
-use super::brief::{BriefError, brief};
+use super::brief::{BriefError, brief, put_back};
 use super::{Event, FileGone, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
 
 /// Steers knobs, and puts them back when it is dropped.
@@ -219,6 +219,7 @@ impl Steering {
         self.permit_for(knob, &identity)?;
         let from = knob.read(self.kernel.as_ref()).map_err(at(knob, to))?;
         self.permit_share(knob, to)?;
+        self.permit_limit(knob, to)?;
         let base = self.base(knob, &identity, from, &change.why);
         if from == to {
             return Ok(Applied { before: from, asked: change.to, read_back: from });
@@ -255,21 +256,36 @@ impl Steering {
         if let Some(event) = self.look(bdi) {
             return Err(Refused::Foreign(Box::new(event)));
         }
-        for of in files {
-            let known = self.journal.state().files.get(&of.file);
-            let before_kb = known.map_or(of.before_kb, |entry| entry.before_kb);
+        let known = self.journal.state().files.clone();
+        let record = |of: &WindowOf| {
+            let before_kb = known.get(&of.file).map_or(of.before_kb, |entry| entry.before_kb);
             let (file, identity, why) = (of.file, identity.clone(), window.why.clone());
-            let kb = window.kb;
-            let record = FileEntry { file, bdi, identity, before_kb, kb, at: now(), why };
-            let promised = self.journal.promise(Record::File(record));
-            promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
-        }
-        brief(self.kernel.as_ref(), &mut self.journal, bdi, to, &window.why, tell).map_err(
-            |error| match error {
+            Record::File(FileEntry {
+                file,
+                bdi,
+                identity,
+                before_kb,
+                kb: window.kb,
+                at: now(),
+                why,
+            })
+        };
+        let promised = self.journal.promise_all(files.iter().map(record).collect());
+        promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
+        let told = brief(self.kernel.as_ref(), &mut self.journal, bdi, to, &window.why, tell);
+        told.map_err(|error| {
+            // Nothing was told, so each file has what it had.
+            for of in files {
+                self.journal.tell(match known.get(&of.file) {
+                    Some(entry) => Record::File(entry.clone()),
+                    None => Record::FileClosed(of.file),
+                });
+            }
+            match error {
                 BriefError::Knob { path, source } => Refused::Kernel { path, source },
                 BriefError::Journal(source) => Refused::Journal { knob: bdi, source },
-            },
-        )
+            }
+        })
     }
 
     /// Gives descriptions of other processes a window of their own, and says how it went for each.
@@ -278,12 +294,16 @@ impl Steering {
         window: &Brief,
         files: &[WindowOf],
     ) -> Result<Vec<Result<(), FileGone>>, Refused> {
+        let known = self.journal.state().files.clone();
         let all = |kernel: &dyn Kernel| files.iter().map(|of| kernel.latch(&of.file)).collect();
         let told: Vec<Result<(), FileGone>> = self.with_window(window, files, all)?;
         for (of, told) in files.iter().zip(&told) {
             let file = of.file;
-            if told.is_err() {
-                self.journal.tell(Record::FileClosed(file));
+            if let Err(error) = told {
+                self.journal.tell(match known.get(&file) {
+                    Some(entry) if !error.is_gone() => Record::File(entry.clone()),
+                    Some(_) | None => Record::FileClosed(file),
+                });
                 continue;
             }
             let why = window.why.clone();
@@ -374,12 +394,34 @@ impl Steering {
             (Knob::MaxRatio(_), Value::Number(percent)) => percent * 10_000,
             (_, Value::Number(_) | Value::Ratio(_) | Value::Bytes(_)) => return Ok(()),
         };
-        let Some(limit) = dirty_limit(self.kernel.as_ref()) else { return Ok(()) };
+        let Some(limit) = level(self.kernel.as_ref(), "nr_dirty_threshold") else {
+            return Ok(());
+        };
         let room = u128::from(limit) * u128::from(parts) / 1_000_000;
         if room >= u128::from(SHARE_BYTES_MIN.min(limit)) {
             return Ok(());
         }
         let why = format!("{} of {limit} bytes is less than {SHARE_BYTES_MIN}", knob.show(to));
+        Err(Refused::Unfit { knob, why })
+    }
+
+    /// The kernel stops every writer of every device while more is dirty than half-way between
+    /// background and limit of a limit that was just lowered. So the background is lowered before,
+    /// and the limit once the surplus is written.
+    fn permit_limit(&self, knob: Knob, to: Value) -> Result<(), Refused> {
+        let (Knob::DirtyLimit, Value::Bytes(limit)) = (knob, to) else { return Ok(()) };
+        let level = |name| level(self.kernel.as_ref(), name).unwrap_or(0);
+        let background = level("nr_dirty_background_threshold").min(limit / 2);
+        let free = background.midpoint(limit);
+        let dirty = level("nr_dirty") + level("nr_writeback");
+        if dirty < free {
+            return Ok(());
+        }
+        let why = format!(
+            "{} would stop every writer while {dirty} bytes are unwritten; the background level \
+             goes first",
+            knob.show(to)
+        );
         Err(Refused::Unfit { knob, why })
     }
 
@@ -439,7 +481,17 @@ impl Steering {
         let entry = self.journal.state().entries.get(&knob)?.clone();
         let of = Of { knob, identity: entry.identity.clone() };
         let event = match stands(self.kernel.as_ref(), &entry) {
-            Ok(Some(found)) if entry.is_ours(found) => return None,
+            Ok(Some(found)) if entry.is_ours(found) => {
+                if let Some(asked) = entry.asked {
+                    put_back(self.kernel.as_ref(), &mut self.journal, entry, asked);
+                    return None;
+                }
+                let present = Identity::of(knob, self.kernel.as_ref()).ok()?;
+                if present.is_same_medium(&entry.identity) {
+                    return None;
+                }
+                return self.restore(knob, "another medium is in the device");
+            }
             Ok(Some(found)) if self.is_reset(knob, found) && entry.reasserted < REASSERT_MAX => {
                 let to = entry.last;
                 let reasserted = entry.reasserted + 1;
@@ -507,12 +559,11 @@ pub fn boot(kernel: &dyn Kernel) -> Result<String, StartError> {
     Ok(text.trim().to_owned())
 }
 
-/// The limit of dirty memory that is in force, in bytes.
-fn dirty_limit(kernel: &dyn Kernel) -> Option<u64> {
+/// A level of `/proc/vmstat`, in bytes.
+fn level(kernel: &dyn Kernel, name: &str) -> Option<u64> {
     let text = kernel.text("/proc/vmstat").ok()?;
-    let mut lines = text.lines();
-    let pages: u64 =
-        lines.find_map(|line| line.strip_prefix("nr_dirty_threshold "))?.trim().parse().ok()?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    let pages: u64 = lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 

@@ -171,7 +171,8 @@ impl Last {
                 change.marker = 1;
                 // Who reaches the marker has used what lies before, and will use what is behind.
                 change.used = std::mem::take(&mut self.open);
-                self.asked = Some(0);
+                // Of somebody else's window only the page of the marker is known to be wanted.
+                self.asked = Some(u64::from(change.used == 0));
             }
             Why::Order => {
                 change.order = 1;

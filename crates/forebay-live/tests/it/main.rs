@@ -1,9 +1,15 @@
 //! The running kernel: recorded, modelled, and on devices that the tests make themselves.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod broken;
 mod crash;
 mod daemon;
 mod disk;
+mod full_disk;
+mod killed;
+mod machine;
 mod model;
 mod random;
+mod sampler;
 mod steering;
 mod trace;

@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) steps: u64,
     pub(crate) dies: Option<Death>,
     pub(crate) is_dead: bool,
+    /// Files in the order in which they were written.
+    pub(crate) written: Vec<String>,
     /// Knobs that were written without being on record.
     pub(crate) unrecorded: Vec<String>,
 }
@@ -209,6 +211,7 @@ impl Kernel for Model {
             world.unrecorded.push(path.to_owned());
         }
         world.store(path, number);
+        world.written.push(path.rsplit('/').next().unwrap().to_owned());
         Ok(())
     }
 

@@ -1,9 +1,11 @@
 //! What steering promises, knob by knob.
 
 use forebay_core::time::{Duration, Instant};
-use forebay_live::knob::{Change, Event, Knob, Refused, Steering, Terms, Value};
+use forebay_live::knob::{
+    Brief, Change, Event, Kernel, Knob, Refused, Steering, Terms, Value, WindowOf,
+};
 
-use crate::model::{DISK, FINE, Model, SHARE, STRICT, WINDOW};
+use crate::model::{DISK, FINE, Model, SHARE, STRICT, WINDOW, open_file};
 
 #[test]
 fn a_change_says_what_was_what_was_asked_and_what_came_of_it() {
@@ -161,6 +163,113 @@ fn another_device_under_the_same_number_is_not_touched() {
     ];
     assert_eq!(said, gone);
     assert_eq!(model.stands(STRICT), Value::Number(1));
+}
+
+#[test]
+fn what_others_depend_on_goes_back_first_and_the_window_last() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let knobs = [
+        (WINDOW, Value::Number(64)),
+        (Knob::DirtyBackground, Value::Bytes(32 << 20)),
+        (STRICT, Value::Number(1)),
+        (Knob::DirtyLimit, Value::Bytes(64 << 20)),
+        (FINE, Value::Number(100_000)),
+        (Knob::WbtLatUsec(DISK), Value::Number(0)),
+    ];
+    for (knob, to) in knobs {
+        steering.set(&Change { knob, to, why: String::new() }, Instant(0)).unwrap();
+    }
+    model.world().written.clear();
+    drop(steering);
+    let order = [
+        "wbt_lat_usec",
+        "max_ratio_fine",
+        "strict_limit",
+        "dirty_ratio",
+        "dirty_background_ratio",
+        "read_ahead_kb",
+    ];
+    assert_eq!(model.world().written, order);
+}
+
+#[test]
+fn another_medium_has_the_value_that_was_there_before() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, STRICT, 1).unwrap();
+    model.world().numbers.insert(format!("/sys/dev/block/{DISK}/diskseq"), 10);
+    let said = steering.watch_foreign().remove(0).to_string();
+    assert!(said.ends_with("from 1 to 0, because another medium is in the device"), "{said}");
+    set(&mut steering, STRICT, 1).unwrap();
+}
+
+#[test]
+fn a_limit_below_what_is_dirty_is_refused() {
+    let model = Model::new();
+    let levels = "nr_dirty 10000\nnr_writeback 10000\nnr_dirty_threshold 1000000\n";
+    model.world().texts.insert("/proc/vmstat".to_owned(), levels.to_owned());
+    let mut steering = model.steering();
+    let mut limit = |mebibytes: u64| {
+        let to = Value::Bytes(mebibytes << 20);
+        let change = Change { knob: Knob::DirtyLimit, to, why: String::new() };
+        steering.set(&change, Instant(0)).map_err(|refused| refused.to_string())
+    };
+    let said = limit(64).unwrap_err();
+    assert!(said.contains("would stop every writer while 81920000 bytes are unwritten"), "{said}");
+    limit(256).unwrap();
+}
+
+#[test]
+fn a_moment_that_could_not_end_is_ended_at_the_next_look() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    set(&mut steering, WINDOW, 512).unwrap();
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let refuse = |errno: Option<i32>| {
+        let path = WINDOW.path(Value::Number(0));
+        match errno {
+            Some(errno) => model.world().refuses.insert(path, errno),
+            None => model.world().refuses.remove(&path),
+        };
+    };
+    steering.with_window(&brief, &[], |_| refuse(Some(5))).unwrap();
+    assert_eq!(model.stands(WINDOW), Value::Number(16));
+    refuse(None);
+    assert_eq!(steering.watch_foreign(), []);
+    assert_eq!(model.stands(WINDOW), Value::Number(512));
+    drop(steering);
+    assert_eq!(model.stands(WINDOW), Value::Number(8192));
+}
+
+#[test]
+fn a_moment_leaves_what_somebody_else_writes_in_it() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let other = |_: &dyn Kernel| model.write_as_other(WINDOW, Value::Number(300));
+    steering.with_window(&brief, &[], other).unwrap();
+    drop(steering);
+    assert_eq!(model.stands(WINDOW), Value::Number(300));
+}
+
+#[test]
+fn a_file_that_cannot_be_told_keeps_its_entry_only_if_it_was_told_before() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+    let of = |fd| WindowOf { file: open_file(fd), before_kb: 8192 };
+    let told = steering.set_windows(&window(16), &[of(3), of(9)]).unwrap();
+    assert!(told[0].is_ok() && told[1].is_err());
+    assert_eq!(steering.state().files.len(), 1);
+    model.world().refuses.insert(WINDOW.path(Value::Number(0)), 30);
+    assert!(steering.set_windows(&window(64), &[of(3), of(4)]).is_err());
+    let kept: Vec<u64> = steering.state().files.values().map(|entry| entry.kb).collect();
+    assert_eq!(kept, [16]);
+    model.world().refuses.clear();
+    let event = steering.restore_file(&open_file(3)).unwrap();
+    assert!(matches!(event, Event::FileRestored { to_kb: 8192, .. }), "{event}");
+    assert_eq!(model.world().windows[&open_file(3)], 8192);
 }
 
 #[test]

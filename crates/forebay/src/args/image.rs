@@ -30,8 +30,8 @@ pub(crate) enum What {
     /// Modes, times, extended attributes, hard links and holes are those of the image; owners and
     /// devices too if root asks. Nothing outside of DIR is touched, whatever the image holds. A
     /// file has its name only when it is complete; what a killed run leaves is named `.forebay-`
-    /// and a number, and may be removed. Exit code 1 if a file could not be extracted or a PATH is not in
-    /// the image; the others are. If none of them is there, nothing is made: exit code 2.
+    /// and a number, and may be removed. Exit code 1 if a file could not be extracted or a PATH is
+    /// not in the image; the others are. If none of them is there, nothing is made: exit code 2.
     Extract(Extract),
     /// Check an image's checksum, decode every node and every block
     ///

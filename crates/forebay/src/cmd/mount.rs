@@ -12,9 +12,10 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +23,7 @@ use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::packed::Spec;
-use forebay_host::mount::{self, Ended, Options, Sink, Stopper, Window};
+use forebay_host::mount::{self, Ended, MountError, Options, Sink, Stopper, Window};
 use forebay_image::Time;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -111,19 +112,66 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     let image =
         fs::canonicalize(image).with_context(|| format!("cannot read '{}'", image.display()))?;
-    let folder = fs::canonicalize(folder)
-        .with_context(|| format!("cannot mount on '{}'", folder.display()))?;
+    let folder = place(folder)?;
+    // Before there is a mount that nothing would end.
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null");
+    let nothing = nothing.context("cannot open /dev/null")?;
     let sink = sink(arguments)?;
-    let mounted = mount::mount(&image, &folder, options, sink)?;
+    let mounted = mount::mount(&image, &folder, options, sink).map_err(hinted)?;
     stop_on(signals, mounted.stopper())?;
     if arguments.announce {
-        announce()?;
+        announce(&nothing)?;
     } else {
         note(&format!("{} is mounted on {}", image.display(), folder.display()));
     }
-    match mounted.wait() {
+    match mounted.wait()? {
         Ended::Unmounted | Ended::Stopped => Ok(0),
         Ended::Broke(what) => Err(anyhow!("the mount broke down: {what}")),
+    }
+}
+
+/// The folder by its path from the root; what lies below it and will not be seen is noted.
+fn place(folder: &Path) -> Result<PathBuf> {
+    let shown = folder.display();
+    let found = fs::canonicalize(folder).and_then(|path| Ok((fs::read_dir(&path)?, path)));
+    let (mut entries, path) = found.map_err(|error| {
+        let complaint = Complaint::new(format!("cannot mount on '{shown}': {error}"));
+        if error.kind() == io::ErrorKind::NotConnected {
+            // A mount whose server was killed; the path may have a blank.
+            return complaint.hint(format!("whoever served it is gone: `umount -l '{shown}'`"));
+        }
+        complaint
+    })?;
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+    if path.parent().is_some_and(|parent| device(parent) != device(&path)) {
+        note(&format!("'{shown}' is a mount point already; what is mounted there is hidden"));
+    } else if entries.next().is_some() {
+        note(&format!("'{shown}' is not empty; what is in it is hidden"));
+    }
+    Ok(path)
+}
+
+/// What can be done about a mount that failed.
+fn hinted(error: MountError) -> anyhow::Error {
+    match &error {
+        MountError::Device { why } if why.kind() == io::ErrorKind::PermissionDenied => {
+            let hint = "run it as root, or have root allow it: `chmod 666 /dev/fuse`";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Device { why } if why.kind() == io::ErrorKind::NotFound => {
+            let hint = "`modprobe fuse` loads what is missing; a container needs the device";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Mount { folder, why } if why.kind() == io::ErrorKind::NotConnected => {
+            let hint = format!("whoever served it is gone: `umount -l '{}'`", folder.display());
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Mount { .. }
+        | MountError::Device { .. }
+        | MountError::Open { .. }
+        | MountError::Image { .. }
+        | MountError::Damaged { .. }
+        | MountError::Profile(_) => error.into(),
     }
 }
 
@@ -138,11 +186,10 @@ fn stop_on(mut signals: Signals, stopper: Stopper) -> Result<()> {
 }
 
 /// Says that the mount is usable and lets go of the caller's streams.
-fn announce() -> Result<()> {
+fn announce(nothing: &File) -> Result<()> {
     io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush())?;
-    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(&nothing)?;
-    rustix::stdio::dup2_stderr(&nothing)?;
+    rustix::stdio::dup2_stdout(nothing)?;
+    rustix::stdio::dup2_stderr(nothing)?;
     BACKGROUND.store(true, Relaxed);
     // The caller's folder may go away.
     env::set_current_dir("/")?;

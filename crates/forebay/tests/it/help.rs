@@ -17,6 +17,8 @@ fn every_command_has_its_help() {
         "bench mount",
         "machines",
         "mount",
+        "advise",
+        "watch",
     ] {
         scene.forebay(&format!("{command} --help"));
     }

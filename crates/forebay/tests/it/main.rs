@@ -3,10 +3,12 @@
 //! A transcript is compared with a file in `snapshots/`; `SNAPSHOTS=overwrite cargo test` writes
 //! the files anew, and the difference is to be reviewed.
 
+mod advise;
 mod bad_jobs;
 mod bad_machines;
 mod bad_words;
 mod bench;
+mod bench_live;
 mod help;
 mod image;
 mod limits;
@@ -19,3 +21,4 @@ mod simulate;
 mod streams;
 mod support;
 mod tune;
+mod watch;

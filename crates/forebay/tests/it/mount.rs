@@ -1,7 +1,7 @@
 //! `forebay mount` as a user meets it: in the background, by signals, killed, mistyped.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -118,6 +118,10 @@ fn a_killed_mount_can_be_taken_away_and_made_again() {
     child.wait().unwrap();
     let error = fs::read_dir(&mount.folder).err().map(|error| error.raw_os_error());
     assert_eq!(error, Some(Some(ENOTCONN)));
+    let output = mount.scene.command("mount image folder").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let hint = "hint: whoever served it is gone: `umount -l 'folder'`";
+    assert!(stderr(&output).contains(hint), "{}", stderr(&output));
     match Command::new("fusermount3").arg("-u").arg(&mount.folder).status() {
         Ok(status) => assert!(status.success()),
         Err(_) => {
@@ -156,10 +160,88 @@ fn a_profile_is_recorded_once_and_used_then() {
 }
 
 #[test]
+fn a_profile_that_cannot_be_written_is_an_error() {
+    let Some(mount) = Mount::new() else { return };
+    fs::create_dir(mount.scene.path("profiles")).unwrap();
+    let line = "mount image folder --foreground --profile profiles/start";
+    let child = mount.scene.command(line).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is mounted", || mount.is_mounted());
+    fs::remove_dir(mount.scene.path("profiles")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("profiles/start"), "{}", stderr(&output));
+    assert!(!mount.is_mounted());
+}
+
+#[test]
+fn what_a_mount_hides_is_noted() {
+    let Some(mount) = Mount::new() else { return };
+    fs::write(mount.folder.join("file"), "hidden").unwrap();
+    let said = || {
+        let output = mount.scene.command("mount image folder").output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        stderr(&output).to_owned()
+    };
+    assert_eq!(said(), "note: 'folder' is not empty; what is in it is hidden\n");
+    let text = said();
+    assert!(text.starts_with("note: 'folder' is a mount point already"), "{text}");
+    for _ in 0..2 {
+        assert!(Command::new("umount").arg(&mount.folder).status().unwrap().success());
+    }
+    assert_eq!(fs::read(mount.folder.join("file")).unwrap(), b"hidden");
+}
+
+/// Users who may not mount do it through a program that may. It opens `/dev/fuse` as the user, so
+/// the device is replaced by one that all may open, in a namespace that goes with the script.
+#[test]
+fn a_user_without_privileges_mounts_and_unmounts() {
+    let Some(mount) = Mount::new() else { return };
+    for program in ["fusermount3", "setpriv", "unshare"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            eprintln!("skip: mounting without privileges: needs {program}");
+            return;
+        }
+    }
+    // The user reaches none of the folders that this program was built in.
+    fs::copy(env!("CARGO_BIN_EXE_forebay"), mount.scene.path("forebay")).unwrap();
+    fs::set_permissions(mount.scene.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(&mount.folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private", "sh", "-c", AS_NOBODY]);
+    let output = unshare.current_dir(mount.scene.path(".")).output().unwrap();
+    if output.status.code() == Some(SKIPPED) {
+        eprintln!("skip: mounting without privileges: {}", stderr(&output));
+        return;
+    }
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{}", stdout(&output));
+    assert_eq!(stdout(&output), "refused\nread\nonly its owner\nunmounted\nended\n");
+}
+
+/// First with the device that only root may open, if it is one, then with one for all.
+const AS_NOBODY: &str = r#"
+nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"; }
+mounted() { grep -q "$PWD/folder " /proc/self/mountinfo; }
+mknod fuse c 10 229 && chmod 600 fuse && mount --bind fuse /dev/fuse || exit 77
+nobody ./forebay mount image folder 2>said && exit 1
+grep -q 'hint: run it as root, or have root allow it' said && echo refused
+chmod 666 fuse
+nobody ./forebay mount image folder && nobody cmp folder/text source/text && echo read
+nobody folder/true || exit 1
+cat folder/text >/dev/null 2>&1 || echo only its owner
+mounted && nobody fusermount3 -u folder && ! mounted && echo unmounted
+setpriv --reuid 65534 --regid 65534 --clear-groups -- ./forebay mount image folder --foreground \
+    2>said & server=$!
+until mounted; do kill -0 $server || exit 1; done
+kill -TERM $server && wait $server && ! mounted && echo ended
+"#;
+
+/// What the script says when it cannot have a device of its own.
+const SKIPPED: i32 = 77;
+
+#[test]
 fn what_cannot_be_mounted_is_refused_with_a_reason() {
-    let mut scene = Scene::new()
-        .file("text", "no image at all")
-        .file("start", "forebay-profile 1\nimage 4096 zero\n");
+    let mut scene = Scene::new().file("text", "no image at all");
     for name in ["folder", "source"] {
         fs::create_dir(scene.path(name)).unwrap();
     }
@@ -179,14 +261,14 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image folder --policy selective:window=0")
         .refused("mount image folder --time now")
         .refused("mount image folder --cache much")
-        .refused("mount image folder --profile start")
+        .refused("mount image folder --profile nowhere/start")
         .refused("mount --stats folder")
         .refused("mount --stats folder image");
     let folder = fs::canonicalize(scene.path(".")).unwrap().display().to_string();
     scene.matches_after("mount_refused.txt", |text| text.replace(&folder, "FOLDER"));
 }
 
-/// Whether a process has the image's path among its arguments or open files.
+/// Whether a process has the image's path among its open files.
 fn is_served(image: &Path) -> bool {
     let image = fs::canonicalize(image).expect("the image is there");
     let processes = fs::read_dir("/proc").expect("there are processes").flatten();
@@ -211,3 +293,6 @@ fn true_program() -> Option<PathBuf> {
 
 /// Nobody answers any more (`include/uapi/asm-generic/errno.h`).
 const ENOTCONN: i32 = 107;
+
+/// The user and the group that own nothing.
+const NOBODY: u32 = 65534;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | toucher | single pages of a mapped file, in no order |
 //! | stream | reads of 128 KiB one behind the other, with a pace or without |
-//! | cached | pages of a file that is in memory, a thousand a step |
+//! | cached | pages of a file that is in memory, a hundred a step |
 //! | direct | 4 KiB past the page cache, in no order, with a pause between them |
 //! | writer | writes of 64 KiB until there are enough |
 //! | copy | the same, and then an fsync |
@@ -62,7 +62,8 @@ pub struct Work<'a> {
     pub seed: u64,
     /// How much is written by [`Part::Writer`] and [`Part::Copy`], in bytes.
     pub bytes: u64,
-    /// The pace of [`Part::Stream`] in bytes a second; as fast as it goes without.
+    /// The pace of [`Part::Stream`] in bytes a second, of each read by itself: a late one is not
+    /// made up for. As fast as it goes without.
     pub pace: Option<u64>,
     /// The pause of [`Part::Direct`].
     pub pause: Duration,
@@ -75,7 +76,7 @@ pub struct Work<'a> {
 /// # Errors
 /// A file cannot be read or written.
 pub fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
-    let before = Spent::own()?;
+    let mut before = Spent::own()?;
     let begin = Instant::now();
     let mut steps = Steps { begin, time: work.time, stop, samples: Vec::new() };
     let mut measured = Measured { begin: now(), ..Measured::default() };
@@ -88,6 +89,7 @@ pub fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
             read_through(&file)?;
             steps.begin = Instant::now();
             measured.begin = now();
+            before = Spent::own()?;
             cached(work, &file, &mut steps)?
         }
         Part::Direct => direct(work, &mut steps)?,
@@ -155,19 +157,22 @@ fn toucher(work: &Work<'_>, steps: &mut Steps<'_>) -> io::Result<u64> {
 fn stream(work: &Work<'_>, steps: &mut Steps<'_>) -> io::Result<u64> {
     let file = File::open(work.place)?;
     let bytes = file.metadata()?.len();
-    let (mut block, mut offset, mut moved) = (vec![0; BLOCK], 0, 0);
+    let period = work.pace.map(|pace| BLOCK as u64 * 1_000_000_000 / pace.max(1));
+    let period = Duration::from_nanos(period.unwrap_or(0));
+    let (mut block, mut offset) = (vec![0; BLOCK], 0);
     while steps.go_on() {
         if offset + BLOCK as u64 > bytes {
             // What was read first would be met in memory.
             fadvise(&file, 0, None, Advice::DontNeed)?;
             offset = 0;
         }
+        let begin = Instant::now();
         steps.step(|| file.read_exact_at(&mut block, offset))?;
         offset += BLOCK as u64;
-        moved += BLOCK as u64;
-        if let Some(pace) = work.pace {
-            let due = Duration::from_nanos(moved.saturating_mul(1_000_000_000) / pace.max(1));
-            thread::sleep(due.saturating_sub(steps.begin.elapsed()));
+        // What came too late is not made up for, as in whatever works on what it reads.
+        let rest = period.saturating_sub(begin.elapsed());
+        if !rest.is_zero() {
+            thread::sleep(rest);
         }
     }
     Ok(BLOCK as u64)
@@ -268,8 +273,9 @@ const BLOCK: usize = 128 << 10;
 /// What a writer writes at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Reads of cached pages in a step: together long beside the clock's own time.
-const BATCH: usize = 1_000;
+/// Reads of cached pages in a step: together long beside the clock's own time, and short beside a
+/// turn of the processor, so that most steps are interrupted by nobody.
+const BATCH: usize = 100;
 
 /// Between two writes of a light writer.
 const LIGHT: Duration = Duration::from_millis(20);

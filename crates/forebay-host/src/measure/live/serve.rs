@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -49,7 +49,8 @@ impl Served {
         let (answers, due) = channel();
         thread::Builder::new().name("disk-answers".to_owned()).spawn(move || answer(&due))?;
         let arm = Mutex::new(Arm::default());
-        let disk = Disk { backing, bytes, model, arm, is_slow: Arc::clone(&is_slow), answers };
+        let (is_slow_too, blocks) = (Arc::clone(&is_slow), Arc::default());
+        let disk = Disk { backing, bytes, model, arm, is_slow: is_slow_too, answers, blocks };
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::NoAtime,
@@ -98,6 +99,8 @@ struct Disk {
     arm: Mutex<Arm>,
     is_slow: Arc<AtomicBool>,
     answers: Sender<Due>,
+    /// Memory of reads that were answered: new memory of this size costs as much as the read.
+    blocks: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
 /// An answer that waits for its moment.
@@ -110,8 +113,7 @@ impl Disk {
     /// Has a request answered when the disk has done it.
     fn done(&self, offset: u64, bytes: u64, answer: impl FnOnce() + Send + 'static) {
         let at = if self.is_slow.load(Ordering::Relaxed) {
-            let mut arm = self.arm.lock().unwrap_or_else(PoisonError::into_inner);
-            arm.serve(&self.model, now(), offset, bytes)
+            lock(&self.arm).serve(&self.model, now(), offset, bytes)
         } else {
             0
         };
@@ -181,9 +183,19 @@ impl Filesystem for Disk {
         reply: ReplyData,
     ) {
         let left = self.bytes.saturating_sub(offset);
-        let mut bytes = vec![0; u64::from(size).min(left) as usize];
-        match self.backing.read_exact_at(&mut bytes, offset) {
-            Ok(()) => self.done(offset, bytes.len() as u64, move || reply.data(&bytes)),
+        let len = u64::from(size).min(left) as usize;
+        let mut block = lock(&self.blocks).pop().unwrap_or_default();
+        if block.len() < len {
+            block.resize(len, 0);
+        }
+        match self.backing.read_exact_at(&mut block[..len], offset) {
+            Ok(()) => {
+                let blocks = Arc::clone(&self.blocks);
+                self.done(offset, len as u64, move || {
+                    reply.data(&block[..len]);
+                    lock(&blocks).push(block);
+                });
+            }
             Err(error) => reply.error(error.into()),
         }
     }
@@ -219,11 +231,15 @@ impl Filesystem for Disk {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        let arm = self.arm.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = if self.is_slow.load(Ordering::Relaxed) { arm.free() } else { 0 };
-        drop(arm);
+        let is_slow = self.is_slow.load(Ordering::Relaxed);
+        let at = if is_slow { lock(&self.arm).free() } else { 0 };
         self.send(at, move || reply.ok());
     }
+}
+
+/// What is locked is whole between any two steps of who holds it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives answers as their moments come; they come in order.

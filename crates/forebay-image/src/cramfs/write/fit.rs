@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::directory::DEPTH_MAX;
-use super::super::layout::{INODE_LEN, Inode, NAME_WORDS_MAX, Order, SIZE_MAX, type_bits};
+use super::super::layout::{INODE_LEN, Inode, NAME_WORDS_MAX, Order, SIZE_MAX};
 use super::tree::{Content, Place, Tree};
 use super::{OFFSET_MAX, Settings, WriteError};
 use crate::image::Kind;
@@ -174,7 +174,7 @@ fn fit(
     let [gid, ..] = attributes.gid.to_le_bytes();
     let [uid_low, uid_high, ..] = attributes.uid.to_le_bytes();
     Ok(Some(Inode {
-        mode: type_bits(kind) | attributes.permissions & 0o7777,
+        mode: kind.mode() | attributes.permissions & 0o7777,
         uid: u16::from_le_bytes([uid_low, uid_high]),
         gid,
         size,

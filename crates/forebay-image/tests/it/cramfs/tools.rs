@@ -505,8 +505,11 @@ fn a_file_that_shrinks_meanwhile_is_named() {
     let tree = Tree::scan(directory.path()).unwrap();
     fs::write(&path, b"1234").unwrap();
     let error = super::write(&tree, &Settings::default(), &mut |_| {}).unwrap_err().to_string();
-    assert!(error.ends_with("file became shorter than its 5 bytes while it was packed"), "{error}");
+    assert!(
+        error.ends_with("file' became shorter than its 5 bytes while it was packed"),
+        "{error}"
+    );
     fs::remove_file(&path).unwrap();
     let error = super::write(&tree, &Settings::default(), &mut |_| {}).unwrap_err().to_string();
-    assert!(error.starts_with("cannot read ") && error.contains("file: No such file"), "{error}");
+    assert!(error.starts_with("cannot read ") && error.contains("file': No such file"), "{error}");
 }

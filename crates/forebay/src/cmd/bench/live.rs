@@ -247,8 +247,9 @@ impl Lane<'_> {
             let steered = differing(&before, &self.knobs.now());
             let cost = tuner.end()?;
             let left = differing(&before, &self.knobs.now());
-            round.put(Figure::Steered, Some(steered as f64));
-            round.put(Figure::Left, Some(left as f64));
+            round.put(Figure::Steered, Some(steered.len() as f64));
+            round.put(Figure::Left, Some(left.len() as f64));
+            round.steered = steered;
             round.put(Figure::TunerCpu, Some(cost.cpu));
             round.put(Figure::TunerMemory, Some(cost.memory));
         }
@@ -327,6 +328,12 @@ impl Outcome<'_> {
         }
         if let Some(seconds) = targets::settled(&self.results) {
             notes.push(format!("a: at 95 % of the best fixed setting after {seconds:.1} s"));
+        }
+        for line in self.results.lines() {
+            let names: Vec<&str> = line.steered().into_iter().collect();
+            if !names.is_empty() {
+                notes.push(format!("{}: steered {}", line.stage.name(), names.join(", ")));
+            }
         }
         notes.extend(self.failures.iter().cloned());
         notes

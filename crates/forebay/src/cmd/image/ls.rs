@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
-use forebay_image::walk::{Limits, Tree};
+use forebay_image::walk::{Inside, Limits, Tree};
 use forebay_image::{Entry, Fault, Follow, Image, Kind, Node};
 use serde_json::Value;
 
@@ -67,10 +67,7 @@ impl<'a> List<'a> {
     fn tree(&mut self, start: &[u8]) -> Result<()> {
         let tree = Tree::of(self.image, &[start.to_vec()], Limits::default());
         let items = tree.items();
-        let mut inside = vec![Vec::new(); items.len()];
-        for (place, item) in items.iter().enumerate().skip(1) {
-            inside[item.parent].push(place);
-        }
+        let inside = Inside::new(&tree);
         let begin = (0..items.len()).find(|place| tree.path(*place) == start).unwrap_or(0);
         let mut stack = vec![begin];
         while let Some(place) = stack.pop() {
@@ -78,8 +75,7 @@ impl<'a> List<'a> {
             if !self.arguments.answer.json {
                 self.heading(&path, place != begin).context(WRITING)?;
             }
-            let mut places = inside[place].clone();
-            places.sort_by(|a, b| items[*a].name.cmp(&items[*b].name));
+            let places = inside.names(place);
             let entry = |place: &usize| {
                 let item = &items[*place];
                 Entry { name: item.name.to_vec(), node: item.node, kind: item.kind }

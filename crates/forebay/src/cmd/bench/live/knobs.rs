@@ -86,9 +86,11 @@ impl Knobs {
     }
 }
 
-/// How many values differ.
-pub(super) fn differing(before: &Values, after: &Values) -> usize {
-    before.iter().filter(|(path, value)| after.get(*path) != Some(value)).count()
+/// The names of knobs whose values differ.
+pub(super) fn differing(before: &Values, after: &Values) -> Vec<String> {
+    let differs = |(path, value): &(&PathBuf, &String)| after.get(*path) != Some(*value);
+    let names = before.iter().filter(differs).filter_map(|(path, _)| path.file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
 /// Everything that could be steered on this machine, except on devices of ours.
@@ -166,7 +168,7 @@ mod tests {
         let before = values(&[("a", "1"), ("b", "2"), ("gone", "3")]);
         let after = values(&[("a", "1"), ("b", "20"), ("new", "4")]);
         assert_eq!(differences(&before, &after), ["b: 2 -> 20"]);
-        assert_eq!(differing(&before, &after), 2);
+        assert_eq!(differing(&before, &after), ["b", "gone"]);
     }
 
     #[test]

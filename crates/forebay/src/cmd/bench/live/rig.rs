@@ -93,7 +93,10 @@ impl<'a> Rig<'a> {
             rig.served = Some(served);
         }
         let node = device.path();
-        run("losetup", &[text(&node)?, text(&file)?], stop)?;
+        // A link has many requests on their way, a disk with an arm one after the other.
+        let has_latency = model.is_some_and(|model| !model.latency.is_zero());
+        let direct = if has_latency { "--direct-io=on" } else { "--direct-io=off" };
+        run("losetup", &[direct, text(&node)?, text(&file)?], stop)?;
         rig.held = Some(File::open(&node).with_context(|| node.display().to_string())?);
         run("losetup", &["--detach", text(&node)?], stop)?;
         // Tables that are written later would be writes beside those that are measured.

@@ -1,6 +1,6 @@
 //! Figures of rounds, by stage and way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_host::measure::live::Measured;
 use forebay_host::measure::median;
@@ -69,6 +69,8 @@ pub(super) struct Round {
     pub(super) figures: BTreeMap<Figure, f64>,
     /// The steps of the toucher, from which it is seen when it has come to speed.
     pub(super) curve: Option<Measured>,
+    /// Names of the device's knobs that were steered.
+    pub(super) steered: Vec<String>,
 }
 
 impl Round {
@@ -113,6 +115,11 @@ impl Line {
             (*other > 0.0).then_some(round.figures.get(&figure)? / other)
         };
         known(median(self.rounds.iter().filter_map(pair)))
+    }
+
+    /// Names of the device's knobs that were steered in any round.
+    pub(super) fn steered(&self) -> BTreeSet<&str> {
+        self.rounds.values().flat_map(|round| round.steered.iter().map(String::as_str)).collect()
     }
 
     /// Seconds until the toucher keeps so many touches a second: the median, endless for a round

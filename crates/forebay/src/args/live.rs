@@ -1,0 +1,22 @@
+//! What can be typed about the running kernel.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `advise`.
+#[derive(Debug, Args)]
+pub(crate) struct Advise {
+    /// Watch the machine first: who reads what, and what devices can do
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    pub(crate) watch: Option<u32>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read a recorded machine: a folder with its proc and sys
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Record what is read of this machine into a new folder, and say nothing else
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["watch", "json", "root"])]
+    pub(crate) record: Option<PathBuf>,
+}

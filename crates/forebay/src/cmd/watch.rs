@@ -1,0 +1,123 @@
+//! `forebay watch`: what the running kernel's I/O path does, live.
+//!
+//! ```text
+//!   source ---> View ---> panes ---> screen   a terminal, with keys
+//!                   \           \--> text     --once
+//!                    \---> json               --json
+//!                     \--> serve              --prometheus
+//! ```
+//!
+//! Nothing is written to the kernel but the settings of a trace instance of its own, which is
+//! removed at the end, whatever the end is.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use forebay_live::view::View;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use self::serve::Endpoint;
+use self::source::Source;
+use crate::args::watch::Watch;
+use crate::messages::Complaint;
+
+mod format;
+mod json;
+mod keys;
+mod metrics;
+mod names;
+mod panes;
+mod screen;
+mod serve;
+mod source;
+mod terminal;
+mod text;
+
+/// Shows, prints or serves.
+pub(crate) fn run(arguments: &Watch) -> Result<u8> {
+    let endpoint = arguments.prometheus.as_deref().map(Endpoint::bind).transpose()?;
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let is_shown = !arguments.once && !arguments.json;
+    if is_shown && !is_terminal && endpoint.is_none() {
+        bail!(
+            Complaint::new("standard input and output are not a terminal")
+                .hint("--once prints tables, --json an object an interval")
+        );
+    }
+    let end = End::on_signals()?;
+    let mut source = Source::new(!arguments.no_trace)?;
+    let interval = Duration::from_secs_f64(arguments.interval);
+    let page = endpoint.map(Endpoint::start).transpose()?;
+    if is_shown && is_terminal {
+        terminal::run(&mut source, interval, page.as_ref(), &end)?;
+    } else {
+        print(arguments, &mut source, interval, page.as_ref(), &end)?;
+    }
+    Ok(0)
+}
+
+/// Without a terminal: one view after the other.
+fn print(
+    arguments: &Watch,
+    source: &mut Source,
+    interval: Duration,
+    page: Option<&serve::Page>,
+    end: &End,
+) -> Result<()> {
+    while let Some(view) = wait_for_view(source, interval, end)? {
+        if let Some(page) = page {
+            page.set(metrics::text(&view));
+        } else {
+            let text = match (arguments.json, arguments.once) {
+                (true, true) => format!("{:#}\n", json::object(&view)),
+                (true, false) => format!("{}\n", json::object(&view)),
+                (false, _) => text::tables(&view),
+            };
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write")?;
+        }
+        if arguments.once {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The next view; none if it is to end.
+fn wait_for_view(source: &mut Source, interval: Duration, end: &End) -> Result<Option<View>> {
+    let due = Instant::now() + interval;
+    while let Some(left) = due.checked_duration_since(Instant::now()).filter(|it| !it.is_zero()) {
+        thread::sleep(left.min(TICK));
+        if end.is_near() {
+            return Ok(None);
+        }
+        source.collect()?;
+    }
+    source.view().map(Some)
+}
+
+/// Whether a signal wants the program to end.
+#[derive(Debug)]
+struct End(Arc<AtomicBool>);
+
+impl End {
+    fn on_signals() -> Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&flag))
+                .context("cannot wait for signals")?;
+        }
+        Ok(Self(flag))
+    }
+
+    fn is_near(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// How often events are taken from the trace buffer, and keys and signals are noticed.
+const TICK: Duration = Duration::from_millis(200);

@@ -1,0 +1,109 @@
+//! `forebay tune status | undo | log` as a user meets them, on a folder of knobs.
+#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use forebay_core::time::{Duration, Instant};
+use forebay_live::knob::{Change, Knob, Steering, Terms, Value};
+use forebay_live::number::DevNumber;
+use forebay_live::tree::Tree;
+
+use crate::support::{Scene, stdout};
+
+const DISK: DevNumber = DevNumber { major: 7, minor: 0 };
+
+#[test]
+fn what_a_killed_one_has_left_is_shown_and_put_back() {
+    let mut scene = scene();
+    steer_and_die(&scene);
+    fs::write(scene.path("sys/class/bdi/7:0/max_ratio_fine"), "500000\n").unwrap();
+    scene
+        .forebay("tune status --state state --root .")
+        .forebay("tune undo --state state --root .")
+        .forebay("tune status --state state --root .")
+        .forebay("tune undo --state state --root . --json --forget")
+        .forebay("tune status --state state --root . --json")
+        .matches("tune_undo.txt");
+    let stands = |name| fs::read_to_string(scene.path(&format!("sys/class/bdi/7:0/{name}")));
+    assert_eq!(stands("read_ahead_kb").unwrap(), "8192\n");
+    assert_eq!(stands("max_ratio_fine").unwrap(), "500000\n");
+    let log = scene.command("tune log --state state --root .").output().unwrap();
+    let sentences: Vec<&str> = stdout(&log).lines().map(|line| &line[20..]).collect();
+    assert_eq!(sentences.len(), 5, "{sentences:?}");
+    assert!(sentences[0].ends_with("because faults use 4 of 8192 KiB"), "{sentences:?}");
+}
+
+#[test]
+fn where_nothing_was_ever_changed_nothing_is_made() {
+    let mut scene = scene();
+    scene
+        .forebay("tune status --state none --root .")
+        .forebay("tune undo --state none --root .")
+        .forebay("tune log --state none --root .")
+        .matches("tune_nothing.txt");
+    assert!(!scene.path("none").exists());
+}
+
+#[test]
+fn a_journal_that_cannot_be_trusted_is_refused_and_a_damaged_one_is_used() {
+    let mut scene = scene();
+    steer_and_die(&scene);
+    let state = scene.path("state");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+    scene.refused("tune undo --state state --root .");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
+    let journal = state.join("journal");
+    let text = fs::read_to_string(&journal).unwrap();
+    let damaged = text.replacen("intent", "intend", 1);
+    fs::write(&journal, &damaged).unwrap();
+    scene.forebay("tune undo --state state --root .");
+    assert_eq!(fs::read_to_string(state.join("journal.damaged-1")).unwrap(), damaged);
+    scene.refused("tune undo --dry-run").refused("tune --for 5").matches("tune_refused.txt");
+}
+
+/// Two knobs are changed, and whoever has changed them is gone without a word.
+fn steer_and_die(scene: &Scene) {
+    let tree = Tree::recorded(&scene.path(".")).unwrap();
+    let terms = Terms { period: Duration::ZERO, ..Terms::default() };
+    let (mut steering, _) = Steering::start(&tree, &scene.path("state"), terms).unwrap();
+    let changes = [
+        (Knob::ReadAheadKb(DISK), 16, "faults use 4 of 8192 KiB"),
+        (Knob::MaxRatioFine(DISK), 7_000, "the disk drains 20 MB/s"),
+        (Knob::StrictLimit(DISK), 1, "a share binds only if it is strict"),
+    ];
+    for (knob, to, why) in changes {
+        let change = Change { knob, to: Value::Number(to), why: why.to_owned() };
+        steering.set(&change, Instant(0)).unwrap();
+    }
+    // Its end would put everything back: so a copy of what a kill had left is kept and laid back.
+    let state = scene.path("state");
+    let journal = fs::read(state.join("journal")).unwrap();
+    drop(steering);
+    fs::write(state.join("journal"), journal).unwrap();
+    for (knob, to, _) in changes {
+        let path = knob.path(Value::Number(to));
+        fs::write(scene.path(path.trim_start_matches('/')), format!("{to}\n")).unwrap();
+    }
+    let log = fs::read_to_string(state.join("log")).unwrap();
+    let set: String = log.lines().take(3).map(|line| format!("{line}\n")).collect();
+    fs::write(state.join("log"), set).unwrap();
+}
+
+/// A folder with the knobs of a disk.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    let files = [
+        ("sys/class/bdi/7:0/read_ahead_kb", "8192\n"),
+        ("sys/class/bdi/7:0/max_ratio_fine", "1000000\n"),
+        ("sys/class/bdi/7:0/strict_limit", "0\n"),
+        ("sys/dev/block/7:0/uevent", "DEVNAME=loop0\n"),
+        ("proc/sys/kernel/random/boot_id", "e1276973\n"),
+    ];
+    for (path, text) in files {
+        let path = scene.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    scene
+}
