@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay_live::number::{DevNumber, FileKey};
 use rustix::fs::{Mode, OFlags, fadvise, fstat, openat};
@@ -44,7 +45,10 @@ impl Disk {
         let file = File::create(&image).expect("a scratch file can be made");
         file.set_len(mebibytes << 20).expect("a scratch file can be sparse");
         run("mkfs.ext4", &["-q", "-F"], &image)?;
-        let device = run("losetup", &["-f", "--show"], &image)?;
+        let device = {
+            let _numbers = numbers();
+            run("losetup", &["-f", "--show"], &image)?
+        };
         let mounted = mount(&device);
         // In use, it is only marked to go away later.
         run("losetup", &["-d"], Path::new(&device))?;
@@ -105,4 +109,10 @@ fn run(program: &str, options: &[&str], path: &Path) -> Result<String, String> {
         return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Held by who takes a free loop device, or gives one up to take it again: tests run side by side.
+pub(crate) fn numbers() -> MutexGuard<'static, ()> {
+    static NUMBERS: Mutex<()> = Mutex::new(());
+    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,4 +21,5 @@ mod simulate;
 mod streams;
 mod support;
 mod tune;
+mod tune_undo;
 mod watch;
