@@ -92,7 +92,7 @@ fn files_and_processes_show_what_was_brought_in_and_used() {
     let view = scene.view();
     let file = &view.files[0];
     assert_eq!((file.path.as_deref(), file.pattern), (Some("/srv/table"), Pattern::RandomFaults));
-    assert_eq!((file.brought, file.used), (100 * 8 << 20, 100 * 4096));
+    assert_eq!((file.brought, file.used), ((100 * 8) << 20, 100 * 4096));
     assert_eq!((file.amplification(), file.window), (Some(2048.0), 8 << 20));
     assert_eq!(file.processes, [10]);
     // Counters of the first process say less than its events; the second one has caused none.

@@ -30,7 +30,7 @@ fn what_a_killed_one_has_left_is_shown_and_put_back() {
     assert_eq!(stands("max_ratio_fine").unwrap(), "500000\n");
     let log = scene.command("tune log --state state --root .").output().unwrap();
     let sentences: Vec<&str> = stdout(&log).lines().map(|line| &line[20..]).collect();
-    assert_eq!(sentences.len(), 5, "{sentences:?}");
+    assert_eq!(sentences.len(), 6, "{sentences:?}");
     assert!(sentences[0].ends_with("because faults use 4 of 8192 KiB"), "{sentences:?}");
 }
 

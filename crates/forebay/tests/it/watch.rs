@@ -94,7 +94,8 @@ fn figures_are_served_to_those_who_ask_properly() {
 
 /// Ends a process by a signal, which is no error.
 fn end(mut child: Child) {
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM)
+        .expect("a process of ours can be told to end");
 
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.wait().expect("a child can be waited for").code(), Some(0));
 }
