@@ -59,7 +59,7 @@ fn a_journal_that_cannot_be_trusted_is_refused_and_a_damaged_one_is_used() {
     fs::write(&journal, &damaged).unwrap();
     scene.forebay("tune undo --state state --root .");
     assert_eq!(fs::read_to_string(state.join("journal.damaged-1")).unwrap(), damaged);
-    scene.refused("tune undo --dry-run").refused("tune --for 5").matches("tune_refused.txt");
+    scene.refused("tune undo --dry-run").refused("tune --for 5").matches("tune_undo_refused.txt");
 }
 
 /// Two knobs are changed, and whoever has changed them is gone without a word.
