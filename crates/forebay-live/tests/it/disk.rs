@@ -3,10 +3,11 @@
 //! Its mount has no place in the tree of files. The loop device goes away by itself when the last
 //! descriptor does, also if the test is killed.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,8 @@ use tempfile::TempDir;
 /// The file system, with its files.
 pub(crate) struct Disk {
     mount: OwnedFd,
+    /// Knobs that were set, as they were: the bdi of a loop device outlives its file.
+    before: RefCell<Vec<(PathBuf, String)>>,
     _folder: TempDir,
 }
 
@@ -52,7 +55,7 @@ impl Disk {
         let mounted = mount(&device);
         // In use, it is only marked to go away later.
         run("losetup", &["-d"], Path::new(&device))?;
-        Ok(Self { mount: mounted?, _folder: folder })
+        Ok(Self { mount: mounted?, before: RefCell::default(), _folder: folder })
     }
 
     /// Makes a file of bytes that are not all alike, on the device and not in memory.
@@ -74,10 +77,22 @@ impl Disk {
         DevNumber::from_stat(fstat(&self.mount).expect("a mount has a number").st_dev)
     }
 
-    /// Sets a knob of its bdi, which goes away with the device.
+    /// Sets a knob of its bdi until the end of the test.
     pub(crate) fn set(&self, knob: &str, value: u64) {
-        let path = format!("/sys/class/bdi/{}/{knob}", self.number());
+        let path = PathBuf::from(format!("/sys/class/bdi/{}/{knob}", self.number()));
+        let before = fs::read_to_string(&path).expect("the knob can be read");
+        self.before.borrow_mut().push((path.clone(), before));
         fs::write(path, value.to_string()).expect("the knob takes the value");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        for (path, before) in self.before.take().into_iter().rev() {
+            if let Err(error) = fs::write(&path, before) {
+                eprintln!("warning: {} stays changed: {error}", path.display());
+            }
+        }
     }
 }
 

@@ -95,7 +95,8 @@ fn a_writer_that_is_throttled_is_seen_with_its_pauses() {
     let test = "a_writer_that_is_throttled_is_seen_with_its_pauses";
     let Some((disk, mut tracer)) = traced(test) else { return };
     disk.set("strict_limit", 1);
-    disk.set("max_bytes", 4 << 20);
+    // Some megabytes of the machine's limit.
+    disk.set("max_ratio_fine", 1_000);
     let mut pauses = Vec::new();
     for round in 0..20 {
         disk.file(&format!("file {round}"), 8);
