@@ -129,12 +129,6 @@ impl Content {
         }
     }
 
-    /// Whether something was missing lately where a page comes from.
-    pub(super) fn is_missed_again(&self, id: NodeId, page: u64, size: u64) -> bool {
-        let ranges = self.raw_ranges(id, Pages::new(page, page + 1), size);
-        ranges.first().is_some_and(|range| self.raw.is_missed_again(range))
-    }
-
     /// Has the kernel read what lies around pages into its memory of the image, as long as it is
     /// wanted; where it cannot, brings in their raw bytes.
     pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64, is_wanted: impl Fn() -> bool) {

@@ -120,11 +120,8 @@ impl Served {
         self.guarded(|| {
             let Err(left) = self.carry_out(job, Pace::Quick) else { return };
             let left = match *left {
-                Left(mut job, Missed::Absent(absent)) => {
+                Left(job, Missed::Absent(absent)) => {
                     self.content.hasten(&absent);
-                    if let Job::Read(read) = &mut job {
-                        read.is_late = true;
-                    }
                     self.look_for(job)
                 }
                 Left(job, Missed::Slow | Missed::Fault(_)) => Some(job),

@@ -15,7 +15,7 @@
 //! [`Pace::Quick`] is in memory, or is [`Absent`].
 
 use std::cell::Cell;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -53,8 +53,6 @@ pub(super) struct Raw {
     flights: Flights<u64, Landed>,
     /// Regions that the kernel was asked to read.
     advised: Mutex<HashSet<u64>>,
-    /// Regions in which something was missing lately.
-    missed: Mutex<VecDeque<u64>>,
     stats: Arc<Stats>,
 }
 
@@ -100,7 +98,6 @@ impl Raw {
             chunks: Clock::new(if direct { budget } else { 0 }, SHARDS),
             flights: Flights::new(),
             advised: Mutex::default(),
-            missed: Mutex::default(),
             stats,
         }
     }
@@ -167,20 +164,6 @@ impl Raw {
     /// Brings a range in without a use for it yet: all of it in one read.
     pub(super) fn fetch(&self, range: &Range<u64>) {
         if self.direct { self.prefetch(range) } else { self.hasten(range) }
-    }
-
-    /// Whether something was missing lately where a range begins; from here on it was.
-    ///
-    /// Faults in no order are served best by a device that has nothing else to do: a large piece
-    /// around each takes as long as ten of them, and few of its bytes are wanted. What starts
-    /// programs comes back to the same places.
-    pub(super) fn is_missed_again(&self, range: &Range<u64>) -> bool {
-        let region = self.base.saturating_add(range.start) / REGION;
-        let mut missed = lock(&self.missed);
-        let again = missed.contains(&region);
-        missed.push_front(region);
-        missed.truncate(MISSED_MAX);
-        again
     }
 
     /// Has the kernel read large pieces of the image around a range into its memory. `is_wanted` is
@@ -444,9 +427,6 @@ const REGION: u64 = 1 << 20;
 /// Bytes that are read at a time for nobody who waits: whoever does wait has this before it at the
 /// device. Smaller ones move half as much in the same time.
 const PIECE: u64 = 256 << 10;
-
-/// Regions of the last so many misses are remembered.
-const MISSED_MAX: usize = 4;
 
 /// Bytes of the tree that are read where some are wanted.
 const TREE: u64 = 128 << 10;

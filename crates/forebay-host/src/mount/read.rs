@@ -39,8 +39,6 @@ pub(super) struct Read {
     bytes: Range<u64>,
     pages: Pages,
     plan: Option<Plan>,
-    /// A device had to be waited for.
-    pub(super) is_late: bool,
     /// Dropped first: a READ is outstanding until the kernel has its reply.
     reply: ReplyData,
     answering: Answering,
@@ -87,9 +85,7 @@ impl Served {
                 return Ok(());
             }
         };
-        let is_late = false;
-        let read = Read { task, number, open, bytes, pages, plan, is_late, reply, answering };
-        let read = Box::new(read);
+        let read = Box::new(Read { task, number, open, bytes, pages, plan, reply, answering });
         // A window is followed by the next one, which another processor decodes meanwhile.
         if pace == Pace::Quick && (read.pages.len() >= WIDE || self.workers.is_behind()) {
             return Err(Left::new(Job::Read(read), Missed::Slow));
@@ -116,7 +112,7 @@ impl Served {
 
     /// Replies, and sees to what comes next.
     fn answered(&self, read: Read, bytes: &[u8], waited: bool) {
-        let Read { task, number, open, pages, plan, answering, reply, is_late, .. } = read;
+        let Read { task, number, open, pages, plan, answering, reply, .. } = read;
         self.stats.pages_answered.add(pages.len());
         if open.answer(pages) {
             self.stats.pages_lost.add(1);
@@ -128,7 +124,7 @@ impl Served {
             open.begins(bytes);
         }
         let plan = plan.unwrap_or_else(|| self.plan(&open, task, pages).0);
-        self.look_ahead(number, &open, pages, &plan, waited || is_late);
+        self.look_ahead(number, &open, pages, &plan, waited);
     }
 
     /// What the rule says to a READ, and whether it is answered in full. One of the kernel's
@@ -186,11 +182,7 @@ impl Served {
         waited: bool,
     ) {
         let exact = self.ahead == Ahead::Kernel;
-        let is_bulk = || {
-            let is_one = read.len() == 1 && !exact;
-            !is_one || self.content.is_missed_again(open.id, read.start, open.size)
-        };
-        if waited && plan.bulk && (!exact || !read.covers(plan.fetch)) && is_bulk() {
+        if waited && plan.bulk && (!exact || !read.covers(plan.fetch)) {
             self.queue.ask(push::Job::Fetch(Arc::clone(open), plan.fetch, exact));
         }
         // Behind a window that was answered the kernel asks for the next one.
