@@ -166,8 +166,8 @@ impl Raw {
         if self.direct { self.prefetch(range) } else { self.hasten(range) }
     }
 
-    /// Has the kernel read large pieces of the image around a range into its memory. `is_wanted` is
-    /// asked before each piece. Past the page cache the range is brought in.
+    /// Has the kernel read the regions around a range into its memory, which nobody waits for.
+    /// `is_wanted` is asked before each. Past the page cache the range is brought in.
     pub(super) fn advise(&self, range: &Range<u64>, is_wanted: impl Fn() -> bool) {
         if self.direct {
             return self.prefetch(range);
@@ -178,15 +178,12 @@ impl Raw {
             if self.is_advised(region) {
                 continue;
             }
-            for piece in (region * REGION..(region + 1) * REGION).step_by(PIECE as usize) {
-                if !is_wanted() || piece >= self.file_len {
-                    return;
-                }
-                self.stats.raw_advised.add(PIECE);
-                let _ = fadvise(&self.file, piece, NonZero::new(PIECE), Advice::WillNeed);
-                // One at a time: a device that is full of these would hold up whoever waits.
-                let _ = self.random.read_at(&mut [0], (piece + PIECE).min(self.file_len) - 1);
+            let start = region * REGION;
+            if !is_wanted() || start >= self.file_len {
+                return;
             }
+            self.stats.raw_advised.add(REGION);
+            let _ = fadvise(&self.file, start, NonZero::new(REGION), Advice::WillNeed);
         }
     }
 
@@ -423,10 +420,6 @@ const CHUNK: u64 = 16 << 10;
 /// Bytes that one miss has the kernel read: on a device that takes 100 us for a request and moves
 /// 1 GB/s, ten requests' worth.
 const REGION: u64 = 1 << 20;
-
-/// Bytes that are read at a time for nobody who waits: whoever does wait has this before it at the
-/// device. Smaller ones move half as much in the same time.
-const PIECE: u64 = 256 << 10;
 
 /// Bytes of the tree that are read where some are wanted.
 const TREE: u64 = 128 << 10;
