@@ -248,10 +248,13 @@ impl Steering {
         tell: impl FnOnce(&dyn Kernel) -> T,
     ) -> Result<T, Refused> {
         let bdi = Knob::ReadAheadKb(window.bdi);
-        if let Some(why) = bdi.unfit(Value::Number(window.kb)) {
+        let asked = Value::Number(window.kb);
+        // What was there before us goes back, whatever we think of it.
+        let is_back = self.is_back(window, files);
+        if let Some(why) = bdi.unfit(asked).filter(|_| !is_back) {
             return Err(Refused::Unfit { knob: bdi, why });
         }
-        let to = bdi.kept(Value::Number(window.kb));
+        let to = if is_back { asked } else { bdi.kept(asked) };
         let identity = Identity::of(bdi, self.kernel.as_ref()).map_err(at(bdi, to))?;
         if let Some(event) = self.look(bdi) {
             return Err(Refused::Foreign(Box::new(event)));
@@ -349,6 +352,13 @@ impl Steering {
     /// The kernel that is steered, to look at.
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
+    }
+
+    /// Whether a window is what each of these had before, as the journal has it.
+    fn is_back(&self, window: &Brief, files: &[WindowOf]) -> bool {
+        let known = &self.journal.state().files;
+        let had = |of: &WindowOf| known.get(&of.file).map(|entry| entry.before_kb);
+        !files.is_empty() && files.iter().all(|of| had(of) == Some(window.kb))
     }
 
     /// What can be said without looking at the knob.

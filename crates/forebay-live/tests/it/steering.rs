@@ -273,6 +273,24 @@ fn a_file_that_cannot_be_told_keeps_its_entry_only_if_it_was_told_before() {
 }
 
 #[test]
+fn a_window_out_of_bounds_is_given_back_to_whoever_had_it() {
+    for before_kb in [8, 65_536] {
+        let model = Model::new();
+        model.world().windows.insert(open_file(3), before_kb);
+        let mut steering = model.steering();
+        let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+        let of = |fd| WindowOf { file: open_file(fd), before_kb };
+        let refused = steering.set_windows(&window(before_kb), &[of(3)]).unwrap_err();
+        assert!(matches!(refused, Refused::Unfit { .. }), "{refused}");
+        steering.set_windows(&window(64), &[of(3)]).unwrap();
+        let others = steering.set_windows(&window(before_kb), &[of(3), of(4)]);
+        assert!(matches!(others, Err(Refused::Unfit { .. })));
+        steering.set_windows(&window(before_kb), &[of(3)]).unwrap();
+        assert_eq!(model.world().windows[&open_file(3)], before_kb);
+    }
+}
+
+#[test]
 fn a_ratio_of_zero_is_had_again() {
     let model = Model::new();
     model.write_as_other(Knob::DirtyLimit, Value::Bytes(1 << 30));
