@@ -25,7 +25,7 @@ use std::str::FromStr;
 use crate::number::DevNumber;
 
 pub use event::{Event, Of};
-pub use files::{FileGone, OpenFile, started};
+pub use files::{FileGone, Held, OpenFile, started};
 pub use identity::Identity;
 pub use kernel::Kernel;
 pub use steering::{

@@ -30,7 +30,7 @@ use crate::tree::Tree;
 use crate::undo::{self, stands, undo_file, undo_knob, write};
 
 use super::brief::{BriefError, brief, put_back};
-use super::{Event, FileGone, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
+use super::{Event, FileGone, Held, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
 
 /// Steers knobs, and puts them back when it is dropped.
 pub struct Steering {
@@ -298,21 +298,50 @@ impl Steering {
         files: &[WindowOf],
     ) -> Result<Vec<Result<(), FileGone>>, Refused> {
         let known = self.journal.state().files.clone();
-        let all = |kernel: &dyn Kernel| files.iter().map(|of| kernel.latch(&of.file)).collect();
-        let told: Vec<Result<(), FileGone>> = self.with_window(window, files, all)?;
+        let hold = |of: &WindowOf| self.kernel.hold(&of.file);
+        let held: Vec<Result<Held, FileGone>> = files.iter().map(hold).collect();
+        let reached: Vec<WindowOf> =
+            files.iter().zip(&held).filter_map(|(of, held)| held.is_ok().then_some(*of)).collect();
+        let all = |kernel: &dyn Kernel| -> Vec<Result<(), FileGone>> {
+            held.iter().flatten().map(|held| kernel.latch(held)).collect()
+        };
+        let latched =
+            if reached.is_empty() { Vec::new() } else { self.with_window(window, &reached, all)? };
+        let mut latched = latched.into_iter();
+        // The copies are closed here, with the device's own window in place.
+        let of_each = held.into_iter().filter_map(|held| match held {
+            Ok(_) => latched.next(),
+            Err(error) => Some(Err(error)),
+        });
+        let told: Vec<Result<(), FileGone>> = of_each.collect();
         for (of, told) in files.iter().zip(&told) {
-            let file = of.file;
-            if let Err(error) = told {
-                self.journal.tell(match known.get(&file) {
-                    Some(entry) if !error.is_gone() => Record::File(entry.clone()),
-                    Some(_) | None => Record::FileClosed(file),
-                });
-                continue;
-            }
-            let why = window.why.clone();
-            self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
+            self.told(window, of, told, known.get(&of.file));
         }
         Ok(told)
+    }
+
+    /// Puts on record how it went for one; `known` was its entry before.
+    fn told(
+        &mut self,
+        window: &Brief,
+        of: &WindowOf,
+        told: &Result<(), FileGone>,
+        known: Option<&FileEntry>,
+    ) {
+        let file = of.file;
+        match (told, known) {
+            (Ok(()), _) => {
+                let why = window.why.clone();
+                self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
+            }
+            (Err(error), Some(entry)) if !error.is_gone() => {
+                self.journal.tell(Record::File(entry.clone()));
+            }
+            (Err(_), _) if self.journal.state().files.contains_key(&file) => {
+                self.journal.tell(Record::FileClosed(file));
+            }
+            (Err(_), _) => {}
+        }
     }
 
     /// Has a description take its old window; none if it has it.

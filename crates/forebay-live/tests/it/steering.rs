@@ -291,6 +291,17 @@ fn a_window_out_of_bounds_is_given_back_to_whoever_had_it() {
 }
 
 #[test]
+fn descriptions_are_held_before_the_window_is_borrowed() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let files = [3, 4].map(|fd| WindowOf { file: open_file(fd), before_kb: 4096 });
+    steering.set_windows(&brief, &files).unwrap();
+    drop(steering);
+    assert_eq!(model.world().held_under, [8192; 4]);
+}
+
+#[test]
 fn a_ratio_of_zero_is_had_again() {
     let model = Model::new();
     model.write_as_other(Knob::DirtyLimit, Value::Bytes(1 << 30));
