@@ -331,6 +331,10 @@ impl Steering {
         let file = of.file;
         match (told, known) {
             (Ok(()), _) => {
+                let entry = self.journal.state().files.get(&file);
+                if entry.is_some_and(|entry| entry.before_kb == window.kb) {
+                    self.journal.tell(Record::FileClosed(file));
+                }
                 let why = window.why.clone();
                 self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
             }

@@ -287,6 +287,7 @@ fn a_window_out_of_bounds_is_given_back_to_whoever_had_it() {
         assert!(matches!(others, Err(Refused::Unfit { .. })));
         steering.set_windows(&window(before_kb), &[of(3)]).unwrap();
         assert_eq!(model.world().windows[&open_file(3)], before_kb);
+        assert_eq!(steering.state().open(), 0);
     }
 }
 
