@@ -32,7 +32,7 @@ pub use steering::{
     Applied, Began, Brief, Change, Refused, StartError, Steering, Terms, WindowOf, boot,
 };
 
-pub(crate) use brief::brief;
+pub(crate) use brief::{Way, brief};
 
 mod brief;
 mod event;

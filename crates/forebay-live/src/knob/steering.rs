@@ -29,7 +29,7 @@ use crate::number::DevNumber;
 use crate::tree::Tree;
 use crate::undo::{self, stands, undo_file, undo_knob, write};
 
-use super::brief::{BriefError, brief, put_back};
+use super::brief::{BriefError, Way, brief, put_back};
 use super::{Event, FileGone, Held, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
 
 /// Steers knobs, and puts them back when it is dropped.
@@ -273,12 +273,15 @@ impl Steering {
                 why,
             })
         };
-        let promised = self.journal.promise_all(files.iter().map(record).collect());
+        let way = if is_back { Way::Back } else { Way::There };
+        // For the way back the entries say all that is needed.
+        let records = if is_back { Vec::new() } else { files.iter().map(record).collect() };
+        let promised = self.journal.promise_all(records);
         promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
-        let told = brief(self.kernel.as_ref(), &mut self.journal, bdi, to, &window.why, tell);
-        told.map_err(|error| {
+        let (kernel, why) = (self.kernel.as_ref(), &window.why);
+        brief(kernel, &mut self.journal, bdi, to, why, way, tell).map_err(|error| {
             // Nothing was told, so each file has what it had.
-            for of in files {
+            for of in files.iter().filter(|_| !is_back) {
                 self.journal.tell(match known.get(&of.file) {
                     Some(entry) => Record::File(entry.clone()),
                     None => Record::FileClosed(of.file),

@@ -303,6 +303,25 @@ fn descriptions_are_held_before_the_window_is_borrowed() {
 }
 
 #[test]
+fn a_disk_that_fills_up_later_does_not_hold_files_up() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+    let files = [3, 4].map(|fd| WindowOf { file: open_file(fd), before_kb: 4096 });
+    steering.set_windows(&window(16), &files).unwrap();
+    model.world().room = Some(0);
+    assert!(matches!(steering.set_windows(&window(64), &files), Err(Refused::Journal { .. })));
+    steering.set_windows(&window(4096), &files[..1]).unwrap();
+    let events = steering.finish("the test ends");
+    assert!(matches!(events[..], [Event::FileRestored { to_kb: 4096, .. }]), "{events:?}");
+    for of in files {
+        assert_eq!(model.world().windows[&of.file], 4096);
+    }
+    assert_eq!(model.stands(WINDOW), Value::Number(8192));
+    assert_eq!(model.world().journal, None);
+}
+
+#[test]
 fn a_ratio_of_zero_is_had_again() {
     let model = Model::new();
     model.write_as_other(Knob::DirtyLimit, Value::Bytes(1 << 30));
