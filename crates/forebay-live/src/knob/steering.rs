@@ -11,7 +11,8 @@
 //!
 //! Source:     Forebay. What the kernel resets a window to is in `block/blk-settings.c`.
 //! Behaviour:  a change is on record before it is made. A knob that somebody else writes is let go
-//!             for good; one that the kernel has reset is set again, once.
+//!             for good; one that the kernel has reset, as its queue's limits changed, is set
+//!             again, once.
 //! Differs:    nothing.
 //! Not for:    two at once: the journal's lock keeps the second one out.
 
@@ -39,6 +40,8 @@ pub struct Steering {
     terms: Terms,
     /// When each knob was last changed.
     changed: BTreeMap<Knob, Instant>,
+    /// What each window that we set depended on then, had the kernel reset it.
+    limits: BTreeMap<Knob, Limits>,
     history: Option<History>,
     /// Kept until everything is back.
     _lock: Option<Lock>,
@@ -53,6 +56,16 @@ pub struct Terms {
     pub machine: bool,
     /// The same for writeback throttling of the block layer.
     pub wbt: bool,
+}
+
+/// Limits of a queue that the kernel makes its device's window of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    /// The size of requests that the device likes best, in bytes; 0 if it does not say.
+    best: u64,
+    is_rotational: bool,
+    /// The largest request, in KiB.
+    request_kb: u64,
 }
 
 /// A change that is wanted.
@@ -203,8 +216,8 @@ impl Steering {
     ) -> Result<(Self, Vec<Event>), StartError> {
         let undone = undo::undo(kernel.as_ref(), &mut journal, "a forebay before did not");
         journal.prove().map_err(StartError::NoJournal)?;
-        let (changed, history) = (BTreeMap::new(), None);
-        Ok((Self { kernel, journal, terms, changed, history, _lock: None }, undone))
+        let (changed, limits, history) = (BTreeMap::new(), BTreeMap::new(), None);
+        Ok((Self { kernel, journal, terms, changed, limits, history, _lock: None }, undone))
     }
 
     /// Writes a knob: the only way to do so.
@@ -225,6 +238,9 @@ impl Steering {
             return Ok(Applied { before: from, asked: change.to, read_back: from });
         }
         self.changed.insert(knob, now);
+        if let Some(limits) = self.limits(knob) {
+            self.limits.insert(knob, limits);
+        }
         let found = self.write(base, to)?;
         let of = Of { knob, identity };
         let (asked, why) = (change.to, change.why.clone());
@@ -564,16 +580,31 @@ impl Steering {
     /// Whether the kernel by itself has a window stand at this after its queue's limits changed:
     /// twice the size that the device likes best, and 128 KiB at least; since Linux 6.17, for
     /// rotational devices that do not say, twice the largest request.
+    ///
+    /// Somebody may write that very value. So it is the kernel's only if the limits are others than
+    /// when we wrote.
     fn is_reset(&self, knob: Knob, found: Value) -> bool {
-        let Knob::ReadAheadKb(device) = knob else { return false };
+        let (Some(then), Some(limits)) = (self.limits.get(&knob), self.limits(knob)) else {
+            return false;
+        };
+        let Limits { best, is_rotational, request_kb } = limits;
+        let largest = if best == 0 && is_rotational { 2 * request_kb } else { 0 };
+        let usual = (2 * best / 1024).max(128);
+        let is_usual = [usual, usual.max(largest)].map(Value::Number).contains(&found);
+        is_usual && *then != limits
+    }
+
+    /// What the kernel makes a window of; none for other knobs.
+    fn limits(&self, knob: Knob) -> Option<Limits> {
+        let Knob::ReadAheadKb(device) = knob else { return None };
         let queue = |name| {
             self.kernel.number(&format!("/sys/dev/block/{device}/queue/{name}")).unwrap_or(0)
         };
-        let best = queue("optimal_io_size");
-        let largest =
-            if best == 0 && queue("rotational") == 1 { 2 * queue("max_sectors_kb") } else { 0 };
-        let usual = (2 * best / 1024).max(128);
-        found == Value::Number(usual) || found == Value::Number(usual.max(largest))
+        Some(Limits {
+            best: queue("optimal_io_size"),
+            is_rotational: queue("rotational") == 1,
+            request_kb: queue("max_sectors_kb"),
+        })
     }
 
     fn note(&self, event: &Event) {

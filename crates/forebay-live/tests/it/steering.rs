@@ -133,16 +133,30 @@ fn somebody_else_is_noticed_before_a_change_too() {
 #[test]
 fn what_the_kernel_resets_is_set_again_once() {
     // Twice the largest request of the model's disk.
-    let reset = Value::Number(8192);
+    let reset = Value::Number(4096);
     let model = Model::new();
     let mut steering = model.steering();
     set(&mut steering, WINDOW, 64).unwrap();
+    let request = format!("/sys/dev/block/{DISK}/queue/max_sectors_kb");
+    model.world().numbers.insert(request, 2048);
     model.write_as_other(WINDOW, reset);
     assert!(matches!(steering.watch_foreign()[..], [Event::Reasserted { .. }]));
     assert_eq!(model.stands(WINDOW), Value::Number(64));
     model.write_as_other(WINDOW, reset);
     assert!(matches!(steering.watch_foreign()[..], [Event::Foreign { .. }]));
     assert_eq!(model.stands(WINDOW), reset);
+}
+
+#[test]
+fn the_kernels_usual_window_is_somebody_elses_while_the_queue_is_as_it_was() {
+    for usual in [128, 8192] {
+        let model = Model::new();
+        let mut steering = model.steering();
+        set(&mut steering, WINDOW, 64).unwrap();
+        model.write_as_other(WINDOW, Value::Number(usual));
+        assert!(matches!(steering.watch_foreign()[..], [Event::Foreign { .. }]));
+        assert_eq!(model.stands(WINDOW), Value::Number(usual));
+    }
 }
 
 #[test]
