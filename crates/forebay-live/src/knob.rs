@@ -25,14 +25,14 @@ use std::str::FromStr;
 use crate::number::DevNumber;
 
 pub use event::{Event, Of};
-pub use files::{FileGone, OpenFile, started};
+pub use files::{FileGone, Held, OpenFile, started};
 pub use identity::Identity;
 pub use kernel::Kernel;
 pub use steering::{
     Applied, Began, Brief, Change, Refused, StartError, Steering, Terms, WindowOf, boot,
 };
 
-pub(crate) use brief::brief;
+pub(crate) use brief::{Way, brief};
 
 mod brief;
 mod event;

@@ -361,6 +361,15 @@ pub struct Pause {
     pub pause_ms: u32,
 }
 
+/// Removes the instances that tracers of killed processes have left in this machine's kernel.
+///
+/// # Errors
+///
+/// There is no tracefs, or it may not be read.
+pub fn sweep() -> Result<(), TraceError> {
+    Folder::top()?.sweep()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

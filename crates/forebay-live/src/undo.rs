@@ -14,7 +14,7 @@
 use std::io;
 
 use crate::journal::{Entry, FileEntry, Journal, Record};
-use crate::knob::{Event, Identity, Kernel, Knob, Of, OpenFile, Value, brief};
+use crate::knob::{Event, Identity, Kernel, Knob, Of, OpenFile, Value, Way, brief};
 
 /// Puts back everything that the journal says is changed, and says what became of each.
 pub fn undo(kernel: &dyn Kernel, journal: &mut Journal, why: &str) -> Vec<Event> {
@@ -89,11 +89,15 @@ pub(crate) fn undo_file(
     } else {
         let why = "a file takes its old window";
         let window = Value::Number(before_kb);
-        match brief(kernel, journal, bdi, window, why, |kernel| kernel.latch(&file)) {
-            Ok(Ok(())) => Ok(Event::FileRestored { file, to_kb: before_kb }),
-            Ok(Err(error)) if error.is_gone() => Ok(Event::FileGone { file }),
+        // Closed after the device has its own window again, however long that takes.
+        let told = kernel.hold(&file).map(|held| {
+            brief(kernel, journal, bdi, window, why, Way::Back, |kernel| kernel.latch(&held))
+        });
+        match told {
+            Ok(Ok(Ok(()))) => Ok(Event::FileRestored { file, to_kb: before_kb }),
+            Ok(Ok(Err(error))) | Err(error) if error.is_gone() => Ok(Event::FileGone { file }),
+            Ok(Ok(Err(error))) | Err(error) => Err(error.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(error.to_string()),
         }
     };
     Some(told.map_or_else(failed, |event| {

@@ -26,6 +26,16 @@ pub(crate) enum BriefError {
     Journal(io::Error),
 }
 
+/// Where the window of a moment comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From us: nothing is written that is not on record.
+    There,
+    /// From before us. A journal without room must not keep what is ours in force, so it goes on
+    /// without the record: only a kill within this moment could leave the device with it.
+    Back,
+}
+
 /// Has the window of a device stand at `to` while `act` runs. What cannot be put back afterwards
 /// stays open in the journal, and is put back by whoever looks at the knob next.
 pub(crate) fn brief<T>(
@@ -34,6 +44,7 @@ pub(crate) fn brief<T>(
     bdi: Knob,
     to: Value,
     why: &str,
+    way: Way,
     act: impl FnOnce(&dyn Kernel) -> T,
 ) -> Result<T, BriefError> {
     let failed = |source| BriefError::Knob { path: bdi.path(to), source };
@@ -55,7 +66,12 @@ pub(crate) fn brief<T>(
         },
     };
     let intent = Entry { asked: Some(to), ..base.clone() };
-    journal.promise(Record::Intent(intent)).map_err(BriefError::Journal)?;
+    match (journal.promise(Record::Intent(intent.clone())), way) {
+        (Ok(()), Way::There | Way::Back) => {}
+        (Err(error), Way::There) => return Err(BriefError::Journal(error)),
+        // This process still knows, should the window not go back.
+        (Err(_), Way::Back) => journal.tell(Record::Intent(intent)),
+    }
     let written = write(kernel, bdi, to);
     let result = written.map(|()| act(kernel)).map_err(failed);
     put_back(kernel, journal, base, to);

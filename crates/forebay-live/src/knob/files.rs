@@ -3,13 +3,16 @@
 //! Source:     `ra_pages` of `struct file_ra_state`, `generic_fadvise` of `mm/fadvise.c`.
 //! Behaviour:  a description latches its device's window when it is opened, and again at
 //!             FADV_NORMAL. Whoever holds the same description can have it latch.
+//!             A copy of the description is had before its device's window is borrowed, and closed
+//!             after: a server that hangs holds up neither the one nor the other.
 //! Differs:    nothing.
 //! Not for:    descriptions whose descriptor was closed after mmap(2): they have no number.
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::Advice;
+use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -26,6 +29,26 @@ pub struct OpenFile {
     pub fd: u32,
     /// The file, by `st_dev` and `st_ino`.
     pub file: FileKey,
+}
+
+/// A description that we hold too. Letting go of it may take as long as the file's server likes.
+#[derive(Debug)]
+pub struct Held {
+    file: OpenFile,
+    /// None where there is no kernel that gives copies.
+    copy: Option<OwnedFd>,
+}
+
+impl Held {
+    /// One that nobody needs to hold, as in a model.
+    pub const fn by_name(file: OpenFile) -> Self {
+        Self { file, copy: None }
+    }
+
+    /// Which.
+    pub const fn file(&self) -> &OpenFile {
+        &self.file
+    }
 }
 
 /// Why a description was not reached.
@@ -75,9 +98,8 @@ pub fn started(pid: u32) -> Option<u64> {
     rest.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Has the description take over its device's window.
-pub(super) fn latch(file: &OpenFile) -> Result<(), FileGone> {
-    let refused = |step| move |errno: Errno| FileGone::Refused { step, source: errno.into() };
+/// Takes hold of the description. Asks no server, which might not answer.
+pub(super) fn hold(file: &OpenFile) -> Result<Held, FileGone> {
     let pid = i32::try_from(file.pid).ok().and_then(Pid::from_raw).ok_or(FileGone::NoProcess)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {
         Errno::SRCH => FileGone::NoProcess,
@@ -94,9 +116,21 @@ pub(super) fn latch(file: &OpenFile) -> Result<(), FileGone> {
             Errno::BADF => FileGone::NoFile,
             errno => refused("pidfd_getfd")(errno),
         })?;
-    let stat = rustix::fs::fstat(&copy).map_err(refused("fstat"))?;
-    if (FileKey { dev: DevNumber::from_stat(stat.st_dev), ino: stat.st_ino }) != file.file {
+    let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(&copy, c"", how, StatxFlags::INO).map_err(refused("statx"))?;
+    let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+    if (FileKey { dev, ino: found.stx_ino }) != file.file {
         return Err(FileGone::NoFile);
     }
-    rustix::fs::fadvise(&copy, 0, None, Advice::Normal).map_err(refused("fadvise"))
+    Ok(Held { file: *file, copy: Some(copy) })
+}
+
+/// Has the description take over its device's window.
+pub(super) fn latch(held: &Held) -> Result<(), FileGone> {
+    let copy = held.copy.as_ref().ok_or(FileGone::NoFile)?;
+    rustix::fs::fadvise(copy, 0, None, Advice::Normal).map_err(refused("fadvise"))
+}
+
+fn refused(step: &'static str) -> impl FnOnce(Errno) -> FileGone {
+    move |errno| FileGone::Refused { step, source: errno.into() }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::tree::Tree;
 
-use super::files::{self, FileGone, OpenFile};
+use super::files::{self, FileGone, Held, OpenFile};
 
 /// Whatever holds the knobs: this machine, a folder, a model.
 pub trait Kernel {
@@ -20,8 +20,13 @@ pub trait Kernel {
     /// tells a device from another one that came in its place.
     fn node(&self, path: &str) -> io::Result<u64>;
 
-    /// Has a description that a process holds take over its device's window as it is at present.
-    fn latch(&self, file: &OpenFile) -> Result<(), FileGone>;
+    /// Takes hold of a description that a process has: all that may take long.
+    fn hold(&self, file: &OpenFile) -> Result<Held, FileGone> {
+        Ok(Held::by_name(*file))
+    }
+
+    /// Has a description take over its device's window as it is at present.
+    fn latch(&self, held: &Held) -> Result<(), FileGone>;
 
     /// The number in a file.
     fn number(&self, path: &str) -> io::Result<u64> {
@@ -55,7 +60,11 @@ impl Kernel for Tree {
         fs::metadata(self.place(path)).map(|found| found.ino())
     }
 
-    fn latch(&self, file: &OpenFile) -> Result<(), FileGone> {
-        if self.is_machine() { files::latch(file) } else { Err(FileGone::NoProcess) }
+    fn hold(&self, file: &OpenFile) -> Result<Held, FileGone> {
+        if self.is_machine() { files::hold(file) } else { Err(FileGone::NoProcess) }
+    }
+
+    fn latch(&self, held: &Held) -> Result<(), FileGone> {
+        files::latch(held)
     }
 }

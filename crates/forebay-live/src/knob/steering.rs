@@ -11,7 +11,8 @@
 //!
 //! Source:     Forebay. What the kernel resets a window to is in `block/blk-settings.c`.
 //! Behaviour:  a change is on record before it is made. A knob that somebody else writes is let go
-//!             for good; one that the kernel has reset is set again, once.
+//!             for good; one that the kernel has reset, as its queue's limits changed, is set
+//!             again, once.
 //! Differs:    nothing.
 //! Not for:    two at once: the journal's lock keeps the second one out.
 
@@ -29,8 +30,8 @@ use crate::number::DevNumber;
 use crate::tree::Tree;
 use crate::undo::{self, stands, undo_file, undo_knob, write};
 
-use super::brief::{BriefError, brief, put_back};
-use super::{Event, FileGone, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
+use super::brief::{BriefError, Way, brief, put_back};
+use super::{Event, FileGone, Held, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
 
 /// Steers knobs, and puts them back when it is dropped.
 pub struct Steering {
@@ -39,6 +40,8 @@ pub struct Steering {
     terms: Terms,
     /// When each knob was last changed.
     changed: BTreeMap<Knob, Instant>,
+    /// What each window that we set depended on then, had the kernel reset it.
+    limits: BTreeMap<Knob, Limits>,
     history: Option<History>,
     /// Kept until everything is back.
     _lock: Option<Lock>,
@@ -53,6 +56,16 @@ pub struct Terms {
     pub machine: bool,
     /// The same for writeback throttling of the block layer.
     pub wbt: bool,
+}
+
+/// Limits of a queue that the kernel makes its device's window of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    /// The size of requests that the device likes best, in bytes; 0 if it does not say.
+    best: u64,
+    is_rotational: bool,
+    /// The largest request, in KiB.
+    request_kb: u64,
 }
 
 /// A change that is wanted.
@@ -203,8 +216,8 @@ impl Steering {
     ) -> Result<(Self, Vec<Event>), StartError> {
         let undone = undo::undo(kernel.as_ref(), &mut journal, "a forebay before did not");
         journal.prove().map_err(StartError::NoJournal)?;
-        let (changed, history) = (BTreeMap::new(), None);
-        Ok((Self { kernel, journal, terms, changed, history, _lock: None }, undone))
+        let (changed, limits, history) = (BTreeMap::new(), BTreeMap::new(), None);
+        Ok((Self { kernel, journal, terms, changed, limits, history, _lock: None }, undone))
     }
 
     /// Writes a knob: the only way to do so.
@@ -225,6 +238,9 @@ impl Steering {
             return Ok(Applied { before: from, asked: change.to, read_back: from });
         }
         self.changed.insert(knob, now);
+        if let Some(limits) = self.limits(knob) {
+            self.limits.insert(knob, limits);
+        }
         let found = self.write(base, to)?;
         let of = Of { knob, identity };
         let (asked, why) = (change.to, change.why.clone());
@@ -248,10 +264,13 @@ impl Steering {
         tell: impl FnOnce(&dyn Kernel) -> T,
     ) -> Result<T, Refused> {
         let bdi = Knob::ReadAheadKb(window.bdi);
-        if let Some(why) = bdi.unfit(Value::Number(window.kb)) {
+        let asked = Value::Number(window.kb);
+        // What was there before us goes back, whatever we think of it.
+        let is_back = self.is_back(window, files);
+        if let Some(why) = bdi.unfit(asked).filter(|_| !is_back) {
             return Err(Refused::Unfit { knob: bdi, why });
         }
-        let to = bdi.kept(Value::Number(window.kb));
+        let to = if is_back { asked } else { bdi.kept(asked) };
         let identity = Identity::of(bdi, self.kernel.as_ref()).map_err(at(bdi, to))?;
         if let Some(event) = self.look(bdi) {
             return Err(Refused::Foreign(Box::new(event)));
@@ -270,12 +289,15 @@ impl Steering {
                 why,
             })
         };
-        let promised = self.journal.promise_all(files.iter().map(record).collect());
+        let way = if is_back { Way::Back } else { Way::There };
+        // For the way back the entries say all that is needed.
+        let records = if is_back { Vec::new() } else { files.iter().map(record).collect() };
+        let promised = self.journal.promise_all(records);
         promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
-        let told = brief(self.kernel.as_ref(), &mut self.journal, bdi, to, &window.why, tell);
-        told.map_err(|error| {
+        let (kernel, why) = (self.kernel.as_ref(), &window.why);
+        brief(kernel, &mut self.journal, bdi, to, why, way, tell).map_err(|error| {
             // Nothing was told, so each file has what it had.
-            for of in files {
+            for of in files.iter().filter(|_| !is_back) {
                 self.journal.tell(match known.get(&of.file) {
                     Some(entry) => Record::File(entry.clone()),
                     None => Record::FileClosed(of.file),
@@ -295,21 +317,54 @@ impl Steering {
         files: &[WindowOf],
     ) -> Result<Vec<Result<(), FileGone>>, Refused> {
         let known = self.journal.state().files.clone();
-        let all = |kernel: &dyn Kernel| files.iter().map(|of| kernel.latch(&of.file)).collect();
-        let told: Vec<Result<(), FileGone>> = self.with_window(window, files, all)?;
+        let hold = |of: &WindowOf| self.kernel.hold(&of.file);
+        let held: Vec<Result<Held, FileGone>> = files.iter().map(hold).collect();
+        let reached: Vec<WindowOf> =
+            files.iter().zip(&held).filter_map(|(of, held)| held.is_ok().then_some(*of)).collect();
+        let all = |kernel: &dyn Kernel| -> Vec<Result<(), FileGone>> {
+            held.iter().flatten().map(|held| kernel.latch(held)).collect()
+        };
+        let latched =
+            if reached.is_empty() { Vec::new() } else { self.with_window(window, &reached, all)? };
+        let mut latched = latched.into_iter();
+        // The copies are closed here, with the device's own window in place.
+        let of_each = held.into_iter().filter_map(|held| match held {
+            Ok(_) => latched.next(),
+            Err(error) => Some(Err(error)),
+        });
+        let told: Vec<Result<(), FileGone>> = of_each.collect();
         for (of, told) in files.iter().zip(&told) {
-            let file = of.file;
-            if let Err(error) = told {
-                self.journal.tell(match known.get(&file) {
-                    Some(entry) if !error.is_gone() => Record::File(entry.clone()),
-                    Some(_) | None => Record::FileClosed(file),
-                });
-                continue;
-            }
-            let why = window.why.clone();
-            self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
+            self.told(window, of, told, known.get(&of.file));
         }
         Ok(told)
+    }
+
+    /// Puts on record how it went for one; `known` was its entry before.
+    fn told(
+        &mut self,
+        window: &Brief,
+        of: &WindowOf,
+        told: &Result<(), FileGone>,
+        known: Option<&FileEntry>,
+    ) {
+        let file = of.file;
+        match (told, known) {
+            (Ok(()), _) => {
+                let entry = self.journal.state().files.get(&file);
+                if entry.is_some_and(|entry| entry.before_kb == window.kb) {
+                    self.journal.tell(Record::FileClosed(file));
+                }
+                let why = window.why.clone();
+                self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
+            }
+            (Err(error), Some(entry)) if !error.is_gone() => {
+                self.journal.tell(Record::File(entry.clone()));
+            }
+            (Err(_), _) if self.journal.state().files.contains_key(&file) => {
+                self.journal.tell(Record::FileClosed(file));
+            }
+            (Err(_), _) => {}
+        }
     }
 
     /// Has a description take its old window; none if it has it.
@@ -349,6 +404,13 @@ impl Steering {
     /// The kernel that is steered, to look at.
     pub fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
+    }
+
+    /// Whether a window is what each of these had before, as the journal has it.
+    fn is_back(&self, window: &Brief, files: &[WindowOf]) -> bool {
+        let known = &self.journal.state().files;
+        let had = |of: &WindowOf| known.get(&of.file).map(|entry| entry.before_kb);
+        !files.is_empty() && files.iter().all(|of| had(of) == Some(window.kb))
     }
 
     /// What can be said without looking at the knob.
@@ -518,16 +580,31 @@ impl Steering {
     /// Whether the kernel by itself has a window stand at this after its queue's limits changed:
     /// twice the size that the device likes best, and 128 KiB at least; since Linux 6.17, for
     /// rotational devices that do not say, twice the largest request.
+    ///
+    /// Somebody may write that very value. So it is the kernel's only if the limits are others than
+    /// when we wrote.
     fn is_reset(&self, knob: Knob, found: Value) -> bool {
-        let Knob::ReadAheadKb(device) = knob else { return false };
+        let (Some(then), Some(limits)) = (self.limits.get(&knob), self.limits(knob)) else {
+            return false;
+        };
+        let Limits { best, is_rotational, request_kb } = limits;
+        let largest = if best == 0 && is_rotational { 2 * request_kb } else { 0 };
+        let usual = (2 * best / 1024).max(128);
+        let is_usual = [usual, usual.max(largest)].map(Value::Number).contains(&found);
+        is_usual && *then != limits
+    }
+
+    /// What the kernel makes a window of; none for other knobs.
+    fn limits(&self, knob: Knob) -> Option<Limits> {
+        let Knob::ReadAheadKb(device) = knob else { return None };
         let queue = |name| {
             self.kernel.number(&format!("/sys/dev/block/{device}/queue/{name}")).unwrap_or(0)
         };
-        let best = queue("optimal_io_size");
-        let largest =
-            if best == 0 && queue("rotational") == 1 { 2 * queue("max_sectors_kb") } else { 0 };
-        let usual = (2 * best / 1024).max(128);
-        found == Value::Number(usual) || found == Value::Number(usual.max(largest))
+        Some(Limits {
+            best: queue("optimal_io_size"),
+            is_rotational: queue("rotational") == 1,
+            request_kb: queue("max_sectors_kb"),
+        })
     }
 
     fn note(&self, event: &Event) {

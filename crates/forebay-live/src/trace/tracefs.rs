@@ -73,6 +73,21 @@ impl Folder {
         Ok(())
     }
 
+    /// Removes the instances that dead processes have left.
+    pub(super) fn sweep(&self) -> Result<(), TraceError> {
+        self.remove_stale(&Owner::of_this_process()?)
+    }
+
+    fn remove_stale(&self, here: &Owner) -> Result<(), TraceError> {
+        for name in self.names(INSTANCES)? {
+            if Owner::parse(&name).is_some_and(|other| other.is_dead(here)) {
+                // It may be gone by now, or in use after all.
+                let _ = unlinkat(&self.0, format!("{INSTANCES}/{name}"), AtFlags::REMOVEDIR);
+            }
+        }
+        Ok(())
+    }
+
     fn names(&self, path: &str) -> Result<Vec<String>, TraceError> {
         let folder = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let entries = Dir::read_from(folder).map_err(problem("read", path))?;
@@ -97,12 +112,7 @@ impl Instance {
     /// Removes what dead processes have left, and makes a new one.
     pub(super) fn new(top: Folder) -> Result<Self, TraceError> {
         let owner = Owner::of_this_process()?;
-        for name in top.names(INSTANCES)? {
-            if Owner::parse(&name).is_some_and(|other| other.is_dead(&owner)) {
-                // It may be gone by now, or in use after all.
-                let _ = unlinkat(&top.0, format!("{INSTANCES}/{name}"), AtFlags::REMOVEDIR);
-            }
-        }
+        top.remove_stale(&owner)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = format!("{INSTANCES}/{owner}-{number}");
         mkdirat(&top.0, &path, Mode::RWXU).map_err(problem("make", &path))?;
@@ -275,6 +285,23 @@ broken line
     fn a_namespace_has_a_number() {
         assert_eq!(namespace("pid:[4026531836]"), Some(4_026_531_836));
         assert_eq!(namespace("pid:["), None);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_swept() {
+        let Ok(top) = Folder::top() else {
+            eprintln!("skip: instances of tracefs: needs root and tracefs");
+            return;
+        };
+        let here = Owner::of_this_process().unwrap();
+        let stale = format!("{INSTANCES}/{}-1", Owner { pid: 1 << 30, ..here.clone() });
+        let alive = format!("{INSTANCES}/{here}-swept");
+        mkdirat(&top.0, &stale, Mode::RWXU).unwrap();
+        mkdirat(&top.0, &alive, Mode::RWXU).unwrap();
+        top.sweep().unwrap();
+        let left = (top.has(&stale), top.has(&alive));
+        unlinkat(&top.0, &alive, AtFlags::REMOVEDIR).unwrap();
+        assert_eq!(left, (false, true));
     }
 
     #[test]

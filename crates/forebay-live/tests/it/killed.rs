@@ -16,7 +16,7 @@ use std::time::Duration;
 use forebay_core::time::{Duration as Span, Instant};
 use forebay_live::journal::{Disk, Folder, Journal, Lock};
 use forebay_live::knob::{
-    Brief, Change, FileGone, Kernel, Knob, OpenFile, Steering, Terms, Value, boot,
+    Brief, Change, FileGone, Held, Kernel, Knob, OpenFile, Steering, Terms, Value, boot,
 };
 use forebay_live::number::DevNumber;
 use forebay_live::tree::Tree;
@@ -158,8 +158,12 @@ impl Kernel for Mortal<Tree> {
         self.0.node(path)
     }
 
-    fn latch(&self, file: &OpenFile) -> Result<(), FileGone> {
-        self.0.latch(file)
+    fn hold(&self, file: &OpenFile) -> Result<Held, FileGone> {
+        self.0.hold(file)
+    }
+
+    fn latch(&self, held: &Held) -> Result<(), FileGone> {
+        self.0.latch(held)
     }
 }
 

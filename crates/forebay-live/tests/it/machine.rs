@@ -80,14 +80,14 @@ fn what_the_kernel_resets_is_set_again_once() {
     let Some(disk) = LoopDisk::new() else { return };
     let mut steering = Steering::start(&Tree::machine(), &disk.state(), terms()).unwrap().0;
     set(&mut steering, Knob::ReadAheadKb(disk.number), 16);
-    disk.toggle_iostats();
+    disk.write_queue("max_sectors_kb", "64");
     if disk.stands("read_ahead_kb") == "16" {
         eprintln!("skip: a reset by the kernel: needs one that resets the window");
         return;
     }
     assert!(matches!(steering.watch_foreign()[..], [Event::Reasserted { .. }]));
     assert_eq!(disk.stands("read_ahead_kb"), "16");
-    disk.toggle_iostats();
+    disk.write_queue("max_sectors_kb", "128");
     assert!(matches!(steering.watch_foreign()[..], [Event::Foreign { .. }]));
 }
 
@@ -134,6 +134,7 @@ struct LoopDisk {
     node: PathBuf,
     number: DevNumber,
     before: Vec<(String, String)>,
+    request_kb: String,
 }
 
 impl LoopDisk {
@@ -155,7 +156,9 @@ impl LoopDisk {
         };
         let node = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
         let number = DevNumber::from_stat(fs::metadata(&node).unwrap().rdev());
-        let mut disk = Self { folder, node, number, before: Vec::new() };
+        let queue = format!("/sys/dev/block/{number}/queue/max_sectors_kb");
+        let request_kb = fs::read_to_string(queue).unwrap().trim().to_owned();
+        let mut disk = Self { folder, node, number, before: Vec::new(), request_kb };
         disk.before = disk.knobs();
         // Whoever had the number before may have left something.
         disk.write("max_ratio_fine", "1000000");
@@ -194,10 +197,8 @@ impl LoopDisk {
         names.iter().map(|name| ((*name).to_owned(), self.stands(name))).collect()
     }
 
-    fn toggle_iostats(&self) {
-        let path = format!("/sys/dev/block/{}/queue/iostats", self.number);
-        fs::write(&path, "0").unwrap();
-        fs::write(&path, "1").unwrap();
+    fn write_queue(&self, name: &str, text: &str) {
+        fs::write(format!("/sys/dev/block/{}/queue/{name}", self.number), text).unwrap();
     }
 
     /// Sectors that come in with a page that is touched while nothing is cached: a window.
@@ -244,6 +245,9 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
+        // Before the window, which the kernel resets with it.
+        let queue = format!("/sys/dev/block/{}/queue/max_sectors_kb", self.number);
+        let _ = fs::write(queue, &self.request_kb);
         for (name, text) in &self.before {
             let _ = fs::write(self.bdi(name), text);
         }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use forebay_live::journal::{Disk, Found, Journal, Note};
-use forebay_live::knob::{FileGone, Kernel, Knob, OpenFile, Steering, Terms, Value};
+use forebay_live::knob::{FileGone, Held, Kernel, Knob, OpenFile, Steering, Terms, Value};
 use forebay_live::number::{DevNumber, FileKey};
 
 pub(crate) const DISK: DevNumber = DevNumber { major: 7, minor: 0 };
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) written: Vec<String>,
     /// Knobs that were written without being on record.
     pub(crate) unrecorded: Vec<String>,
+    /// The disk's window whenever a description was taken hold of, in KiB.
+    pub(crate) held_under: Vec<u64>,
 }
 
 /// When everything ends.
@@ -219,12 +221,19 @@ impl Kernel for Model {
         self.world().nodes.get(path).copied().ok_or_else(absent)
     }
 
-    fn latch(&self, file: &OpenFile) -> Result<(), FileGone> {
+    fn hold(&self, file: &OpenFile) -> Result<Held, FileGone> {
+        let mut world = self.world();
+        let present = world.numbers[&WINDOW.path(Value::Number(0))];
+        world.held_under.push(present);
+        Ok(Held::by_name(*file))
+    }
+
+    fn latch(&self, held: &Held) -> Result<(), FileGone> {
         let mut world = self.world();
         let killed = |source| FileGone::Refused { step: "fadvise", source };
         world.step().map_err(killed)?;
         let present = world.numbers[&WINDOW.path(Value::Number(0))];
-        *world.windows.get_mut(file).ok_or(FileGone::NoProcess)? = present;
+        *world.windows.get_mut(held.file()).ok_or(FileGone::NoProcess)? = present;
         Ok(())
     }
 }

@@ -133,16 +133,30 @@ fn somebody_else_is_noticed_before_a_change_too() {
 #[test]
 fn what_the_kernel_resets_is_set_again_once() {
     // Twice the largest request of the model's disk.
-    let reset = Value::Number(8192);
+    let reset = Value::Number(4096);
     let model = Model::new();
     let mut steering = model.steering();
     set(&mut steering, WINDOW, 64).unwrap();
+    let request = format!("/sys/dev/block/{DISK}/queue/max_sectors_kb");
+    model.world().numbers.insert(request, 2048);
     model.write_as_other(WINDOW, reset);
     assert!(matches!(steering.watch_foreign()[..], [Event::Reasserted { .. }]));
     assert_eq!(model.stands(WINDOW), Value::Number(64));
     model.write_as_other(WINDOW, reset);
     assert!(matches!(steering.watch_foreign()[..], [Event::Foreign { .. }]));
     assert_eq!(model.stands(WINDOW), reset);
+}
+
+#[test]
+fn the_kernels_usual_window_is_somebody_elses_while_the_queue_is_as_it_was() {
+    for usual in [128, 8192] {
+        let model = Model::new();
+        let mut steering = model.steering();
+        set(&mut steering, WINDOW, 64).unwrap();
+        model.write_as_other(WINDOW, Value::Number(usual));
+        assert!(matches!(steering.watch_foreign()[..], [Event::Foreign { .. }]));
+        assert_eq!(model.stands(WINDOW), Value::Number(usual));
+    }
 }
 
 #[test]
@@ -270,6 +284,55 @@ fn a_file_that_cannot_be_told_keeps_its_entry_only_if_it_was_told_before() {
     let event = steering.restore_file(&open_file(3)).unwrap();
     assert!(matches!(event, Event::FileRestored { to_kb: 8192, .. }), "{event}");
     assert_eq!(model.world().windows[&open_file(3)], 8192);
+}
+
+#[test]
+fn a_window_out_of_bounds_is_given_back_to_whoever_had_it() {
+    for before_kb in [8, 65_536] {
+        let model = Model::new();
+        model.world().windows.insert(open_file(3), before_kb);
+        let mut steering = model.steering();
+        let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+        let of = |fd| WindowOf { file: open_file(fd), before_kb };
+        let refused = steering.set_windows(&window(before_kb), &[of(3)]).unwrap_err();
+        assert!(matches!(refused, Refused::Unfit { .. }), "{refused}");
+        steering.set_windows(&window(64), &[of(3)]).unwrap();
+        let others = steering.set_windows(&window(before_kb), &[of(3), of(4)]);
+        assert!(matches!(others, Err(Refused::Unfit { .. })));
+        steering.set_windows(&window(before_kb), &[of(3)]).unwrap();
+        assert_eq!(model.world().windows[&open_file(3)], before_kb);
+        assert_eq!(steering.state().open(), 0);
+    }
+}
+
+#[test]
+fn descriptions_are_held_before_the_window_is_borrowed() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let files = [3, 4].map(|fd| WindowOf { file: open_file(fd), before_kb: 4096 });
+    steering.set_windows(&brief, &files).unwrap();
+    drop(steering);
+    assert_eq!(model.world().held_under, [8192; 4]);
+}
+
+#[test]
+fn a_disk_that_fills_up_later_does_not_hold_files_up() {
+    let model = Model::new();
+    let mut steering = model.steering();
+    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+    let files = [3, 4].map(|fd| WindowOf { file: open_file(fd), before_kb: 4096 });
+    steering.set_windows(&window(16), &files).unwrap();
+    model.world().room = Some(0);
+    assert!(matches!(steering.set_windows(&window(64), &files), Err(Refused::Journal { .. })));
+    steering.set_windows(&window(4096), &files[..1]).unwrap();
+    let events = steering.finish("the test ends");
+    assert!(matches!(events[..], [Event::FileRestored { to_kb: 4096, .. }]), "{events:?}");
+    for of in files {
+        assert_eq!(model.world().windows[&of.file], 4096);
+    }
+    assert_eq!(model.stands(WINDOW), Value::Number(8192));
+    assert_eq!(model.world().journal, None);
 }
 
 #[test]

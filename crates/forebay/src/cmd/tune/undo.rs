@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 use forebay_live::journal::{Folder, History, Holder, Journal, Lock, LockError, Record};
 use forebay_live::knob::{Event, boot};
+use forebay_live::trace;
+use forebay_live::tree::Tree;
 use forebay_live::undo::undo;
 use serde_json::json;
 
@@ -16,12 +18,16 @@ use super::{folder, tree};
 /// Stops a steering that runs, and takes back what one that was killed has left.
 pub(super) fn run(arguments: &Undo) -> Result<u8> {
     let tree = tree(&arguments.place)?;
-    let Some(folder) = folder(&arguments.place)? else { return said(arguments, None, &[]) };
+    let Some(folder) = folder(&arguments.place)? else {
+        sweep(&tree);
+        return said(arguments, None, &[]);
+    };
     let stopped = Holder::of(&folder);
     if let Some(holder) = stopped {
         stop(arguments, holder)?;
     }
     let lock = lock(&folder)?;
+    sweep(&tree);
     let history = History::of(&folder);
     let boot = boot(&tree)?;
     let (mut journal, notes) = Journal::open(Box::new(folder), &boot).map_err(|error| {
@@ -37,6 +43,14 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     }
     drop(lock);
     said(arguments, stopped, &events)
+}
+
+/// A steering that was killed has left its tracing too, which costs memory and nothing else: where
+/// it cannot be removed, the next steering does.
+fn sweep(tree: &Tree) {
+    if tree.is_machine() {
+        let _ = trace::sweep();
+    }
 }
 
 fn stop(arguments: &Undo, holder: Holder) -> Result<()> {
