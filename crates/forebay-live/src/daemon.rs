@@ -124,7 +124,8 @@ impl<'a> Daemon<'a> {
         let begun = world.now();
         self.machine = world.machine();
         let mut alive = begun;
-        let mut due = begun + self.look(world);
+        let rest = self.look(world);
+        let mut due = world.now() + rest;
         // Whoever waits for this may begin to write at once, and the first limits stand.
         notify.ready(&format!("steering {}", self.scope));
         loop {
@@ -140,7 +141,10 @@ impl<'a> Daemon<'a> {
                 break;
             }
             if now >= due {
-                due = now + self.look(world);
+                // From its end on: looks that take longer than the interval still leave a wait
+                // between them, which is where we are told to stop.
+                let rest = self.look(world);
+                due = world.now() + rest;
                 continue;
             }
             let wakes = self.awaits_burst();

@@ -41,6 +41,8 @@ struct Script {
     /// What happens at a time.
     acts: Vec<(Instant, Act)>,
     closed: bool,
+    /// How long it takes to read the counters.
+    slow: Duration,
 }
 
 impl Script {
@@ -61,6 +63,7 @@ impl Script {
             peak: 0,
             acts: Vec::new(),
             closed: false,
+            slow: Duration::ZERO,
         }
     }
 
@@ -113,6 +116,8 @@ impl World for Script {
     }
 
     fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
+        self.now += self.slow;
+        assert!(self.now < self.end + Duration::from_secs(60), "it does not end");
         into.at = self.now;
         into.available = 20 << 30;
         into.vm.dirty_threshold = 1_000_000;
@@ -332,4 +337,13 @@ fn a_journal_without_room_stops_changes_and_not_the_daemon() {
     let said = run(&mut script, scope, PolicyFile::default(), false);
     assert!(said.iter().any(|said| said.contains("journal")), "{said:#?}");
     assert_eq!(script.window(&open_file(3)), 8_192);
+}
+
+#[test]
+fn a_daemon_whose_looks_take_longer_than_its_interval_still_ends() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 20);
+    script.slow = Duration::from_secs(2);
+    let said = run(&mut script, Scope::default(), PolicyFile::default(), false);
+    assert!(said.is_empty(), "{said:?}");
 }
