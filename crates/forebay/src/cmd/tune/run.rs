@@ -20,7 +20,7 @@ use forebay_live::trace::{self, Tracer, Wakeup};
 use forebay_live::tree::Tree;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 
 use crate::NO;
@@ -128,10 +128,11 @@ fn name(word: &str, place: &str, machine: &Machine, tree: &Tree) -> Result<Named
     })
 }
 
-/// Becomes readable at the first signal that asks for an end.
+/// Becomes readable at the first signal that asks for an end. Those that would end us without a
+/// word are among them, so that no stray one leaves knobs behind.
 fn stop() -> io::Result<OwnedFd> {
     let (read, write) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read.into())
