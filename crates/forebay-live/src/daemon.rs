@@ -494,7 +494,10 @@ impl<'a> Daemon<'a> {
         to: u64,
         error: &Unreachable,
     ) -> Done {
-        if !self.policy.device_default || !matches!(error, Unreachable::Closed(_)) {
+        // Whoever opens a file next gets it, so that processes must not have been singled out.
+        let found = self.machine.device_of(device);
+        let may = found.is_some_and(|device| self.scope.has_limit_of(device));
+        if !self.policy.device_default || !may || !matches!(error, Unreachable::Closed(_)) {
             return Done::Refused;
         }
         let name = self.name(device);

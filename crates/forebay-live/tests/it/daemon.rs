@@ -326,6 +326,19 @@ fn a_mapping_without_descriptor_is_said_once_and_changes_defaults_only_if_allowe
 }
 
 #[test]
+fn a_default_is_not_changed_for_a_process_that_was_singled_out() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.faults = Some(open_file(3));
+    script.closed = true;
+    script.at(11, |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192)));
+    let scope = Scope::new([Named::Process(77)], [], Slot::parse("readahead"));
+    let policy = PolicyFile { device_default: true, ..PolicyFile::default() };
+    let said = run(&mut script, scope, policy, false);
+    assert_eq!(said.len(), 1, "it was seen, and said: {said:#?}");
+}
+
+#[test]
 fn a_journal_without_room_stops_changes_and_not_the_daemon() {
     let model = Model::new();
     let mut script = Script::new(&model, 20);
