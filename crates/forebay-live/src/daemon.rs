@@ -17,10 +17,12 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use forebay_core::control;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
+use rustix::io::Errno;
 
 use crate::knob::{
     Brief, Change as KnobChange, Event as KnobEvent, Knob, Refused, Steering, Value, WindowOf,
@@ -560,11 +562,20 @@ impl<'a> Daemon<'a> {
             (self.say)(&format!("would take back {what}"));
             return Done::Refused;
         };
-        for knob in [Knob::MaxRatioFine(device), Knob::StrictLimit(device)] {
-            steering.restore(knob, &decision.reason);
+        let both = [Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
+        let restore = |knob| steering.restore(knob, &decision.reason);
+        let events = both.into_iter().filter_map(restore);
+        let is_back = |event: &KnobEvent| {
+            matches!(event, KnobEvent::Restored { .. } | KnobEvent::AsBefore { .. })
+        };
+        let amiss: Vec<KnobEvent> = events.filter(|event| !is_back(event)).collect();
+        if amiss.is_empty() {
+            (self.say)(&format!("took back {what}"));
+            return Done::Applied;
         }
-        (self.say)(&format!("took back {what}"));
-        Done::Applied
+        amiss.iter().for_each(|event| (self.say)(&event.to_string()));
+        let gone = amiss.iter().all(|event| matches!(event, KnobEvent::Gone { .. }));
+        if gone { Done::Gone } else { Done::Refused }
     }
 
     fn refused(&mut self, refused: &Refused) -> Done {
@@ -575,6 +586,10 @@ impl<'a> Daemon<'a> {
                 return Done::Foreign;
             }
             Refused::Released(_) => return Done::Foreign,
+            Refused::Kernel { source, .. } if is_gone(source) => {
+                self.is_stale = true;
+                return Done::Gone;
+            }
             Refused::Kernel { .. }
             | Refused::Unfit { .. }
             | Refused::NotAsked(_)
@@ -597,15 +612,33 @@ impl<'a> Daemon<'a> {
 
     fn let_go(&mut self, event: &KnobEvent) {
         (self.say)(&event.to_string());
-        let KnobEvent::Foreign { of, .. } = event else { return };
+        let (of, done, why) = match event {
+            KnobEvent::Foreign { of, .. } => {
+                let why = "the other half of its dirty limit was written by somebody else";
+                (of, Done::Foreign, why)
+            }
+            // What is there now is another device or medium, of which nothing is known yet.
+            KnobEvent::Gone { of }
+            | KnobEvent::Restored { of, .. }
+            | KnobEvent::AsBefore { of, .. } => {
+                self.is_stale = true;
+                (of, Done::Gone, "the other half of its dirty limit went with its device")
+            }
+            KnobEvent::Set { .. }
+            | KnobEvent::Reasserted { .. }
+            | KnobEvent::Failed { .. }
+            | KnobEvent::FileSet { .. }
+            | KnobEvent::FileRestored { .. }
+            | KnobEvent::FileGone { .. }
+            | KnobEvent::FileFailed { .. } => return,
+        };
         let Some(device) = of.knob.device() else { return };
         let both = [Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
         if !both.contains(&of.knob) {
             return;
         }
-        self.limits.done(device, Done::Foreign);
+        self.limits.done(device, done);
         let Some(steering) = &mut self.steering else { return };
-        let why = "the other half of its dirty limit was written by somebody else";
         for event in both.into_iter().filter_map(|knob| steering.restore(knob, why)) {
             (self.say)(&event.to_string());
         }
@@ -615,6 +648,12 @@ impl<'a> Daemon<'a> {
         let device = self.machine.device_of(number);
         device.map_or_else(|| number.to_string(), |device| device.name.clone())
     }
+}
+
+/// Whether an error says that a device or its knobs are no longer there.
+fn is_gone(error: &io::Error) -> bool {
+    let errors = [Errno::NOENT, Errno::NODEV, Errno::NXIO];
+    Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
 /// The time between two looks while something is being decided.

@@ -304,6 +304,19 @@ fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
 }
 
 #[test]
+fn another_medium_begins_without_the_limit_of_the_last_one() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.at(5, |script| {
+        script.model.world().numbers.insert(format!("/sys/dev/block/{DISK}/diskseq"), 10);
+    });
+    let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
+    let set = said.iter().filter(|said| said.starts_with("set the dirty limit")).count();
+    assert_eq!(set, 2, "{said:#?}");
+    assert!(said.iter().any(|said| said.contains("another medium")), "{said:#?}");
+}
+
+#[test]
 fn a_mapping_without_descriptor_is_said_once_and_changes_defaults_only_if_allowed() {
     for device_default in [false, true] {
         let model = Model::new();
