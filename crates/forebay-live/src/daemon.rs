@@ -286,9 +286,10 @@ impl<'a> Daemon<'a> {
         if asked.pattern == Pattern::RandomFaults && !self.sizes.contains_key(&user) {
             let held = world.held(&user);
             let size = held.as_ref().ok().and_then(|held| held.size);
-            if self.sizes.len() < SIZES_MAX {
-                self.sizes.insert(user, size);
+            if self.sizes.len() >= SIZES_MAX {
+                self.sizes.clear();
             }
+            self.sizes.insert(user, size);
         }
         // Another user's window by our doing is not this one's.
         let of_event = (asked.window > 0).then_some(asked.window);
