@@ -378,9 +378,8 @@ impl<'a> Daemon<'a> {
 
     /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.
     fn look_at_burst(&mut self, world: &mut impl World) {
-        let eager = |device: &&Device| self.is_eager(device) && self.may_limit(device);
-        let devices: Vec<DevNumber> =
-            self.machine.devices.iter().filter(eager).map(|device| device.number).collect();
+        let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
+        let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
         for _ in 0..BURST_LOOKS {
             let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
             let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
@@ -389,7 +388,7 @@ impl<'a> Daemon<'a> {
                 self.sample.bdis.extend(counts);
                 let now = world.now();
                 self.look_at_devices(world, now);
-                return;
+                break;
             }
             world.pause(BURST_LOOK);
         }
@@ -399,12 +398,12 @@ impl<'a> Daemon<'a> {
     /// Whether a burst would be news: some device has no limit that would have one early.
     fn awaits_burst(&self) -> bool {
         let mut devices = self.machine.devices.iter();
-        self.has(Slot::Writeback)
-            && devices.any(|device| {
-                self.is_eager(device)
-                    && self.may_limit(device)
-                    && self.limits.present(device.number).is_none()
-            })
+        self.has(Slot::Writeback) && devices.any(|device| self.may_burst(device))
+    }
+
+    fn may_burst(&self, device: &Device) -> bool {
+        let awaited = self.limits.awaits_burst(device.number);
+        awaited && self.is_eager(device) && self.may_limit(device)
     }
 
     /// Whether a device has a limit before it is known to be slow.
@@ -665,7 +664,7 @@ pub const LOOK_SOON: Duration = Duration::from_millis(250);
 const BURST_LOOKS: u32 = 16;
 const BURST_LOOK: Duration = Duration::from_millis(1);
 
-/// After looks in vain nobody wakes us for so long: small files that are written one after another
+/// After these looks nobody wakes us for so long: small files that are written one after another
 /// shall not keep us awake.
 const BURST_REST: Duration = Duration::from_millis(100);
 

@@ -43,6 +43,9 @@ struct Script {
     closed: bool,
     /// How long it takes to read the counters.
     slow: Duration,
+    /// How often a single device was looked at, if what becomes dirty ends a wait; something
+    /// always does.
+    bursts: Option<u64>,
 }
 
 impl Script {
@@ -64,6 +67,7 @@ impl Script {
             acts: Vec::new(),
             closed: false,
             slow: Duration::ZERO,
+            bursts: None,
         }
     }
 
@@ -176,13 +180,18 @@ impl World for Script {
         Ok(Held { descriptors, size: Some(8 << 30), direct: false })
     }
 
-    fn wait(&mut self, length: Duration, _wakes: bool) -> Woken {
-        self.pass(length);
+    fn wait(&mut self, length: Duration, wakes: bool) -> Woken {
+        let is_dirty = wakes && self.bursts.is_some();
+        self.pass(if is_dirty { Duration::from_millis(1) } else { length });
         while let Some(place) = self.acts.iter().position(|(at, _)| *at <= self.now) {
             let (_, act) = self.acts.remove(place);
             act(self);
         }
-        if self.now >= self.end { Woken::Stop } else { Woken::Time }
+        match is_dirty {
+            _ if self.now >= self.end => Woken::Stop,
+            true => Woken::Dirty,
+            false => Woken::Time,
+        }
     }
 
     fn pause(&mut self, length: Duration) {
@@ -190,10 +199,11 @@ impl World for Script {
     }
 
     fn wakes(&self) -> bool {
-        false
+        self.bursts.is_some()
     }
 
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
+        self.bursts = self.bursts.map(|bursts| bursts + 1);
         (number == DISK).then_some(self.bdi)
     }
 }
@@ -301,6 +311,19 @@ fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
     let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
     assert_eq!(said.iter().filter(|said| said.contains("somebody else's")).count(), 1, "{said:#?}");
     assert!(script.peak > 400_000_000, "it is not limited any more");
+}
+
+#[test]
+fn bursts_that_bring_no_limit_do_not_keep_the_daemon_awake() {
+    for dry in [false, true] {
+        let model = Model::new();
+        let mut script = Script::new(&model, 10);
+        script.bursts = Some(0);
+        script.wants = if dry { 500_000_000 } else { 0 };
+        run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), dry);
+        let most = if dry { 16 } else { 1_600 };
+        assert!(script.bursts.unwrap() <= most, "{:?} looks, dry: {dry}", script.bursts);
+    }
 }
 
 #[test]
