@@ -33,7 +33,7 @@ use crate::pattern::{Pattern, Patterns};
 use crate::policy_file::PolicyFile;
 use crate::scope::{Scope, Slot};
 use crate::signal::{BdiCounts, Sample};
-use crate::steer::file::Unreachable;
+use crate::steer::file::{Held, Unreachable};
 use crate::steer::files::{Around, Files, Seen};
 use crate::steer::limits::{self, Limits};
 use crate::steer::users::{Asked, Users};
@@ -458,6 +458,9 @@ impl<'a> Daemon<'a> {
                 };
             }
         };
+        if !self.scope.has_process(user.process, &self.tree) {
+            return self.leave(user.process, &held);
+        }
         let Decision { expected, reason, .. } = decision;
         let name = self.name(device);
         let what = format!(
@@ -486,6 +489,16 @@ impl<'a> Daemon<'a> {
             done = Done::Refused;
         }
         done
+    }
+
+    /// A process that has left the scope, or whose number is another's now, has its own windows.
+    fn leave(&mut self, process: u32, held: &Held) -> Done {
+        self.allowed.insert(process, false);
+        let Some(steering) = &mut self.steering else { return Done::Refused };
+        for event in held.descriptors.iter().filter_map(|file| steering.restore_file(file)) {
+            (self.say)(&event.to_string());
+        }
+        Done::Refused
     }
 
     /// What is opened next gets the window, where the policy file allows it.
