@@ -208,7 +208,9 @@ impl<'a> Daemon<'a> {
     }
 
     fn has(&self, slot: Slot) -> bool {
-        self.scope.has(slot) && self.policy.has(slot)
+        // Limits are computed in pages of 4 KiB.
+        let fits = slot != Slot::Writeback || self.machine.page_size == PAGE_SIZE;
+        fits && self.scope.has(slot) && self.policy.has(slot)
     }
 
     fn say_once(&mut self, what: String) {

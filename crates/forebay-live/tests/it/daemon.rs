@@ -46,6 +46,7 @@ struct Script {
     /// How often a single device was looked at, if what becomes dirty ends a wait; something
     /// always does.
     bursts: Option<u64>,
+    page_size: u64,
 }
 
 impl Script {
@@ -68,6 +69,7 @@ impl Script {
             closed: false,
             slow: Duration::ZERO,
             bursts: None,
+            page_size: 4_096,
         }
     }
 
@@ -141,7 +143,7 @@ impl World for Script {
         let name = "loop0".to_owned();
         let bdi = Some(bdi);
         let disk = Device { number: DISK, name, kind: Kind::Loop, bdi, ..Device::default() };
-        Machine { devices: vec![disk], ..Machine::default() }
+        Machine { devices: vec![disk], page_size: self.page_size, ..Machine::default() }
     }
 
     fn drain(&mut self, each: &mut dyn FnMut(Event)) -> Result<Drained, TraceError> {
@@ -324,6 +326,15 @@ fn bursts_that_bring_no_limit_do_not_keep_the_daemon_awake() {
         let most = if dry { 16 } else { 1_600 };
         assert!(script.bursts.unwrap() <= most, "{:?} looks, dry: {dry}", script.bursts);
     }
+}
+
+#[test]
+fn limits_of_a_machine_with_other_pages_are_left_alone() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 10);
+    (script.wants, script.page_size) = (500_000_000, 65_536);
+    let said = run(&mut script, of_disk(None), PolicyFile::default(), false);
+    assert_eq!(said, [""; 0]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use forebay_core::time::Duration;
+use forebay_core::units::PAGE_SIZE;
 use forebay_live::daemon::{Daemon, Live, Notify};
 use forebay_live::knob::{StartError, Steering, Terms};
 use forebay_live::machine::{Device, Kind, Machine};
@@ -244,6 +245,14 @@ fn named(scope: &Scope, machine: &Machine) -> Vec<DevNumber> {
 fn missing_limits(policy: &PolicyFile, scope: &Scope, machine: &Machine) {
     let slot = scope::Slot::Writeback;
     if !policy.has(slot) || !scope.has(slot) {
+        return;
+    }
+    if machine.page_size != PAGE_SIZE {
+        let page = machine.page_size / 1_024;
+        note(&format!(
+            "dirty limits are left alone: they are computed in pages of 4 KiB, and this machine's \
+             have {page} KiB"
+        ));
         return;
     }
     let mut strict = machine.devices.iter().filter_map(|device| {
