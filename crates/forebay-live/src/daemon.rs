@@ -17,10 +17,12 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use forebay_core::control;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
+use rustix::io::Errno;
 
 use crate::knob::{
     Brief, Change as KnobChange, Event as KnobEvent, Knob, Refused, Steering, Value, WindowOf,
@@ -31,7 +33,7 @@ use crate::pattern::{Pattern, Patterns};
 use crate::policy_file::PolicyFile;
 use crate::scope::{Scope, Slot};
 use crate::signal::{BdiCounts, Sample};
-use crate::steer::file::Unreachable;
+use crate::steer::file::{Held, Unreachable};
 use crate::steer::files::{Around, Files, Seen};
 use crate::steer::limits::{self, Limits};
 use crate::steer::users::{Asked, Users};
@@ -124,7 +126,8 @@ impl<'a> Daemon<'a> {
         let begun = world.now();
         self.machine = world.machine();
         let mut alive = begun;
-        let mut due = begun + self.look(world);
+        let rest = self.look(world);
+        let mut due = world.now() + rest;
         // Whoever waits for this may begin to write at once, and the first limits stand.
         notify.ready(&format!("steering {}", self.scope));
         loop {
@@ -140,7 +143,10 @@ impl<'a> Daemon<'a> {
                 break;
             }
             if now >= due {
-                due = now + self.look(world);
+                // From its end on: looks that take longer than the interval still leave a wait
+                // between them, which is where we are told to stop.
+                let rest = self.look(world);
+                due = world.now() + rest;
                 continue;
             }
             let wakes = self.awaits_burst();
@@ -202,7 +208,9 @@ impl<'a> Daemon<'a> {
     }
 
     fn has(&self, slot: Slot) -> bool {
-        self.scope.has(slot) && self.policy.has(slot)
+        // Limits are computed in pages of 4 KiB.
+        let fits = slot != Slot::Writeback || self.machine.page_size == PAGE_SIZE;
+        fits && self.scope.has(slot) && self.policy.has(slot)
     }
 
     fn say_once(&mut self, what: String) {
@@ -280,9 +288,10 @@ impl<'a> Daemon<'a> {
         if asked.pattern == Pattern::RandomFaults && !self.sizes.contains_key(&user) {
             let held = world.held(&user);
             let size = held.as_ref().ok().and_then(|held| held.size);
-            if self.sizes.len() < SIZES_MAX {
-                self.sizes.insert(user, size);
+            if self.sizes.len() >= SIZES_MAX {
+                self.sizes.clear();
             }
+            self.sizes.insert(user, size);
         }
         // Another user's window by our doing is not this one's.
         let of_event = (asked.window > 0).then_some(asked.window);
@@ -371,9 +380,8 @@ impl<'a> Daemon<'a> {
 
     /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.
     fn look_at_burst(&mut self, world: &mut impl World) {
-        let eager = |device: &&Device| self.is_eager(device) && self.may_limit(device);
-        let devices: Vec<DevNumber> =
-            self.machine.devices.iter().filter(eager).map(|device| device.number).collect();
+        let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
+        let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
         for _ in 0..BURST_LOOKS {
             let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
             let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
@@ -382,7 +390,7 @@ impl<'a> Daemon<'a> {
                 self.sample.bdis.extend(counts);
                 let now = world.now();
                 self.look_at_devices(world, now);
-                return;
+                break;
             }
             world.pause(BURST_LOOK);
         }
@@ -392,12 +400,12 @@ impl<'a> Daemon<'a> {
     /// Whether a burst would be news: some device has no limit that would have one early.
     fn awaits_burst(&self) -> bool {
         let mut devices = self.machine.devices.iter();
-        self.has(Slot::Writeback)
-            && devices.any(|device| {
-                self.is_eager(device)
-                    && self.may_limit(device)
-                    && self.limits.present(device.number).is_none()
-            })
+        self.has(Slot::Writeback) && devices.any(|device| self.may_burst(device))
+    }
+
+    fn may_burst(&self, device: &Device) -> bool {
+        let awaited = self.limits.awaits_burst(device.number);
+        awaited && self.is_eager(device) && self.may_limit(device)
     }
 
     /// Whether a device has a limit before it is known to be slow.
@@ -452,6 +460,9 @@ impl<'a> Daemon<'a> {
                 };
             }
         };
+        if !self.scope.has_process(user.process, &self.tree) {
+            return self.leave(user.process, &held);
+        }
         let Decision { expected, reason, .. } = decision;
         let name = self.name(device);
         let what = format!(
@@ -482,6 +493,16 @@ impl<'a> Daemon<'a> {
         done
     }
 
+    /// A process that has left the scope, or whose number is another's now, has its own windows.
+    fn leave(&mut self, process: u32, held: &Held) -> Done {
+        self.allowed.insert(process, false);
+        let Some(steering) = &mut self.steering else { return Done::Refused };
+        for event in held.descriptors.iter().filter_map(|file| steering.restore_file(file)) {
+            (self.say)(&event.to_string());
+        }
+        Done::Refused
+    }
+
     /// What is opened next gets the window, where the policy file allows it.
     fn set_default(
         &mut self,
@@ -490,7 +511,10 @@ impl<'a> Daemon<'a> {
         to: u64,
         error: &Unreachable,
     ) -> Done {
-        if !self.policy.device_default || !matches!(error, Unreachable::Closed(_)) {
+        // Whoever opens a file next gets it, so that processes must not have been singled out.
+        let found = self.machine.device_of(device);
+        let may = found.is_some_and(|device| self.scope.has_limit_of(device));
+        if !self.policy.device_default || !may || !matches!(error, Unreachable::Closed(_)) {
             return Done::Refused;
         }
         let name = self.name(device);
@@ -553,11 +577,20 @@ impl<'a> Daemon<'a> {
             (self.say)(&format!("would take back {what}"));
             return Done::Refused;
         };
-        for knob in [Knob::MaxRatioFine(device), Knob::StrictLimit(device)] {
-            steering.restore(knob, &decision.reason);
+        let both = [Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
+        let restore = |knob| steering.restore(knob, &decision.reason);
+        let events = both.into_iter().filter_map(restore);
+        let is_back = |event: &KnobEvent| {
+            matches!(event, KnobEvent::Restored { .. } | KnobEvent::AsBefore { .. })
+        };
+        let amiss: Vec<KnobEvent> = events.filter(|event| !is_back(event)).collect();
+        if amiss.is_empty() {
+            (self.say)(&format!("took back {what}"));
+            return Done::Applied;
         }
-        (self.say)(&format!("took back {what}"));
-        Done::Applied
+        amiss.iter().for_each(|event| (self.say)(&event.to_string()));
+        let gone = amiss.iter().all(|event| matches!(event, KnobEvent::Gone { .. }));
+        if gone { Done::Gone } else { Done::Refused }
     }
 
     fn refused(&mut self, refused: &Refused) -> Done {
@@ -568,6 +601,10 @@ impl<'a> Daemon<'a> {
                 return Done::Foreign;
             }
             Refused::Released(_) => return Done::Foreign,
+            Refused::Kernel { source, .. } if is_gone(source) => {
+                self.is_stale = true;
+                return Done::Gone;
+            }
             Refused::Kernel { .. }
             | Refused::Unfit { .. }
             | Refused::NotAsked(_)
@@ -590,15 +627,33 @@ impl<'a> Daemon<'a> {
 
     fn let_go(&mut self, event: &KnobEvent) {
         (self.say)(&event.to_string());
-        let KnobEvent::Foreign { of, .. } = event else { return };
+        let (of, done, why) = match event {
+            KnobEvent::Foreign { of, .. } => {
+                let why = "the other half of its dirty limit was written by somebody else";
+                (of, Done::Foreign, why)
+            }
+            // What is there now is another device or medium, of which nothing is known yet.
+            KnobEvent::Gone { of }
+            | KnobEvent::Restored { of, .. }
+            | KnobEvent::AsBefore { of, .. } => {
+                self.is_stale = true;
+                (of, Done::Gone, "the other half of its dirty limit went with its device")
+            }
+            KnobEvent::Set { .. }
+            | KnobEvent::Reasserted { .. }
+            | KnobEvent::Failed { .. }
+            | KnobEvent::FileSet { .. }
+            | KnobEvent::FileRestored { .. }
+            | KnobEvent::FileGone { .. }
+            | KnobEvent::FileFailed { .. } => return,
+        };
         let Some(device) = of.knob.device() else { return };
         let both = [Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
         if !both.contains(&of.knob) {
             return;
         }
-        self.limits.done(device, Done::Foreign);
+        self.limits.done(device, done);
         let Some(steering) = &mut self.steering else { return };
-        let why = "the other half of its dirty limit was written by somebody else";
         for event in both.into_iter().filter_map(|knob| steering.restore(knob, why)) {
             (self.say)(&event.to_string());
         }
@@ -610,6 +665,12 @@ impl<'a> Daemon<'a> {
     }
 }
 
+/// Whether an error says that a device or its knobs are no longer there.
+fn is_gone(error: &io::Error) -> bool {
+    let errors = [Errno::NOENT, Errno::NODEV, Errno::NXIO];
+    Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
+}
+
 /// The time between two looks while something is being decided.
 pub const LOOK_SOON: Duration = Duration::from_millis(250);
 
@@ -618,7 +679,7 @@ pub const LOOK_SOON: Duration = Duration::from_millis(250);
 const BURST_LOOKS: u32 = 16;
 const BURST_LOOK: Duration = Duration::from_millis(1);
 
-/// After looks in vain nobody wakes us for so long: small files that are written one after another
+/// After these looks nobody wakes us for so long: small files that are written one after another
 /// shall not keep us awake.
 const BURST_REST: Duration = Duration::from_millis(100);
 

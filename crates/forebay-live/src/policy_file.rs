@@ -172,9 +172,9 @@ pub static KEYS: &[Key] = &[
     key("scope", "within", Takes::Names(|policy, names| policy.within = names)),
     key("scope", "protect", Takes::Names(|policy, names| policy.protect = names)),
     key("readahead", "enabled", Takes::Switch(|policy, on| policy.readahead = on)),
-    // Below 4 KiB the kernel rounds to 0, which makes each page a request.
-    key("readahead", "floor_kib", Takes::Number(4, 1 << 20, |p, kib| p.bounds.floor = kib)),
-    key("readahead", "cap_kib", Takes::Number(4, 1 << 20, |p, kib| p.bounds.cap = kib)),
+    // No other window is ever written.
+    key("readahead", "floor_kib", Takes::Number(16, 32_768, |p, kib| p.bounds.floor = kib)),
+    key("readahead", "cap_kib", Takes::Number(16, 32_768, |p, kib| p.bounds.cap = kib)),
     key("readahead", "device_default", Takes::Switch(|policy, on| policy.device_default = on)),
     key("writeback", "enabled", Takes::Switch(|policy, on| policy.writeback = on)),
     key("writeback", "controller", Takes::Controller),
@@ -286,6 +286,8 @@ fn nearest(given: &str, known: &[&'static str]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knob::Knob;
+    use crate::number::DevNumber;
 
     const EXAMPLE: &str = include_str!("../../../examples/tune.toml");
 
@@ -333,7 +335,7 @@ mod tests {
     fn a_bad_value_is_shown_with_what_is_expected() {
         assert_eq!(
             said("[readahead]\nfloor_kib = 0\n"),
-            "mine.toml:2: `readahead.floor_kib` is 0, expected a whole number from 4 to 1048576"
+            "mine.toml:2: `readahead.floor_kib` is 0, expected a whole number from 16 to 32768"
         );
         assert_eq!(
             said("[readahead]\nenabled = 1\n"),
@@ -347,6 +349,16 @@ mod tests {
         let said = said("[writeback]\ncontroller = \"drane\"\n");
         assert!(said.starts_with("mine.toml:2: `writeback.controller` is \"drane\""), "{said}");
         assert!(said.contains("no controller policy is named 'drane'"), "{said}");
+    }
+
+    #[test]
+    fn windows_that_are_accepted_are_those_that_are_written() {
+        let knob = Knob::ReadAheadKb(DevNumber { major: 7, minor: 0 });
+        let numbers = &knob.rule().numbers;
+        for key in KEYS.iter().filter(|key| ["floor_kib", "cap_kib"].contains(&key.name)) {
+            let Takes::Number(low, high, _) = key.takes else { panic!("{key:?}") };
+            assert_eq!((&low, &high), (numbers.start(), numbers.end()), "{}", key.name);
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Named {
         let unknown = || Unknown(word.to_owned());
         if let Ok(pid) = word.parse::<u32>() {
             let there = tree.place(&format!("/proc/{pid}")).exists();
-            return if there { Ok(Self::Process(pid)) } else { Err(unknown()) };
+            return if there { Ok(Self::Process(process(pid, tree))) } else { Err(unknown()) };
         }
         let device = |number| machine.device_of(number).map(|found| Self::Device(found.number));
         if let Ok(number) = word.parse::<DevNumber>() {
@@ -183,6 +183,13 @@ impl fmt::Display for Scope {
     }
 }
 
+/// The process of a thread, which may be named by any of its threads.
+fn process(thread: u32, tree: &Tree) -> u32 {
+    let text = tree.text(&format!("/proc/{thread}/status")).unwrap_or_default();
+    let group = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    group.and_then(|group| group.trim().parse().ok()).unwrap_or(thread)
+}
+
 /// Whether a process is another one or was started below it.
 fn descends(pid: u32, root: u32, tree: &Tree) -> bool {
     let mut at = pid;
@@ -240,6 +247,9 @@ mod tests {
             fs::write(place.join("cgroup"), format!("4:blkio:{group}\n0::/\n")).unwrap();
         }
         fs::create_dir_all(folder.path().join("sys/fs/cgroup/blkio/batch/night")).unwrap();
+        // Process 8 has a second thread.
+        fs::create_dir_all(folder.path().join("proc/10")).unwrap();
+        fs::write(folder.path().join("proc/10/status"), "Name:\ta\nTgid:\t8\nPid:\t10\n").unwrap();
         let tree = Tree::recorded(folder.path()).unwrap();
         let device = |name: &str, minor, partitions| Device {
             number: DevNumber { major: 8, minor },
@@ -264,6 +274,7 @@ mod tests {
         let (_folder, tree, machine) = machine();
         let parse = |word| Named::parse(word, &machine, &tree);
         assert_eq!(parse("7"), Ok(Named::Process(7)));
+        assert_eq!(parse("10"), Ok(Named::Process(8)), "a thread is its process");
         for word in ["sda", "8:0", "8:1"] {
             assert_eq!(parse(word), Ok(Named::Device(SDA)), "{word}");
         }

@@ -179,7 +179,8 @@ impl World for Live {
         if is_ready(&fds[0]) {
             return Woken::Stop;
         }
-        if !fds[woken_from..].iter().any(is_ready) {
+        // Mounts are told once, while what became dirty stays in its buffer for the next wait.
+        if fds[1..woken_from].iter().any(is_ready) {
             return Woken::Mounts;
         }
         if let Some(wakeup) = &mut self.wakeup {

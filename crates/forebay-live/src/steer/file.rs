@@ -9,9 +9,8 @@
 //!             (btrfs, overlay): no descriptor matches, and the file counts as out of reach.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, statx};
 
 use super::User;
 use crate::knob::{OpenFile, started};
@@ -61,13 +60,18 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
     let Some(started) = started(process) else { return Err(Unreachable::Exited(process)) };
     let mut held = Held::default();
     for fd in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
-        let Ok(found) = std::fs::metadata(tree.place(&format!("{folder}/{fd}"))) else { continue };
-        let key = FileKey { dev: DevNumber::from_stat(found.dev()), ino: found.ino() };
-        if key != file {
+        let shown = tree.text(&format!("/proc/{process}/fdinfo/{fd}")).unwrap_or_default();
+        // Since Linux 5.14 the number is shown, so that no other file is looked at.
+        if field(&shown, "ino:").is_some_and(|ino| ino.parse() != Ok(file.ino)) {
             continue;
         }
-        held.size = Some(found.len());
-        let flags = flags(process, fd, tree).unwrap_or(OFlags::empty());
+        let Some(found) = cached(tree, &format!("{folder}/{fd}")) else { continue };
+        let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+        if (FileKey { dev, ino: found.stx_ino }) != file {
+            continue;
+        }
+        held.size = Some(found.stx_size);
+        let flags = flags(&shown).unwrap_or(OFlags::empty());
         if flags.contains(OFlags::DIRECT) {
             held.direct = true;
         } else if !flags.contains(OFlags::PATH) && held.descriptors.len() < DESCRIPTORS_MAX {
@@ -90,11 +94,20 @@ fn why(process: u32, unread: &Unread) -> Unreachable {
     }
 }
 
-/// How a descriptor was opened: `flags:` of its `fdinfo`, in octal digits.
-fn flags(process: u32, fd: u32, tree: &Tree) -> Option<OFlags> {
-    let text = tree.text(&format!("/proc/{process}/fdinfo/{fd}")).ok()?;
-    let digits = text.lines().find_map(|line| line.strip_prefix("flags:"))?.trim();
-    u32::from_str_radix(digits, 8).ok().map(OFlags::from_bits_retain)
+/// What is known of a file here: a server that does not answer would hold us up.
+fn cached(tree: &Tree, path: &str) -> Option<Statx> {
+    let what = StatxFlags::INO | StatxFlags::SIZE;
+    statx(CWD, tree.place(path), AtFlags::STATX_DONT_SYNC, what).ok()
+}
+
+/// A field of a descriptor's `fdinfo`.
+fn field<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
+    shown.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// How a descriptor was opened, in octal digits.
+fn flags(shown: &str) -> Option<OFlags> {
+    u32::from_str_radix(field(shown, "flags:")?, 8).ok().map(OFlags::from_bits_retain)
 }
 
 /// Whether a mapping is of the file: `begin-end rwxp offset MAJ:MIN inode path`, the numbers of
@@ -116,6 +129,7 @@ const DESCRIPTORS_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
 
@@ -146,5 +160,13 @@ mod tests {
         let user = User { process: 0x3fff_fff0, ..of(std::path::Path::new("/")) };
         let error = held(&user, &Tree::machine()).unwrap_err();
         assert!(matches!(error, Unreachable::Exited(_)), "{error}");
+    }
+
+    #[test]
+    fn flags_are_octal_and_a_number_that_is_not_shown_is_none() {
+        let shown = "pos:\t0\nflags:\t0100002\nmnt_id:\t29\nino:\t103\n";
+        assert_eq!((field(shown, "ino:"), field(shown, "size:")), (Some("103"), None));
+        assert_eq!(flags(shown), Some(OFlags::RDWR | OFlags::from_bits_retain(0o100_000)));
+        assert_eq!(flags("flags:\t9\n"), None);
     }
 }

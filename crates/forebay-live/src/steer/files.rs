@@ -260,9 +260,12 @@ impl Open {
         {
             (self.own, self.present) = (window, window);
         }
-        let turned = seen.pattern != Pattern::Unclear && seen.pattern != self.pattern;
-        if turned {
+        let turned = seen.pattern != Pattern::Unclear && !seen.pattern.is_like(self.pattern);
+        if seen.pattern != Pattern::Unclear {
+            // Sizes of requests drift without being read in another way.
             self.pattern = seen.pattern;
+        }
+        if turned {
             self.before = Side::default();
             self.rates.clear();
         }

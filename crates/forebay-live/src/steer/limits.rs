@@ -124,6 +124,11 @@ impl Limits {
         self.devices.get(&number)?.present.map(|limit| limit.bytes)
     }
 
+    /// Whether a device has no limit and may still get one.
+    pub fn awaits_burst(&self, number: DevNumber) -> bool {
+        self.devices.get(&number).is_none_or(|device| device.stage == Stage::Watched)
+    }
+
     /// Devices that are no longer there.
     pub fn keep(&mut self, there: impl Fn(DevNumber) -> bool) {
         self.devices.retain(|number, _| there(*number));

@@ -41,6 +41,12 @@ struct Script {
     /// What happens at a time.
     acts: Vec<(Instant, Act)>,
     closed: bool,
+    /// How long it takes to read the counters.
+    slow: Duration,
+    /// How often a single device was looked at, if what becomes dirty ends a wait; something
+    /// always does.
+    bursts: Option<u64>,
+    page_size: u64,
 }
 
 impl Script {
@@ -61,6 +67,9 @@ impl Script {
             peak: 0,
             acts: Vec::new(),
             closed: false,
+            slow: Duration::ZERO,
+            bursts: None,
+            page_size: 4_096,
         }
     }
 
@@ -113,6 +122,8 @@ impl World for Script {
     }
 
     fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
+        self.now += self.slow;
+        assert!(self.now < self.end + Duration::from_secs(60), "it does not end");
         into.at = self.now;
         into.available = 20 << 30;
         into.vm.dirty_threshold = 1_000_000;
@@ -132,7 +143,7 @@ impl World for Script {
         let name = "loop0".to_owned();
         let bdi = Some(bdi);
         let disk = Device { number: DISK, name, kind: Kind::Loop, bdi, ..Device::default() };
-        Machine { devices: vec![disk], ..Machine::default() }
+        Machine { devices: vec![disk], page_size: self.page_size, ..Machine::default() }
     }
 
     fn drain(&mut self, each: &mut dyn FnMut(Event)) -> Result<Drained, TraceError> {
@@ -171,13 +182,18 @@ impl World for Script {
         Ok(Held { descriptors, size: Some(8 << 30), direct: false })
     }
 
-    fn wait(&mut self, length: Duration, _wakes: bool) -> Woken {
-        self.pass(length);
+    fn wait(&mut self, length: Duration, wakes: bool) -> Woken {
+        let is_dirty = wakes && self.bursts.is_some();
+        self.pass(if is_dirty { Duration::from_millis(1) } else { length });
         while let Some(place) = self.acts.iter().position(|(at, _)| *at <= self.now) {
             let (_, act) = self.acts.remove(place);
             act(self);
         }
-        if self.now >= self.end { Woken::Stop } else { Woken::Time }
+        match is_dirty {
+            _ if self.now >= self.end => Woken::Stop,
+            true => Woken::Dirty,
+            false => Woken::Time,
+        }
     }
 
     fn pause(&mut self, length: Duration) {
@@ -185,10 +201,11 @@ impl World for Script {
     }
 
     fn wakes(&self) -> bool {
-        false
+        self.bursts.is_some()
     }
 
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
+        self.bursts = self.bursts.map(|bursts| bursts + 1);
         (number == DISK).then_some(self.bdi)
     }
 }
@@ -299,6 +316,41 @@ fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
 }
 
 #[test]
+fn bursts_that_bring_no_limit_do_not_keep_the_daemon_awake() {
+    for dry in [false, true] {
+        let model = Model::new();
+        let mut script = Script::new(&model, 10);
+        script.bursts = Some(0);
+        script.wants = if dry { 500_000_000 } else { 0 };
+        run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), dry);
+        let most = if dry { 16 } else { 1_600 };
+        assert!(script.bursts.unwrap() <= most, "{:?} looks, dry: {dry}", script.bursts);
+    }
+}
+
+#[test]
+fn limits_of_a_machine_with_other_pages_are_left_alone() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 10);
+    (script.wants, script.page_size) = (500_000_000, 65_536);
+    let said = run(&mut script, of_disk(None), PolicyFile::default(), false);
+    assert_eq!(said, [""; 0]);
+}
+
+#[test]
+fn another_medium_begins_without_the_limit_of_the_last_one() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.at(5, |script| {
+        script.model.world().numbers.insert(format!("/sys/dev/block/{DISK}/diskseq"), 10);
+    });
+    let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
+    let set = said.iter().filter(|said| said.starts_with("set the dirty limit")).count();
+    assert_eq!(set, 2, "{said:#?}");
+    assert!(said.iter().any(|said| said.contains("another medium")), "{said:#?}");
+}
+
+#[test]
 fn a_mapping_without_descriptor_is_said_once_and_changes_defaults_only_if_allowed() {
     for device_default in [false, true] {
         let model = Model::new();
@@ -321,6 +373,19 @@ fn a_mapping_without_descriptor_is_said_once_and_changes_defaults_only_if_allowe
 }
 
 #[test]
+fn a_default_is_not_changed_for_a_process_that_was_singled_out() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.faults = Some(open_file(3));
+    script.closed = true;
+    script.at(11, |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192)));
+    let scope = Scope::new([Named::Process(77)], [], Slot::parse("readahead"));
+    let policy = PolicyFile { device_default: true, ..PolicyFile::default() };
+    let said = run(&mut script, scope, policy, false);
+    assert_eq!(said.len(), 1, "it was seen, and said: {said:#?}");
+}
+
+#[test]
 fn a_journal_without_room_stops_changes_and_not_the_daemon() {
     let model = Model::new();
     let mut script = Script::new(&model, 20);
@@ -332,4 +397,13 @@ fn a_journal_without_room_stops_changes_and_not_the_daemon() {
     let said = run(&mut script, scope, PolicyFile::default(), false);
     assert!(said.iter().any(|said| said.contains("journal")), "{said:#?}");
     assert_eq!(script.window(&open_file(3)), 8_192);
+}
+
+#[test]
+fn a_daemon_whose_looks_take_longer_than_its_interval_still_ends() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 20);
+    script.slow = Duration::from_secs(2);
+    let said = run(&mut script, Scope::default(), PolicyFile::default(), false);
+    assert!(said.is_empty(), "{said:?}");
 }

@@ -30,6 +30,7 @@ struct Play {
     progress: Progress,
     rest: f64,
     around: Around,
+    cuts: bool,
     /// Every change that was made.
     changes: Vec<(u64, u64)>,
 }
@@ -48,6 +49,7 @@ impl Play {
             progress: Progress::default(),
             rest: 0.0,
             around,
+            cuts: false,
             changes: Vec::new(),
         }
     }
@@ -62,7 +64,7 @@ impl Play {
         let seen = Seen {
             user: USER,
             device: DEVICE,
-            cuts: false,
+            cuts: self.cuts,
             pattern: if windows > 0 { pattern } else { Pattern::Unclear },
             windows,
             window: (windows > 0).then_some(self.window),
@@ -184,6 +186,19 @@ fn a_file_that_turns_from_faults_to_a_stream_gets_its_window_back() {
     assert_eq!(play.window, 16);
     play.stream(|_| 100e6, 1);
     assert_eq!(play.window, 8_192, "{:?}", play.changes);
+}
+
+#[test]
+fn requests_whose_size_drifts_are_one_pattern() {
+    let mut play = Play::new(64);
+    play.cuts = true;
+    for look in 0..60 {
+        let (request, window) = (60 + look % 3, play.window);
+        play.look(Pattern::RandomReads { request }, 1_000.0, |progress, n| {
+            progress.bytes += n * (window << 10);
+        });
+    }
+    assert_eq!(play.changes, [(64, 256)]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use forebay_core::time::Duration;
+use forebay_core::units::PAGE_SIZE;
 use forebay_live::daemon::{Daemon, Live, Notify};
 use forebay_live::knob::{StartError, Steering, Terms};
 use forebay_live::machine::{Device, Kind, Machine};
@@ -20,7 +21,7 @@ use forebay_live::trace::{self, Tracer, Wakeup};
 use forebay_live::tree::Tree;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 
 use crate::NO;
@@ -128,10 +129,11 @@ fn name(word: &str, place: &str, machine: &Machine, tree: &Tree) -> Result<Named
     })
 }
 
-/// Becomes readable at the first signal that asks for an end.
+/// Becomes readable at the first signal that asks for an end. Those that would end us without a
+/// word are among them, so that no stray one leaves knobs behind.
 fn stop() -> io::Result<OwnedFd> {
     let (read, write) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read.into())
@@ -243,6 +245,14 @@ fn named(scope: &Scope, machine: &Machine) -> Vec<DevNumber> {
 fn missing_limits(policy: &PolicyFile, scope: &Scope, machine: &Machine) {
     let slot = scope::Slot::Writeback;
     if !policy.has(slot) || !scope.has(slot) {
+        return;
+    }
+    if machine.page_size != PAGE_SIZE {
+        let page = machine.page_size / 1_024;
+        note(&format!(
+            "dirty limits are left alone: they are computed in pages of 4 KiB, and this machine's \
+             have {page} KiB"
+        ));
         return;
     }
     let mut strict = machine.devices.iter().filter_map(|device| {
