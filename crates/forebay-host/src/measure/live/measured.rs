@@ -49,7 +49,7 @@ impl Measured {
         Some(inside.count() as f64 * 1e9 / nanos as f64)
     }
 
-    /// The first moment from which on, for [`STEADY`], the rate is at least so much; in
+    /// The first moment from which on, for `STEADY`, the rate is at least so much; in
     /// nanoseconds since the begin.
     #[must_use]
     pub fn settled(&self, rate: f64) -> Option<u64> {
