@@ -28,8 +28,9 @@
 //! `eager` and `selective` get the kernel's window and answer it, or refuse it as their papers have
 //! it. `off` has none. Ours has the kernel's for files that are read, and refuses it for files that
 //! are mapped: a fault costs its own page, and what is likely to follow is pushed. `--window ours`
-//! does without the kernel's, and pushes ahead of readers too. Measured on a machine with two
-//! processors and four times as much to do, the image in memory, blocks of 4 KiB by zlib:
+//! does without the kernel's, and pushes ahead of readers too. As it stood when this was decided, on
+//! a machine with two processors and four times as much to do, the image in memory, blocks of 4 KiB
+//! by zlib (`docs/benchmarks.md` has what it comes to on a device):
 //!
 //! ```text
 //!                                          both     ours alone   squashfuse_ll
@@ -40,7 +41,7 @@
 //!     useless share of decoded pages       0.10     0.07-0.12    0.31, all windows answered
 //! ```
 //!
-//! So with both the single fault takes twice as long, and a program has a fifth of the faults and
+//! So with both the single fault took twice as long, and a program had a fifth of the faults and
 //! fewer requests, which count for more.
 //!
 //! **Who answers.** Two threads that take requests in turn, each on its own processor, cost a

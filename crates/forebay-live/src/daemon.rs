@@ -37,7 +37,6 @@ use crate::steer::file::{Held, Unreachable};
 use crate::steer::files::{Around, Files, Seen};
 use crate::steer::limits::{self, Limits};
 use crate::steer::users::{Asked, Users};
-use crate::steer::window::Ceiling;
 use crate::steer::{Change, Decision, Done, Limit, User};
 use crate::trace::What;
 use crate::tree::Tree;
@@ -346,7 +345,6 @@ impl<'a> Daemon<'a> {
             new.saturating_sub(old).saturating_mul(1_000) / millis
         });
         Around {
-            ceiling: Ceiling::default(),
             bandwidth: bytes,
             available: self.sample.available,
             thrashes: self.sample.vm.refaults > self.last.vm.refaults,

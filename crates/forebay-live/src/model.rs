@@ -130,11 +130,6 @@ impl DeviceModel {
         Some(Known { value, samples: self.latency.seen })
     }
 
-    /// The time in ms that so many bytes take to be written.
-    pub fn drain_ms(&self, bytes: u64) -> Option<u64> {
-        self.drain().map(|drain| share(bytes, 1_000, drain.value))
-    }
-
     /// Largest window around a fault in bytes: the size at which a request is as dear in bytes as
     /// in operations; from 16 KiB to 4 MiB, whole pages.
     ///
@@ -340,7 +335,6 @@ mod tests {
         let known = Known { value: 40 * 512 * 1024, samples: 2 };
         let model = model(&[writing(300), writing(1000), IDLE, writing(800)]);
         assert_eq!(model.drain(), Some(known));
-        assert_eq!(model.drain_ms(10 * 40 * 512 * 1024), Some(10_000));
     }
 
     #[test]
@@ -440,6 +434,5 @@ mod tests {
         }
         let windows = [model.window_for_faults(), model.window_for_streams()];
         assert!(windows.iter().all(|window| (FAULT_MIN..=STREAM_MAX).contains(window)));
-        assert!(model.drain_ms(u64::MAX).is_some());
     }
 }

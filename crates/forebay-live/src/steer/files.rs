@@ -64,8 +64,6 @@ pub struct Progress {
 /// What is known of the surroundings at a look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around {
-    /// The device's ceilings, as far as they are known.
-    pub ceiling: Ceiling,
     /// Bytes a second that the device reads now.
     pub bandwidth: u64,
     /// Bytes of memory that could be had.
@@ -321,8 +319,7 @@ impl Open {
         if !clear || seen.windows == 0 || self.present == 0 {
             return None;
         }
-        let own = self.measured().unwrap_or(around.ceiling);
-        let to = window::wanted(self.pattern, self.present, &own, seen.cuts, bounds)?;
+        let to = window::wanted(self.pattern, self.present, self.measured(), seen.cuts, bounds)?;
         let to = if self.pattern == Pattern::Stream && around.available > 0 {
             to.min(((around.available / STREAM_SHARE) >> 10).max(bounds.floor)).max(self.present)
         } else {
@@ -342,7 +339,7 @@ impl Open {
             Claim::Gain(GAIN_MIN)
         };
         let step = Step { from: self.present, to, claim: Some(claim), metric };
-        let (expected, reason) = self.words(&step, seen, &own);
+        let (expected, reason) = self.words(&step, seen);
         Some(self.ask(step, expected, reason))
     }
 
@@ -369,18 +366,16 @@ impl Open {
         self.ask(step, "it is read as before the first change".to_owned(), reason)
     }
 
-    fn words(&self, step: &Step, seen: &Seen, ceiling: &Ceiling) -> (String, String) {
+    fn words(&self, step: &Step, seen: &Seen) -> (String, String) {
         let Step { from, to, .. } = step;
         let rate = self.before.rate();
         match self.pattern {
             Pattern::RandomFaults => {
-                let expected = match (ceiling.bandwidth, step.claim) {
-                    (_, Some(Claim::NoLoss(_))) => "as many faults a second as before".to_owned(),
-                    (Some(bandwidth), _) => {
-                        let possible = ceiling.iops.unwrap_or(u64::MAX).min(bandwidth / (to << 10));
-                        format!("up to {possible} faults a second")
+                let expected = match step.claim {
+                    Some(Claim::NoLoss(_)) => "as many faults a second as before".to_owned(),
+                    Some(Claim::Gain(_)) | None => {
+                        format!("up to {} times the faults a second", from / to.max(&1))
                     }
-                    (None, _) => format!("up to {} times the faults a second", from / to.max(&1)),
                 };
                 let reason = format!(
                     "{} is faulted in no order: each fault reads {from} KiB, {rate:.0} faults a \

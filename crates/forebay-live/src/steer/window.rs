@@ -1,37 +1,32 @@
 //! Which readahead window a file should have: arithmetic, without state.
 //!
 //! Source:     Forebay. That a fault brings in the whole window is `do_sync_mmap_readahead` of
-//!             `mm/filemap.c`; that half of a stream's window is in flight while the other half is
-//!             consumed is drawn in `mm/readahead.c`.
-//! Behaviour:  faults in no order: bandwidth through request rate, the size at which a request
-//!             costs as much in bytes as in operations. Streams: four times what is in flight at
-//!             full bandwidth, or twice the size of a seek in bytes. Reads in no order: nothing on
-//!             a disk, which reads what was asked for; their own size where a window cuts them
-//!             (FUSE, network). Sizes are powers of two, and a window stays as it is while it is
-//!             near what is wanted.
+//!             `mm/filemap.c`.
+//! Behaviour:  faults in no order: the least window, until the rates at two windows tell what the
+//!             device can do; then bandwidth through request rate, the size at which a request
+//!             costs as much in bytes as in operations. Streams: four times the present one, as a
+//!             trial. Reads in no order: nothing on a disk, which reads what was asked for; their
+//!             own size where a window cuts them (FUSE, network). Sizes are powers of two, and a
+//!             window stays as it is while it is near what is wanted.
 //! Differs:    nothing.
 //! Not for:    files that are wholly cached or whose reader has switched windows off: they cause
 //!             no windows, and nobody asks.
 
-use forebay_core::time::Duration;
-
 use crate::pattern::Pattern;
 
-/// What a device can do, as far as it is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceiling {
     /// Bytes a second at best.
-    pub bandwidth: Option<u64>,
+    pub bandwidth: u64,
     /// Small requests a second at best.
-    pub iops: Option<u64>,
-    /// One small request's time.
-    pub latency: Option<Duration>,
+    pub iops: u64,
 }
 
 impl Ceiling {
     /// The size in bytes at which a request costs as much in bytes as in operations.
-    pub fn knee(&self) -> Option<u64> {
-        Some(self.bandwidth? / self.iops?.max(1))
+    pub fn knee(&self) -> u64 {
+        self.bandwidth / self.iops.max(1)
     }
 }
 
@@ -65,11 +60,12 @@ impl Bounds {
 }
 
 /// The window for a file of a pattern, in KiB; none if its window does not matter or `present` is
-/// near enough. `cuts` says that windows cut requests into pieces, as on FUSE and network mounts.
+/// near enough. `ceiling` is none of a device that is not known; `cuts` says that windows cut
+/// requests into pieces, as on FUSE and network mounts.
 pub fn wanted(
     pattern: Pattern,
     present: u64,
-    ceiling: &Ceiling,
+    ceiling: Option<Ceiling>,
     cuts: bool,
     bounds: Bounds,
 ) -> Option<u64> {
@@ -79,9 +75,9 @@ pub fn wanted(
             // The power of two below may be half of what is wanted, and the next one a little more.
             let near =
                 |bytes: u64| (bytes / 2..=(bytes / 5).saturating_mul(6)).contains(&(present << 10));
-            if ceiling.knee().is_some_and(near) { present } else { wanted }
+            if ceiling.is_some_and(|it| near(it.knee())) { present } else { wanted }
         }
-        Pattern::Stream => for_stream(ceiling, present, bounds)?.max(present),
+        Pattern::Stream => present.saturating_mul(4).clamp(bounds.floor, bounds.cap).max(present),
         Pattern::RandomReads { request } if cuts => {
             bounds.above(request.saturating_mul(PAGE)).max(present)
         }
@@ -92,20 +88,8 @@ pub fn wanted(
 
 /// The window for faults: of a device that is not known the least, which never loses faults a
 /// second, whatever the device.
-pub fn for_faults(ceiling: &Ceiling, bounds: Bounds) -> u64 {
-    ceiling.knee().map_or(bounds.floor, |bytes| bounds.below(bytes))
-}
-
-/// The window for a stream; of a device that is not known four times the present one, as a trial.
-pub fn for_stream(ceiling: &Ceiling, present: u64, bounds: Bounds) -> Option<u64> {
-    let trial = present.checked_mul(4)?.clamp(bounds.floor, bounds.cap);
-    let Some(bandwidth) = ceiling.bandwidth else { return Some(trial) };
-    let in_flight = ceiling.latency.map(|latency| {
-        let bytes = u128::from(bandwidth) * u128::from(latency.as_nanos()) / 1_000_000_000;
-        u64::try_from(bytes.saturating_mul(4)).unwrap_or(u64::MAX)
-    });
-    let seek = ceiling.knee().map(|bytes| bytes.saturating_mul(2));
-    Some(in_flight.into_iter().chain(seek).max().map_or(trial, |bytes| bounds.above(bytes)))
+pub fn for_faults(ceiling: Option<Ceiling>, bounds: Bounds) -> u64 {
+    ceiling.map_or(bounds.floor, |it| bounds.below(it.knee()))
 }
 
 /// What two windows and the faults a second at each say of a device: a fault takes a time of its
@@ -129,11 +113,7 @@ pub fn ceiling_of(small: (u64, f64), large: (u64, f64)) -> Option<Ceiling> {
     // A device that moves bytes and begins the next request at once has no time of its own left;
     // half of the small one's time is then a cautious guess.
     let own = (time_small - per_byte * (small.0 << 10) as f64).max(time_small / 2.0);
-    Some(Ceiling {
-        bandwidth: Some((1.0 / per_byte) as u64),
-        iops: Some(((1.0 / own) as u64).max(1)),
-        latency: Some(Duration((own * 1e9) as u64)),
-    })
+    Some(Ceiling { bandwidth: (1.0 / per_byte) as u64, iops: ((1.0 / own) as u64).max(1) })
 }
 
 /// Whether a window is worth a change: by a factor of two or more.
@@ -147,59 +127,44 @@ const PAGE: u64 = 4_096;
 mod tests {
     use super::*;
 
-    const VOLUME: Ceiling = Ceiling {
-        bandwidth: Some(131_072_000),
-        iops: Some(3_000),
-        latency: Some(Duration::from_micros(300)),
-    };
-    const DISK: Ceiling = Ceiling {
-        bandwidth: Some(160_000_000),
-        iops: Some(150),
-        latency: Some(Duration::from_micros(6_600)),
-    };
-    const LINK: Ceiling = Ceiling {
-        bandwidth: Some(300_000_000),
-        iops: None,
-        latency: Some(Duration::from_millis(2)),
-    };
+    const VOLUME: Option<Ceiling> = Some(Ceiling { bandwidth: 131_072_000, iops: 3_000 });
+    const DISK: Option<Ceiling> = Some(Ceiling { bandwidth: 160_000_000, iops: 150 });
 
-    fn window(pattern: Pattern, present: u64, ceiling: &Ceiling, cuts: bool) -> Option<u64> {
+    fn window(pattern: Pattern, present: u64, ceiling: Option<Ceiling>, cuts: bool) -> Option<u64> {
         wanted(pattern, present, ceiling, cuts, Bounds::default())
     }
 
     #[test]
     fn faults_get_bandwidth_through_request_rate() {
-        assert_eq!(window(Pattern::RandomFaults, 8_192, &VOLUME, false), Some(32), "43 KiB");
-        assert_eq!(window(Pattern::RandomFaults, 8_192, &DISK, false), Some(1_024), "1.07 MB");
-        assert_eq!(window(Pattern::RandomFaults, 8_192, &Ceiling::default(), false), Some(16));
-        let fast = Ceiling { bandwidth: Some(3_000_000_000), iops: Some(800_000), latency: None };
-        assert_eq!(window(Pattern::RandomFaults, 128, &fast, false), Some(16), "never below");
+        assert_eq!(window(Pattern::RandomFaults, 8_192, VOLUME, false), Some(32), "43 KiB");
+        assert_eq!(window(Pattern::RandomFaults, 8_192, DISK, false), Some(1_024), "1.07 MB");
+        assert_eq!(window(Pattern::RandomFaults, 8_192, None, false), Some(16));
+        let fast = Some(Ceiling { bandwidth: 3_000_000_000, iops: 800_000 });
+        assert_eq!(window(Pattern::RandomFaults, 128, fast, false), Some(16), "never below");
     }
 
     #[test]
-    fn streams_get_several_times_what_is_in_flight_and_never_less_than_they_have() {
-        assert_eq!(window(Pattern::Stream, 128, &LINK, true), Some(4_096), "2.4 MB");
-        assert_eq!(window(Pattern::Stream, 128, &DISK, false), Some(8_192), "4.2 MB");
-        assert_eq!(window(Pattern::Stream, 128, &VOLUME, false), Some(256));
-        assert_eq!(window(Pattern::Stream, 8_192, &VOLUME, false), None);
-        assert_eq!(window(Pattern::Stream, 128, &Ceiling::default(), false), Some(512));
-        assert_eq!(window(Pattern::Stream, 16_384, &Ceiling::default(), false), None, "the cap");
+    fn streams_get_four_times_what_they_have_and_never_less() {
+        assert_eq!(window(Pattern::Stream, 128, None, true), Some(512));
+        assert_eq!(window(Pattern::Stream, 512, DISK, false), Some(2_048));
+        assert_eq!(window(Pattern::Stream, 16_384, None, false), None, "the cap");
+        assert_eq!(window(Pattern::Stream, 65_536, None, false), None, "above the cap");
     }
 
     #[test]
     fn reads_in_no_order_matter_only_where_windows_cut_them() {
         let reads = Pattern::RandomReads { request: 256 };
-        assert_eq!(window(reads, 128, &LINK, true), Some(1_024));
-        assert_eq!(window(reads, 2_048, &LINK, true), None, "large enough");
-        assert_eq!(window(reads, 128, &VOLUME, false), None);
-        assert_eq!(window(Pattern::Unclear, 128, &VOLUME, true), None);
+        assert_eq!(window(reads, 128, None, true), Some(1_024));
+        assert_eq!(window(reads, 2_048, None, true), None, "large enough");
+        assert_eq!(window(reads, 128, VOLUME, false), None);
+        assert_eq!(window(Pattern::Unclear, 128, VOLUME, true), None);
     }
 
     #[test]
     fn a_window_stays_until_it_is_off_by_two() {
-        assert_eq!(window(Pattern::RandomFaults, 32, &VOLUME, false), None);
-        assert_eq!(window(Pattern::RandomFaults, 48, &VOLUME, false), None);
-        assert_eq!(window(Pattern::RandomFaults, 64, &VOLUME, false), Some(32));
+        assert_eq!(window(Pattern::RandomFaults, 32, VOLUME, false), None);
+        assert_eq!(window(Pattern::RandomFaults, 48, VOLUME, false), None);
+        assert_eq!(window(Pattern::RandomFaults, 64, VOLUME, false), Some(32));
         assert!(!is_worth(16, 16) && is_worth(16, 32) && is_worth(0, 16) && !is_worth(0, 0));
     }
 
@@ -207,13 +172,13 @@ mod tests {
     fn two_windows_and_their_rates_give_the_device_away() {
         // 3000 requests and 125 MiB a second.
         let found = ceiling_of((16, 3_000.0), (8_192, 16.0)).unwrap();
-        let [bandwidth, iops] = [found.bandwidth.unwrap(), found.iops.unwrap()];
+        let Ceiling { bandwidth, iops } = found;
         assert!((120_000_000..150_000_000).contains(&bandwidth), "{bandwidth}");
         assert!((3_000..=6_000).contains(&iops), "{iops}");
-        assert!([16, 32].contains(&for_faults(&found, Bounds::default())));
+        assert!([16, 32].contains(&for_faults(Some(found), Bounds::default())));
         // 150 requests and 160 MB a second, both paid by each request.
         let found = ceiling_of((16, 148.0), (8_192, 17.0)).unwrap();
-        assert!([512, 1_024].contains(&for_faults(&found, Bounds::default())), "{found:?}");
+        assert!([512, 1_024].contains(&for_faults(Some(found), Bounds::default())), "{found:?}");
         assert_eq!(ceiling_of((16, 100.0), (8_192, 100.0)), None);
         assert_eq!(ceiling_of((16, 100.0), (8_192, 0.0)), None, "no rate, no slope");
         assert_eq!(ceiling_of((16, 0.0), (16, 0.0)), None);
@@ -224,12 +189,11 @@ mod tests {
         let bounds = Bounds::default();
         for size in [0, 1, 4_096, 1 << 40, u64::MAX] {
             for rate in [0, 1, 1_000, u64::MAX] {
-                let latency = Some(Duration(size));
-                let ceiling = Ceiling { bandwidth: Some(size), iops: Some(rate), latency };
+                let ceiling = Some(Ceiling { bandwidth: size, iops: rate });
                 for pattern in
                     [Pattern::RandomFaults, Pattern::Stream, Pattern::RandomReads { request: size }]
                 {
-                    if let Some(kib) = wanted(pattern, 128, &ceiling, true, bounds) {
+                    if let Some(kib) = wanted(pattern, 128, ceiling, true, bounds) {
                         assert!((bounds.floor..=bounds.cap).contains(&kib), "{ceiling:?}: {kib}");
                         assert!(kib.is_power_of_two());
                     }

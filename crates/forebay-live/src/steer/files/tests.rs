@@ -121,14 +121,6 @@ fn on_a_disk_that_seeks_the_window_follows_without_loss() {
 }
 
 #[test]
-fn a_known_device_gets_its_window_in_one_step() {
-    let mut play = Play::new(8_192);
-    play.around.ceiling = Ceiling { bandwidth: Some(160_000_000), iops: Some(150), latency: None };
-    play.faults(DISK, 5);
-    assert_eq!(play.changes, [(8_192, 1_024)]);
-}
-
-#[test]
 fn a_smaller_window_that_brings_no_more_faults_is_taken_back_and_remembered() {
     let mut play = Play::new(2_048);
     // A program that thinks for 50 ms between its faults.
