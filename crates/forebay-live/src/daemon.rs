@@ -418,8 +418,9 @@ impl<'a> Daemon<'a> {
         let fits = match device.kind {
             Kind::Memory | Kind::Other => false,
             Kind::Network | Kind::Fuse => named,
+            // What is put into an empty device comes with a mount, and the machine is read again.
             Kind::Virtual | Kind::Nvme | Kind::Scsi | Kind::Mmc | Kind::Loop | Kind::Stacked => {
-                true
+                named || device.size > 0
             }
         };
         let strict = device.bdi.as_ref().is_some_and(|bdi| bdi.strict_limit.is_some());
