@@ -28,9 +28,9 @@
 //! `eager` and `selective` get the kernel's window and answer it, or refuse it as their papers have
 //! it. `off` has none. Ours has the kernel's for files that are read, and refuses it for files that
 //! are mapped: a fault costs its own page, and what is likely to follow is pushed. `--window ours`
-//! does without the kernel's, and pushes ahead of readers too. As it stood when this was decided, on
-//! a machine with two processors and four times as much to do, the image in memory, blocks of 4 KiB
-//! by zlib (`docs/benchmarks.md` has what it comes to on a device):
+//! does without the kernel's, and pushes ahead of readers too. As it stood when this was decided,
+//! on a machine with two processors and four times as much to do, the image in memory, blocks of
+//! 4 KiB by zlib (`docs/benchmarks.md` has what it comes to on a device):
 //!
 //! ```text
 //!                                          both     ours alone   squashfuse_ll
