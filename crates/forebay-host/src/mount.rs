@@ -105,6 +105,7 @@ mod jobs;
 mod log;
 mod pool;
 mod profile;
+mod program;
 mod push;
 mod raw;
 mod read;

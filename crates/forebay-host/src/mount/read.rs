@@ -81,7 +81,7 @@ impl Served {
             Some((plan, false)) => {
                 reply.error(Errno::EAGAIN);
                 drop(answering);
-                self.refused(open, pages, &plan);
+                self.refused(number, open, pages, &plan);
                 return Ok(());
             }
         };
@@ -154,7 +154,7 @@ impl Served {
 
     /// The kernel asks for the pages one by one. The rule of the paper brings in their raw bytes in
     /// one read; otherwise the page that is asked for next brings in what lies around it.
-    fn refused(&self, open: Arc<Open>, read: Pages, plan: &Plan) {
+    fn refused(&self, number: INodeNo, open: Arc<Open>, read: Pages, plan: &Plan) {
         self.stats.refusals.add(1);
         // The kernel's window lies around the page that was touched (`mm/filemap.c`). If a device
         // has to bring it, it begins while the kernel comes back for it.
@@ -164,6 +164,15 @@ impl Served {
         }
         if self.ahead == Ahead::Kernel {
             self.queue.ask(push::Job::Fetch(open, plan.fetch, true));
+        } else if read.start > 0 {
+            self.load(number, &open);
+        }
+    }
+
+    /// Asks for what the loader of a program touches, when it is seen to be mapped.
+    fn load(&self, number: INodeNo, open: &Arc<Open>) {
+        for pages in open.take_loaded() {
+            self.queue.ask(push::Job::Push(number, Arc::clone(open), pages));
         }
     }
 
@@ -188,6 +197,9 @@ impl Served {
         // Behind a window that was answered the kernel asks for the next one.
         if exact || self.ahead == Ahead::Both && read.len() > 1 {
             return;
+        }
+        if self.ahead == Ahead::Both && read.start > 0 {
+            self.load(number, open);
         }
         for later in [Pages::new(read.end, plan.now.end), plan.later] {
             if !later.is_empty() {
