@@ -88,6 +88,7 @@ use raw::{Opened, Raw};
 use replay::{Again, Replay};
 use session::{Answers, Broke, Served};
 use stats::Stats;
+use walk::Walks;
 
 pub use log::Sink;
 pub use profile::ProfileError;
@@ -113,6 +114,7 @@ mod replay;
 mod session;
 mod stats;
 mod strict;
+mod walk;
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -309,6 +311,7 @@ pub fn mount(
         log: Arc::clone(&log),
         recorder: recorder.as_ref().map(|recording| Arc::clone(&recording.recorder)),
         again,
+        walks: Walks::new(),
         broke: Box::new(Stopper(ending.clone())),
     });
     served.workers.start(options.threads.max(1), &served).map_err(failed)?;

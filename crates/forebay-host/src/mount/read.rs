@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use forebay_core::packed::{Pages, Plan};
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::Kind;
+use forebay_image::{Kind, NodeId};
 use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 
 use super::decode::{Missed, Pace};
@@ -85,6 +85,9 @@ impl Served {
                 return Ok(());
             }
         };
+        if pages.start == 0 && self.ahead != Ahead::Kernel && self.recorder.is_none() {
+            self.go_ahead(task, open.id);
+        }
         let read = Box::new(Read { task, number, open, bytes, pages, plan, reply, answering });
         // A window is followed by the next one, which another processor decodes meanwhile.
         if pace == Pace::Quick && (read.pages.len() >= WIDE || self.workers.is_behind()) {
@@ -176,6 +179,18 @@ impl Served {
         }
     }
 
+    /// Has the next file of a folder brought in, while this one is answered.
+    fn go_ahead(&self, task: u32, id: NodeId) {
+        let Some(number) = self.walks.begin(task, id).map(|next| self.inodes.number(next)) else {
+            return;
+        };
+        let Ok(Some(open)) = self.open_file(number) else { return };
+        if (1..=SMALL).contains(&open.pages()) {
+            let all = Pages::new(0, open.pages());
+            self.queue.ask(push::Job::Push(number, open, all));
+        }
+    }
+
     fn plan(&self, open: &Open, task: u32, pages: Pages) -> (Plan, bool) {
         let fetched = || self.content.is_fetched(open.id, pages, open.size);
         open.plan(&self.policy, self.ahead, task, pages, fetched)
@@ -223,6 +238,9 @@ const O_DIRECT: i32 = 0o40000;
 
 /// Half of the window of 128 KiB that a mount has unless somebody changes it.
 const FAULT_AROUND: u64 = 16;
+
+/// Pages of a file that is brought in as a whole; larger ones have the kernel's readahead.
+const SMALL: u64 = 32;
 
 /// Pages that take longer than others should wait, and than handing them over takes.
 const WIDE: u64 = 16;
