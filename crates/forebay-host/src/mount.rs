@@ -90,10 +90,12 @@ use session::{Answers, Broke, Served};
 use stats::Stats;
 use walk::Walks;
 
+pub use arenas::allocate_together;
 pub use log::Sink;
 pub use profile::ProfileError;
 pub use stats::{ATTRIBUTE, of_mount};
 
+mod arenas;
 mod ask;
 mod attach;
 mod clock;

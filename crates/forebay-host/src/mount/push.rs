@@ -287,7 +287,7 @@ const JOBS_MAX: usize = 64;
 const PIECE: u64 = 16;
 
 /// Pages in one STORE: one that is asked for meanwhile is decoded by whoever asks.
-const BATCH: u64 = 8;
+const BATCH: u64 = 16;
 
 /// As long as waking a halted processor takes on a virtual machine.
 const LOOK: Duration = Duration::from_micros(100);

@@ -240,7 +240,7 @@ const O_DIRECT: i32 = 0o40000;
 const FAULT_AROUND: u64 = 16;
 
 /// Pages of a file that is brought in as a whole; larger ones have the kernel's readahead.
-const SMALL: u64 = 32;
+const SMALL: u64 = 16;
 
 /// Pages that take longer than others should wait, and than handing them over takes.
 const WIDE: u64 = 16;

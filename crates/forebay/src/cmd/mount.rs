@@ -104,6 +104,7 @@ fn in_background() -> Result<u8> {
 
 /// Mounts and serves until the mount ends.
 fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> Result<u8> {
+    mount::allocate_together();
     if arguments.announce {
         // It fails only for the leader of a group, which a child is not.
         let _ = rustix::process::setsid();
