@@ -54,6 +54,11 @@
 //! pushes that take no time, the rule then has 0.42 of the pages demanded and 0.07 of the decoded
 //! ones useless; without the hint 0.43 and 0.09.
 //!
+//! **What is known without having seen it.** The loader of a program reads all of its symbols and
+//! corrects all of its data, so these pages are pushed when a program is first seen to be mapped
+//! (`program.rs`). Whoever reads the files of a folder in order is given the next one while it asks
+//! for this one (`walk.rs`).
+//!
 //! **State of an open file** hangs on the inode and the asking task, so that opening and closing
 //! need no request at all.
 //!
