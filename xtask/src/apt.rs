@@ -1,7 +1,7 @@
 //! Debian packages that a command of the project works with.
 //!
-//! They are installed only by root and only on a machine with apt-get. Elsewhere each missing one is
-//! named, with what goes without it.
+//! They are installed only by root and only on a machine with apt-get. Elsewhere each missing one
+//! is named, with what goes without it.
 
 use std::io;
 use std::process::Command;

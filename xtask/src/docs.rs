@@ -129,9 +129,7 @@ fn dead_links(pages: &BTreeMap<PathBuf, String>, html: &Path) -> Vec<String> {
             };
             let place = target.map(|target| html.join(target));
             let is_alive = place.is_some_and(|place| match (id, pages.get(&place)) {
-                (Some(id), Some(page)) if !id.is_empty() => {
-                    page.contains(&format!("id=\"{id}\""))
-                }
+                (Some(id), Some(page)) if !id.is_empty() => page.contains(&format!("id=\"{id}\"")),
                 (_, _) => place.is_file(),
             });
             if !is_alive {

@@ -183,8 +183,7 @@ fn emptied(folder: &Path) -> Result<PathBuf> {
 /// What lies in a folder, by name.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
-    let mut files: Vec<PathBuf> =
-        entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.sort();
     Ok(files)
 }

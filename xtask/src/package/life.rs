@@ -43,7 +43,9 @@ pub(super) fn skip() -> Result<Option<String>> {
         return Ok(Some("this machine has no loop devices".into()));
     }
     if !has_limits() {
-        return Ok(Some("limits of a device's own take Linux 6.2, and /sys that is written".into()));
+        return Ok(Some(
+            "limits of a device's own take Linux 6.2, and /sys that is written".into(),
+        ));
     }
     // As dpkg has it and as its files are: either may be somebody's own.
     let known = output_of(Command::new("dpkg-query").args(["-W", NAME]))?;
