@@ -77,6 +77,7 @@ impl fmt::Display for Stage {
 fn stages(target: Option<&str>) -> Vec<Stage> {
     let mut stages = vec![
         Stage::new("fmt", "fmt --all --check"),
+        Stage::new("tidy", "xtask tidy"),
         Stage::new("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Stage {
             environment: &[("RUSTDOCFLAGS", "-Dwarnings")],
@@ -87,7 +88,6 @@ fn stages(target: Option<&str>) -> Vec<Stage> {
         let build = format!("build --package forebay-core --target {target}");
         stages.push(Stage::new("purity", build));
     }
-    stages.push(Stage::new("tidy", "xtask tidy"));
     stages.push(Stage::new("test", "xtask test"));
     stages
 }
@@ -120,10 +120,10 @@ mod tests {
             lines,
             [
                 "cargo fmt --all --check",
+                "cargo xtask tidy",
                 "cargo clippy --workspace --all-targets -- -D warnings",
                 "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
                 "cargo build --package forebay-core --target bare",
-                "cargo xtask tidy",
                 "cargo xtask test",
             ]
         );
