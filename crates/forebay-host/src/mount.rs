@@ -89,6 +89,7 @@ use replay::{Again, Replay};
 use session::{Answers, Broke, Served};
 use stats::Stats;
 
+pub use attach::{Attachable, attachable};
 pub use log::Sink;
 pub use profile::ProfileError;
 pub use stats::{ATTRIBUTE, of_mount};
