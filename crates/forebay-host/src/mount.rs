@@ -96,6 +96,7 @@ use stats::Stats;
 use walk::Walks;
 
 pub use arenas::allocate_together;
+pub use attach::{Attachable, attachable};
 pub use log::Sink;
 pub use profile::ProfileError;
 pub use stats::{ATTRIBUTE, of_mount};

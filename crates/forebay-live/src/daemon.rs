@@ -46,6 +46,17 @@ mod notify;
 mod windows;
 mod world;
 
+/// Whether writeback of single devices can be seen, in the machine's debugfs or in one of our own,
+/// which has no place in the tree of files and is gone when this returns.
+///
+/// # Errors
+///
+/// There is no debugfs, or it takes more rights.
+pub fn sees_writeback() -> std::io::Result<()> {
+    debugfs::Debugfs::opened()?;
+    Ok(())
+}
+
 /// A running daemon.
 pub struct Daemon<'a> {
     scope: Scope,

@@ -361,6 +361,18 @@ pub struct Pause {
     pub pause_ms: u32,
 }
 
+/// The events that this kernel lacks of those that a [`Tracer`] records, as `GROUP/NAME`. Nothing is
+/// made or switched on for it.
+///
+/// # Errors
+///
+/// There is no tracefs, or it may not be read.
+pub fn absent_events() -> Result<Vec<&'static str>, TraceError> {
+    let top = Folder::top()?;
+    let names = KINDS.iter().map(|(event, _)| *event);
+    Ok(names.filter(|event| !top.has(&format!("events/{event}"))).collect())
+}
+
 /// Removes the instances that tracers of killed processes have left in this machine's kernel.
 ///
 /// # Errors

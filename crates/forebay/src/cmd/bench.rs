@@ -5,9 +5,9 @@ use anyhow::Result;
 use crate::args::{Bench, BenchWhat};
 
 mod dispatch;
-mod live;
-mod mount;
-mod process;
+pub(crate) mod live;
+pub(crate) mod mount;
+pub(crate) mod process;
 mod verdict;
 
 /// Measures what was asked for.

@@ -84,6 +84,14 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     Ok(u8::from(arguments.check && missed))
 }
 
+/// The programs that are needed, with their Debian packages.
+pub(crate) const PROGRAMS: &[(&str, &str)] = rig::NEEDED;
+
+/// Whether the kernel's control groups can limit plain rates.
+pub(crate) fn has_limits() -> bool {
+    Throttle::find().is_some()
+}
+
 /// What one process does; its parent reads the line.
 pub(crate) fn run_part(arguments: &BenchLivePart) -> Result<u8> {
     // A parent that was killed waits for nobody.

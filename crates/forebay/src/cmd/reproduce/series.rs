@@ -45,7 +45,8 @@ impl File {
         // Better now than after a minute of work.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            bail!("--series {}: '{}' is no directory", path.display(), folder.display());
+            let what = format!("--series {}: no folder '{}'", path.display(), folder.display());
+            bail!(Complaint::new(what).hint("mkdir makes it"));
         }
         Ok(Self { path: path.to_owned(), format, table: Table::new("", &COLUMNS) })
     }
