@@ -51,6 +51,11 @@ impl Disk {
         &self.name
     }
 
+    /// `7:7`.
+    pub(super) fn number(&self) -> &str {
+        &self.number
+    }
+
     /// Makes dirty pages that stay dirty for longer than a look of a daemon takes.
     pub(super) fn burst(&self) -> Result<()> {
         let bytes = vec![b'f'; BURST_BYTES];

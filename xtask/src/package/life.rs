@@ -49,15 +49,22 @@ pub(super) fn skip() -> Result<Option<String>> {
     }
     // As dpkg has it and as its files are: either may be somebody's own.
     let known = output_of(Command::new("dpkg-query").args(["-W", NAME]))?;
-    let ours = ["/etc/forebay", "/run/forebay", PROGRAM];
-    let found = ours.into_iter().find(|path| Path::new(path).exists());
+    let found = ["/etc/forebay", PROGRAM].into_iter().find(|path| Path::new(path).exists());
     Ok(match (known, found) {
         (Some(_), _) => Some(format!(
             "a package {NAME} is installed, and is not ours to remove: dpkg --purge {NAME}"
         )),
         (None, Some(path)) => Some(format!("{path} is there, and is not ours to remove")),
-        (None, None) => None,
+        (None, None) => somebody_steers().then(|| {
+            format!("somebody steers this machine, or has; forebay tune undo, then rm -r {STATE}")
+        }),
     })
+}
+
+/// Whether the folder that a purge removes says more than nothing. Tests leave empty locks in it.
+fn somebody_steers() -> bool {
+    let says = |name| fs::metadata(Path::new(STATE).join(name)).is_ok_and(|file| file.len() > 0);
+    ["journal", "lock", "log"].into_iter().any(says)
 }
 
 /// Whether any device has a limit of its own, and it can be written.
@@ -118,7 +125,7 @@ fn confine(disk: &Disk) -> Result<String> {
     let words = ["tune", "--dry-run", "--for", "1s", "--policy", POLICY];
     let output = Command::new(PROGRAM).args(words).output().context("no dry run")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let confined = format!("steering device {} (dry run", disk.name());
+    let confined = format!("steering device {} (dry run", disk.number());
     ensure!(said.lines().any(|line| line.starts_with(&confined)), "a dry run says: {said}");
     Ok(policy)
 }
@@ -188,6 +195,9 @@ impl Stage<'_> {
 
 /// What the unit's program reads.
 const POLICY: &str = "/etc/forebay/tune.toml";
+
+/// Where changes and locks are recorded.
+const STATE: &str = "/run/forebay";
 
 /// How often our disk is written to, and how long a limit is then waited for.
 const BURSTS: u32 = 8;
