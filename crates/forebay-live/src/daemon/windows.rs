@@ -46,7 +46,6 @@ impl Daemon<'_> {
         let user = asked.user;
         let Some(device) = self.device_of(world, now, user.file.dev) else { return };
         let (number, cuts) = (device.number, device.number.is_anonymous());
-        let default = device.bdi.as_ref().map(|bdi| bdi.read_ahead_kb);
         if !self.scope.has_device(number) || !self.is_allowed(user.process) {
             return;
         }
@@ -60,7 +59,10 @@ impl Daemon<'_> {
         }
         // Another user's window by our doing is not this one's.
         let of_event = (asked.window > 0).then_some(asked.window);
-        let window = if self.files.is_shared(&user) { default } else { of_event };
+        let window = match &mut self.steering {
+            Some(steering) if self.files.is_shared(&user) => steering.window(number),
+            Some(_) | None => of_event,
+        };
         let seen = Seen {
             user,
             device: number,

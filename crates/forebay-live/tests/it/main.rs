@@ -13,3 +13,4 @@ mod random;
 mod sampler;
 mod steering;
 mod trace;
+mod turns;
