@@ -97,8 +97,7 @@ impl Daemon<'_> {
         dev: DevNumber,
     ) -> Option<Device> {
         if self.machine.device_of(dev).is_none() && now.since(self.read) >= READ_MIN {
-            self.read = now;
-            self.read_machine(world);
+            self.read_machine(world, now);
         }
         self.machine.device_of(dev).cloned()
     }

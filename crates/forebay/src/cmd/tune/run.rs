@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
         true => None,
         false => Some(start(&tree, &arguments.place.state)?),
     };
-    let sampler = Sampler::new(&tree).map_err(|error| Complaint::new(error.to_string()))?;
+    let sampler = Sampler::of_levels(&tree).map_err(|error| Complaint::new(error.to_string()))?;
     let tracer = tracer(arguments, &policy, &scope, &machine)?;
     missing_limits(&policy, &scope, &machine);
     let dry = match arguments.dry_run {
