@@ -41,6 +41,7 @@ pub use notify::Notify;
 pub use world::{Live, Wakes, Woken, World};
 
 use limits::Writeback;
+use windows::Allowed;
 
 mod amiss;
 mod debugfs;
@@ -69,7 +70,7 @@ pub struct Daemon<'a> {
     /// Sizes of files that were looked up.
     sizes: BTreeMap<User, Option<u64>>,
     /// Whether processes may be steered.
-    allowed: BTreeMap<u32, bool>,
+    allowed: BTreeMap<u32, Allowed>,
     /// What is said once.
     said: BTreeSet<String>,
     /// Whether something was mounted since the machine was read.
@@ -282,13 +283,17 @@ impl<'a> Daemon<'a> {
             if world.is_there(process) {
                 continue;
             }
-            self.files.exited(process);
-            self.users.exited(process);
-            self.sizes.retain(|user, _| user.process != process);
-            self.allowed.remove(&process);
-            if let Some(steering) = &mut self.steering {
-                steering.forget_files(|file| file.pid == process);
-            }
+            self.exited(process);
+        }
+    }
+
+    fn exited(&mut self, process: u32) {
+        self.files.exited(process);
+        self.users.exited(process);
+        self.sizes.retain(|user, _| user.process != process);
+        self.allowed.remove(&process);
+        if let Some(steering) = &mut self.steering {
+            steering.forget_files(|file| file.pid == process);
         }
     }
 

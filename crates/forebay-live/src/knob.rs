@@ -37,6 +37,7 @@ pub(crate) use brief::{Moment, Way, brief};
 pub(crate) use turn::Turns;
 
 mod brief;
+mod closing;
 mod event;
 mod files;
 mod identity;

@@ -53,6 +53,8 @@ pub struct Seen {
 /// What a process got so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
     /// Faults that waited for a device.
     pub major_faults: u64,
     /// Faults that found their page.

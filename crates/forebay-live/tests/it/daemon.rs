@@ -50,6 +50,8 @@ struct Script {
     /// How often the counters were read, and those of the disk's writeback.
     looks: u64,
     bdi_looks: u64,
+    /// When process 77 began.
+    started: u64,
 }
 
 impl Script {
@@ -75,6 +77,7 @@ impl Script {
             page_size: 4_096,
             looks: 0,
             bdi_looks: 0,
+            started: 1_234,
         }
     }
 
@@ -169,7 +172,8 @@ impl World for Script {
     }
 
     fn progress(&mut self, process: u32) -> Option<Progress> {
-        let progress = Progress { major_faults: self.progress, ..Progress::default() };
+        let (started, major_faults) = (self.started, self.progress);
+        let progress = Progress { started, major_faults, ..Progress::default() };
         (process == 77 && self.lives()).then_some(progress)
     }
 
@@ -453,4 +457,31 @@ fn a_disk_that_writes_nothing_is_not_asked_each_time() {
     });
     run(&mut script, of_disk(None), PolicyFile::default(), false);
     assert!(script.peak <= 40_000_000, "a burst is seen all the same: {}", script.peak);
+}
+
+#[test]
+fn a_number_that_is_another_process_s_by_now_begins_anew() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.faults = Some(open_file(3));
+    script.at(5, |script| {
+        assert_eq!(script.window(&open_file(3)), 16);
+        script.started += 1;
+        script.model.world().windows.insert(open_file(3), 8_192);
+    });
+    script.at(9, |script| assert_eq!(script.window(&open_file(3)), 16, "it is steered again"));
+    run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+}
+
+#[test]
+fn a_default_is_not_changed_while_a_process_is_protected() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    (script.faults, script.closed) = (Some(open_file(3)), true);
+    script.at(11, |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192)));
+    let protected = Named::Process(u32::MAX);
+    let scope = Scope::new([Named::Device(DISK)], [protected], Slot::parse("readahead"));
+    let policy = PolicyFile { device_default: true, ..PolicyFile::default() };
+    let said = run(&mut script, scope, policy, false);
+    assert!(said.iter().any(|said| said.contains("is protected")), "{said:#?}");
 }
