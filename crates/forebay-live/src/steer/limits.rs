@@ -172,9 +172,23 @@ enum Stage {
 #[derive(Debug)]
 struct Last {
     at: Instant,
-    disk: Option<DiskCounts>,
+    disk: Option<Disk>,
     bdi: Option<BdiCounts>,
     pauses: u64,
+}
+
+/// What a disk had done so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Disk {
+    busy_ms: u64,
+    reads: DiskTraffic,
+    writes: DiskTraffic,
+}
+
+impl Disk {
+    fn of(counts: &DiskCounts) -> Self {
+        Self { busy_ms: counts.busy_ms, reads: counts.reads, writes: counts.writes }
+    }
 }
 
 impl Device {
@@ -218,7 +232,7 @@ impl Device {
             self.knobs = self.controller.observe(&[sample], self.knobs);
             self.judge(&sample, seen);
         }
-        let (disk, bdi) = (seen.disk.cloned(), seen.bdi.copied());
+        let (disk, bdi) = (seen.disk.map(Disk::of), seen.bdi.copied());
         self.last = Last { at: now, disk, bdi, pauses: seen.pauses };
         if self.stage == Stage::Watched {
             if !self.is_due(now, seen, settings) {
@@ -234,10 +248,9 @@ impl Device {
     /// One second as the controller wants it.
     fn sample(&mut self, now: Instant, seen: &Seen<'_>) -> Sample {
         let elapsed = now.since(self.last.at);
-        let none = DiskCounts::default();
-        let (new, old) = match (seen.disk, &self.last.disk) {
-            (Some(new), Some(old)) => (new, old),
-            (Some(_) | None, None) | (None, Some(_)) => (&none, &none),
+        let (new, old) = match (seen.disk, self.last.disk) {
+            (Some(new), Some(old)) => (Disk::of(new), old),
+            (Some(_) | None, None) | (None, Some(_)) => (Disk::default(), Disk::default()),
         };
         let busy = Duration::from_millis(new.busy_ms.saturating_sub(old.busy_ms));
         let [reads, writes] = [(new.reads, old.reads), (new.writes, old.writes)].map(grown);
