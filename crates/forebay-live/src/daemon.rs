@@ -1,9 +1,10 @@
 //! The daemon: look, decide, write, prove, put back.
 //!
 //! Source:     Forebay.
-//! Behaviour:  one look a second, four while something is being decided. A look costs a sample of
-//!             counters and the events since the last one; processes are read only if they caused
-//!             events. All decisions come from [`crate::steer`], all writes go through
+//! Behaviour:  one look a second, four while something is being decided, and one in two or five
+//!             seconds where nothing has happened for long and the kernel wakes us when something
+//!             does. A look costs a sample of counters and the events since the last one; processes
+//!             are read only if they caused events, and devices only if they wrote. All decisions come from [`crate::steer`], all writes go through
 //!             [`Steering`]. Every action is one sentence.
 //! Differs:    nothing.
 //! Not for:    two at once: the journal's lock keeps the second one out.
@@ -33,11 +34,14 @@ use crate::steer::files::Files;
 use crate::steer::limits::Limits;
 use crate::steer::users::{Asked, Users};
 use crate::steer::{Change, Decision, Done, User};
-use crate::trace::What;
+use crate::trace::{Drained, What};
 use crate::tree::Tree;
 
 pub use notify::Notify;
-pub use world::{Live, Woken, World};
+pub use world::{Live, Wakes, Woken, World};
+
+use limits::Writeback;
+use windows::Allowed;
 
 mod amiss;
 mod debugfs;
@@ -77,15 +81,21 @@ pub struct Daemon<'a> {
     /// Sizes of files that were looked up.
     sizes: BTreeMap<User, Option<u64>>,
     /// Whether processes may be steered.
-    allowed: BTreeMap<u32, bool>,
+    allowed: BTreeMap<u32, Allowed>,
     /// What is said once.
     said: BTreeSet<String>,
     /// Whether something was mounted since the machine was read.
     is_stale: bool,
     /// Until when bursts do not wake us.
     rest: Instant,
-    /// When the machine was last read because a device was not known.
+    /// When the machine was last read.
     read: Instant,
+    /// Writeback of devices as it was last read.
+    writeback: BTreeMap<DevNumber, Writeback>,
+    /// When something last happened that may have to be decided about.
+    stirred: Instant,
+    /// Whether the next look waits for longer than an interval, unless an event comes.
+    dozes: bool,
 }
 
 impl<'a> Daemon<'a> {
@@ -120,6 +130,9 @@ impl<'a> Daemon<'a> {
             is_stale: false,
             rest: Instant::ZERO,
             read: Instant::ZERO,
+            writeback: BTreeMap::new(),
+            stirred: Instant::ZERO,
+            dozes: false,
         })
     }
 
@@ -133,6 +146,7 @@ impl<'a> Daemon<'a> {
     ) -> bool {
         let begun = world.now();
         self.machine = world.machine();
+        (self.read, self.stirred) = (begun, begun);
         let mut alive = begun;
         let rest = self.look(world);
         let mut due = world.now() + rest;
@@ -157,13 +171,18 @@ impl<'a> Daemon<'a> {
                 due = world.now() + rest;
                 continue;
             }
-            let wakes = self.awaits_burst();
-            let rest = (wakes && now < self.rest).then(|| self.rest.since(now));
+            let awaits = self.awaits_burst();
+            let rest = (awaits && now < self.rest).then(|| self.rest.since(now));
             let others = [left, notify.alive, rest].into_iter().flatten();
-            match world.wait(others.fold(due.since(now), Duration::min), wakes && rest.is_none()) {
+            let wakes = Wakes { dirty: awaits && rest.is_none(), events: self.dozes };
+            match world.wait(others.fold(due.since(now), Duration::min), wakes) {
                 Woken::Time => {}
                 Woken::Mounts => self.is_stale = true,
-                Woken::Dirty => self.look_at_burst(world),
+                Woken::Dirty => {
+                    self.stirred = world.now();
+                    self.look_at_burst(world);
+                }
+                Woken::Events => due = world.now(),
                 Woken::Stop => break,
             }
         }
@@ -173,19 +192,12 @@ impl<'a> Daemon<'a> {
 
     /// One look; the time until the next one.
     pub fn look(&mut self, world: &mut impl World) -> Duration {
-        if std::mem::take(&mut self.is_stale) {
-            self.read_machine(world);
-        }
         let now = world.now();
+        if self.is_stale && now.since(self.read) >= STALE_MIN {
+            self.read_machine(world, now);
+        }
         std::mem::swap(&mut self.sample, &mut self.last);
-        self.sample.bdis.clear();
-        let limited: Vec<DevNumber> = if self.has(Slot::Writeback) {
-            let devices = self.machine.devices.iter().filter(|device| self.may_limit(device));
-            devices.map(|device| device.number).collect()
-        } else {
-            Vec::new()
-        };
-        if let Err(error) = world.sample(&limited, &mut self.sample) {
+        if let Err(error) = world.sample(&mut self.sample) {
             self.say_once(format!("nothing is decided while the counters cannot be read: {error}"));
             return self.policy.interval;
         }
@@ -195,12 +207,14 @@ impl<'a> Daemon<'a> {
             self.look_at_files(world, now, asked);
         }
         if self.has(Slot::Writeback) {
+            if self.read_writeback(world) {
+                self.stirred = now;
+            }
             self.look_at_devices(world, now);
         }
         self.pauses.clear();
         self.watch_foreign();
-        let soon = self.files.followed(now).next().is_some();
-        if soon { LOOK_SOON.min(self.policy.interval) } else { self.policy.interval }
+        self.rest(world, now)
     }
 
     /// Puts everything back; true if all of it is as it was.
@@ -221,10 +235,31 @@ impl<'a> Daemon<'a> {
         fits && self.scope.has(slot) && self.policy.has(slot)
     }
 
-    fn read_machine(&mut self, world: &mut impl World) {
+    /// The time until the next look.
+    fn rest(&mut self, world: &impl World, now: Instant) -> Duration {
+        let interval = self.policy.interval;
+        self.dozes = false;
+        if self.files.followed(now).next().is_some() {
+            return LOOK_SOON.min(interval);
+        }
+        // A knob of ours that somebody else writes is let go within an interval.
+        let is_changed = self.steering.as_ref().is_some_and(|steering| steering.state().open() > 0);
+        let calm = now.since(self.stirred);
+        if calm < CALM || is_changed {
+            return interval;
+        }
+        self.dozes = true;
+        let long = calm >= CALM_LONG && !self.may_miss_writers(world);
+        let (factor, most) = if long { (5, DOZE_LONG) } else { (2, DOZE) };
+        Duration(interval.0.saturating_mul(factor)).min(most).max(interval)
+    }
+
+    fn read_machine(&mut self, world: &mut impl World, now: Instant) {
+        (self.read, self.is_stale) = (now, false);
         self.machine = world.machine();
         let machine = &self.machine;
         self.limits.keep(|number| machine.device_of(number).is_some());
+        self.writeback.retain(|number, _| machine.device_of(*number).is_some());
     }
 
     /// Takes in what happened, and sums it up for each user in scope.
@@ -235,9 +270,14 @@ impl<'a> Daemon<'a> {
             What::Pause(pause) => *pauses.entry(pause.bdi).or_default() += 1,
             What::Bandwidth { .. } => {}
         });
-        if let Err(error) = drained {
-            self.say_once(format!("files are not seen while the trace cannot be read: {error}"));
-            return Vec::new();
+        match drained {
+            Ok(Drained { events: 0, lost: 0 }) => {}
+            Ok(_) => self.stirred = now,
+            Err(error) => {
+                let what = "files are not seen while the trace cannot be read";
+                self.say_once(format!("{what}: {error}"));
+                return Vec::new();
+            }
         }
         let mut all = Vec::new();
         for seen in self.patterns.settle(now) {
@@ -254,13 +294,17 @@ impl<'a> Daemon<'a> {
             if world.is_there(process) {
                 continue;
             }
-            self.files.exited(process);
-            self.users.exited(process);
-            self.sizes.retain(|user, _| user.process != process);
-            self.allowed.remove(&process);
-            if let Some(steering) = &mut self.steering {
-                steering.forget_files(|file| file.pid == process);
-            }
+            self.exited(process);
+        }
+    }
+
+    fn exited(&mut self, process: u32) {
+        self.files.exited(process);
+        self.users.exited(process);
+        self.sizes.retain(|user, _| user.process != process);
+        self.allowed.remove(&process);
+        if let Some(steering) = &mut self.steering {
+            steering.forget_files(|file| file.pid == process);
         }
     }
 
@@ -277,3 +321,14 @@ impl<'a> Daemon<'a> {
 
 /// The time between two looks while something is being decided.
 pub const LOOK_SOON: Duration = Duration::from_millis(250);
+
+/// Where nothing has happened for so long, the next look waits for two intervals, or for five.
+const CALM: Duration = Duration::from_secs(10);
+const CALM_LONG: Duration = Duration::from_secs(60);
+
+/// But for no longer than this.
+const DOZE: Duration = Duration::from_secs(2);
+const DOZE_LONG: Duration = Duration::from_secs(5);
+
+/// The machine is read again at most this often, however much is mounted: it costs milliseconds.
+const STALE_MIN: Duration = Duration::from_secs(2);

@@ -1,9 +1,10 @@
 //! Who reads the files of a folder one behind the other, and which file is next.
 //!
-//! Whoever copies, packs or searches a tree reads small files in the order of their names. Each is
-//! one READ, so the kernel's readahead never begins, and who asks and who answers take turns. When
-//! a task reads a file, the one behind it can be decoded by another processor and pushed; the task
-//! then asks for every other file, and each of those is what the next push is decided by.
+//! Whoever copies, packs or searches a tree reads small files in the order of their names, and
+//! several that share the work take every so many of them. Each is one READ, so the kernel's
+//! readahead never begins, and who asks and who answers take turns. When a task reads a file, the
+//! next one that it will want can be decoded by another processor and pushed; the task then asks
+//! for every other one, and each of those is what the next push is decided by.
 //!
 //! ```text
 //!   asked for   a   b   c   d   .   f   .   h     in order: b behind a, f where e was pushed
@@ -38,9 +39,10 @@ type Folder = Arc<[NodeId]>;
 struct Walker {
     task: u32,
     folder: Folder,
-    /// The file that it asked for last, and the one that was pushed behind it.
-    asked: usize,
-    ahead: usize,
+    /// The file that it has had last: asked for, or pushed behind that.
+    had: usize,
+    /// From one file that it wants to the next.
+    step: usize,
     /// Files that it asked for in order.
     in_order: u32,
 }
@@ -71,18 +73,15 @@ impl Walks {
         let mut walkers = lock(&self.walkers);
         let found = walkers.iter().position(|walker| walker.task == task);
         let mut walker = found.map_or_else(
-            || Walker {
-                task,
-                folder: Arc::clone(&folder),
-                asked: index,
-                ahead: index,
-                in_order: 0,
-            },
+            || Walker { task, folder: Arc::clone(&folder), had: index, step: 0, in_order: 0 },
             |place| walkers.remove(place),
         );
         walker.go(&folder, index);
-        let next = if walker.in_order >= ENOUGH { folder.get(index + 1).copied() } else { None };
-        walker.ahead = index + usize::from(next.is_some());
+        let next = walker.had + walker.step;
+        let next = if walker.in_order >= ENOUGH { folder.get(next).copied() } else { None };
+        if next.is_some() {
+            walker.had += walker.step;
+        }
         if walkers.len() == WALKERS_MAX {
             walkers.remove(0);
         }
@@ -92,14 +91,20 @@ impl Walks {
 }
 
 impl Walker {
+    /// It asks for a file: where it would be if it goes on as it went, or somewhere else.
     fn go(&mut self, folder: &Folder, index: usize) {
-        let here = Arc::ptr_eq(&self.folder, folder);
-        // What is empty or known is not asked for.
-        let near = self.asked < index && index <= self.ahead + 1 + PASSED;
-        // Into the next folder it goes as it went through this one.
-        let enters = !here && self.in_order >= ENOUGH && index <= PASSED;
-        self.in_order = if here && near || enters { self.in_order.saturating_add(1) } else { 0 };
-        (self.folder, self.asked) = (Arc::clone(folder), index);
+        let goes_on = if Arc::ptr_eq(&self.folder, folder) {
+            // It may have asked for the one that is being pushed.
+            let step = if index == self.had { self.step } else { index.saturating_sub(self.had) };
+            let goes_on = step == self.step || self.in_order == 0;
+            self.step = step;
+            goes_on && (1..=STEP_MAX).contains(&step)
+        } else {
+            // Into the next folder it goes as it went through this one.
+            self.in_order >= ENOUGH && index < self.step
+        };
+        self.in_order = if goes_on { self.in_order.saturating_add(1) } else { 0 };
+        (self.folder, self.had) = (Arc::clone(folder), index);
     }
 }
 
@@ -112,8 +117,8 @@ const WALKERS_MAX: usize = 8;
 /// Files in order that are no accident.
 const ENOUGH: u32 = 3;
 
-/// Files that are passed over without a request: empty ones, and those that the kernel has.
-const PASSED: usize = 4;
+/// Files from one that a task wants to the next: so many may share the work.
+const STEP_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -160,14 +165,28 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_passed_over_do_not_end_a_walk() {
+    fn tasks_that_share_a_folder_get_each_its_own_next_file() {
         let walks = Walks::new();
-        let mut entries = folder(10, 12);
-        entries[4].kind = Kind::Directory;
-        entries[5].kind = Kind::Symlink;
+        walks.list(&folder(10, 40));
+        assert_eq!(asked(&walks, 1, &[10, 12, 14, 16]), [None, None, None, Some(18)]);
+        assert_eq!(asked(&walks, 2, &[11, 13, 15, 17]), [None, None, None, Some(19)]);
+        assert_eq!(asked(&walks, 1, &[20, 24]), [Some(22), Some(26)]);
+        assert_eq!(asked(&walks, 3, &[10, 20, 30, 40, 49]), [None; 5], "so many do not share");
+    }
+
+    #[test]
+    fn files_without_a_request_are_no_end_of_a_walk() {
+        let walks = Walks::new();
+        let mut entries = folder(10, 13);
+        entries[5].kind = Kind::Directory;
+        entries[6].kind = Kind::Symlink;
         walks.list(&entries);
-        // 12 is empty; 14 and 15 are no files.
-        let next = [None, None, None, Some(17), Some(21), None];
-        assert_eq!(asked(&walks, 1, &[10, 11, 13, 16, 20, 21]), next);
+        // 21 is empty.
+        let next = [None, None, None, Some(14), Some(18), Some(20), None];
+        assert_eq!(asked(&walks, 1, &[10, 11, 12, 13, 17, 19, 22]), next);
+        assert_eq!(
+            asked(&walks, 2, &[10, 11, 12, 13, 14, 17]),
+            [None, None, None, Some(14), Some(17), Some(18)]
+        );
     }
 }

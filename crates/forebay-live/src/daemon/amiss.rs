@@ -33,12 +33,14 @@ impl Daemon<'_> {
             | Refused::Unfit { .. }
             | Refused::NotAsked(_)
             | Refused::Coarse(_)
+            | Refused::NoTurn { .. }
             | Refused::Journal { .. }
             | Refused::Other { .. } => {}
         }
         self.say_once(format!("nothing was changed: {refused}"));
-        // A full disk may have room again; all else stays as it is.
-        if matches!(refused, Refused::Journal { .. }) { Done::Later } else { Done::Refused }
+        // A full disk may have room again, and whoever borrows gives back; all else stays as it is.
+        let passes = matches!(refused, Refused::Journal { .. } | Refused::NoTurn { .. });
+        if passes { Done::Later } else { Done::Refused }
     }
 
     /// Knobs that somebody else has written are left alone, and with them what belongs to them.

@@ -12,21 +12,87 @@ use crate::knob::{Change as KnobChange, Event as KnobEvent, Knob, Value};
 use crate::machine::{Device, Kind};
 use crate::number::DevNumber;
 use crate::scope::Slot;
-use crate::signal::BdiCounts;
+use crate::signal::{BdiCounts, Sample};
 use crate::steer::limits;
 use crate::steer::{Decision, Done, Limit};
 
+/// Writeback of a device as it was last read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writeback {
+    counts: BdiCounts,
+    /// Pages that had become dirty on the whole machine by then.
+    dirtied: u64,
+    /// Looks since then.
+    looks: u32,
+}
+
 impl Daemon<'_> {
+    /// Writeback of the devices that may have a limit; whether one of them did something. Of a
+    /// device that wrote nothing, while hardly a page became dirty anywhere, it is as it was.
+    pub(super) fn read_writeback(&mut self, world: &mut impl World) -> bool {
+        self.sample.bdis.clear();
+        let mut stirs = false;
+        for place in 0..self.machine.devices.len() {
+            let device = &self.machine.devices[place];
+            if !self.may_limit(device) {
+                continue;
+            }
+            let number = device.number;
+            let wrote = self.has_written(number);
+            stirs |= wrote;
+            let dirtied = self.sample.vm.dirtied;
+            let known = self.writeback.get_mut(&number).filter(|known| {
+                let news = dirtied.saturating_sub(known.dirtied) >= limits::BURST_MIN / PAGE_SIZE;
+                !wrote && !news && known.looks < KNOWN_LOOKS
+            });
+            if let Some(known) = known {
+                known.looks += 1;
+                self.sample.bdis.push(known.counts);
+            } else if let Some(counts) = world.bdi(number) {
+                self.writeback.insert(number, Writeback { counts, dirtied, looks: 0 });
+                self.sample.bdis.push(counts);
+            }
+        }
+        stirs
+    }
+
+    /// Whether a device may have written something since the last look.
+    fn has_written(&self, number: DevNumber) -> bool {
+        let of = |sample: &Sample| sample.disks.iter().position(|disk| disk.number == number);
+        if self.pauses.contains_key(&number) {
+            return true;
+        }
+        match (of(&self.sample), of(&self.last)) {
+            (Some(new), Some(old)) => {
+                let (new, old) = (&self.sample.disks[new], &self.last.disks[old]);
+                new.writes != old.writes || new.in_flight > 0
+            }
+            // What has no disk is not counted by itself.
+            (None, None) => self.sample.vm.written != self.last.vm.written,
+            (Some(_), None) | (None, Some(_)) => true,
+        }
+    }
+
+    /// Whether somebody could write for long without waking us.
+    pub(super) fn may_miss_writers(&self, world: &impl World) -> bool {
+        let wakes = world.wakes();
+        let mut devices = self.machine.devices.iter();
+        let missed = |device: &Device| self.may_limit(device) && !(wakes && self.is_eager(device));
+        self.has(Slot::Writeback) && devices.any(missed)
+    }
+
     pub(super) fn look_at_devices(&mut self, world: &mut impl World, now: Instant) {
         let wakes = world.wakes();
-        let devices: Vec<Device> =
-            self.machine.devices.iter().filter(|d| self.may_limit(d)).cloned().collect();
-        for device in devices {
+        for place in 0..self.machine.devices.len() {
+            let device = &self.machine.devices[place];
+            if !self.may_limit(device) {
+                continue;
+            }
             let number = device.number;
             let vm = &self.sample.vm;
             let seen = limits::Seen {
                 name: &device.name,
-                eager: self.is_eager(&device),
+                eager: self.is_eager(device),
                 wakes,
                 disk: self.sample.disks.iter().find(|disk| disk.number == number),
                 bdi: self.sample.bdis.iter().find(|bdi| bdi.number == number),
@@ -156,6 +222,10 @@ impl Daemon<'_> {
         if gone { Done::Gone } else { Done::Refused }
     }
 }
+
+/// What is known of a device's writeback is read again after so many looks: a file that is removed
+/// takes dirty pages along, of which no counter tells.
+const KNOWN_LOOKS: u32 = 10;
 
 /// How often it is looked whether a burst comes of what has become dirty, and how soon again: a
 /// writer makes a MiB dirty in less than a millisecond.

@@ -22,6 +22,16 @@ use crate::steer::files::{Around, Seen};
 use crate::steer::users::Asked;
 use crate::steer::{Decision, Done, User};
 
+/// Whether a process may be steered, as it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowed {
+    is_allowed: bool,
+    /// When it started: tells it from another of the same number.
+    started: u64,
+    /// When that was last compared.
+    at: Instant,
+}
+
 impl Daemon<'_> {
     pub(super) fn look_at_files(
         &mut self,
@@ -46,8 +56,12 @@ impl Daemon<'_> {
         let user = asked.user;
         let Some(device) = self.device_of(world, now, user.file.dev) else { return };
         let (number, cuts) = (device.number, device.number.is_anonymous());
-        let default = device.bdi.as_ref().map(|bdi| bdi.read_ahead_kb);
-        if !self.scope.has_device(number) || !self.is_allowed(user.process) {
+        if !self.scope.has_device(number) || self.is_denied(user.process, now) {
+            return;
+        }
+        // One that has ended is told of at the next look.
+        let Some(progress) = world.progress(user.process) else { return };
+        if !self.is_allowed(user.process, progress.started, now) {
             return;
         }
         if asked.pattern == Pattern::RandomFaults && !self.sizes.contains_key(&user) {
@@ -60,7 +74,10 @@ impl Daemon<'_> {
         }
         // Another user's window by our doing is not this one's.
         let of_event = (asked.window > 0).then_some(asked.window);
-        let window = if self.files.is_shared(&user) { default } else { of_event };
+        let window = match &mut self.steering {
+            Some(steering) if self.files.is_shared(&user) => steering.window(number),
+            Some(_) | None => of_event,
+        };
         let seen = Seen {
             user,
             device: number,
@@ -69,7 +86,7 @@ impl Daemon<'_> {
             windows: asked.windows,
             window,
             size: self.sizes.get(&user).copied().flatten(),
-            progress: world.progress(user.process),
+            progress: Some(progress),
         };
         let around = self.around(number);
         if let Some(decision) = self.files.look(now, &seen, &around) {
@@ -78,12 +95,29 @@ impl Daemon<'_> {
         }
     }
 
-    fn is_allowed(&mut self, process: u32) -> bool {
-        let (scope, tree) = (&self.scope, &self.tree);
+    /// Whether a number was that of a process out of scope a moment ago. Those are many, and hardly
+    /// ever another's so soon.
+    fn is_denied(&self, process: u32, now: Instant) -> bool {
+        let known = self.allowed.get(&process);
+        known.is_some_and(|known| !known.is_allowed && now.since(known.at) < DENIED)
+    }
+
+    fn is_allowed(&mut self, process: u32, started: u64, now: Instant) -> bool {
+        match self.allowed.get_mut(&process) {
+            Some(known) if known.started == started => {
+                known.at = now;
+                return known.is_allowed;
+            }
+            // The number is another process's by now, which has windows of its own.
+            Some(_) => self.exited(process),
+            None => {}
+        }
         if self.allowed.len() >= SIZES_MAX {
             self.allowed.clear();
         }
-        *self.allowed.entry(process).or_insert_with(|| scope.has_process(process, tree))
+        let is_allowed = self.scope.has_process(process, &self.tree);
+        self.allowed.insert(process, Allowed { is_allowed, started, at: now });
+        is_allowed
     }
 
     /// The device of a file's file system; the machine is read again if it is not known, but not
@@ -95,8 +129,7 @@ impl Daemon<'_> {
         dev: DevNumber,
     ) -> Option<Device> {
         if self.machine.device_of(dev).is_none() && now.since(self.read) >= READ_MIN {
-            self.read = now;
-            self.read_machine(world);
+            self.read_machine(world, now);
         }
         self.machine.device_of(dev).cloned()
     }
@@ -174,7 +207,9 @@ impl Daemon<'_> {
 
     /// A process that has left the scope, or whose number is another's now, has its own windows.
     fn leave(&mut self, process: u32, held: &Held) -> Done {
-        self.allowed.insert(process, false);
+        if let Some(known) = self.allowed.get_mut(&process) {
+            known.is_allowed = false;
+        }
         let Some(steering) = &mut self.steering else { return Done::Refused };
         for event in held.descriptors.iter().filter_map(|file| steering.restore_file(file)) {
             (self.say)(&event.to_string());
@@ -197,6 +232,13 @@ impl Daemon<'_> {
             return Done::Refused;
         }
         let name = self.name(device);
+        if let Some(protected) = self.scope.protected_process() {
+            let what = "would get it with the next file that it opens";
+            self.say_once(format!(
+                "the default window of {name} stays as it is: {protected} is protected, and {what}"
+            ));
+            return Done::Refused;
+        }
         let reason = &decision.reason;
         let what = format!("window of what is opened next on {name} to {to} KiB, because {reason}");
         let Some(steering) = &mut self.steering else {
@@ -217,6 +259,9 @@ impl Daemon<'_> {
 
 /// The machine is read again for an unknown device at most this often.
 const READ_MIN: Duration = Duration::from_secs(5);
+
+/// A process out of scope is not looked at for so long.
+const DENIED: Duration = Duration::from_secs(10);
 
 /// Files whose size, and processes whose right is remembered.
 const SIZES_MAX: usize = 1_024;

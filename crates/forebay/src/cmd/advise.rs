@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use forebay_core::time;
-use forebay_live::advise::{Finding, Gatherer, Seen, Severity, Subject, Value, advise};
+use forebay_live::advise::{Finding, Gatherer, Seen, Severity, Subject, Traced, Value, advise};
 use forebay_live::machine::record;
 use forebay_live::tree::Tree;
 use serde_json::json;
@@ -70,13 +70,34 @@ fn watch(tree: &Tree, seconds: u32) -> Result<Seen> {
         // The origin stands for a machine that was not watched.
         time::Instant(nanos.max(1))
     };
+    let mut traced = Traced::new();
     gatherer.tick(since())?;
     for second in 1..=seconds {
         let next = Duration::from_secs(u64::from(second));
         thread::sleep(next.saturating_sub(begin.elapsed()));
         gatherer.tick(since())?;
+        if let Ok(trace) = &mut traced
+            && let Err(error) = trace.tick(tree)
+        {
+            traced = Err(error);
+        }
     }
-    Ok(gatherer.finish(since()))
+    let guessed = match traced {
+        Ok(trace) => {
+            gatherer.traced(trace.finish());
+            None
+        }
+        Err(error) => {
+            let hint = if error.is_denied() { "; root may" } else { "" };
+            Some(format!(
+                "no events of files: {error}{hint}; which file a process reads is guessed by its \
+                 mappings"
+            ))
+        }
+    };
+    let mut seen = gatherer.finish(since());
+    seen.gaps.extend(guessed);
+    Ok(seen)
 }
 
 /// All of it for people.

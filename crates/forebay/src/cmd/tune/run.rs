@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
         true => None,
         false => Some(start(&tree, &arguments.place.state)?),
     };
-    let sampler = Sampler::new(&tree).map_err(|error| {
+    let sampler = Sampler::of_levels(&tree).map_err(|error| {
         Complaint::new(error.to_string()).hint("`forebay doctor` says what this machine allows")
     })?;
     let tracer = tracer(arguments, &policy, &scope, &machine)?;
