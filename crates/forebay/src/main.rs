@@ -14,9 +14,12 @@ mod choice;
 mod cmd;
 mod jobs;
 mod messages;
+mod over_time;
+mod page;
 mod results;
 mod slots;
 mod table;
+mod whole;
 
 /// The answer is no.
 const NO: u8 = 1;

@@ -7,6 +7,7 @@ use crate::args::{Bench, BenchWhat};
 mod dispatch;
 mod live;
 mod mount;
+mod page;
 mod process;
 mod verdict;
 

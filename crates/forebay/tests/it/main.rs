@@ -14,6 +14,7 @@ mod image;
 mod limits;
 mod lists;
 mod mount;
+mod page;
 mod plan;
 mod reproduce;
 mod run;
