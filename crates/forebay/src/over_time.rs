@@ -31,6 +31,12 @@ pub(crate) fn figures(series: &[&Series]) -> Vec<Figure> {
             }),
         }
     }
+    for figure in &mut figures {
+        // What stands alone has no legend.
+        if let [only] = &figure.series[..] {
+            figure.title = format!("{}: {}", figure.title, only.label);
+        }
+    }
     figures
 }
 
@@ -166,6 +172,7 @@ mod tests {
         let counts: Vec<usize> = figures.iter().map(|figure| figure.series.len()).collect();
         assert_eq!(counts, [2, 1, 1]);
         assert_eq!(figures[0].title, "run, a");
+        assert_eq!(figures[2].title, "run, b: reads");
         let knob = &figures[1].series[0];
         assert_eq!((knob.join, knob.points.len()), (Join::Steps, 2));
         assert_eq!(knob.points[1].at, 2.0, "a knob stays until the end of its run");

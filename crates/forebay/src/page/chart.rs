@@ -135,8 +135,8 @@ impl Sheet {
                 let names = y.labels().map(|name| chars(&cut(name))).max().unwrap_or(0);
                 let left = length(names) + 10 * UNIT;
                 let places = y.labels().count().max(1) as i32;
-                let lane = 14 * UNIT;
-                let height = places * (series * lane + 8 * UNIT) + (TOP + BOTTOM) * UNIT;
+                let lane = 11 * UNIT;
+                let height = places * (series * lane + 11 * UNIT) + (LOW_TOP + BOTTOM) * UNIT;
                 let x = value(TICKS);
                 Self { height, left, right: 24 * UNIT, lane, x, y }
             }
@@ -164,8 +164,9 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
     /// Draws the axes, and says where things lie between them.
     fn axes(&self) -> Box<Place<'a>> {
         let Sheet { x, y, left, right, .. } = self.sheet;
+        let is_down = self.figure.layout == Layout::Down;
         let mut chart = ChartBuilder::on(self.root)
-            .margin_top(TOP * UNIT)
+            .margin_top(if is_down { LOW_TOP } else { TOP } * UNIT)
             .margin_right(*right)
             .set_label_area_size(LabelAreaPosition::Left, *left)
             .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM * UNIT)
@@ -179,7 +180,6 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
             .label_style(words())
             .set_all_tick_mark_size(3 * UNIT)
             .y_label_formatter(&short);
-        let is_down = self.figure.layout == Layout::Down;
         if is_down {
             mesh.disable_y_mesh();
         } else {
@@ -322,10 +322,12 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
     }
 
     fn marks(&self, number: usize, series: &Series, place: &Place<'_>) {
-        // So many marks would hide the line.
-        let crowded = series.join != Join::Apart && series.points.len() > MARKED;
-        for point in &series.points {
-            if let Some(value) = self.known(point.value).filter(|_| !crowded) {
+        // A mark at each of hundreds of points would hide the line.
+        let is_long = series.join != Join::Apart && series.points.len() > MARKED;
+        let every = if is_long { series.points.len().div_ceil(MARKS) } else { 1 };
+        for (nth, point) in series.points.iter().enumerate() {
+            let is_marked = nth % every == every / 2;
+            if let Some(value) = self.known(point.value).filter(|_| is_marked) {
                 let at = self.moved(number, series, place(point.at, value));
                 self.area(mark(number, at, MARK), Ink::Mark(number));
             }
@@ -480,11 +482,12 @@ const STRING: &str = "a string takes every drawing";
 const UNIT: i32 = 2;
 
 // In pixels, at the size that the style sheet gives a figure.
-const WIDTH: i32 = 460;
+const WIDTH: i32 = 440;
 const ACROSS: i32 = 260;
 const TOP: i32 = 24;
+const LOW_TOP: i32 = 6;
 const BOTTOM: i32 = 38;
-const FONT: f64 = 11.5;
+const FONT: f64 = 12.0;
 
 /// The radius of a mark, in units.
 const MARK: f64 = 7.0;
@@ -493,7 +496,7 @@ const MARK: f64 = 7.0;
 const NEAR: i32 = 14;
 
 /// The most letters of a name beside an axis.
-const NAME_MAX: usize = 30;
+const NAME_MAX: usize = 32;
 
 /// Numbers beside an axis, about.
 const TICKS: usize = 5;
@@ -501,8 +504,11 @@ const TICKS: usize = 5;
 /// The most points of a series that show their numbers.
 const HOVERS: usize = 60;
 
-/// The most points of a line that have marks.
-const MARKED: usize = 30;
+/// The most points of a line that all have marks.
+const MARKED: usize = 24;
+
+/// Marks of a longer line, about.
+const MARKS: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -592,10 +598,10 @@ mod tests {
     }
 
     #[test]
-    fn many_points_have_few_titles_and_no_marks() {
+    fn many_points_have_few_titles_and_marks() {
         let values = vec![Some(1.0); 1_000];
         let html = html(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
         assert!(html.matches("<title>").count() <= HOVERS);
-        assert_eq!(numbers(&html, "mark", "points").len(), 1, "in the legend");
+        assert!((4..=MARKS + 1).contains(&numbers(&html, "mark", "points").len()));
     }
 }

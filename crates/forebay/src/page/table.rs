@@ -20,7 +20,8 @@ pub(super) fn put(html: &mut String, table: &Table, caption: &str, digits: Digit
     let common: Vec<bool> = (0..table.columns.len()).map(|place| is_common(table, place)).collect();
     html.push_str("<div class=\"table\">\n");
     put_common(html, table, &common, digits);
-    html.push_str("<div class=\"scroll\" tabindex=\"0\">\n<table>\n");
+    let class = if digits == Digits::Few { " few" } else { "" };
+    writeln!(html, "<div class=\"scroll{class}\" tabindex=\"0\">\n<table>").expect(STRING);
     if !caption.is_empty() {
         writeln!(html, "<caption>{}</caption>", escaped(caption)).expect(STRING);
     }
@@ -117,13 +118,10 @@ fn written(cell: &Cell, digits: Digits) -> String {
     match (cell, digits) {
         (Cell::Missing, _) => ABSENT.to_owned(),
         (Cell::Number(number, _), _) if !number.is_finite() => ABSENT.to_owned(),
-        (Cell::Number(..), Digits::All) => {
-            let (few, all) = (cell.shown(), cell.exact_digits());
-            // Rounding may have changed the digits that people want.
-            match all.strip_prefix(&few) {
-                Some(rest) if !rest.is_empty() => format!("{few}<small>{rest}</small>"),
-                Some(_) | None => all,
-            }
+        (Cell::Number(_, decimals), Digits::All) => {
+            let all = cell.exact_digits();
+            let (few, rest) = all.split_at(all.len() - if *decimals == 0 { 3 } else { 2 });
+            format!("{few}<small>{rest}</small>")
         }
         (Cell::Text(_) | Cell::Count(_) | Cell::Number(..), _) => escaped(&cell.shown()),
     }
@@ -163,7 +161,7 @@ mod tests {
     fn the_digits_of_programs_stand_behind_those_of_people() {
         let cell = |number, decimals| written(&Cell::Number(number, decimals), Digits::All);
         assert_eq!(cell(1.4804, 2), "1.48<small>04</small>");
-        assert_eq!(cell(1.9999, 2), "1.9999", "people see 2.00");
+        assert_eq!(cell(1.9999, 2), "1.99<small>99</small>", "people see 2.00");
         assert_eq!(cell(-3.0, 0), "-3<small>.00</small>");
         assert_eq!(written(&Cell::Number(1.4804, 2), Digits::Few), "1.48");
     }
