@@ -45,4 +45,9 @@ const PACKAGES: &[Package] = &[
         program: "mkfs.erofs",
         needed_for: "images of erofs to compare with their source",
     },
+    Package {
+        name: "chromium",
+        program: "chromium",
+        needed_for: "pages of results as a browser shows them",
+    },
 ];

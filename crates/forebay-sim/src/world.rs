@@ -39,7 +39,7 @@ mod task;
 mod tests;
 
 pub use crate::cpu::ring_switch;
-pub use record::{AtExit, FaultTime, Moved, Pauses, Record, Switches, Usage};
+pub use record::{AtExit, FaultTime, LEVELS_MAX, Moved, Pauses, Record, Switches, Usage};
 pub use task::Traits;
 
 /// Called for each call that has ended.
@@ -309,6 +309,9 @@ impl<'a> SimWorld<'a> {
         if self.record.at_exit.is_none() {
             let page_nanos = u128::from(self.unsafe_pages) * u128::from(passed.as_nanos());
             self.record.unsafe_page_nanos += page_nanos;
+            if self.unsafe_pages > 0 {
+                self.record.count_level(since, self.now, self.unsafe_pages);
+            }
         }
         let walked = engine.pages_walked() - self.pages_walked;
         self.pages_walked += walked;

@@ -127,6 +127,16 @@ pub(crate) struct Reproduce {
     /// Writes what went on over time to a file whose name ends in .csv or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
+}
+
+/// Whether there is a page beside the table.
+#[derive(Debug, Args)]
+pub(crate) struct PageChoice {
+    /// Also writes a page with figures and every row, for any browser and without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Arguments of `simulate`.
@@ -150,6 +160,8 @@ pub(crate) struct Simulate {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
 }
 
 /// Which policies fill the slots.
@@ -210,6 +222,8 @@ pub(crate) struct RunOn {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
 }
 
 /// Arguments of `mount`.
@@ -392,6 +406,8 @@ pub(crate) struct BenchDispatch {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
 }
 
 /// Arguments of `bench mount`.
@@ -429,6 +445,8 @@ pub(crate) struct BenchMount {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
 }
 
 /// What is done in a mounted image.

@@ -63,7 +63,8 @@ fn about_topics(given: &str) -> String {
     let topics = help::TOPICS.each_ref().map(|topic| topic.name);
     let command = Arguments::command();
     let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
-    let known: Vec<&str> = topics.into_iter().chain(commands.map(clap::Command::get_name)).collect();
+    let known: Vec<&str> =
+        topics.into_iter().chain(commands.map(clap::Command::get_name)).collect();
     let meant = nearest(given, &known).map(|name| format!("did you mean '{name}'? "));
     let (meant, names) = (meant.unwrap_or_default(), help::names());
     format!("{meant}topics are {names}, and commands are in `forebay --help`")
@@ -98,7 +99,9 @@ fn help_of(words: &[OsString]) -> String {
     let mut command = &Arguments::command();
     let mut call = "forebay".to_owned();
     for word in words {
-        let Some(next) = word.to_str().and_then(|word| command.find_subcommand(word)) else { break };
+        let Some(next) = word.to_str().and_then(|word| command.find_subcommand(word)) else {
+            break;
+        };
         command = next;
         call += &format!(" {}", next.get_name());
     }
@@ -135,7 +138,8 @@ mod tests {
     fn a_suggestion_of_the_parser_is_the_hint() {
         let said = "error: no\n\n  tip: yes\n\nUsage: x\n\nFor more information, try '--help'.\n";
         assert_eq!(of_usage(said, &[]), "error: no\n\nUsage: x\n\nhint: yes\n");
-        let said = of_usage("error: no\n\nFor more information, try '--help'.\n", &words("help unit"));
+        let said =
+            of_usage("error: no\n\nFor more information, try '--help'.\n", &words("help unit"));
         assert!(said.contains("hint: did you mean 'units'? topics are policies, "), "{said}");
     }
 }

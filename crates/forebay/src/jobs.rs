@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use crate::args::FioCompat;
 use crate::choice;
 use crate::messages::{self, Complaint};
-use crate::results::{Row, Run};
+use crate::results::{Results, Row, Run};
 use crate::slots::PerSlot;
 
 /// A job file that was read; what it ignores has been said on standard error.
@@ -161,19 +161,29 @@ impl Tally {
     }
 
     /// Adds a line for each job, if there are several, and one for all.
-    pub(crate) fn report(self, labels: &PerSlot<Option<String>>, rows: &mut Vec<Row>) {
+    pub(crate) fn report(self, labels: &PerSlot<Option<String>>, results: &mut Results) {
         self.progress.finish_and_clear();
+        let run = results.run_name(labels);
+        let Results { rows, drawn, .. } = results;
+        let mut draw = |name: &str, share: &Share| {
+            if let Some(drawn) = drawn {
+                drawn.add(&run, name, share.latencies());
+            }
+        };
         if let [(name, share)] = &self.jobs[..] {
             let pause_lengths = self.pause_lengths.summary();
+            draw(name, share);
             rows.push(Row { run: Some(self.run), pause_lengths, ..share.row(labels, name) });
             return;
         }
         let mut all = Share::default();
         for (name, share) in &self.jobs {
+            draw(name, share);
             rows.push(share.row(labels, name));
             all.merge(share);
         }
         all.elapsed = self.elapsed;
+        draw("all", &all);
         let pause_lengths = self.pause_lengths.summary();
         rows.push(Row { run: Some(self.run), pause_lengths, ..all.row(labels, "all") });
     }
@@ -188,6 +198,12 @@ impl Share {
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.alive += other.alive;
+    }
+
+    /// How long its calls took, by kind.
+    fn latencies(&self) -> [(&'static str, Option<&Latencies>); 3] {
+        [("read", &self.reads), ("write", &self.writes), ("sync", &self.syncs)]
+            .map(|(kind, counted)| (kind, counted.0.as_deref()))
     }
 
     fn row(&self, labels: &PerSlot<Option<String>>, job: &str) -> Row {

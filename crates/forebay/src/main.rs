@@ -18,9 +18,12 @@ mod cmd;
 mod hints;
 mod jobs;
 mod messages;
+mod over_time;
+mod page;
 mod results;
 mod slots;
 mod table;
+mod whole;
 
 /// The answer is no.
 const NO: u8 = 1;

@@ -5,6 +5,7 @@
 //!   --text, --markdown
 //!        only reads -> one table: READS
 //!        writes -----> two tables: JOBS, a row per section, then RUNS, a row per run
+//!   --html -----> figures, and EVERY column
 //! ```
 
 use std::io::Write;
@@ -20,6 +21,10 @@ use forebay_sim::world::Pauses;
 use crate::slots::{PerSlot, SLOTS};
 use crate::table::{Cell, Format, Table};
 
+pub(crate) use page::Drawn;
+
+mod page;
+
 /// The rows of all runs of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
@@ -31,6 +36,8 @@ pub(crate) struct Results {
     pub(crate) notes: Vec<String>,
     /// What else filled the slots, if anything was written.
     pub(crate) note_of_writes: Option<String>,
+    /// What only a page shows, if there is to be one.
+    pub(crate) drawn: Option<Drawn>,
 }
 
 /// One section of a job in one run, or all of them.

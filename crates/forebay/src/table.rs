@@ -166,12 +166,33 @@ impl Cell {
         }
     }
 
-    fn shown(&self) -> String {
+    /// As people read it.
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => count.to_string(),
             Self::Number(number, decimals) => format!("{number:.decimals$}"),
             Self::Missing => "-".to_owned(),
+        }
+    }
+
+    /// The digits that programs get, none of them left out.
+    pub(crate) fn exact_digits(&self) -> String {
+        match self {
+            Self::Number(number, decimals) => {
+                let digits = decimals + 2;
+                format!("{:.digits$}", rounded(*number, *decimals))
+            }
+            Self::Text(_) | Self::Count(_) | Self::Missing => self.exact(),
+        }
+    }
+
+    /// The number, if it is one.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Count(count) => Some(*count as f64),
+            Self::Number(number, _) => Some(*number).filter(|number| number.is_finite()),
+            Self::Text(_) | Self::Missing => None,
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Record {
     /// Pages that were dirty or on their way times the nanoseconds that they were, until the last
     /// task exited; by the time they give the mean level.
     pub unsafe_page_nanos: u128,
+    /// The same in each second in which there were such pages, of the first [`LEVELS_MAX`] ones.
+    pub levels: Vec<(u64, u128)>,
     /// The knobs of writeback, from each moment on.
     pub knobs: Vec<(Instant, Knobs)>,
     /// How things stood when the last task exited, before the finale.
@@ -140,7 +142,12 @@ pub struct Moved {
     pub read: u64,
     /// To the devices.
     pub written: u64,
+    /// How many requests these came in.
+    pub requests: u64,
 }
+
+/// The seconds of a run in which levels are kept: a day and a bit.
+pub const LEVELS_MAX: u64 = 100_000;
 
 impl Record {
     /// A major fault has ended.
@@ -161,6 +168,7 @@ impl Record {
         }
         if let Some((_, moved)) = seconds.last_mut() {
             *(if written { &mut moved.written } else { &mut moved.read }) += sectors;
+            moved.requests += 1;
         }
     }
 
@@ -177,6 +185,20 @@ impl Record {
             seconds[place].1 += end.since(from);
             if end == from {
                 return;
+            }
+            from = end;
+        }
+    }
+
+    /// So many pages are unsafe from one moment to another, which is not before the last one.
+    pub(super) fn count_level(&mut self, mut from: Instant, to: Instant, pages: u64) {
+        while from < to && from.0 / NANOS_PER_S < LEVELS_MAX {
+            let second = from.0 / NANOS_PER_S;
+            let end = to.min(Instant((second + 1) * NANOS_PER_S));
+            let part = u128::from(pages) * u128::from(end.since(from).as_nanos());
+            match self.levels.last_mut() {
+                Some((last, sum)) if *last == second => *sum += part,
+                _ => self.levels.push((second, part)),
             }
             from = end;
         }

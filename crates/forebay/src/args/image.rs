@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::PageChoice;
+
 /// Arguments of `image`.
 #[derive(Debug, Args)]
 pub(crate) struct Image {
@@ -183,6 +185,8 @@ pub(crate) struct Compare {
     pub(crate) threads: Threads,
     #[command(flatten)]
     pub(crate) answer: Answer,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
 }
 
 /// Arguments of `image make`.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::PageChoice;
 use crate::table::Format;
 
 /// Arguments of `bench live`.
@@ -41,6 +42,8 @@ pub(crate) struct BenchLive {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) page: PageChoice,
 }
 
 /// What goes on beside each other, and on which device.

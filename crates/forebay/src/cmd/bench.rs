@@ -7,6 +7,7 @@ use crate::args::{Bench, BenchWhat};
 mod dispatch;
 pub(crate) mod live;
 pub(crate) mod mount;
+mod page;
 pub(crate) mod process;
 mod verdict;
 

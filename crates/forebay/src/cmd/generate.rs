@@ -16,7 +16,8 @@ pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
     command.build();
     // The parser lists commands alone behind `help`.
     let topics = TOPICS.iter().filter(|topic| command.find_subcommand(topic.name).is_none());
-    let topics: Vec<_> = topics.map(|topic| clap::Command::new(topic.name).about(topic.about)).collect();
+    let topics: Vec<_> =
+        topics.map(|topic| clap::Command::new(topic.name).about(topic.about)).collect();
     let mut command = command.mut_subcommand("help", |help| help.subcommands(topics));
     let shell = match arguments.shell {
         Shell::Bash => clap_complete::Shell::Bash,

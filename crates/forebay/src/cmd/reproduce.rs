@@ -1,4 +1,10 @@
 //! `forebay reproduce`: the papers' figures beside ours.
+//!
+//! ```text
+//!   cells --measure--> measured --judge--> rows --+--> table     for a terminal, for programs
+//!                         |                       +--> page      figures and tables of all papers
+//!                         +--> series, page: what went on over time
+//! ```
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -14,14 +20,18 @@ use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
 use crate::messages::{Complaint, progress};
+use crate::page::Destination;
 use crate::table::{Cell as Value, Format, Table};
 
+mod figures;
+mod page;
 mod series;
 
 /// Runs the papers and prints one table each, or one array of all rows as JSON.
 pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let papers = chosen(arguments.paper.as_deref())?;
     let mut series = arguments.series.as_deref().map(series::File::named).transpose()?;
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     if let Some(set) = arguments.set.iter().find(|set| names_a_policy(set)) {
         bail!(
             Complaint::new(format!("--set {set}: a paper's experiments name their own policies"))
@@ -40,23 +50,34 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
         }
         machines.push(machine);
     }
-    let mut tables = Vec::new();
-    let mut missed = false;
+    let mut done = Vec::new();
     for (paper, machine) in papers.iter().zip(&machines) {
         let cells = paper.cells(machine, arguments.seed, arguments.draws);
         let measured = measure(&cells).map_err(Complaint::from)?;
         let rows = paper.judge(&cells, &measured, arguments.seed);
-        missed |= rows.iter().any(is_miss);
         if let Some(file) = &mut series {
             file.add(paper, &measured);
         }
-        tables.push(table(paper, machine, arguments, &rows));
+        done.push(Reproduced { paper, machine, rows, measured });
     }
     if let Some(file) = &series {
         file.write()?;
     }
+    if let Some(destination) = &destination {
+        destination.write(page::of(&done, arguments))?;
+    }
+    let tables = done.iter().map(|one| one.table(arguments)).collect();
     print(arguments.format, tables)?;
+    let missed = done.iter().any(|one| one.rows.iter().any(is_miss));
     Ok(if arguments.check && missed { NO } else { 0 })
+}
+
+/// A paper and what came of it.
+struct Reproduced<'a> {
+    paper: &'static Paper,
+    machine: &'a Machine,
+    rows: Vec<Row>,
+    measured: Vec<Measured>,
 }
 
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Paper>> {
@@ -142,34 +163,58 @@ const FOR_PEOPLE: [(&str, &str); 9] = [
     ("verdict", "verdict"),
 ];
 
-fn table(paper: &Paper, machine: &Machine, arguments: &Reproduce, rows: &[Row]) -> Table {
-    let mut table = match arguments.format {
-        Format::Text | Format::Markdown => for_people(paper, arguments.all, rows),
-        Format::Csv | Format::Json => {
-            let mut table = Table::new(paper.citation, &COLUMNS);
-            table.rows = rows.iter().map(cells_of).collect();
-            table
-        }
-    };
-    let count = |verdict| rows.iter().filter(|row| row.verdict() == verdict).count();
-    table.notes.push(format!(
-        "{} figures within their tolerance, {} outside, {} not claimed; {} predicted ones outside.",
-        count(Verdict::Within),
-        count(Verdict::Outside),
-        count(Verdict::NotClaimed),
-        rows.iter().filter(|row| is_miss(row)).count(),
-    ));
-    table.notes.push(paper.measured.to_owned());
-    table.notes.push(paper.about.to_owned());
-    table.notes.push(format!(
-        "forebay {}, machine {}, seed {}, draws {}{}",
-        env!("CARGO_PKG_VERSION"),
-        machine.name(),
-        arguments.seed,
-        arguments.draws,
-        arguments.set.iter().map(|set| format!(", {set}")).collect::<String>(),
-    ));
-    table
+impl Reproduced<'_> {
+    /// As it is printed.
+    fn table(&self, arguments: &Reproduce) -> Table {
+        let mut table = match arguments.format {
+            Format::Text | Format::Markdown => for_people(self.paper, arguments.all, &self.rows),
+            Format::Csv | Format::Json => self.every_row(),
+        };
+        table.notes.push(self.counts());
+        table.notes.push(self.paper.measured.to_owned());
+        table.notes.push(self.paper.about.to_owned());
+        table.notes.push(self.how(arguments));
+        table
+    }
+
+    /// As programs get it.
+    fn every_row(&self) -> Table {
+        let mut table = Table::new(self.paper.citation, &COLUMNS);
+        table.rows = self.rows.iter().map(cells_of).collect();
+        table
+    }
+
+    /// How many rows have a verdict.
+    fn count(&self, verdict: Verdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict() == verdict).count()
+    }
+
+    /// How many predicted figures are outside.
+    fn misses(&self) -> usize {
+        self.rows.iter().filter(|row| is_miss(row)).count()
+    }
+
+    fn counts(&self) -> String {
+        format!(
+            "{} figures within their tolerance, {} outside, {} not claimed; {} predicted ones \
+             outside.",
+            self.count(Verdict::Within),
+            self.count(Verdict::Outside),
+            self.count(Verdict::NotClaimed),
+            self.misses(),
+        )
+    }
+
+    fn how(&self, arguments: &Reproduce) -> String {
+        format!(
+            "forebay {}, machine {}, seed {}, draws {}{}",
+            env!("CARGO_PKG_VERSION"),
+            self.machine.name(),
+            arguments.seed,
+            arguments.draws,
+            arguments.set.iter().map(|set| format!(", {set}")).collect::<String>(),
+        )
+    }
 }
 
 fn for_people(paper: &Paper, all: bool, rows: &[Row]) -> Table {

@@ -18,7 +18,8 @@ use crate::args::RunOn;
 use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::{self, Complaint};
-use crate::results::{Results, Run};
+use crate::page::{self, Destination};
+use crate::results::{Drawn, Results, Run};
 use crate::slots::{self, DISPATCH, Filled, PerSlot, READAHEAD};
 
 /// What fills the slots if nothing was chosen: readahead and dispatch of today's kernel.
@@ -34,10 +35,12 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     for group in &groups {
         check_buffers(&name, group)?;
     }
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     let title = format!("{name} on {}", arguments.on.display());
     let mut shown = PerSlot::default();
     (shown[READAHEAD], shown[DISPATCH]) = (true, true);
-    let mut results = Results { title, shown, ..Results::default() };
+    let drawn = destination.as_ref().map(|_| Drawn::default());
+    let mut results = Results { title, shown, drawn, ..Results::default() };
     let mut verified = 0;
     for Filled { policies, labels } in &runs {
         let mut tally = Tally::new();
@@ -46,7 +49,7 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
         }
         let decides = |slot| slot == READAHEAD || slot == DISPATCH;
         let labels = std::array::from_fn(|slot| decides(slot).then(|| labels[slot].clone()));
-        tally.report(&labels, &mut results.rows);
+        tally.report(&labels, &mut results);
     }
     results.notes.push(format!(
         "forebay {}, real time, {} of page memory, {} workers{}",
@@ -58,6 +61,9 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     results.notes.push(
         "The kernel's own page cache lies below: drop it first to measure the device.".to_owned(),
     );
+    if let Some(destination) = &destination {
+        destination.write(results.page(&page::this_machine(), &[]))?;
+    }
     results.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
 }

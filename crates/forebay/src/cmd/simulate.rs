@@ -7,6 +7,7 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
+use forebay_sim::paper::Series;
 use forebay_sim::scenario::{NewFile, Outcome, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
 use forebay_sim::world::{Record, Switches};
@@ -15,7 +16,9 @@ use crate::args::Simulate;
 use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::Complaint;
-use crate::results::{Processor, Results, Run, Writeback};
+use crate::over_time;
+use crate::page::Destination;
+use crate::results::{Drawn, Processor, Results, Run, Writeback};
 use crate::slots::{self, Chosen, SLOTS};
 
 /// Runs the job once with each set of policies and prints what it came to.
@@ -32,19 +35,27 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
     let groups = groups(&parsed.jobs, &name, Access::Write)?;
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     let compat = arguments.job_options.fio_compat.into();
     let mut results = Results {
         title: format!("{name} on {}", machine.name()),
         shown: chosen.shown,
         note_of_writes: others(&chosen),
+        drawn: destination.as_ref().map(|_| Drawn::default()),
         ..Results::default()
     };
     for filled in &chosen.runs {
         if let Some(why) = filled.policies.contradiction(machine.page_cache_bytes()) {
             bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
         }
-        let tally = simulate(&groups, &machine, &filled.policies, arguments.seed, compat)?;
-        tally.report(&filled.labels.clone().map(Some), &mut results.rows);
+        let labels = filled.labels.clone().map(Some);
+        let run = results.run_name(&labels);
+        let (policies, seed) = (&filled.policies, arguments.seed);
+        let (tally, kept) = simulate(&groups, &machine, policies, seed, compat, &run)?;
+        tally.report(&labels, &mut results);
+        if let Some(drawn) = &mut results.drawn {
+            drawn.keep(kept);
+        }
     }
     results.notes.push(format!(
         "forebay {}, virtual time, machine {}{}, seed {}",
@@ -53,9 +64,23 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
         arguments.seed,
     ));
+    if let Some(destination) = &destination {
+        let facts = [
+            ("time", "virtual".to_owned()),
+            ("machine", machine.name().to_owned()),
+            ("settings", arguments.set.join(", ")),
+            ("seed", arguments.seed.to_string()),
+        ];
+        destination.write(results.page(&facts, SECTIONS))?;
+    }
     results.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
 }
+
+/// What the documentation says of such runs.
+const SECTIONS: &[(&str, &str)] = &[(DOCUMENTED, "What is exact"), (DOCUMENTED, "Traps")];
+
+const DOCUMENTED: &str = include_str!("../../../../docs/job-files.md");
 
 /// What fills the slots that the table does not show.
 fn others(chosen: &Chosen) -> Option<String> {
@@ -71,8 +96,10 @@ fn simulate(
     policies: &PolicySet,
     seed: u64,
     compat: Compat,
-) -> Result<Tally> {
-    let mut tally = Tally::new();
+    run: &str,
+) -> Result<(Tally, Vec<Series>)> {
+    let (mut tally, mut kept, mut begin) = (Tally::new(), Vec::new(), 0.0);
+    let frames = machine.page_cache_bytes() / PAGE_SIZE;
     for group in groups {
         tally.begin(group);
         let tasks = group.task_count();
@@ -89,15 +116,16 @@ fn simulate(
         let tasks = group.tasks(compat, |file| scenario.open(file));
         let mut count = |finished: &Finished| tally.count(finished);
         let (outcome, record) = scenario.run(tasks, &mut count);
-        let run = whole(&outcome, &record, machine.page_cache_bytes() / PAGE_SIZE);
+        over_time::append(&mut kept, over_time::of_run(run, &record, frames, begin));
+        begin += outcome.durable.max(outcome.elapsed).as_nanos() as f64 / 1e9;
         tally.end(&Ended {
             elapsed: outcome.elapsed,
-            run,
+            run: whole(&outcome, &record, frames),
             pauses: &record.pauses,
             pause_lengths: Some(&record.pause_lengths),
         });
     }
-    Ok(tally)
+    Ok((tally, kept))
 }
 
 fn whole(outcome: &Outcome, record: &Record, total: u64) -> Run {

@@ -17,6 +17,7 @@ mod image;
 mod limits;
 mod lists;
 mod mount;
+mod page;
 mod plan;
 mod readme;
 mod reproduce;

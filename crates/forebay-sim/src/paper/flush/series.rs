@@ -1,22 +1,25 @@
-//! What goes on over time, as the paper's figures have it: reads, writes, load and knobs.
+//! What goes on over time, as the paper's figures have it: reads, writes, load and knobs; and how
+//! much is dirty or on its way.
 
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{KIB, SECTOR_SIZE};
+use forebay_core::units::{KIB, MIB, PAGE_SIZE, SECTOR_SIZE};
 
 use crate::paper::Series;
 use crate::world::Record;
 
-/// Reads and writes, load and knobs of a run. The knobs are percentages: `nfract` of memory, the
+/// Reads and writes, load, dirty level and knobs of a run. The knobs are percentages: `nfract` of memory, the
 /// others of the greatest values that the proposal gives them.
 pub(super) fn of(row: &str, policy: &str, record: &Record, frames: u64) -> Vec<Series> {
     let moved = record.seconds.last().map_or(0, |(second, _)| second + 1);
     let busy = record.busy.last().map_or(0, |(second, _)| second + 1);
-    let seconds = moved.max(busy);
+    let seconds = moved.max(busy).max(record.levels.last().map_or(0, |(second, _)| second + 1));
     let kib = |sectors: u64| (sectors * SECTOR_SIZE) as f64 / KIB as f64;
     let moved = |of: fn(&crate::world::Moved) -> u64| {
         dense(seconds, record.seconds.iter().map(|(at, moved)| (*at, kib(of(moved)))))
     };
     let load = record.busy.iter().map(|(at, busy)| (*at, 100.0 * in_seconds(*busy)));
+    let mebibytes = |page_nanos: u128| page_nanos as f64 / 1e9 * PAGE_SIZE as f64 / MIB as f64;
+    let levels = record.levels.iter().map(|(at, level)| (*at, mebibytes(*level)));
     let knobs = |of: &dyn Fn(&forebay_core::writeback::Knobs) -> Option<f64>| {
         let turned = record.knobs.iter();
         let at = |now: &Instant| in_seconds(now.since(Instant::ZERO));
@@ -35,6 +38,7 @@ pub(super) fn of(row: &str, policy: &str, record: &Record, frames: u64) -> Vec<S
         make("reads", "KB/s", moved(|moved| moved.read)),
         make("writes", "KB/s", moved(|moved| moved.written)),
         make("load", "%", dense(seconds, load)),
+        make("dirty", "MiB", dense(seconds, levels)),
         make("nfract", "%", knobs(&|knobs| Some(nfract(knobs.limit.pages(frames))))),
         make("ndirty", "%", knobs(&|knobs| Some(part(knobs.batch? as f64, NDIRTY_MOST)))),
         make("interval", "%", knobs(&|knobs| Some(part(in_seconds(knobs.interval), 5.0)))),

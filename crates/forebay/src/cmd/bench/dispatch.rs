@@ -9,12 +9,15 @@ use anyhow::{Context, Result, bail};
 use forebay_host::access::{File, Mode, Options};
 use forebay_host::measure::{Cell, Length, Row, Scratch, Subject, measure, ours, pread, verdicts};
 
+use super::page::{self, Plot};
 use crate::args::BenchDispatch;
 use crate::messages::{self, Complaint};
+use crate::page::Destination;
 use crate::table::{self, Table};
 
 /// Measures all modes in all cells and prints one table.
 pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     let (subject, place) = subject(arguments.on.as_deref())?;
     if let Some(note) = missing(&subject)? {
         messages::note(&note);
@@ -41,6 +44,9 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
     table.notes = notes(arguments, &place);
     for verdict in verdicts(&rows) {
         table.notes.push(verdict.to_string());
+    }
+    if let Some(destination) = &destination {
+        destination.write(page::of(&format!("Ways to read from {place}"), &table, &PLOTS))?;
     }
     table.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
@@ -127,6 +133,28 @@ fn notes(arguments: &BenchDispatch, place: &str) -> Vec<String> {
         String::new(),
     ]
 }
+
+/// What a page shows beside the table.
+const PLOTS: [Plot; 2] = [
+    Plot {
+        title: "Reads a second",
+        unit: "reads/s",
+        apart: &["pages"],
+        along: &["depth", "cores"],
+        series: &["way"],
+        value: "reads_per_s",
+        up_to: None,
+    },
+    Plot {
+        title: "Time of a read",
+        unit: "us",
+        apart: &["pages"],
+        along: &["depth", "cores"],
+        series: &["way"],
+        value: "p50_us",
+        up_to: Some("p99_us"),
+    },
+];
 
 /// The size of the file that is made.
 const BYTES: u64 = 128 << 20;

@@ -21,8 +21,10 @@ use signal_hook::consts::SIGTERM;
 
 use crate::args::live_bench::{BenchLive, BenchLivePart, LiveLimits, LivePart};
 use crate::messages::{self, Complaint};
+use crate::page::Destination;
 use crate::table::{Cell, Table};
 
+use super::page::{self, Plot};
 use super::process::Stop;
 use super::verdict::Verdict;
 use folder::Folder;
@@ -54,6 +56,7 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     if let Some((program, package)) = rig::missing() {
         bail!(Complaint::new(format!("no {program}")).hint(format!("apt-get install {package}")));
     }
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     // Before there is a second thread: it would stay behind in the old namespace.
     own_namespace().context("cannot have mounts out of others' sight")?;
     let stop = Stop::listen()?;
@@ -76,6 +79,10 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     results.sort(|stage| stage.ways(&[]));
     let outcome = Outcome { arguments, results, failures, is_limited: throttle.is_some() };
     let table = outcome.table(&knobs::differences(&before, &knobs::of_the_machine()));
+    if let Some(destination) = &destination {
+        let plots = Figure::COLUMNS.map(|(_, value, unit, _)| plot(value, unit));
+        destination.write(page::of("The running kernel on slow devices", &table, &plots))?;
+    }
     table.print(arguments.format, &mut io::stdout().lock())?;
     if !outcome.failures.is_empty() {
         bail!("not everybody could do their work; the table has no row where one failed");
@@ -90,6 +97,12 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = rig::NEEDED;
 /// Whether the kernel's control groups can limit plain rates.
 pub(crate) fn has_limits() -> bool {
     Throttle::find().is_some()
+}
+
+/// A figure for each scenario that has a column.
+fn plot(value: &'static str, unit: &'static str) -> Plot {
+    let (apart, along) = (&["scenario"], &["way"]);
+    Plot { title: unit, unit, apart, along, series: &[], value, up_to: None }
 }
 
 /// What one process does; its parent reads the line.

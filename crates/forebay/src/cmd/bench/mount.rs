@@ -18,8 +18,10 @@ use indicatif::ProgressBar;
 use crate::args::{BenchMount, BenchMountPart, MountWorkload as Workload};
 use crate::choice;
 use crate::messages::{self, Complaint};
+use crate::page::Destination;
 use crate::table::{Cell, Table};
 
+use super::page::{self, Plot};
 use super::process::{self, Stop};
 use super::verdict::Verdict;
 use codec::Codecs;
@@ -45,6 +47,7 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
         bail!("--size {}: from 8M to 4G", arguments.size);
     }
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     let tree = arguments.tree.canonicalize();
     let tree = tree.with_context(|| format!("--tree {}", arguments.tree.display()))?;
     if !tree.is_dir() {
@@ -63,6 +66,9 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     bar.finish_and_clear();
     let outcome = measure(arguments, &set, &folder.path, &stop)?;
     let table = outcome.table(arguments, &set);
+    if let Some(destination) = &destination {
+        destination.write(page::of("Mounted images beside each other", &table, &PLOTS))?;
+    }
     table.print(arguments.format, &mut io::stdout().lock())?;
     if outcome.results.failures.iter().any(|failure| failure.is_ours) {
         bail!("our own mount failed; the table has no row where it did");
@@ -338,6 +344,28 @@ const COLUMNS: &[(&str, &str)] = &[
     ("server_rss_mib", "server MiB"),
     ("time_to_squashfuse_ll", "x squashfuse_ll"),
     ("time_to_ext4", "x ext4"),
+];
+
+/// What a page shows beside the table.
+const PLOTS: [Plot; 2] = [
+    Plot {
+        title: "Time of a page",
+        unit: "us",
+        apart: &["work"],
+        along: &["way"],
+        series: &["image"],
+        value: "p50_us",
+        up_to: Some("p99_us"),
+    },
+    Plot {
+        title: "Time of it all",
+        unit: "ms",
+        apart: &["work"],
+        along: &["way"],
+        series: &["image"],
+        value: "wall_ms",
+        up_to: None,
+    },
 ];
 
 /// The folder that is kept between runs.

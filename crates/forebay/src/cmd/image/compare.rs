@@ -14,10 +14,14 @@ use serde_json::{Map, Value, json};
 use super::{open, open_at, print, show};
 use crate::args::image::Compare;
 use crate::messages::{note, progress};
+use crate::page::Destination;
 use crate::{NO, choice};
+
+mod page;
 
 /// Compares and prints each difference.
 pub(super) fn run(arguments: &Compare) -> Result<u8> {
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     let image = open(&arguments.opened)?;
     let offset = choice::bytes("--other-offset", &arguments.other_offset)?;
     let limits = Limits::default();
@@ -49,6 +53,10 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
     } else {
         text(&report, kept)
     };
+    if let Some(destination) = &destination {
+        let between = [&arguments.opened.image, &arguments.other].map(|path| choice::name(path));
+        destination.write(page::of(&report, kept, between))?;
+    }
     print(&text, "report")?;
     Ok(if report.differences.is_empty() { 0 } else { NO })
 }

@@ -1,17 +1,13 @@
 //! Numbers over time as a file of their own: one line for each point.
-//!
-//! The file appears as a whole or not at all: it is written under another name beside its place and
-//! then renamed.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use forebay_sim::paper::{Measured, Paper};
 
 use crate::messages::Complaint;
 use crate::table::{Cell, Format, Table};
+use crate::whole;
 
 const COLUMNS: [(&str, &str); 7] = [
     ("paper", "paper"),
@@ -42,12 +38,7 @@ impl File {
                     .hint("the name ends in .csv or .json")
             ),
         };
-        // Better now than after a minute of work.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            let what = format!("--series {}: no folder '{}'", path.display(), folder.display());
-            bail!(Complaint::new(what).hint("mkdir makes it"));
-        }
+        whole::has_folder("--series", path)?;
         Ok(Self { path: path.to_owned(), format, table: Table::new("", &COLUMNS) })
     }
 
@@ -78,19 +69,14 @@ impl File {
         }
         let mut text = Vec::new();
         self.table.print(self.format, &mut text)?;
-        let name = self.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let beside = self.path.with_file_name(format!(".{name}.{}", process::id()));
-        let written = fs::write(&beside, &text).and_then(|()| fs::rename(&beside, &self.path));
-        if written.is_err() {
-            // What matters is why it could not be written.
-            let _ = fs::remove_file(&beside);
-        }
-        written.with_context(|| format!("cannot write {}", self.path.display()))
+        whole::write(&self.path, &text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn points(path: &Path) -> File {

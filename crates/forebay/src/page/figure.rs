@@ -1,0 +1,178 @@
+//! What a figure shows: numbers and words, no pixels and no colours.
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) title: String,
+    /// What must be known to read it; may be empty.
+    pub(crate) caption: String,
+    pub(crate) layout: Layout,
+    /// Where points stand.
+    pub(crate) along: Axis,
+    /// How great they are.
+    pub(crate) value: Axis,
+    /// What the ends of the points' ranges are.
+    pub(crate) range: &'static str,
+    pub(crate) series: Vec<Series>,
+}
+
+/// How a figure lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Places from left to right, values upwards.
+    Across,
+    /// Places below each other, which leaves room for their names; values to the right.
+    Down,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    /// What it has, with its unit.
+    pub(crate) label: String,
+    pub(crate) scale: Scale,
+}
+
+/// How numbers become places on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scale {
+    Linear,
+    /// Numbers above zero; others have no place.
+    Log,
+    /// 1 / (1 - share) of what is not longer, so that 90, 99 and 99.9 % are as far from each other.
+    Nines,
+    /// Number n is the name at place n.
+    Names(Vec<String>),
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) label: String,
+    pub(crate) join: Join,
+    pub(crate) points: Vec<Point>,
+}
+
+/// What lies between two points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Join {
+    /// Nothing.
+    Apart,
+    /// A straight line.
+    Line,
+    /// The first one's value, until the next one.
+    Steps,
+}
+
+/// A point, and what is said of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Point {
+    pub(crate) at: f64,
+    pub(crate) value: Option<f64>,
+    /// Least and greatest.
+    pub(crate) range: Option<(f64, f64)>,
+    pub(crate) published: Option<f64>,
+    /// What counts as agreement; an end may be open.
+    pub(crate) tolerance: (Option<f64>, Option<f64>),
+    /// Shown under the pointer.
+    pub(crate) title: String,
+}
+
+impl Figure {
+    /// Whether there is nothing to be drawn.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.numbers().next().is_none()
+    }
+
+    /// Every number that the axis of values must hold.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = f64> {
+        self.points().flat_map(|point| point.numbers()).filter(|number| self.has_place(*number))
+    }
+
+    /// Every place of a point.
+    pub(super) fn places(&self) -> impl Iterator<Item = f64> {
+        self.points().map(|point| point.at)
+    }
+
+    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
+        self.series.iter().flat_map(|series| &series.points)
+    }
+
+    /// Whether the axis of values can hold a number.
+    pub(super) fn has_place(&self, number: f64) -> bool {
+        number.is_finite() && (number > 0.0 || self.value.scale != Scale::Log)
+    }
+
+    /// Points whose number has no place on a logarithmic axis.
+    pub(super) fn without_place(&self) -> usize {
+        let lost = |point: &&Point| {
+            point.value.is_some_and(|value| value.is_finite() && !self.has_place(value))
+        };
+        self.points().filter(lost).count()
+    }
+}
+
+impl Point {
+    /// All its numbers.
+    fn numbers(&self) -> impl Iterator<Item = f64> + use<> {
+        let (from, to) = self.tolerance;
+        let (low, high) = self.range.unzip();
+        [self.value, low, high, self.published, from, to].into_iter().flatten()
+    }
+
+    /// Whether it says what counts as agreement.
+    pub(super) fn is_claim(&self) -> bool {
+        self.tolerance != (None, None)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A series of values at 0, 1, 2, ...
+    pub(crate) fn series(label: &str, join: Join, values: &[Option<f64>]) -> Series {
+        let point = |(at, value): (usize, &Option<f64>)| Point {
+            at: at as f64,
+            value: *value,
+            range: value.map(|value| (value * 0.9, value * 1.1)),
+            title: format!("{label} {at}"),
+            ..Point::default()
+        };
+        let points = values.iter().enumerate().map(point).collect();
+        Series { label: label.to_owned(), join, points }
+    }
+
+    /// A figure of these series on plain axes.
+    pub(crate) fn figure(title: &str, scale: Scale, series: Vec<Series>) -> Figure {
+        Figure {
+            title: title.to_owned(),
+            caption: title.to_owned(),
+            layout: Layout::Across,
+            along: Axis { label: title.to_owned(), scale: Scale::Linear },
+            value: Axis { label: title.to_owned(), scale },
+            range: "range",
+            series,
+        }
+    }
+
+    /// A figure in which all words are the same.
+    pub(crate) fn small(words: &str) -> Figure {
+        let values = [Some(1.0), None, Some(3.0)];
+        let names = vec![words.to_owned(); 3];
+        let mut figure = figure(words, Scale::Linear, vec![series(words, Join::Apart, &values)]);
+        figure.along.scale = Scale::Names(names);
+        figure.layout = Layout::Down;
+        figure
+    }
+
+    #[test]
+    fn what_is_no_number_has_no_place() {
+        let values = [Some(f64::NAN), Some(f64::INFINITY), None];
+        assert!(figure("", Scale::Linear, vec![series("", Join::Line, &values)]).is_empty());
+        let values = [Some(0.0), Some(-1.0), Some(5.0)];
+        let log = figure("", Scale::Log, vec![series("", Join::Line, &values)]);
+        assert_eq!(log.without_place(), 2);
+        assert!(log.numbers().all(|number| number > 0.0));
+    }
+}

@@ -1,0 +1,67 @@
+//! Words that the documentation has already: a section of one of its pages.
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+/// The section below a heading of the second level, without the heading; empty if there is none.
+pub(super) fn section(markdown: &str, heading: &str) -> String {
+    let events = Parser::new_ext(markdown, Options::ENABLE_TABLES);
+    let mut wanted = Vec::new();
+    let (mut inside, mut title) = (false, None);
+    for event in events {
+        match (&event, &mut title) {
+            (Event::Start(Tag::Heading { level: HeadingLevel::H1 | HeadingLevel::H2, .. }), _) => {
+                title = Some(String::new());
+                inside = false;
+            }
+            (Event::End(TagEnd::Heading(HeadingLevel::H1 | HeadingLevel::H2)), Some(words)) => {
+                inside = words.trim() == heading;
+                title = None;
+            }
+            (Event::Text(text) | Event::Code(text), Some(words)) => words.push_str(text),
+            (_, Some(_)) => {}
+            (_, None) if inside => wanted.extend(fitting(event)),
+            (_, None) => {}
+        }
+    }
+    let mut text = String::new();
+    html::push_html(&mut text, wanted.into_iter());
+    text
+}
+
+/// What a page without neighbours can have: tables in a box of their own, no links to files that
+/// are not there, no HTML of others.
+fn fitting(event: Event<'_>) -> Option<Event<'_>> {
+    Some(match event {
+        Event::Start(Tag::Table(_)) => Event::Html("<div class=\"scroll\"><table>".into()),
+        Event::End(TagEnd::Table) => Event::Html("</tbody></table></div>".into()),
+        Event::Start(Tag::Heading { .. }) => Event::Html("<h4>".into()),
+        Event::End(TagEnd::Heading(_)) => Event::Html("</h4>".into()),
+        Event::Start(Tag::Link { .. } | Tag::Image { .. }) => return None,
+        Event::End(TagEnd::Link | TagEnd::Image) => return None,
+        Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
+        other => other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# Title\n\n## The `model`\n\nOne [link](../a.md) & <b>.\n\n### Deeper\n\n\
+                        | a | b |\n| --- | --- |\n| 1 | 2 |\n\n## Not this\n\nElse.\n";
+
+    #[test]
+    fn a_section_ends_where_the_next_one_begins() {
+        let text = section(TEXT, "The model");
+        assert!(text.contains("<p>One link &amp; &lt;b&gt;.</p>"), "{text}");
+        assert!(text.contains("<h4>Deeper</h4>") && text.contains("<td>2</td>"), "{text}");
+        assert!(!text.contains("Else") && !text.contains("Title"), "{text}");
+        assert_eq!(text.matches("<table>").count(), text.matches("</table>").count());
+    }
+
+    #[test]
+    fn a_section_that_is_not_there_is_empty() {
+        assert_eq!(section(TEXT, "Absent"), "");
+        assert_eq!(section("", "The model"), "");
+    }
+}

@@ -1,0 +1,74 @@
+//! Files that are there as a whole or not at all: written under another name beside their place,
+//! and then renamed.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use anyhow::{Context, Result, bail};
+
+/// Writes the file, or leaves what was there before.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let beside = beside(path);
+    let written = put(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What matters is why it could not be written.
+        let _ = fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Refuses a path whose folder is none; better now than after a minute of work.
+pub(crate) fn has_folder(flag: &str, path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("{flag} {}: '{}' is no directory", path.display(), folder.display());
+    }
+    Ok(())
+}
+
+/// Whether a file can be made where this one will be; nothing stays of the trial.
+pub(crate) fn try_out(path: &Path) -> io::Result<()> {
+    let beside = beside(path);
+    File::create(&beside)?;
+    fs::remove_file(&beside)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.{}", process::id()))
+}
+
+fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    // A name must not lead to a file whose bytes a loss of power has taken.
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        write(&path, b"old").unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        assert!(write(&taken, b"x").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_trial_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        try_out(&folder.path().join("page.html")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(try_out(&folder.path().join("absent/page.html")).is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! Pages of results: every number that programs get is on the page, nothing is loaded, and a
+//! browser shows it in the light and in the dark, on a wide screen and on a phone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Scene, stderr, stdout};
+
+/// The most bytes of a page.
+const BYTES_MAX: usize = 3_000_000;
+
+/// Runs a command with and without a page; returns the rows of its JSON, and the page.
+fn page_beside_json(scene: &Scene, line: &str, code: i32) -> (Value, String) {
+    let output = scene.command(&format!("{line} --html page.html")).output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{line}: {}", stderr(&output));
+    assert_eq!(stderr(&output), "note: the page is page.html\n");
+    let page = fs::read_to_string(scene.path("page.html")).expect("the page is there");
+    assert!(page.len() < BYTES_MAX, "{line}: {} bytes", page.len());
+    loads_nothing(&page);
+    (serde_json::from_str(stdout(&output)).expect("the table is still printed"), page)
+}
+
+/// No scripts, no addresses, no files.
+fn loads_nothing(page: &str) {
+    let lower = page.to_lowercase();
+    for load in ["<script", "<iframe", "<object", "<embed", "<img", "@import", " src=", "url("] {
+        assert!(!lower.contains(load), "{load}");
+    }
+    assert!(!lower.contains("http://") && !lower.contains("https://"));
+    assert!(lower.contains("default-src 'none'"));
+}
+
+/// The last table of a page whose header has these keys, with what is common to its rows.
+fn rows_of(page: &str, keys: &[&str]) -> Vec<BTreeMap<String, String>> {
+    let parts = page.split("<div class=\"table\">").skip(1);
+    let mut found = Vec::new();
+    for part in parts {
+        let (before, body) = part.split_once("<tbody>").expect("a table has a body");
+        let mut common = BTreeMap::new();
+        let (said, head) = before.split_once("<table>").expect("a table has a begin");
+        for span in said.split("<span data-key=\"").skip(1) {
+            let (key, rest) = span.split_once("\">").expect("a key ends");
+            let value = rest.split_once("<b>").map(|(_, rest)| rest.split("</b>").next().unwrap());
+            common.insert(key.to_owned(), text(value.unwrap_or("\u{2013}")));
+        }
+        let own: Vec<&str> = head
+            .split("data-key=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().expect("a key ends"))
+            .collect();
+        let has = |key: &&str| own.contains(key) || common.contains_key(*key);
+        if !keys.iter().all(has) {
+            continue;
+        }
+        let body = body.split("</tbody>").next().expect("a body ends");
+        let rows = body.split("<tr>").skip(1).map(|row| {
+            let row = row.replace("<th ", "<td ").replace("</th>", "</td>");
+            let cells = row.split("<td").skip(1).map(|cell| {
+                let (_, cell) = cell.split_once('>').expect("a tag ends");
+                text(cell.split("</td>").next().expect("a cell ends"))
+            });
+            let cells: Vec<String> = cells.collect();
+            assert_eq!(cells.len(), own.len(), "{row}");
+            let own = own.iter().map(|key| (*key).to_owned()).zip(cells);
+            common.clone().into_iter().chain(own).collect()
+        });
+        found = rows.collect();
+    }
+    found
+}
+
+/// What a reader sees of a piece of HTML.
+fn text(html: &str) -> String {
+    let mut inside = false;
+    let is_shown = |c: &char| {
+        let shown = !inside && *c != '<';
+        inside = (inside || *c == '<') && *c != '>';
+        shown
+    };
+    let mut text: String = html.chars().filter(is_shown).collect();
+    for (entity, sign) in
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+    {
+        text = text.replace(entity, sign);
+    }
+    text
+}
+
+/// Every cell of the rows stands in the table of the page, row by row.
+fn has_every_cell(page: &str, rows: &[Value]) {
+    let keys: Vec<&str> = rows[0].as_object().unwrap().keys().map(String::as_str).collect();
+    let shown = rows_of(page, &keys);
+    assert_eq!(shown.len(), rows.len(), "{keys:?}");
+    for (row, shown) in rows.iter().zip(&shown) {
+        for (key, value) in row.as_object().unwrap() {
+            let seen = &shown[key];
+            let same = match value {
+                Value::Null => seen == "\u{2013}",
+                Value::Number(number) => seen.parse().ok() == number.as_f64(),
+                Value::String(text) => seen == text || (text.is_empty() && seen == "\u{2013}"),
+                Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+            };
+            assert!(same, "{key}: {value} is shown as {seen:?} in {row}");
+        }
+    }
+}
+
+#[test]
+fn every_cell_of_a_paper_is_on_its_page() {
+    let scene = Scene::new();
+    for (paper, figures) in [("readahead", 8), ("cramfs", 10)] {
+        let line = format!("reproduce {paper} --draws 2 --format json");
+        let (json, page) = page_beside_json(&scene, &line, 0);
+        has_every_cell(&page, json.as_array().unwrap());
+        assert_eq!(page.matches("role=\"img\"").count(), figures, "{paper}");
+        assert!(page.contains("What is not claimed"), "{paper}");
+        assert!(page.contains(&format!("<code>forebay {line} --html page.html</code>")));
+    }
+}
+
+#[test]
+fn the_same_command_makes_the_same_page() {
+    let scene = Scene::new();
+    let line = "reproduce readahead --draws 1 --format json";
+    let (_, first) = page_beside_json(&scene, line, 0);
+    let (_, second) = page_beside_json(&scene, line, 0);
+    assert_eq!(first, second);
+    assert_eq!(fs::read_dir(scene.path(".")).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn every_cell_of_a_simulation_is_on_its_page_also_with_odd_names() {
+    let job = "[a<b>&\"c\"]\nrw=randwrite\nsize=8m\nbs=4k\nfsync=64\n\
+               [reader]\nrw=randread\nsize=4m\nbs=4k\n";
+    let scene = Scene::new().file("<i>&.fio", job);
+    for more in ["", "--compare throttle=paced,off --compare readahead=off,fixed:max=8"] {
+        let line = format!("simulate <i>&.fio --format json --machine ssd-2014 {more}");
+        let (json, page) = page_beside_json(&scene, line.trim_end(), 0);
+        has_every_cell(&page, json.as_array().unwrap());
+        assert!(!page.contains("<i>&.fio") && page.contains("&lt;i&gt;&amp;.fio"));
+        for figure in ["Throughput", "read latency", "write latency", "sync latency"] {
+            assert!(page.contains(figure), "{figure}");
+        }
+        for series in ["dirty", "limit", "reads", "writes", "load", "mean request"] {
+            assert!(page.contains(&format!("</svg>{series}</li>")), "{series}");
+        }
+    }
+}
+
+#[test]
+fn a_job_on_a_real_file_has_a_page() {
+    let scene = Scene::new().file("file", vec![7; 2 << 20]);
+    let scene = scene.file("job.fio", "[a]\nrw=randread\nsize=1m\nbs=4k\n");
+    let (json, page) = page_beside_json(&scene, "run job.fio --on file --format json", 0);
+    has_every_cell(&page, json.as_array().unwrap());
+    assert!(page.contains("read latency") && page.contains("<dt>kernel</dt>"));
+}
+
+#[test]
+fn every_cell_of_a_benchmark_is_on_its_page() {
+    let scene = Scene::new();
+    let (json, page) = page_beside_json(&scene, "bench dispatch --quick --on . --format json", 0);
+    has_every_cell(&page, json.as_array().unwrap());
+    assert!(page.contains("Time of a read: cold"));
+}
+
+#[test]
+fn every_difference_of_two_images_is_on_their_page() {
+    let scene = Scene::new();
+    for (name, bytes) in [("one/a<b>&\"c\"", "x"), ("one/same", "y"), ("two/same", "z")] {
+        fs::create_dir_all(scene.path(name).parent().unwrap()).unwrap();
+        fs::write(scene.path(name), bytes).unwrap();
+    }
+    let made = scene.command("image make one image").output().unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let (json, page) = page_beside_json(&scene, "image compare image two --json", 1);
+    let differences = json["differences"].as_array().unwrap();
+    assert_eq!(differences.len(), 2, "{json}");
+    has_every_cell(&page, differences);
+    for fact in ["names", "bytes"] {
+        let shown = format!("<dt>{fact}</dt><dd>{}</dd>", json[fact]);
+        assert!(page.contains(&shown), "{shown}");
+    }
+    assert!(!page.contains("a<b>"));
+}
+
+/// Said before anything runs, and nothing is left behind.
+#[test]
+fn what_cannot_be_a_page_is_refused() {
+    let mut scene = Scene::new().file("job.fio", "[a]\nrw=read\nsize=4k\n");
+    fs::create_dir(scene.path("folder")).unwrap();
+    scene
+        .refused("reproduce --html absent/page.html")
+        .refused("reproduce --html folder")
+        .refused("reproduce --html -")
+        .refused("reproduce --html /dev/null")
+        .refused("simulate job.fio --html job.fio")
+        .refused("bench dispatch --html absent/page.html")
+        .refused("image compare job.fio folder --html job.fio");
+    scene.matches("page_refused.txt");
+    assert_eq!(fs::read_dir(scene.path(".")).unwrap().count(), 2);
+}
+
+/// A browser without a window, and a profile of its own.
+fn browser(profile: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["120", "chromium", "--headless", "--no-sandbox", "--disable-gpu"]);
+    command.args(["--disable-quic", "--no-first-run", "--disable-background-networking"]);
+    command.args(["--disable-component-update", "--disable-sync", "--hide-scrollbars"]);
+    command.args(["--enable-logging=stderr", "--virtual-time-budget=2000"]);
+    command.arg(format!("--user-data-dir={}", profile.display()));
+    command
+}
+
+/// Where what tests leave behind is.
+fn artefact(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn has_chromium() -> bool {
+    ["/usr/bin/chromium", "/usr/local/bin/chromium"].iter().any(|path| Path::new(path).exists())
+}
+
+#[test]
+fn a_browser_shows_the_page_in_light_and_dark_wide_and_narrow() {
+    if !has_chromium() {
+        eprintln!("skip: the report in a browser: needs chromium; apt-get install chromium");
+        return;
+    }
+    let scene = Scene::new();
+    let line = "reproduce readahead --draws 2 --format json";
+    let (json, page) = page_beside_json(&scene, line, 0);
+    let report = artefact("report.html");
+    fs::write(&report, &page).unwrap();
+    eprintln!("the report: {}", report.display());
+    let address = format!("file://{}", report.display());
+    let profile = scene.path("profile");
+    let dump = browser(&profile).args(["--dump-dom", &address]).output().unwrap();
+    let (dom, said) =
+        (String::from_utf8_lossy(&dump.stdout), String::from_utf8_lossy(&dump.stderr));
+    assert!(dump.status.success(), "{said}");
+    has_every_cell(&dom, json.as_array().unwrap());
+    let complaint = said.lines().find(|line| line.contains("CONSOLE"));
+    assert_eq!(complaint, None, "{said}");
+    let shots = [("light", 1, "1200,900"), ("dark", 0, "1200,900"), ("phone", 1, "400,800")];
+    let mut sizes = BTreeMap::new();
+    for (name, scheme, window) in shots {
+        let shot = artefact(&format!("report-{name}.png"));
+        let _ = fs::remove_file(&shot);
+        let mut browser = browser(&profile);
+        browser.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
+        browser.arg(format!("--window-size={window}"));
+        browser.arg(format!("--screenshot={}", shot.display())).arg(&address);
+        let output = browser.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let shown = fs::read(&shot).unwrap_or_else(|error| panic!("{name}: {error}: {said}"));
+        assert!(shown.len() > 20_000, "{name} shows next to nothing: {} bytes", shown.len());
+        sizes.insert(name, shown);
+    }
+    assert_ne!(sizes["light"], sizes["dark"], "the dark has colours of its own");
+}
