@@ -3,7 +3,10 @@
 //! ```text
 //!  walk ─> [File]  ─┬─ text      one file at a time: length, width, blanks, words, header
 //!                   ├─ manifest  one Cargo.toml at a time: the arrows between the crates
-//!                   └─ policies  a front door and the files behind it: table and provenance
+//!                   ├─ policies  a front door and the files behind it: table and provenance
+//!                   ├─ promises  docs/semantics.md: each promise and its test
+//!                   ├─ code_map  ARCHITECTURE.md: each file of a crate
+//!                   └─ documents all pages: what they name is there
 //! ```
 //!
 //! A rule is a pure function of paths and texts. Each finding names file, line and what to do.
@@ -15,8 +18,12 @@ use anyhow::{Context, Result};
 
 use crate::process::root;
 
+mod code_map;
+mod documents;
 mod manifest;
+mod markdown;
 mod policies;
+mod promises;
 mod text;
 
 /// Checks the workspace and prints what it finds.
@@ -66,7 +73,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = files
         .iter()
         .flat_map(|file| rules.iter().flat_map(|rule| rule(&file.path, &file.text)))
-        .chain(policies::check(files))
+        .chain(RULES.iter().flat_map(|rule| rule(files)))
         .collect();
     findings.sort();
     findings
@@ -74,6 +81,10 @@ fn check(files: &[File]) -> Vec<Finding> {
 
 /// A rule that sees one file: its path and its text.
 type Rule = fn(&str, &str) -> Vec<Finding>;
+
+/// Rules that see all files.
+const RULES: &[fn(&[File]) -> Vec<Finding>] =
+    &[policies::check, promises::check, code_map::check, documents::check];
 
 /// The texts below `root`, by path. What is not UTF-8 is not text.
 fn walk(root: &Path) -> Result<Vec<File>> {
