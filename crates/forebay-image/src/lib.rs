@@ -86,9 +86,7 @@ pub use content::{Content, Piece};
 pub use error::{Error, Result};
 pub use fault::{Cause, Fault, shown};
 pub use formats::open;
-pub use image::{
-    Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr,
-};
+pub use image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
 pub use read::read_at;
 pub use resolve::{Follow, Resolved, resolve};
 pub use source::{FileSource, Source, Window};
