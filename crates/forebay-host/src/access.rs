@@ -77,10 +77,9 @@ mod uring;
 pub fn has_uring() -> std::io::Result<()> {
     uring::with_own(|ring| match ring {
         Ok(_) => Ok(()),
-        Err(refused) => Err(refused.raw_os_error().map_or_else(
-            || refused.kind().into(),
-            std::io::Error::from_raw_os_error,
-        )),
+        Err(refused) => Err(refused
+            .raw_os_error()
+            .map_or_else(|| refused.kind().into(), std::io::Error::from_raw_os_error)),
     })
 }
 

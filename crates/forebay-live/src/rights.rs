@@ -99,12 +99,16 @@ mod tests {
 
     #[test]
     fn the_effective_user_and_set_count() {
-        let status = "Name:\tcat\nUid:\t1000\t0\t1000\t1000\nCapPrm:\t0\nCapEff:\t0000000000280000\n";
+        let status =
+            "Name:\tcat\nUid:\t1000\t0\t1000\t1000\nCapPrm:\t0\nCapEff:\t0000000000280000\n";
         let rights = Rights::parse(status).unwrap();
         assert!(rights.is_root());
         assert!(rights.has(Capability::SysPtrace) && rights.has(Capability::SysAdmin));
         let less = Rights::parse(&status.replace("280000", "200000")).unwrap();
-        assert_eq!([Capability::SysPtrace, Capability::SysAdmin].map(|it| less.has(it)), [false, true]);
+        assert_eq!(
+            [Capability::SysPtrace, Capability::SysAdmin].map(|it| less.has(it)),
+            [false, true]
+        );
         for broken in ["", "Uid:\t1\nCapEff:\t0\n", "Uid:\t1\t1\t1\t1\nCapEff:\tx\n"] {
             assert_eq!(Rights::parse(broken), None, "{broken}");
         }

@@ -37,7 +37,9 @@ mod tests {
 
     #[test]
     fn every_line_of_the_screen_can_be_typed() {
-        let calls = SCREEN.lines().filter_map(|line| line.split_once("  forebay ").or(line.split_once("sudo forebay ")));
+        let calls = SCREEN
+            .lines()
+            .filter_map(|line| line.split_once("  forebay ").or(line.split_once("sudo forebay ")));
         let calls: Vec<&str> = calls.map(|(_, words)| words).collect();
         assert_eq!(calls.len(), 5);
         for words in calls {

@@ -56,5 +56,8 @@ fn a_machine_of_the_examples_lists_its_numbers() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     symlink(examples, scene.path("examples")).expect("a link can be made");
     let listed = printed(scene.command("machines examples/machine-usb-disk.toml --format csv"));
-    assert!(listed.lines().any(|line| line.starts_with("device.interface_rate,35000000,")), "{listed}");
+    assert!(
+        listed.lines().any(|line| line.starts_with("device.interface_rate,35000000,")),
+        "{listed}"
+    );
 }

@@ -48,7 +48,8 @@ fn blocks(page: &str) -> Vec<Block> {
                 add(block, line);
             }
         } else if line == "```console" {
-            open = Some(Block { line: at + 1, section: section.clone(), ..std::mem::take(&mut next) });
+            open =
+                Some(Block { line: at + 1, section: section.clone(), ..std::mem::take(&mut next) });
         } else if line.starts_with("```") {
             is_code = !is_code;
         } else if let (false, Some(heading)) = (is_code, line.strip_prefix('#')) {
@@ -107,7 +108,7 @@ fn run(call: &Call, folder: &Path) -> String {
     path.extend(["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from));
     let path = env::join_paths(path).expect("no folder has a colon");
     // Root needs no sudo, and it would have a path of its own.
-    let script = format!("{{ {}; }} 2>&1", call.command.replace("sudo ", ""));
+    let script = format!("umask 022; {{ {}; }} 2>&1", call.command.replace("sudo ", ""));
     let mut command = Command::new("sh");
     command.args(["-c", &script]).env_clear().env("PATH", path).env("LC_ALL", "C");
     command.env("TZ", "UTC").env("HOME", folder);
@@ -151,7 +152,8 @@ fn the_readme_says_what_is_printed() {
         let is_new = folder.as_ref().is_none_or(|(section, _)| *section != block.section);
         if is_new {
             let made = tempfile::tempdir().expect("a scratch folder can be made");
-            symlink(root.join("examples"), made.path().join("examples")).expect("a link can be made");
+            symlink(root.join("examples"), made.path().join("examples"))
+                .expect("a link can be made");
             folder = Some((block.section.clone(), made));
         }
         let (_, folder) = folder.as_ref().expect("it was just made");

@@ -277,9 +277,11 @@ fn fuse(asked: Option<&Asked>) -> Check {
         Some(Err(error)) => Check::new(what, State::No, said(error))
             .way("modprobe fuse; a container needs --device /dev/fuse"),
     };
-    check
-        .gives("mount; bench mount; bench live: disks that seek")
-        .all(&["mount", "bench mount", "bench live"])
+    check.gives("mount; bench mount; bench live: disks that seek").all(&[
+        "mount",
+        "bench mount",
+        "bench live",
+    ])
 }
 
 fn mounting(facts: &Facts) -> Check {
@@ -289,9 +291,7 @@ fn mounting(facts: &Facts) -> Check {
     };
     let check = match (rights.has(Capability::SysAdmin), &asked.mounts.helper) {
         (true, _) => Check::new(what, State::Yes, Capability::SysAdmin.name()),
-        (false, Some(helper)) => {
-            Check::new(what, State::Yes, format!("by {}", helper.display()))
-        }
+        (false, Some(helper)) => Check::new(what, State::Yes, format!("by {}", helper.display())),
         (false, None) => Check::new(what, State::No, "no fusermount3 that may mount")
             .way("as root: apt-get install fuse3"),
     };
@@ -318,7 +318,8 @@ fn uring(facts: &Facts) -> Check {
         None => Check::new(what, State::Unknown, NOT_ASKED),
         Some(Ok(())) => Check::new(what, State::Yes, "a ring was made and entered"),
         Some(Err(error)) if facts.uring_disabled > 0 => {
-            let found = format!("{}; kernel.io_uring_disabled is {}", said(error), facts.uring_disabled);
+            let found =
+                format!("{}; kernel.io_uring_disabled is {}", said(error), facts.uring_disabled);
             Check::new(what, State::No, found).way("as root: sysctl kernel.io_uring_disabled=0")
         }
         Some(Err(error)) => Check::new(what, State::No, said(error))
@@ -369,6 +370,7 @@ fn rates(facts: &Facts) -> Check {
     let has = facts.asked.as_ref().map_or(is_first, |asked| asked.limits);
     let check = match (has, is_second) {
         (true, _) => Check::new(what, State::Yes, "blkio of cgroup v1"),
+        (false, _) if facts.asked.is_none() => Check::new(what, State::Unknown, NOT_ASKED),
         (false, true) => {
             Check::new(what, State::Partly, "cgroup v2 alone: a disk is served instead")
         }

@@ -123,7 +123,10 @@ impl Asked {
             uring: has_uring(),
             loops: access(Path::new(LOOPS), Access::READ_OK | Access::WRITE_OK),
             limits: has_limits(),
-            kernel: kernel_names().iter().map(|&name| (name, presence(name, &listed, &modules))).collect(),
+            kernel: kernel_names()
+                .iter()
+                .map(|&name| (name, presence(name, &listed, &modules)))
+                .collect(),
             writers: present(needed),
             servers: present(servers()),
         }

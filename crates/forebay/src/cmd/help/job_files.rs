@@ -5,12 +5,13 @@ use forebay_sim::fio::{KnownOption, Treatment, known_options};
 use crate::messages::paragraph;
 
 pub(super) fn text() -> String {
-    let mut text = "Job files of fio, read as fio reads them: the same requests in the same order.\n\n\
+    let mut text =
+        "Job files of fio, read as fio reads them: the same requests in the same order.\n\n\
                     \x20 forebay simulate JOB                on a modelled machine\n\
                     \x20 forebay run JOB --on PATH           reads of a real file or device\n\
                     \x20 printf '[a]\\nrw=randread\\nbs=16k\\nsize=64m\\n' | forebay simulate -\n\n\
                     UNDERSTOOD\n"
-        .to_owned();
+            .to_owned();
     for group in ["requests", "files", "writes", "time and order"] {
         let of_group = |it: &KnownOption| it.group == group;
         let names = known_options().filter(of_group).map(|it| it.names.join(" = "));
@@ -20,7 +21,7 @@ pub(super) fn text() -> String {
     for option in known_options() {
         if let Treatment::Only(values, why) = option.treatment {
             let label = format!("{}={}", option.names[0], values.join("|"));
-            text += &paragraph(&format!("{label:<29}"), why);
+            text += &paragraph(&format!("{label:<31}"), why);
         }
     }
     text += "\nREFUSED, WITH FILE AND LINE\n";

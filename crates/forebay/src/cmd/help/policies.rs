@@ -13,7 +13,8 @@ use crate::cmd::policies::NOTES;
 use crate::messages::paragraph;
 
 pub(super) fn text() -> String {
-    let mut text = "A slot is a question of the I/O path, and a policy is an answer to it.\n".to_owned();
+    let mut text =
+        "A slot is a question of the I/O path, and a policy is an answer to it.\n".to_owned();
     text += "\n  forebay simulate JOB --policy readahead=fixed:max=64\n";
     text += "  forebay simulate JOB --compare throttle=off,paced\n";
     text += "  forebay policies                                 the same as a table\n";

@@ -95,9 +95,8 @@ fn complaint(error: PolicyFileError) -> Complaint {
         PolicyFileError::UnknownKey { nearest: None, known, .. } => {
             complaint.hint(format!("known are {}", known.join(", ")))
         }
-        PolicyFileError::Syntax { .. } | PolicyFileError::BadValue { .. } => {
-            complaint.hint("examples/tune.toml has every key with its range; `forebay help policies`")
-        }
+        PolicyFileError::Syntax { .. } | PolicyFileError::BadValue { .. } => complaint
+            .hint("examples/tune.toml has every key with its range; `forebay help policies`"),
     }
 }
 
@@ -176,9 +175,8 @@ fn start(tree: &Tree, state: &Path) -> Result<Steering> {
                        folder",
             ),
             StartError::Boot(_) => complaint.hint("mount -t proc proc /proc"),
-            StartError::Journal(_) => {
-                complaint.hint("--state DIR takes another folder; `forebay tune log` shows this one")
-            }
+            StartError::Journal(_) => complaint
+                .hint("--state DIR takes another folder; `forebay tune log` shows this one"),
         }
     })?;
     for found in &began.notes {
