@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
+use crate::package;
 use crate::process::{cargo, command, exit_code, output_of};
 
 /// Runs the stages.
@@ -22,11 +23,18 @@ pub(crate) fn run() -> Result<u8> {
             TARGETS_WITHOUT_STD.join(", ")
         );
     }
-    for stage in stages(target) {
+    let package = package::skip()?;
+    if let Some(reason) = &package {
+        eprintln!("ci: package: skipped: {reason}; where it can be done: cargo {PACKAGE}");
+    }
+    for stage in stages(target, package.is_none()) {
         let code = stage.run()?;
         if code != 0 {
             return Ok(code);
         }
+    }
+    for (what, line) in LEFT_OUT {
+        eprintln!("ci: left out, because it takes minutes: {what}: cargo {line}");
     }
     eprintln!("ci: passed in {:.1} s", start.elapsed().as_secs_f64());
     Ok(0)
@@ -74,9 +82,10 @@ impl fmt::Display for Stage {
 }
 
 /// The stages in their order: the quick ones first.
-fn stages(target: Option<&str>) -> Vec<Stage> {
+fn stages(target: Option<&str>, has_package: bool) -> Vec<Stage> {
     let mut stages = vec![
         Stage::new("fmt", "fmt --all --check"),
+        Stage::new("tidy", "xtask tidy"),
         Stage::new("clippy", "clippy --workspace --all-targets -- -D warnings"),
         Stage {
             environment: &[("RUSTDOCFLAGS", "-Dwarnings")],
@@ -87,8 +96,10 @@ fn stages(target: Option<&str>) -> Vec<Stage> {
         let build = format!("build --package forebay-core --target {target}");
         stages.push(Stage::new("purity", build));
     }
-    stages.push(Stage::new("tidy", "xtask tidy"));
     stages.push(Stage::new("test", "xtask test"));
+    if has_package {
+        stages.push(Stage::new("package", PACKAGE));
+    }
     stages
 }
 
@@ -104,6 +115,16 @@ fn target_without_std() -> Result<Option<&'static str>> {
     Ok(None)
 }
 
+/// Behind `cargo`: the package and its life.
+const PACKAGE: &str = "xtask package --check";
+
+/// What is checked now and then, and the line that does it.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("the package built twice", "xtask package --twice"),
+    ("the dependencies", "xtask deny"),
+    ("the book", "xtask docs"),
+];
+
 /// The strictest first: the bare ones have no std at all; wasm's has one, but every call to an
 /// operating system in it fails.
 const TARGETS_WITHOUT_STD: &[&str] =
@@ -115,22 +136,23 @@ mod tests {
 
     #[test]
     fn a_stage_prints_the_line_that_repeats_it() {
-        let lines: Vec<String> = stages(Some("bare")).iter().map(Stage::to_string).collect();
+        let lines: Vec<String> = stages(Some("bare"), true).iter().map(Stage::to_string).collect();
         assert_eq!(
             lines,
             [
                 "cargo fmt --all --check",
+                "cargo xtask tidy",
                 "cargo clippy --workspace --all-targets -- -D warnings",
                 "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
                 "cargo build --package forebay-core --target bare",
-                "cargo xtask tidy",
                 "cargo xtask test",
+                "cargo xtask package --check",
             ]
         );
     }
 
     #[test]
     fn purity_is_no_stage_without_its_target() {
-        assert!(stages(None).iter().all(|stage| stage.name != "purity"));
+        assert!(stages(None, true).iter().all(|stage| stage.name != "purity"));
     }
 }

@@ -14,22 +14,20 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use forebay_core::readahead::{Settings, Spec};
 use forebay_sim::plan::Step;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use kernel::Performance;
 use scratch::{Mount, Scratch};
 use script::{FILES, Scenario};
 use trace::Tracer;
 
-use crate::process::say;
+use crate::process::{interruption, say};
 
 mod kernel;
 mod model;
@@ -96,15 +94,6 @@ pub(crate) fn run(options: &Options) -> Result<u8> {
     say(&format!("seed {seed}"))?;
     ensure!(compared > 0 || options.scripts == 0, "every script was void: nothing was compared");
     Ok(u8::from(differences > 0))
-}
-
-/// Becomes true when a signal asks for the end, so that guards still put everything back.
-fn interruption() -> Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
 }
 
 /// Why nothing can be compared here, if so.

@@ -9,14 +9,20 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod apt;
 mod bench;
 mod ci;
+mod deny;
+mod docs;
 mod fidelity;
 mod fuzz;
+mod markdown;
+mod package;
 mod process;
 mod swarm;
 mod test;
 mod tidy;
+mod tool;
 
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", about = "The project's own commands")]
@@ -33,10 +39,16 @@ enum Task {
     Test(test::Arguments),
     /// Measure the path's throughput and the time that a reproduction takes
     Bench,
+    /// Check licences, sources and versions of the dependencies, and what is known against them
+    Deny,
+    /// Build the book from the documents, and check its links
+    Docs,
     /// Compare the running kernel's readahead with the policy that models it, page by page
     Fidelity(fidelity::Options),
     /// Mutate images towards what an image parser does not survive
     Fuzz(fuzz::Arguments),
+    /// Build the Debian package and its bill of materials; try its life on this machine
+    Package(package::Arguments),
     /// Run random scenarios against the engine, each twice
     Swarm(swarm::Arguments),
     /// Check the style that rustc, clippy and rustfmt do not
@@ -65,8 +77,11 @@ fn run(task: &Task) -> Result<u8> {
         Task::Ci => ci::run(),
         Task::Test(arguments) => test::run(arguments),
         Task::Bench => bench::run(),
+        Task::Deny => deny::run(),
+        Task::Docs => docs::run(),
         Task::Fidelity(options) => fidelity::run(options),
         Task::Fuzz(arguments) => fuzz::run(arguments),
+        Task::Package(arguments) => package::run(arguments),
         Task::Swarm(arguments) => swarm::run(arguments),
         Task::Tidy => tidy::run(),
     }

@@ -1,9 +1,10 @@
 //! Style as a test: the habits that rustc, clippy and rustfmt do not check.
 //!
 //! ```text
-//!  walk ─> [File]  ─┬─ text      one file at a time: length, width, blanks, words, header
-//!                   ├─ manifest  one Cargo.toml at a time: the arrows between the crates
-//!                   └─ policies  a front door and the files behind it: table and provenance
+//!  walk ─> [File]  ─┬─ text       one file at a time: length, width, blanks, words, header
+//!                   ├─ manifest   one Cargo.toml at a time: the arrows between the crates
+//!                   ├─ policies   a front door and the files behind it: table and provenance
+//!                   └─ documents  all of Markdown: links lead somewhere, the book is whole
 //! ```
 //!
 //! A rule is a pure function of paths and texts. Each finding names file, line and what to do.
@@ -15,6 +16,7 @@ use anyhow::{Context, Result};
 
 use crate::process::root;
 
+mod documents;
 mod manifest;
 mod policies;
 mod text;
@@ -30,11 +32,12 @@ pub(crate) fn run() -> Result<u8> {
     Ok(u8::from(!findings.is_empty()))
 }
 
-/// A text of the project.
+/// A file of the project.
 #[derive(Debug)]
 struct File {
     /// From the root, with slashes.
     path: String,
+    /// Empty if it is not UTF-8, and so no text.
     text: String,
 }
 
@@ -67,6 +70,7 @@ fn check(files: &[File]) -> Vec<Finding> {
         .iter()
         .flat_map(|file| rules.iter().flat_map(|rule| rule(&file.path, &file.text)))
         .chain(policies::check(files))
+        .chain(documents::check(files))
         .collect();
     findings.sort();
     findings
@@ -75,7 +79,7 @@ fn check(files: &[File]) -> Vec<Finding> {
 /// A rule that sees one file: its path and its text.
 type Rule = fn(&str, &str) -> Vec<Finding>;
 
-/// The texts below `root`, by path. What is not UTF-8 is not text.
+/// The files below `root`, by path.
 fn walk(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     let mut directories = vec![root.to_owned()];
@@ -93,10 +97,9 @@ fn walk(root: &Path) -> Result<Vec<File>> {
                 continue;
             }
             let bytes = fs::read(&path).with_context(|| cannot_read(&path))?;
-            if let Ok(text) = String::from_utf8(bytes) {
-                let path = path.strip_prefix(root).expect("the walk stays below its root");
-                files.push(File { path: path.to_string_lossy().into_owned(), text });
-            }
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            let path = path.strip_prefix(root).expect("the walk stays below its root");
+            files.push(File { path: path.to_string_lossy().into_owned(), text });
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -70,6 +70,19 @@ mod plain;
 mod queue;
 mod uring;
 
+/// Whether this thread may use io_uring: a ring is made and entered once, and goes with the thread.
+///
+/// # Errors
+/// The kernel has no io_uring, or forbids it.
+pub fn has_uring() -> std::io::Result<()> {
+    uring::with_own(|ring| match ring {
+        Ok(_) => Ok(()),
+        Err(refused) => Err(refused
+            .raw_os_error()
+            .map_or_else(|| refused.kind().into(), std::io::Error::from_raw_os_error)),
+    })
+}
+
 /// How accesses are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {

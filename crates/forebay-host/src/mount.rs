@@ -54,6 +54,11 @@
 //! pushes that take no time, the rule then has 0.42 of the pages demanded and 0.07 of the decoded
 //! ones useless; without the hint 0.43 and 0.09.
 //!
+//! **What is known without having seen it.** The loader of a program reads all of its symbols and
+//! corrects all of its data, so these pages are pushed when a program is first seen to be mapped
+//! (`program.rs`). Whoever reads the files of a folder in order is given the next one while it asks
+//! for this one (`walk.rs`).
+//!
 //! **State of an open file** hangs on the inode and the asking task, so that opening and closing
 //! need no request at all.
 //!
@@ -88,11 +93,15 @@ use raw::{Opened, Raw};
 use replay::{Again, Replay};
 use session::{Answers, Broke, Served};
 use stats::Stats;
+use walk::Walks;
 
+pub use arenas::allocate_together;
+pub use attach::{Attachable, attachable};
 pub use log::Sink;
 pub use profile::ProfileError;
 pub use stats::{ATTRIBUTE, of_mount};
 
+mod arenas;
 mod ask;
 mod attach;
 mod clock;
@@ -105,6 +114,7 @@ mod jobs;
 mod log;
 mod pool;
 mod profile;
+mod program;
 mod push;
 mod raw;
 mod read;
@@ -112,6 +122,7 @@ mod replay;
 mod session;
 mod stats;
 mod strict;
+mod walk;
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -308,6 +319,7 @@ pub fn mount(
         log: Arc::clone(&log),
         recorder: recorder.as_ref().map(|recording| Arc::clone(&recording.recorder)),
         again,
+        walks: Walks::new(),
         broke: Box::new(Stopper(ending.clone())),
     });
     served.workers.start(options.threads.max(1), &served).map_err(failed)?;

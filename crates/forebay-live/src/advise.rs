@@ -36,10 +36,12 @@ mod removable;
 mod rival;
 mod rotational;
 mod scheduler;
+mod traced;
 mod wbt;
 
 pub use claim::Claim;
 pub use gather::Gatherer;
+pub use traced::Traced;
 
 /// What a judgement rests on.
 #[derive(Clone, Debug, Default)]

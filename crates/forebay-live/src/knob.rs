@@ -31,15 +31,19 @@ pub use kernel::Kernel;
 pub use steering::{
     Applied, Began, Brief, Change, Refused, StartError, Steering, Terms, WindowOf, boot,
 };
+pub use turn::{NoTurn, Patience, Turn, turn};
 
-pub(crate) use brief::{Way, brief};
+pub(crate) use brief::{Moment, Way, brief};
+pub(crate) use turn::Turns;
 
 mod brief;
+mod closing;
 mod event;
 mod files;
 mod identity;
 mod kernel;
 mod steering;
+mod turn;
 
 /// A knob of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -206,6 +210,11 @@ impl Knob {
             return found == asked;
         };
         of.checked_sub(made).is_some_and(|less| less < self.rule().granule)
+    }
+
+    /// Whether it is borrowed at times, so that it is written and judged in a turn alone.
+    pub(crate) const fn is_borrowed(self) -> bool {
+        matches!(self, Self::ReadAheadKb(_))
     }
 
     /// What is written where, one after the other, to have `to`.

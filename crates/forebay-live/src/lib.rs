@@ -26,6 +26,7 @@ pub mod pattern;
 pub mod policy_file;
 pub mod process;
 pub mod prove;
+pub mod rights;
 pub mod scope;
 pub mod signal;
 pub mod steer;

@@ -17,8 +17,10 @@ use crate::number::FileKey;
 use crate::trace::{Event, What};
 
 pub use self::counts::Counts;
+pub use self::ends::Ends;
 
 mod counts;
+mod ends;
 mod file;
 mod table;
 
@@ -63,6 +65,8 @@ pub struct FileSeen {
     pub window: u64,
     /// Who asked in the period.
     pub threads: Threads,
+    /// The windows that may reach beyond the file's end.
+    pub ends: Ends,
 }
 
 /// Some threads of a file, those that asked last.
@@ -79,6 +83,8 @@ pub struct ThreadSeen {
     pub thread: u32,
     /// What happened.
     pub counts: Counts,
+    /// The windows that may reach beyond the file's end.
+    pub ends: Ends,
 }
 
 impl Patterns {
@@ -140,8 +146,8 @@ impl Threads {
     }
 }
 
-/// Files that are followed at once; beyond, the one that was idle for longest goes. At 700 bytes
-/// each they are a third of a MiB.
+/// Files that are followed at once; beyond, the one that was idle for longest goes. At 1.2 KiB
+/// each they are two thirds of a MiB.
 pub const FILES_MAX: usize = 512;
 
 /// Threads of a file that are told apart; beyond, the one that was idle for longest goes, and what

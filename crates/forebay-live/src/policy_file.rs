@@ -290,6 +290,7 @@ mod tests {
     use crate::number::DevNumber;
 
     const EXAMPLE: &str = include_str!("../../../examples/tune.toml");
+    const PACKAGED: &str = include_str!("../../../packaging/tune.toml");
 
     fn said(text: &str) -> String {
         PolicyFile::parse(text, "mine.toml").unwrap_err().to_string()
@@ -301,6 +302,17 @@ mod tests {
         assert_eq!(example, PolicyFile::default());
         for key in KEYS {
             assert!(EXAMPLE.contains(&format!("\n{} = ", key.name)), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn the_packaged_file_has_every_key_and_only_what_is_judged_by_comparing() {
+        let packaged = PolicyFile::parse(PACKAGED, "tune.toml").unwrap();
+        let bounds = Bounds { cap: 4_096, ..Bounds::default() };
+        let expected = PolicyFile { writeback: false, bounds, ..PolicyFile::default() };
+        assert_eq!(packaged, expected);
+        for key in KEYS {
+            assert!(PACKAGED.contains(&format!("\n{} = ", key.name)), "{}", key.name);
         }
     }
 

@@ -10,6 +10,8 @@
 
 use std::collections::BTreeMap;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
 use crate::number::{DevNumber, FileKey};
 use crate::signal::{Malformed, Text};
 use crate::tree::Tree;
@@ -135,6 +137,39 @@ impl Reads {
     }
 }
 
+/// A file as a descriptor or a mapping shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its path, as the process's own mounts show it.
+    pub path: String,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+/// The process that a thread belongs to; none if it has ended.
+pub fn owner(tree: &Tree, thread: u32) -> Option<u32> {
+    let status = tree.text(&format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// A file that a process has open or mapped. A server that does not answer is not asked.
+pub fn find_file(tree: &Tree, pid: u32, key: FileKey) -> Option<Found> {
+    ["fd", "map_files"].iter().find_map(|folder| {
+        let links = std::fs::read_dir(tree.place(&format!("/proc/{pid}/{folder}"))).ok()?;
+        links.flatten().take(DESCRIPTORS_MAX).find_map(|link| {
+            let link = link.path();
+            let what = StatxFlags::INO | StatxFlags::SIZE;
+            let found = statx(CWD, &link, AtFlags::STATX_DONT_SYNC, what).ok()?;
+            let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+            if (FileKey { dev, ino: found.stx_ino }) != key {
+                return None;
+            }
+            let path = std::fs::read_link(link).ok()?.to_string_lossy().into_owned();
+            Some(Found { path, size: found.stx_size })
+        })
+    })
+}
+
 /// Name, major faults and time of start of `/proc/PID/stat`.
 pub fn parse_stat(text: Text<'_>) -> Result<(String, u64, u64), Malformed> {
     // The name stands in brackets and may hold brackets and blanks itself.
@@ -223,6 +258,24 @@ mod tests {
         let another = Process { started: 7, ..then };
         assert_eq!(now.reads_since(Some(&another), 4096), None);
         assert_eq!(Reads::default().amplification_tenths(), None);
+    }
+
+    #[test]
+    fn an_open_file_of_this_process_has_its_path_and_size() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a file");
+        std::fs::write(&path, "12345").unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let of = file.metadata().unwrap();
+        let key = FileKey { dev: DevNumber::from_stat(of.dev()), ino: of.ino() };
+        let (tree, pid) = (Tree::machine(), std::process::id());
+        let found = find_file(&tree, pid, key).unwrap();
+        assert_eq!((found.path.as_str(), found.size), (path.to_str().unwrap(), 5));
+        drop(file);
+        assert_eq!(find_file(&tree, pid, key), None);
+        assert_eq!(owner(&tree, pid), Some(pid));
+        assert_eq!(owner(&tree, 1 << 30), None);
     }
 
     #[test]

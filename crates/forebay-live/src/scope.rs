@@ -155,6 +155,11 @@ impl Scope {
         inside && !self.protected.iter().any(is_in)
     }
 
+    /// A process or group that is left alone, if one is.
+    pub fn protected_process(&self) -> Option<&Named> {
+        self.protected.iter().find(|named| !matches!(named, Named::Device(_)))
+    }
+
     fn narrows_processes(&self) -> bool {
         self.within.iter().any(|named| !matches!(named, Named::Device(_)))
     }

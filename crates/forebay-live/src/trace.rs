@@ -9,7 +9,7 @@
 //! Not for:    the order of events of several processors: each one's come by themselves.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -131,6 +131,8 @@ impl Tracer {
         let names = instance.buffers()?;
         let buffer_kib = buffer_kib(names.len());
         folder.write("buffer_size_kb", &buffer_kib.to_string())?;
+        // One event is enough for whoever waits; before Linux 5.0 one always was.
+        let _ = folder.write("buffer_percent", "0");
         let problem = |problem| TraceError::Format { path: "events/header_page".into(), problem };
         let page = folder.text("events/header_page")?;
         let layout = PageLayout::parse(&page, &folder.text("events/header_event")?);
@@ -198,6 +200,11 @@ impl Tracer {
             }
         }
         Ok(drained)
+    }
+
+    /// What becomes readable with the first event.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.buffers.iter().map(AsFd::as_fd)
     }
 
     /// Records nothing until [`resume`](Self::resume); what was recorded stays.
@@ -359,6 +366,18 @@ pub struct Pause {
     pub bdi: DevNumber,
     /// Its length in ms.
     pub pause_ms: u32,
+}
+
+/// The events that this kernel lacks of those that a [`Tracer`] records, as `GROUP/NAME`. Nothing is
+/// made or switched on for it.
+///
+/// # Errors
+///
+/// There is no tracefs, or it may not be read.
+pub fn absent_events() -> Result<Vec<&'static str>, TraceError> {
+    let top = Folder::top()?;
+    let names = KINDS.iter().map(|(event, _)| *event);
+    Ok(names.filter(|event| !top.has(&format!("events/{event}"))).collect())
 }
 
 /// Removes the instances that tracers of killed processes have left in this machine's kernel.

@@ -14,17 +14,20 @@
 use std::io;
 
 use crate::journal::{Entry, FileEntry, Journal, Record};
-use crate::knob::{Event, Identity, Kernel, Knob, Of, OpenFile, Value, Way, brief};
+use crate::knob::{
+    Event, Identity, Kernel, Knob, Moment, Of, OpenFile, Turn, Turns, Value, Way, brief,
+};
 
 /// Puts back everything that the journal says is changed, and says what became of each.
 pub fn undo(kernel: &dyn Kernel, journal: &mut Journal, why: &str) -> Vec<Event> {
     let mut knobs: Vec<Knob> = journal.state().entries.keys().copied().collect();
     knobs.sort_by_key(|knob| (knob.rule().rank, *knob));
     let files: Vec<OpenFile> = journal.state().files.keys().copied().collect();
-    let knobs = knobs.into_iter();
+    let (knobs, turns) = (knobs.into_iter(), &mut Turns::default());
     let mut events: Vec<Event> =
-        knobs.filter_map(|knob| undo_knob(kernel, journal, knob, why)).collect();
-    events.extend(files.into_iter().filter_map(|file| undo_file(kernel, journal, &file)));
+        knobs.filter_map(|knob| undo_knob(kernel, journal, turns, knob, why)).collect();
+    let files = files.into_iter();
+    events.extend(files.filter_map(|file| undo_file(kernel, journal, turns, &file)));
     if journal.state().open() == 0 {
         journal.settle();
     }
@@ -33,6 +36,26 @@ pub fn undo(kernel: &dyn Kernel, journal: &mut Journal, why: &str) -> Vec<Event>
 
 /// Puts one knob back; none if it is not changed.
 pub(crate) fn undo_knob(
+    kernel: &dyn Kernel,
+    journal: &mut Journal,
+    turns: &mut Turns,
+    knob: Knob,
+    why: &str,
+) -> Option<Event> {
+    let entry = journal.state().entries.get(&knob)?;
+    // Out of turn a borrowed window would be taken for somebody's choice, and left to them.
+    let turn = if knob.is_borrowed() { turns.next(kernel) } else { Ok(Turn::alone()) };
+    match turn {
+        Ok(_turn) => back(kernel, journal, knob, why),
+        Err(error) => {
+            let of = Of { knob, identity: entry.identity.clone() };
+            Some(Event::Failed { of, to: entry.before, error: error.to_string() })
+        }
+    }
+}
+
+/// The same within a turn that is had already.
+pub(crate) fn back(
     kernel: &dyn Kernel,
     journal: &mut Journal,
     knob: Knob,
@@ -72,6 +95,7 @@ pub(crate) fn undo_knob(
 pub(crate) fn undo_file(
     kernel: &dyn Kernel,
     journal: &mut Journal,
+    turns: &mut Turns,
     file: &OpenFile,
 ) -> Option<Event> {
     let entry = journal.state().files.get(file)?.clone();
@@ -87,12 +111,19 @@ pub(crate) fn undo_file(
         // Open files outlive their device only as errors.
         Ok(Event::FileGone { file })
     } else {
-        let why = "a file takes its old window";
-        let window = Value::Number(before_kb);
+        let (to, why) = (Value::Number(before_kb), "a file takes its old window");
+        let moment = Moment { bdi, to, why, way: Way::Back };
         // Closed after the device has its own window again, however long that takes.
-        let told = kernel.hold(&file).map(|held| {
-            brief(kernel, journal, bdi, window, why, Way::Back, |kernel| kernel.latch(&held))
-        });
+        let told = match kernel.hold(&file) {
+            Ok(held) => {
+                let turn = match turns.next(kernel) {
+                    Ok(turn) => turn,
+                    Err(error) => return Some(failed(error.to_string())),
+                };
+                Ok(brief(kernel, journal, &turn, &moment, |kernel| kernel.latch(&held)))
+            }
+            Err(error) => Err(error),
+        };
         match told {
             Ok(Ok(Ok(()))) => Ok(Event::FileRestored { file, to_kb: before_kb }),
             Ok(Ok(Err(error))) | Err(error) if error.is_gone() => Ok(Event::FileGone { file }),
@@ -108,10 +139,18 @@ pub(crate) fn undo_file(
 
 /// What the knob of an entry stands at; none if its device is gone or another one.
 pub(crate) fn stands(kernel: &dyn Kernel, entry: &Entry) -> io::Result<Option<Value>> {
-    let here = Identity::of(entry.knob, kernel)
-        .and_then(|present| Ok((present, entry.knob.read(kernel)?)));
+    Ok(stands_with(kernel, entry)?.map(|(_, found)| found))
+}
+
+/// The same with what the knob belongs to at present, which may have another medium in it.
+pub(crate) fn stands_with(
+    kernel: &dyn Kernel,
+    entry: &Entry,
+) -> io::Result<Option<(Identity, Value)>> {
+    let present = entry.identity.again(entry.knob, kernel);
+    let here = present.and_then(|present| Ok((present, entry.knob.read(kernel)?)));
     match here {
-        Ok((present, found)) => Ok(present.is_same(&entry.identity).then_some(found)),
+        Ok((present, found)) => Ok(present.is_same(&entry.identity).then_some((present, found))),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }

@@ -15,7 +15,7 @@ use forebay_core::time::{Duration, Instant};
 
 use crate::machine::Machine;
 use crate::number::{DevNumber, FileKey};
-use crate::pattern::{FileSeen, Pattern};
+use crate::pattern::{Counts, Ends, FileSeen, Pattern};
 use crate::signal::{Pressure, Sample};
 use crate::trace::{Event, What};
 
@@ -46,6 +46,8 @@ pub struct Period<'a> {
     pub owners: &'a BTreeMap<u32, u32>,
     /// Names of files, as far as they were found.
     pub paths: &'a BTreeMap<FileKey, String>,
+    /// Lengths of files in bytes, as far as they are known.
+    pub sizes: &'a BTreeMap<FileKey, u64>,
     /// Events that were overwritten before they were read.
     pub lost: u64,
     /// What cannot be seen, in sentences.
@@ -219,11 +221,21 @@ fn file_view(period: &Period<'_>, seen: &FileSeen) -> FileView {
         path: period.paths.get(&seen.file).cloned(),
         pattern: seen.pattern,
         events: seen.counts.events(),
-        brought: seen.counts.brought.saturating_mul(page),
+        brought: brought(period, seen.file, &seen.counts, &seen.ends),
         used: seen.counts.used.saturating_mul(page),
         window: seen.window.saturating_mul(page),
         processes,
     }
+}
+
+/// Bytes that were brought in of a file; what windows hold beyond its end is not.
+fn brought(period: &Period<'_>, file: FileKey, counts: &Counts, ends: &Ends) -> u64 {
+    let page = period.machine.page_size;
+    let size = period.sizes.get(&file);
+    let beyond = size.map_or(0, |bytes| ends.beyond(bytes.div_ceil(page.max(1))));
+    // A file that has grown since has at least what was used of it.
+    let pages = counts.brought.saturating_sub(beyond).max(counts.used.min(counts.brought));
+    pages.saturating_mul(page)
 }
 
 /// So many for each; none of nothing.

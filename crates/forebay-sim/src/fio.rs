@@ -26,6 +26,7 @@
 
 mod error;
 mod job;
+mod known;
 mod map;
 mod offsets;
 mod options;
@@ -41,9 +42,11 @@ mod value;
 
 pub use error::{JobError, JobErrorKind, Note};
 pub use job::{Advice, Engine, FileSpec, Job, Mode};
+pub use known::{KnownOption, Treatment, known_options};
 pub use skew::Distribution;
 pub use stream::{Action, Io, Stream};
 pub use sync::{Sync, SyncKind};
+pub use value::{SIZE_LETTERS, TIME_UNITS};
 
 use plan::Run;
 use settings::Settings;

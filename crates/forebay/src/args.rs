@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cmd::help;
 use crate::table::Format;
 
 pub(crate) mod image;
@@ -16,9 +17,9 @@ pub(crate) mod watch;
 ///
 /// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
 /// `image`: there is damage, a difference, or a file that was not extracted; `advise`: there are
-/// findings); 2 an error.
+/// findings; `doctor`: advise, watch or mount cannot work); 2 an error.
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, max_term_width = 100)]
+#[command(name = "forebay", version, max_term_width = 100, after_help = help::list())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -42,6 +43,12 @@ pub(crate) enum Command {
     /// Nothing is changed, and no privilege is needed; what may not be seen is said. The exit code
     /// is 1 if there are findings and 0 if there are none.
     Advise(live::Advise),
+    /// Check what this machine allows, and say what each missing piece would give
+    ///
+    /// Nothing is written and nothing is mounted. The exit code is 1 if advise, watch or mount
+    /// cannot work for this user, and 0 if they can, if only in part; tune takes root and does not
+    /// count.
+    Doctor(live::Doctor),
     /// Show step by step which pages a readahead policy brings in
     Plan(Plan),
     /// List the policies, slot by slot
@@ -54,6 +61,41 @@ pub(crate) enum Command {
     Tune(tune::Tune),
     /// List the modelled machines, or one machine's numbers with their sources
     Machines(Machines),
+    /// Print completions for a shell
+    ///
+    /// For bash: `forebay completions bash > /etc/bash_completion.d/forebay`; for zsh a file
+    /// `_forebay` in a folder of `$fpath`; for fish `~/.config/fish/completions/forebay.fish`.
+    Completions(Completions),
+    /// Write the manual pages, one for each command, into a folder
+    #[command(hide = true)]
+    Man(Man),
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+/// Shells that are completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// GNU bash
+    Bash,
+    /// The Z shell
+    Zsh,
+    /// The friendly interactive shell
+    Fish,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder; it is made if it is not there
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// Arguments of `reproduce`.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use forebay_sim::machine::{Machine, MachineError};
 
 use crate::messages::Complaint;
@@ -59,11 +59,14 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     };
     let bytes = bytes.with_context(|| format!("cannot read '{}'", name(path)))?;
     if bytes.len() as u64 > TEXT_BYTES_MAX {
-        bail!("'{}' is longer than the {TEXT_BYTES_MAX} bytes that are read", name(path));
+        let what =
+            format!("'{}' is longer than the {TEXT_BYTES_MAX} bytes that are read", name(path));
+        bail!(Complaint::new(what).hint("is it the file that was meant?"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
-        anyhow!("'{}' is no text: byte {place} is not UTF-8", name(path))
+        let what = format!("'{}' is no text: byte {place} is not UTF-8", name(path));
+        Complaint::new(what).hint("is it the file that was meant?").into()
     })
 }
 
@@ -78,14 +81,9 @@ fn beginning(source: impl Read) -> io::Result<Vec<u8>> {
 pub(crate) fn bytes(flag: &str, typed: &str) -> Result<u64> {
     let split = typed.find(|c: char| !c.is_ascii_digit()).unwrap_or(typed.len());
     let (digits, unit) = typed.split_at(split);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => Some(0),
-        "k" | "kb" | "kib" => Some(10),
-        "m" | "mb" | "mib" => Some(20),
-        "g" | "gb" | "gib" => Some(30),
-        "t" | "tb" | "tib" => Some(40),
-        _ => None,
-    };
+    let unit = unit.to_ascii_lowercase();
+    let shift = SIZE_UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()));
+    let shift = shift.map(|(_, shift)| *shift);
     let number: Option<u64> = digits.parse().ok();
     number
         .zip(shift)
@@ -97,6 +95,15 @@ pub(crate) fn bytes(flag: &str, typed: &str) -> Result<u64> {
                 .into()
         })
 }
+
+/// Units of sizes with all their names, in any case of letters, and their powers of two.
+pub(crate) const SIZE_UNITS: &[(&[&str], u32)] = &[
+    (&["", "b"], 0),
+    (&["k", "kb", "kib"], 10),
+    (&["m", "mb", "mib"], 20),
+    (&["g", "gb", "gib"], 30),
+    (&["t", "tb", "tib"], 40),
+];
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,10 @@
 
 pub(crate) mod advise;
 pub(crate) mod bench;
+pub(crate) mod doctor;
+pub(crate) mod first;
+pub(crate) mod generate;
+pub(crate) mod help;
 pub(crate) mod image;
 pub(crate) mod machines;
 pub(crate) mod mount;

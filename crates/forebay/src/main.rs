@@ -1,17 +1,21 @@
 //! The command line of Forebay.
 #![forbid(unsafe_code)]
 
-use std::io::{self, ErrorKind, Write};
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Arguments, Command};
 
 mod args;
 mod choice;
 mod cmd;
+mod hints;
 mod jobs;
 mod messages;
 mod over_time;
@@ -27,19 +31,29 @@ const NO: u8 = 1;
 const ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    let done = match Arguments::try_parse() {
-        Ok(arguments) => run(&arguments.command),
-        Err(instead) => print_instead(&instead),
-    };
-    match done {
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    match answer(&words) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let message = messages::of_chain(&error);
+            let message = messages::of_chain(&error, &words);
             // Nobody may be listening; the exit code says it all the same.
             let _ = writeln!(io::stderr(), "error: {message}");
             ExitCode::from(ERROR)
         }
+    }
+}
+
+fn answer(words: &[OsString]) -> Result<u8> {
+    if words.is_empty() {
+        return Ok(cmd::first::run());
+    }
+    if let Some(topic) = cmd::help::asked(words) {
+        return topic.print();
+    }
+    match Arguments::try_parse() {
+        Ok(arguments) => run(&arguments.command),
+        Err(instead) => print_instead(&instead, words),
     }
 }
 
@@ -57,14 +71,22 @@ fn run(command: &Command) -> Result<u8> {
         Command::Mount(arguments) => cmd::mount::run(arguments),
         Command::Watch(arguments) => cmd::watch::run(arguments),
         Command::Advise(arguments) => cmd::advise::run(arguments),
+        Command::Doctor(arguments) => cmd::doctor::run(arguments),
+        Command::Completions(arguments) => cmd::generate::completions(arguments),
+        Command::Man(arguments) => cmd::generate::man(arguments),
     }
 }
 
 /// Prints what there is to print in place of a run: help, the version, or what was mistyped.
-fn print_instead(instead: &clap::Error) -> Result<u8> {
-    if instead.use_stderr() {
+fn print_instead(instead: &clap::Error, words: &[OsString]) -> Result<u8> {
+    if instead.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Nobody may be listening; the exit code says it all the same.
         let _ = instead.print();
+        return Ok(ERROR);
+    }
+    if instead.use_stderr() {
+        let said = hints::of_usage(&instead.render().to_string(), words);
+        let _ = io::stderr().write_all(said.as_bytes());
         return Ok(ERROR);
     }
     instead.print().context("cannot write the help")?;
@@ -74,5 +96,5 @@ fn print_instead(instead: &clap::Error) -> Result<u8> {
 /// A reader that has seen enough is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes.into_iter().any(|error| error.kind() == ErrorKind::BrokenPipe)
+    causes.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -1,5 +1,6 @@
 //! How we speak: errors with a place, hints with a way out, progress that disappears.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,6 +9,8 @@ use forebay_core::policy::SpecError;
 use forebay_sim::fio::{JobError, JobErrorKind};
 use forebay_sim::machine::{Machine, MachineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::hints;
 
 /// An error and what to do about it.
 #[derive(Debug)]
@@ -87,7 +90,16 @@ impl From<MachineError> for Complaint {
             (None, MachineError::NoRoom { .. }) => {
                 complaint.hint("--set device.capacity or layout.span makes room")
             }
-            (None, _) => complaint,
+            (None, MachineError::MissingKey { .. }) => complaint.hint(
+                "`forebay machines NAME` shows it in another machine, with unit and source; \
+                 docs/devices.md says how a machine is written",
+            ),
+            (None, MachineError::UnknownKey { .. }) => {
+                complaint.hint("`forebay machines NAME` lists a machine's keys")
+            }
+            (None, MachineError::Syntax { .. } | MachineError::BadValue { .. }) => complaint.hint(
+                "`forebay help units` has the units; docs/devices.md says how a machine is written",
+            ),
         }
     }
 }
@@ -103,16 +115,19 @@ impl From<JobError> for Complaint {
                 let hint = "a job is a section such as [reader] with options such as rw=randread";
                 Some(hint.to_owned())
             }
-            JobErrorKind::OutsideSection { .. }
-            | JobErrorKind::BadSection { .. }
-            | JobErrorKind::LongLine { .. }
+            JobErrorKind::OutsideSection { .. } | JobErrorKind::BadSection { .. } => {
+                Some("a section such as [reader] comes first, or [global]".to_owned())
+            }
+            JobErrorKind::NoValue { .. } | JobErrorKind::BadValue { .. } => {
+                Some("`forebay help units` has the units of job files".to_owned())
+            }
+            JobErrorKind::LongLine { .. }
             | JobErrorKind::NotSupported { .. }
-            | JobErrorKind::NoValue { .. }
-            | JobErrorKind::BadValue { .. }
             | JobErrorKind::Refused { .. }
             | JobErrorKind::TooMany { .. } => None,
         };
-        Self { what: error.to_string(), hint }
+        let listed = || "`forebay help job-files` lists what is understood".to_owned();
+        Self { what: error.to_string(), hint: Some(hint.unwrap_or_else(listed)) }
     }
 }
 
@@ -129,8 +144,8 @@ impl fmt::Display for Complaint {
 impl std::error::Error for Complaint {}
 
 /// An error and what lies below it on one line, hints at the end.
-pub(crate) fn of_chain(error: &anyhow::Error) -> String {
-    let text = format!("{error:#}");
+pub(crate) fn of_chain(error: &anyhow::Error, words: &[OsString]) -> String {
+    let text = hints::with_hint(format!("{error:#}"), error, words);
     // What was typed may hold what a terminal would obey.
     let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(harmless).collect()
@@ -168,6 +183,36 @@ pub(crate) fn note(text: &str) {
     // Nobody may be listening, and nothing depends on it.
     let _ = writeln!(io::stderr(), "note: {text}");
 }
+
+/// Words filled up to the width, with what they are in front.
+pub(crate) fn paragraph(label: &str, words: &str) -> String {
+    let indent = " ".repeat(label.len());
+    let mut text = String::new();
+    let mut line = format!("  {label}");
+    let mut is_empty = true;
+    for word in printable(words).split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            text += &line;
+            text.push('\n');
+            line = format!("  {indent}");
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    text + &line + "\n"
+}
+
+/// Names come from devices, processes and servers, and may hold what a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// The width of prose; commands may be wider.
+const COLUMNS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -21,8 +21,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use forebay_core::units::PAGE_SIZE;
+
+use crate::process::{run, text};
 
 use super::script::FILES;
 
@@ -161,23 +163,6 @@ impl Drop for Scratch {
 pub(super) fn missing_programs() -> Vec<&'static str> {
     let missing = |program: &&str| Command::new(program).arg("--version").output().is_err();
     ["losetup", "mkfs.ext4", "mount", "umount"].into_iter().filter(missing).collect()
-}
-
-/// Runs a program to its end and returns what it printed.
-pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.with_context(|| format!("cannot run {program}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("'{program} {}' failed: {}", arguments.join(" "), said.trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// A path as an argument.
-pub(super) fn text(path: &Path) -> Result<String> {
-    let text = path.to_str().with_context(|| format!("{} is no text", path.display()))?;
-    Ok(text.into())
 }
 
 /// Makes the directory if it is missing and locks it, waiting for the run that has it.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use forebay_core::readahead::Window;
 use forebay_core::units::{PAGE_SIZE, PageIndex};
 
-use super::scratch::{run, text};
+use crate::process::{run, text};
 
 /// An instance that records events.
 #[derive(Debug)]

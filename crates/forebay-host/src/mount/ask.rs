@@ -140,6 +140,9 @@ impl Served {
             Ok(entries) => entries,
             Err(error) => return Listed::Missed(error.into()),
         };
+        if from == 0 {
+            self.walks.list(&entries);
+        }
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
             let next = place + 1;
             let full = match place {
@@ -164,6 +167,9 @@ impl Served {
             Ok(found) => found,
             Err(error) => return Listed::Missed(error.into()),
         };
+        if from == 0 {
+            self.walks.list(&entries);
+        }
         let own = self.inodes.attributes(&own);
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
             let entry = place.checked_sub(2).map(|place| &entries[place as usize]);

@@ -15,8 +15,9 @@ use std::fs;
 use std::io::{self, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
@@ -61,6 +62,34 @@ pub(super) fn attach(folder: &Path, terms: &Terms) -> Result<OwnedFd, MountError
         },
         // The helper opens it as the user who calls it, so there is no other way.
         Err(error) => Err(MountError::Device { why: error.into() }),
+    }
+}
+
+/// What this machine has for mounts by us; nothing is mounted for it.
+#[derive(Debug)]
+pub struct Attachable {
+    /// Whether the kernel's end can be opened by whoever asks.
+    pub device: io::Result<()>,
+    /// Where the program is that mounts for users who may not, if it may.
+    pub helper: Option<PathBuf>,
+    /// Whether such users may let others in.
+    pub for_others: bool,
+}
+
+/// Looks.
+#[must_use]
+pub fn attachable() -> Attachable {
+    let device = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(HELPER));
+    let may_mount = |place: &PathBuf| {
+        fs::metadata(place).is_ok_and(|found| found.uid() == 0 && found.mode() & SET_USER_ID != 0)
+    };
+    let settings = fs::read_to_string(SETTINGS).unwrap_or_default();
+    Attachable {
+        device: device.map(drop).map_err(io::Error::from),
+        helper: places.find(may_mount),
+        for_others: settings.lines().any(|line| line.trim() == "user_allow_other"),
     }
 }
 
@@ -153,6 +182,12 @@ const DEVICE: &str = "/dev/fuse";
 
 /// Mounts for users who may not (package fuse3).
 const HELPER: &str = "fusermount3";
+
+/// What the helper lets users do (package fuse3).
+const SETTINGS: &str = "/etc/fuse.conf";
+
+/// A program that runs as its owner.
+const SET_USER_ID: u32 = 0o4_000;
 
 /// Linux 6.8 and later (`include/uapi/linux/stat.h`).
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;

@@ -9,6 +9,7 @@ use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
 use super::decode::{Blocks, Fault, Missed, Pace, Run, Way};
 use super::pool::{Lent, Pool};
+use super::program::HEADERS;
 use super::raw::{Absent, Raw};
 
 /// Files of one image.
@@ -100,7 +101,7 @@ impl Content {
     /// The first bytes of a file that has some; its first block is kept for whoever asks next.
     pub(super) fn peek(&self, id: NodeId, size: u64, pace: Pace) -> Result<Vec<u8>, Missed> {
         let block = self.image.locate(id, 0)?;
-        let len = index(size.min(PEEK).min(block.plain.end));
+        let len = index(size.min(HEADERS).min(block.plain.end));
         if block.coding == Coding::Packed && u64::from(block.decoded) <= PAGE_SIZE {
             self.blocks.keep(&block, pace)?;
         }
@@ -265,6 +266,3 @@ const RUN_MAX: u64 = 512 << 10;
 
 /// What a block takes at least when it is counted how many large ones can be decoded at a time.
 const LARGE_MIN: u64 = 256 << 10;
-
-/// Enough to tell a program from other files.
-const PEEK: u64 = 8;

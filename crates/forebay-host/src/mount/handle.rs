@@ -15,6 +15,7 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 
 use super::clock::{Clock, lock};
+use super::program;
 
 /// A regular file that is read.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ struct State {
     streams: Vec<Stream>,
     /// Pages that were answered or pushed.
     given: Words,
+    /// What a loader will touch, until somebody maps the file.
+    loaded: Vec<Pages>,
     clock: u64,
 }
 
@@ -102,7 +105,8 @@ impl Files {
         }
         let Some(size) = size()? else { return Ok(None) };
         let (begins_like, words) = (AtomicU8::new(UNKNOWN), Words::of(&self.words));
-        let state = Mutex::new(State { given: words, streams: Vec::new(), clock: 0 });
+        let state =
+            Mutex::new(State { streams: Vec::new(), given: words, loaded: Vec::new(), clock: 0 });
         let open = Arc::new(Open { id, size, begins_like, state });
         self.files.insert(id, Arc::clone(&open), 1);
         Ok(Some(open))
@@ -185,6 +189,17 @@ impl Open {
     pub(super) fn begins(&self, bytes: &[u8]) {
         let kind = if bytes.starts_with(ELF) { MAPPED } else { READ };
         self.begins_like.store(kind, Relaxed);
+        if kind == MAPPED {
+            lock(&self.state).loaded = program::loaded(bytes);
+        }
+    }
+
+    /// What the loader of a program will touch; asked once, by whoever sees that it is mapped.
+    pub(super) fn take_loaded(&self) -> Vec<Pages> {
+        if self.begins_like.load(Relaxed) != MAPPED {
+            return Vec::new();
+        }
+        std::mem::take(&mut lock(&self.state).loaded)
     }
 
     /// Whether its first bytes were seen.

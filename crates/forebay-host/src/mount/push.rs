@@ -16,6 +16,7 @@
 //! A READ that the kernel has sent and that no thread has taken yet is not known here. Then the
 //! pusher sleeps in the kernel until one of the other threads has answered it, and that is all.
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -99,6 +100,14 @@ impl Drop for Answering {
     }
 }
 
+impl Job {
+    fn pages(&self) -> Pages {
+        match self {
+            Self::Push(_, _, pages) | Self::Fetch(_, pages, _) => *pages,
+        }
+    }
+}
+
 impl Queue {
     /// A queue and the pusher at its end.
     pub(super) fn new(
@@ -124,9 +133,10 @@ impl Queue {
 
     /// Asks for something; if there is no room, nothing happens.
     pub(super) fn ask(&self, job: Job) {
-        let (queue, pages) = match &job {
-            Job::Push(_, _, pages) => (&self.pushes, *pages),
-            Job::Fetch(_, pages, _) => (&self.fetches, *pages),
+        let pages = job.pages();
+        let queue = match &job {
+            Job::Push(..) => &self.pushes,
+            Job::Fetch(..) => &self.fetches,
         };
         if queue.try_send(job).is_err() {
             self.stats.pushes_dropped.add(pages.len());
@@ -142,7 +152,8 @@ impl Pusher {
         thread::Builder::new().name("forebay-fetch".to_owned()).spawn(move || other.fetch())?;
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
             // At the priority of all: who asks for a block that is being decoded here waits for it.
-            while let Some(job) = this.next() {
+            let mut long = VecDeque::new();
+            while let Some(job) = this.next(&mut long) {
                 if let Job::Push(number, open, pages) = job {
                     this.guarded(|| this.push(&notifier, number, &open, pages, BATCH));
                 }
@@ -175,21 +186,27 @@ impl Pusher {
         }
     }
 
-    /// The next job: at once, soon, or after a sleep. Waking a halted processor costs more than
-    /// looking for as long.
-    fn next(&self) -> Option<Job> {
+    /// The next job: at once, a piece of a long one, soon, or after a sleep. Waking a halted
+    /// processor costs more than looking for as long.
+    fn next(&self, long: &mut VecDeque<Job>) -> Option<Job> {
         let begin = Instant::now();
         while begin.elapsed() < LOOK {
             if self.stop.load(Relaxed) {
                 return None;
             }
             match self.pushes.try_recv() {
+                Ok(job) if job.pages().len() > PIECE => long.push_back(job),
                 Ok(job) => return Some(job),
-                Err(TryRecvError::Empty) => std::hint::spin_loop(),
+                Err(TryRecvError::Empty) => match piece(long) {
+                    Some(job) => return Some(job),
+                    None => std::hint::spin_loop(),
+                },
                 Err(TryRecvError::Disconnected) => return None,
             }
         }
-        self.pushes.recv().ok()
+        let job = self.pushes.recv().ok()?;
+        long.push_back(job);
+        piece(long)
     }
 
     /// Gives pages to the kernel, so many at a time.
@@ -204,9 +221,12 @@ impl Pusher {
         let mut buffer = vec![0; (batch.min(pages.len()) * PAGE_SIZE) as usize];
         let mut at = pages.start;
         loop {
-            let run = open.absent(Pages::new(at, pages.end), batch);
+            let mut run = open.absent(Pages::new(at, pages.end), batch);
             if run.is_empty() || self.stop.load(Relaxed) {
                 return;
+            }
+            if self.outstanding.touches(number, run) {
+                run = Pages::new(run.start, run.start + 1);
             }
             at = run.end;
             if self.outstanding.touches(number, run) {
@@ -241,6 +261,17 @@ impl Pusher {
     }
 }
 
+/// A piece of the first of the long jobs; the next one is of another, so that all go on.
+fn piece(long: &mut VecDeque<Job>) -> Option<Job> {
+    let Job::Push(number, open, pages) = long.pop_front()? else { return None };
+    let end = pages.end.min(pages.start + PIECE);
+    if end < pages.end {
+        let rest = Job::Push(number, Arc::clone(&open), Pages::new(end, pages.end));
+        long.push_back(rest);
+    }
+    Some(Job::Push(number, open, Pages::new(pages.start, end)))
+}
+
 /// Whether the mount is gone.
 pub(super) fn is_over(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotConnected || error.raw_os_error() == Some(ENODEV)
@@ -252,8 +283,11 @@ const ENODEV: i32 = 19;
 /// Jobs that wait at most; each is a window.
 const JOBS_MAX: usize = 64;
 
+/// Pages of a long job after which others have a turn.
+const PIECE: u64 = 16;
+
 /// Pages in one STORE: one that is asked for meanwhile is decoded by whoever asks.
-const BATCH: u64 = 4;
+const BATCH: u64 = 16;
 
 /// As long as waking a halted processor takes on a virtual machine.
 const LOOK: Duration = Duration::from_micros(100);

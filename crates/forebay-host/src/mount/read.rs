@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use forebay_core::packed::{Pages, Plan};
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::Kind;
+use forebay_image::{Kind, NodeId};
 use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 
 use super::decode::{Missed, Pace};
@@ -81,10 +81,13 @@ impl Served {
             Some((plan, false)) => {
                 reply.error(Errno::EAGAIN);
                 drop(answering);
-                self.refused(open, pages, &plan);
+                self.refused(number, open, pages, &plan);
                 return Ok(());
             }
         };
+        if pages.start == 0 && self.ahead != Ahead::Kernel && self.recorder.is_none() {
+            self.go_ahead(task, open.id);
+        }
         let read = Box::new(Read { task, number, open, bytes, pages, plan, reply, answering });
         // A window is followed by the next one, which another processor decodes meanwhile.
         if pace == Pace::Quick && (read.pages.len() >= WIDE || self.workers.is_behind()) {
@@ -154,7 +157,7 @@ impl Served {
 
     /// The kernel asks for the pages one by one. The rule of the paper brings in their raw bytes in
     /// one read; otherwise the page that is asked for next brings in what lies around it.
-    fn refused(&self, open: Arc<Open>, read: Pages, plan: &Plan) {
+    fn refused(&self, number: INodeNo, open: Arc<Open>, read: Pages, plan: &Plan) {
         self.stats.refusals.add(1);
         // The kernel's window lies around the page that was touched (`mm/filemap.c`). If a device
         // has to bring it, it begins while the kernel comes back for it.
@@ -164,6 +167,27 @@ impl Served {
         }
         if self.ahead == Ahead::Kernel {
             self.queue.ask(push::Job::Fetch(open, plan.fetch, true));
+        } else if read.start > 0 {
+            self.load(number, &open);
+        }
+    }
+
+    /// Asks for what the loader of a program touches, when it is seen to be mapped.
+    fn load(&self, number: INodeNo, open: &Arc<Open>) {
+        for pages in open.take_loaded() {
+            self.queue.ask(push::Job::Push(number, Arc::clone(open), pages));
+        }
+    }
+
+    /// Has the next file of a folder brought in, while this one is answered.
+    fn go_ahead(&self, task: u32, id: NodeId) {
+        let Some(number) = self.walks.begin(task, id).map(|next| self.inodes.number(next)) else {
+            return;
+        };
+        let Ok(Some(open)) = self.open_file(number) else { return };
+        if (1..=SMALL).contains(&open.pages()) {
+            let all = Pages::new(0, open.pages());
+            self.queue.ask(push::Job::Push(number, open, all));
         }
     }
 
@@ -189,6 +213,9 @@ impl Served {
         if exact || self.ahead == Ahead::Both && read.len() > 1 {
             return;
         }
+        if self.ahead == Ahead::Both && read.start > 0 {
+            self.load(number, open);
+        }
         for later in [Pages::new(read.end, plan.now.end), plan.later] {
             if !later.is_empty() {
                 self.queue.ask(push::Job::Push(number, Arc::clone(open), later));
@@ -211,6 +238,9 @@ const O_DIRECT: i32 = 0o40000;
 
 /// Half of the window of 128 KiB that a mount has unless somebody changes it.
 const FAULT_AROUND: u64 = 16;
+
+/// Pages of a file that is brought in as a whole; larger ones have the kernel's readahead.
+const SMALL: u64 = 16;
 
 /// Pages that take longer than others should wait, and than handing them over takes.
 const WIDE: u64 = 16;

@@ -26,6 +26,7 @@ use super::push::{Outstanding, Queue};
 use super::read::Begun;
 use super::replay::Again;
 use super::stats::{self, Stats};
+use super::walk::Walks;
 
 /// What answers.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(super) struct Served {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// Has a profile brought in again.
     pub(super) again: Again,
+    /// Who goes through folders.
+    pub(super) walks: Walks,
     /// Called once if answering broke down.
     pub(super) broke: Box<dyn Broke>,
 }

@@ -6,6 +6,7 @@ mod block_device;
 mod edges;
 mod failures;
 mod mount;
+mod mount_ahead;
 mod mount_support;
 mod support;
 mod tasks;

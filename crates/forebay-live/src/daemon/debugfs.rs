@@ -9,7 +9,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::number::DevNumber;
@@ -17,7 +17,11 @@ use crate::signal::BdiCounts;
 
 /// A debugfs.
 #[derive(Debug)]
-pub(super) struct Debugfs(OwnedFd);
+pub(super) struct Debugfs {
+    folder: OwnedFd,
+    /// Files that were read before.
+    open: Vec<(DevNumber, OwnedFd)>,
+}
 
 impl Debugfs {
     /// Opens the machine's, or one of our own.
@@ -26,23 +30,34 @@ impl Debugfs {
         if let Ok(mounted) = openat(CWD, "/sys/kernel/debug", flags, Mode::empty())
             && openat(&mounted, "bdi", flags, Mode::empty()).is_ok()
         {
-            return Ok(Self(mounted));
+            return Ok(Self { folder: mounted, open: Vec::new() });
         }
         let context = fsopen("debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
             | MountAttrFlags::MOUNT_ATTR_NODEV
             | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map(Self)
+        let folder = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        Ok(Self { folder, open: Vec::new() })
     }
 
     /// What a backing device has done so far; none if there is none of this number.
-    pub(super) fn counts(&self, number: DevNumber) -> Option<BdiCounts> {
+    pub(super) fn counts(&mut self, number: DevNumber) -> Option<BdiCounts> {
+        let mut bytes = [0; TEXT_MAX];
+        if let Some(place) = self.open.iter().position(|(known, _)| *known == number) {
+            if let Ok(length @ 1..) = pread(&self.open[place].1, &mut bytes[..], 0) {
+                return parse(number, std::str::from_utf8(&bytes[..length]).ok()?);
+            }
+            // It is gone, and another device may have its number by now.
+            self.open.swap_remove(place);
+        }
         let path = format!("bdi/{number}/stats");
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = openat(&self.0, path, flags, Mode::empty()).ok()?;
-        let mut bytes = [0; TEXT_MAX];
-        let length = rustix::io::read(&file, &mut bytes).ok()?;
+        let file = openat(&self.folder, path, flags, Mode::empty()).ok()?;
+        let length = pread(&file, &mut bytes[..], 0).ok()?;
+        if self.open.len() < OPEN_MAX {
+            self.open.push((number, file));
+        }
         parse(number, std::str::from_utf8(&bytes[..length]).ok()?)
     }
 }
@@ -65,6 +80,9 @@ fn parse(number: DevNumber, text: &str) -> Option<BdiCounts> {
         bandwidth: bytes("BdiWriteBandwidth")?,
     })
 }
+
+/// Files that stay open; of further devices each is opened for each look.
+const OPEN_MAX: usize = 64;
 
 /// A device's text is half a page long.
 const TEXT_MAX: usize = 4_096;

@@ -22,8 +22,8 @@ pub trait World {
     /// The time.
     fn now(&mut self) -> Instant;
 
-    /// The counters as they are, with the writeback of these backing devices if it can be had.
-    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String>;
+    /// The counters as they are, without those of backing devices.
+    fn sample(&mut self, into: &mut Sample) -> Result<(), String>;
 
     /// What there is. Costs milliseconds.
     fn machine(&mut self) -> Machine;
@@ -43,9 +43,9 @@ pub trait World {
     /// How a process has a file open.
     fn held(&mut self, user: &User) -> Result<Held, Unreachable>;
 
-    /// Waits for this long, or until something else is to be done; files that become dirty are
-    /// something else if `wakes` says so.
-    fn wait(&mut self, length: Duration, wakes: bool) -> Woken;
+    /// Waits for this long, or until something else is to be done; files that become dirty, and
+    /// events, are something else if that is asked for.
+    fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken;
 
     /// Lets this pass, whatever happens.
     fn pause(&mut self, length: Duration);
@@ -57,6 +57,15 @@ pub trait World {
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts>;
 }
 
+/// What ends a wait besides its time, mounts and the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// Files that become dirty.
+    pub dirty: bool,
+    /// The first event that can be drained.
+    pub events: bool,
+}
+
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
@@ -66,6 +75,8 @@ pub enum Woken {
     Mounts,
     /// A file of a device that is watched for this became dirty.
     Dirty,
+    /// There is something to drain.
+    Events,
     /// It is to end.
     Stop,
 }
@@ -95,7 +106,7 @@ impl Live {
         stop: OwnedFd,
     ) -> Self {
         let mounts = std::fs::File::open(tree.place("/proc/self/mountinfo")).ok();
-        let debugfs = Debugfs::opened().ok();
+        let debugfs = if tree.is_machine() { Debugfs::opened().ok() } else { None };
         // Without a look at the device nobody could say whether it is worth waking up.
         let wakeup = wakeup.filter(|_| debugfs.is_some());
         Self { tree, sampler, tracer, wakeup, stop, mounts, debugfs, processes: BTreeMap::new() }
@@ -107,16 +118,12 @@ impl World for Live {
         monotonic()
     }
 
-    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
-        self.sampler.take(monotonic(), into).map_err(|error| error.to_string())?;
-        if let Some(debugfs) = self.debugfs.as_ref().filter(|_| into.bdis.is_empty()) {
-            into.bdis.extend(bdis.iter().filter_map(|number| debugfs.counts(*number)));
-        }
-        Ok(())
+    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.sampler.take_levels(monotonic(), into).map_err(|error| error.to_string())
     }
 
     fn machine(&mut self) -> Machine {
-        self.sampler.refresh();
+        self.sampler.forget_names();
         Machine::read(&self.tree)
     }
 
@@ -157,13 +164,16 @@ impl World for Live {
         file::held(user, &self.tree)
     }
 
-    fn wait(&mut self, length: Duration, wakes: bool) -> Woken {
+    fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         if let Some(mounts) = &self.mounts {
             fds.push(PollFd::new(mounts, PollFlags::PRI));
         }
-        let woken_from = fds.len();
-        let buffers = self.wakeup.iter().filter(|_| wakes).flat_map(Wakeup::fds);
+        let events_from = fds.len();
+        let buffers = self.tracer.iter().filter(|_| wakes.events).flat_map(Tracer::fds);
+        fds.extend(buffers.map(|buffer| PollFd::from_borrowed_fd(buffer, PollFlags::IN)));
+        let dirty_from = fds.len();
+        let buffers = self.wakeup.iter().filter(|_| wakes.dirty).flat_map(Wakeup::fds);
         fds.extend(buffers.map(|buffer| PollFd::from_borrowed_fd(buffer, PollFlags::IN)));
         let nanos = length.as_nanos();
         let timeout = Timespec {
@@ -179,9 +189,12 @@ impl World for Live {
         if is_ready(&fds[0]) {
             return Woken::Stop;
         }
-        // Mounts are told once, while what became dirty stays in its buffer for the next wait.
-        if fds[1..woken_from].iter().any(is_ready) {
+        // Mounts are told once, while the rest stays in its buffer for the next wait.
+        if fds[1..events_from].iter().any(is_ready) {
             return Woken::Mounts;
+        }
+        if !fds[dirty_from..].iter().any(is_ready) {
+            return Woken::Events;
         }
         if let Some(wakeup) = &mut self.wakeup {
             wakeup.clear();
@@ -198,23 +211,26 @@ impl World for Live {
     }
 
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
-        self.debugfs.as_ref()?.counts(number)
+        self.debugfs.as_mut()?.counts(number)
     }
 }
 
 /// What `/proc/PID/stat` and `/proc/PID/io` say; the latter may be closed to us.
 fn progress(stat: &str, io: Option<&str>) -> Option<Progress> {
     let (_, behind) = stat.rsplit_once(')')?;
-    // The third field comes first here: minor faults are the tenth, major ones the twelfth.
+    // The third field comes first here: minor faults are the tenth, major ones the twelfth, and
+    // the time of the start is the twenty-second.
     let mut fields = behind.split_ascii_whitespace().skip(7);
     let minor_faults = fields.next()?.parse().ok()?;
     let major_faults = fields.nth(1)?.parse().ok()?;
+    let started = fields.nth(9)?.parse().ok()?;
     let of = |name: &str| -> u64 {
         let mut lines = io.unwrap_or_default().lines();
         let number = lines.find_map(|line| line.strip_prefix(name));
         number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
     };
-    Some(Progress { major_faults, minor_faults, bytes: of("rchar:").max(of("read_bytes:")) })
+    let bytes = of("rchar:").max(of("read_bytes:"));
+    Some(Progress { started, major_faults, minor_faults, bytes })
 }
 
 fn monotonic() -> Instant {
@@ -231,10 +247,11 @@ mod tests {
 
     #[test]
     fn progress_is_read_behind_a_name_that_may_hold_anything() {
-        let stat = "77 (a) b) R 1 77 77 0 -1 4194304 1234 0 56 0 7 8 0 0 20";
+        let stat = "77 (a) b) R 1 77 77 0 -1 4194304 1234 0 56 0 7 8 0 0 20 0 1 0 4711 99";
         let io = "rchar: 10\nwchar: 0\nread_bytes: 4096\n";
         let found = progress(stat, Some(io)).unwrap();
-        assert_eq!(found, Progress { major_faults: 56, minor_faults: 1_234, bytes: 4_096 });
+        let (major_faults, minor_faults, bytes) = (56, 1_234, 4_096);
+        assert_eq!(found, Progress { started: 4_711, major_faults, minor_faults, bytes });
         assert_eq!(progress(stat, None).unwrap().bytes, 0);
         assert_eq!(progress("77 (a", None), None);
         assert_eq!(progress("77 (a) R 1 2", None), None);

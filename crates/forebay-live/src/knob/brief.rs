@@ -8,7 +8,7 @@ use std::io;
 use crate::journal::{Entry, Journal, Record, now};
 use crate::undo::write;
 
-use super::{Identity, Kernel, Knob, Value};
+use super::{Identity, Kernel, Knob, Turn, Value};
 
 /// Why there was no such moment.
 #[derive(Debug, thiserror::Error)]
@@ -36,17 +36,30 @@ pub(crate) enum Way {
     Back,
 }
 
-/// Has the window of a device stand at `to` while `act` runs. What cannot be put back afterwards
-/// stays open in the journal, and is put back by whoever looks at the knob next.
+/// A window that a device has for a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment<'a> {
+    /// Which device's.
+    pub(crate) bdi: Knob,
+    /// What it stands at meanwhile.
+    pub(crate) to: Value,
+    /// Why.
+    pub(crate) why: &'a str,
+    /// Where the window comes from.
+    pub(crate) way: Way,
+}
+
+/// Has the window of a device stand at another value while `act` runs, within a turn. What cannot
+/// be put back afterwards stays open in the journal, and is put back by whoever looks at the knob
+/// next.
 pub(crate) fn brief<T>(
     kernel: &dyn Kernel,
     journal: &mut Journal,
-    bdi: Knob,
-    to: Value,
-    why: &str,
-    way: Way,
+    turn: &Turn,
+    moment: &Moment<'_>,
     act: impl FnOnce(&dyn Kernel) -> T,
 ) -> Result<T, BriefError> {
+    let Moment { bdi, to, why, way } = *moment;
     let failed = |source| BriefError::Knob { path: bdi.path(to), source };
     let present = bdi.read(kernel).map_err(failed)?;
     if present == to {
@@ -70,26 +83,36 @@ pub(crate) fn brief<T>(
         (Ok(()), Way::There | Way::Back) => {}
         (Err(error), Way::There) => return Err(BriefError::Journal(error)),
         // This process still knows, should the window not go back.
-        (Err(_), Way::Back) => journal.tell(Record::Intent(intent)),
+        (Err(_), Way::Back) => journal.tell(Record::Intent(intent.clone())),
     }
+    // For whoever has another journal; without room for it, ours is enough.
+    let _ = turn.note(&intent);
     let written = write(kernel, bdi, to);
     let result = written.map(|()| act(kernel)).map_err(failed);
-    put_back(kernel, journal, base, to);
+    if put_back(kernel, journal, base, to) {
+        turn.clear();
+    }
     result
 }
 
 /// Ends a brief window: what stood there before stands there again, unless somebody else has
-/// written meanwhile, which whoever looks next will find.
-pub(super) fn put_back(kernel: &dyn Kernel, journal: &mut Journal, base: Entry, asked: Value) {
+/// written meanwhile, which whoever looks next will find. False if it could not be put back.
+pub(super) fn put_back(
+    kernel: &dyn Kernel,
+    journal: &mut Journal,
+    base: Entry,
+    asked: Value,
+) -> bool {
     let (bdi, present) = (base.knob, base.last);
-    let Ok(found) = bdi.read(kernel) else { return };
+    let Ok(found) = bdi.read(kernel) else { return false };
     if found != present && bdi.is_made_of(found, asked) {
         let back = write(kernel, bdi, present).and_then(|()| bdi.read(kernel));
         if back.ok() != Some(present) {
-            return;
+            return false;
         }
     }
     let is_back = base.last == base.before;
     let done = Entry { asked: None, ..base };
     journal.tell(if is_back { Record::Closed(bdi) } else { Record::Done(done) });
+    true
 }

@@ -4,7 +4,7 @@
 //! Behaviour:  a description latches its device's window when it is opened, and again at
 //!             FADV_NORMAL. Whoever holds the same description can have it latch.
 //!             A copy of the description is had before its device's window is borrowed, and closed
-//!             after: a server that hangs holds up neither the one nor the other.
+//!             by another thread: a server that hangs holds up nobody.
 //! Differs:    nothing.
 //! Not for:    descriptions whose descriptor was closed after mmap(2): they have no number.
 
@@ -16,6 +16,7 @@ use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use super::closing;
 use crate::number::{DevNumber, FileKey};
 
 /// A file that a process has open.
@@ -31,7 +32,8 @@ pub struct OpenFile {
     pub file: FileKey,
 }
 
-/// A description that we hold too. Letting go of it may take as long as the file's server likes.
+/// A description that we hold too. Letting go of it may take as long as the file's server likes,
+/// which another thread waits for.
 #[derive(Debug)]
 pub struct Held {
     file: OpenFile,
@@ -48,6 +50,14 @@ impl Held {
     /// Which.
     pub const fn file(&self) -> &OpenFile {
         &self.file
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(copy) = self.copy.take() {
+            closing::close(copy);
+        }
     }
 }
 
@@ -119,10 +129,12 @@ pub(super) fn hold(file: &OpenFile) -> Result<Held, FileGone> {
     let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = rustix::fs::statx(&copy, c"", how, StatxFlags::INO).map_err(refused("statx"))?;
     let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
-    if (FileKey { dev, ino: found.stx_ino }) != file.file {
-        return Err(FileGone::NoFile);
+    let held = Held { file: *file, copy: Some(copy) };
+    if (FileKey { dev, ino: found.stx_ino }) == file.file {
+        Ok(held)
+    } else {
+        Err(FileGone::NoFile)
     }
-    Ok(Held { file: *file, copy: Some(copy) })
 }
 
 /// Has the description take over its device's window.

@@ -48,6 +48,23 @@ impl Identity {
         })
     }
 
+    /// What a knob belongs to at present, where it most likely belongs to this: of an object and a
+    /// medium that are the same the rest is the same too, and is not read.
+    pub fn again(&self, knob: Knob, kernel: &dyn Kernel) -> io::Result<Self> {
+        let Some(number) = knob.device() else { return Ok(Self::default()) };
+        let node = kernel.node(&format!("/sys/class/bdi/{number}"))?;
+        let is_known = self.number == Some(number) && self.node == Some(node);
+        // What has no disk has an object for each mount.
+        let is_same = match self.diskseq {
+            None => number.is_anonymous(),
+            Some(known) => {
+                let present = kernel.number(&format!("/sys/dev/block/{number}/diskseq"));
+                present.is_ok_and(|present| present == known)
+            }
+        };
+        if is_known && is_same { Ok(self.clone()) } else { Self::of(knob, kernel) }
+    }
+
     /// Whether the knobs of the two are the same knobs.
     pub fn is_same(&self, other: &Self) -> bool {
         if self.number != other.number {

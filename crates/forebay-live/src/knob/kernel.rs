@@ -4,9 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 
+use crate::journal::STATE_FOLDER;
 use crate::tree::Tree;
 
 use super::files::{self, FileGone, Held, OpenFile};
+use super::turn::{NoTurn, Patience, Turn};
 
 /// Whatever holds the knobs: this machine, a folder, a model.
 pub trait Kernel {
@@ -27,6 +29,11 @@ pub trait Kernel {
 
     /// Has a description take over its device's window as it is at present.
     fn latch(&self, held: &Held) -> Result<(), FileGone>;
+
+    /// The right to borrow windows and to judge them, for the whole machine.
+    fn turn(&self, _patience: Patience) -> Result<Turn, NoTurn> {
+        Ok(Turn::alone())
+    }
 
     /// The number in a file.
     fn number(&self, path: &str) -> io::Result<u64> {
@@ -66,5 +73,13 @@ impl Kernel for Tree {
 
     fn latch(&self, held: &Held) -> Result<(), FileGone> {
         files::latch(held)
+    }
+
+    fn turn(&self, patience: Patience) -> Result<Turn, NoTurn> {
+        // Only root writes the machine's knobs.
+        if self.is_machine() && !rustix::process::geteuid().is_root() {
+            return Ok(Turn::alone());
+        }
+        Turn::take(&self.place(STATE_FOLDER), patience)
     }
 }

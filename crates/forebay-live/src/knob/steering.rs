@@ -28,10 +28,13 @@ use crate::journal::{
 };
 use crate::number::DevNumber;
 use crate::tree::Tree;
-use crate::undo::{self, stands, undo_file, undo_knob, write};
+use crate::undo::{self, back, stands_with, undo_file, undo_knob, write};
 
-use super::brief::{BriefError, Way, brief, put_back};
-use super::{Event, FileGone, Held, Identity, Kernel, Knob, Of, OpenFile, SHARE_BYTES_MIN, Value};
+use super::brief::{BriefError, Moment, Way, brief, put_back};
+use super::turn::{NoTurn, Turn, Turns};
+use super::{Event, FileGone, Held, Identity, Kernel, Knob, Of, OpenFile, Value};
+
+mod permit;
 
 /// Steers knobs, and puts them back when it is dropped.
 pub struct Steering {
@@ -43,6 +46,7 @@ pub struct Steering {
     /// What each window that we set depended on then, had the kernel reset it.
     limits: BTreeMap<Knob, Limits>,
     history: Option<History>,
+    turns: Turns,
     /// Kept until everything is back.
     _lock: Option<Lock>,
 }
@@ -136,6 +140,14 @@ pub enum Refused {
     /// It was changed a moment ago.
     #[error("{0} was changed less than a period ago")]
     TooSoon(Knob),
+    /// Somebody else borrows windows at present, so that nothing can be said of this one.
+    #[error("{knob}: {source}")]
+    NoTurn {
+        /// Which knob.
+        knob: Knob,
+        /// Why.
+        source: NoTurn,
+    },
     /// It could not be put on record.
     #[error("{knob}: the journal cannot be written, so nothing was changed: {source}")]
     Journal {
@@ -216,8 +228,17 @@ impl Steering {
     ) -> Result<(Self, Vec<Event>), StartError> {
         let undone = undo::undo(kernel.as_ref(), &mut journal, "a forebay before did not");
         journal.prove().map_err(StartError::NoJournal)?;
-        let (changed, limits, history) = (BTreeMap::new(), BTreeMap::new(), None);
-        Ok((Self { kernel, journal, terms, changed, limits, history, _lock: None }, undone))
+        let steering = Self {
+            kernel,
+            journal,
+            terms,
+            changed: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            history: None,
+            turns: Turns::default(),
+            _lock: None,
+        };
+        Ok((steering, undone))
     }
 
     /// Writes a knob: the only way to do so.
@@ -225,7 +246,8 @@ impl Steering {
         let knob = change.knob;
         self.permit(knob, change.to, now)?;
         let to = knob.kept(change.to);
-        if let Some(event @ Event::Foreign { .. }) = self.look(knob) {
+        let _turn = self.turn(knob)?;
+        if let Some(event @ Event::Foreign { .. }) = self.judge(knob) {
             return Err(Refused::Foreign(Box::new(event)));
         }
         let identity = Identity::of(knob, self.kernel.as_ref()).map_err(at(knob, to))?;
@@ -250,7 +272,8 @@ impl Steering {
 
     /// Puts a knob back; none if it is not changed.
     pub fn restore(&mut self, knob: Knob, why: &str) -> Option<Event> {
-        let event = undo_knob(self.kernel.as_ref(), &mut self.journal, knob, why)?;
+        let (kernel, turns) = (self.kernel.as_ref(), &mut self.turns);
+        let event = undo_knob(kernel, &mut self.journal, turns, knob, why)?;
         self.note(&event);
         Some(event)
     }
@@ -272,7 +295,8 @@ impl Steering {
         }
         let to = if is_back { asked } else { bdi.kept(asked) };
         let identity = Identity::of(bdi, self.kernel.as_ref()).map_err(at(bdi, to))?;
-        if let Some(event) = self.look(bdi) {
+        let turn = self.turn(bdi)?;
+        if let Some(event) = self.judge(bdi) {
             return Err(Refused::Foreign(Box::new(event)));
         }
         let known = self.journal.state().files.clone();
@@ -295,7 +319,8 @@ impl Steering {
         let promised = self.journal.promise_all(records);
         promised.map_err(|source| Refused::Journal { knob: bdi, source })?;
         let (kernel, why) = (self.kernel.as_ref(), &window.why);
-        brief(kernel, &mut self.journal, bdi, to, why, way, tell).map_err(|error| {
+        let moment = Moment { bdi, to, why, way };
+        brief(kernel, &mut self.journal, &turn, &moment, tell).map_err(|error| {
             // Nothing was told, so each file has what it had.
             for of in files.iter().filter(|_| !is_back) {
                 self.journal.tell(match known.get(&of.file) {
@@ -369,7 +394,8 @@ impl Steering {
 
     /// Has a description take its old window; none if it has it.
     pub fn restore_file(&mut self, file: &OpenFile) -> Option<Event> {
-        let event = undo_file(self.kernel.as_ref(), &mut self.journal, file)?;
+        let (kernel, turns) = (self.kernel.as_ref(), &mut self.turns);
+        let event = undo_file(kernel, &mut self.journal, turns, file)?;
         self.note(&event);
         Some(event)
     }
@@ -387,6 +413,14 @@ impl Steering {
     pub fn watch_foreign(&mut self) -> Vec<Event> {
         let knobs: Vec<Knob> = self.journal.state().entries.keys().copied().collect();
         knobs.into_iter().filter_map(|knob| self.look(knob)).collect()
+    }
+
+    /// What a device's window stands at while nobody borrows it, in KiB; none if that cannot be
+    /// said at present.
+    pub fn window(&mut self, bdi: DevNumber) -> Option<u64> {
+        let knob = Knob::ReadAheadKb(bdi);
+        let _turn = self.turn(knob).ok()?;
+        knob.read(self.kernel.as_ref()).ok()?.number()
     }
 
     /// Puts everything back.
@@ -411,80 +445,6 @@ impl Steering {
         let known = &self.journal.state().files;
         let had = |of: &WindowOf| known.get(&of.file).map(|entry| entry.before_kb);
         !files.is_empty() && files.iter().all(|of| had(of) == Some(window.kb))
-    }
-
-    /// What can be said without looking at the knob.
-    fn permit(&self, knob: Knob, to: Value, now: Instant) -> Result<(), Refused> {
-        if let Some(why) = knob.unfit(to) {
-            return Err(Refused::Unfit { knob, why });
-        }
-        let asked = if knob.device().is_some() { self.terms.wbt } else { self.terms.machine };
-        if knob.rule().asked && !asked {
-            return Err(Refused::NotAsked(knob));
-        }
-        let last = self.changed.get(&knob);
-        if last.is_some_and(|last| now.since(*last) < self.terms.period) {
-            return Err(Refused::TooSoon(knob));
-        }
-        Ok(())
-    }
-
-    fn permit_for(&self, knob: Knob, identity: &Identity) -> Result<(), Refused> {
-        let released = self.journal.state().released.get(&knob);
-        if released.is_some_and(|whose| whose.is_same(identity)) {
-            return Err(Refused::Released(knob));
-        }
-        match knob {
-            Knob::MaxRatio(device) => {
-                let finer = Knob::MaxRatioFine(device).read(self.kernel.as_ref());
-                if finer.is_ok() { Err(Refused::Coarse(knob)) } else { Ok(()) }
-            }
-            Knob::ReadAheadKb(_)
-            | Knob::StrictLimit(_)
-            | Knob::MaxRatioFine(_)
-            | Knob::WbtLatUsec(_)
-            | Knob::DirtyLimit
-            | Knob::DirtyBackground
-            | Knob::DirtyExpire => Ok(()),
-        }
-    }
-
-    /// A share must leave room for some dirty data under the limit in force.
-    fn permit_share(&self, knob: Knob, to: Value) -> Result<(), Refused> {
-        let parts = match (knob, to) {
-            (Knob::MaxRatioFine(_), Value::Number(ppm)) => ppm,
-            (Knob::MaxRatio(_), Value::Number(percent)) => percent * 10_000,
-            (_, Value::Number(_) | Value::Ratio(_) | Value::Bytes(_)) => return Ok(()),
-        };
-        let Some(limit) = level(self.kernel.as_ref(), "nr_dirty_threshold") else {
-            return Ok(());
-        };
-        let room = u128::from(limit) * u128::from(parts) / 1_000_000;
-        if room >= u128::from(SHARE_BYTES_MIN.min(limit)) {
-            return Ok(());
-        }
-        let why = format!("{} of {limit} bytes is less than {SHARE_BYTES_MIN}", knob.show(to));
-        Err(Refused::Unfit { knob, why })
-    }
-
-    /// The kernel stops every writer of every device while more is dirty than half-way between
-    /// background and limit of a limit that was just lowered. So the background is lowered before,
-    /// and the limit once the surplus is written.
-    fn permit_limit(&self, knob: Knob, to: Value) -> Result<(), Refused> {
-        let (Knob::DirtyLimit, Value::Bytes(limit)) = (knob, to) else { return Ok(()) };
-        let level = |name| level(self.kernel.as_ref(), name).unwrap_or(0);
-        let background = level("nr_dirty_background_threshold").min(limit / 2);
-        let free = background.midpoint(limit);
-        let dirty = level("nr_dirty") + level("nr_writeback");
-        if dirty < free {
-            return Ok(());
-        }
-        let why = format!(
-            "{} would stop every writer while {dirty} bytes are unwritten; the background level \
-             goes first",
-            knob.show(to)
-        );
-        Err(Refused::Unfit { knob, why })
     }
 
     /// The entry that a change goes on from.
@@ -538,23 +498,39 @@ impl Steering {
         self.journal.tell(if is_back { Record::Closed(entry.knob) } else { Record::Done(entry) });
     }
 
-    /// Compares a knob with what was left there; none if that is what stands there.
+    /// The right to judge a knob and to write it.
+    fn turn(&mut self, knob: Knob) -> Result<Turn, Refused> {
+        if !knob.is_borrowed() {
+            return Ok(Turn::alone());
+        }
+        self.turns.next(self.kernel.as_ref()).map_err(|source| Refused::NoTurn { knob, source })
+    }
+
+    /// Judges a knob in a turn of its own; what cannot be judged at present is left for later.
     fn look(&mut self, knob: Knob) -> Option<Event> {
+        let _turn = self.turn(knob).ok()?;
+        self.judge(knob)
+    }
+
+    /// Compares a knob with what was left there; none if that is what stands there.
+    fn judge(&mut self, knob: Knob) -> Option<Event> {
         let entry = self.journal.state().entries.get(&knob)?.clone();
         let of = Of { knob, identity: entry.identity.clone() };
-        let event = match stands(self.kernel.as_ref(), &entry) {
-            Ok(Some(found)) if entry.is_ours(found) => {
+        let event = match stands_with(self.kernel.as_ref(), &entry) {
+            Ok(Some((present, found))) if entry.is_ours(found) => {
                 if let Some(asked) = entry.asked {
                     put_back(self.kernel.as_ref(), &mut self.journal, entry, asked);
                     return None;
                 }
-                let present = Identity::of(knob, self.kernel.as_ref()).ok()?;
                 if present.is_same_medium(&entry.identity) {
                     return None;
                 }
-                return self.restore(knob, "another medium is in the device");
+                let why = "another medium is in the device";
+                back(self.kernel.as_ref(), &mut self.journal, knob, why)?
             }
-            Ok(Some(found)) if self.is_reset(knob, found) && entry.reasserted < REASSERT_MAX => {
+            Ok(Some((_, found)))
+                if self.is_reset(knob, found) && entry.reasserted < REASSERT_MAX =>
+            {
                 let to = entry.last;
                 let reasserted = entry.reasserted + 1;
                 match self.write(Entry { last: found, reasserted, ..entry }, to) {
@@ -562,7 +538,7 @@ impl Steering {
                     Err(refused) => Event::Failed { of, to, error: refused.to_string() },
                 }
             }
-            Ok(Some(found)) => {
+            Ok(Some((_, found))) => {
                 self.journal.tell(Record::Released(knob, entry.identity));
                 Event::Foreign { of, last: entry.last, found }
             }
@@ -634,14 +610,6 @@ impl Default for Terms {
 pub fn boot(kernel: &dyn Kernel) -> Result<String, StartError> {
     let text = kernel.text(BOOT_ID).map_err(StartError::Boot)?;
     Ok(text.trim().to_owned())
-}
-
-/// A level of `/proc/vmstat`, in bytes.
-fn level(kernel: &dyn Kernel, name: &str) -> Option<u64> {
-    let text = kernel.text("/proc/vmstat").ok()?;
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    let pages: u64 = lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()?;
-    pages.checked_mul(rustix::param::page_size() as u64)
 }
 
 fn at(knob: Knob, to: Value) -> impl FnOnce(io::Error) -> Refused {

@@ -18,7 +18,8 @@ pub struct Counts {
     pub order: u64,
     /// Plain ranges that went out, also those of which a window is made.
     pub unbounded: u64,
-    /// Pages that were brought in. Ends of files count as if they were longer.
+    /// Pages that were brought in. Windows at the ends of files count as if these were longer; see
+    /// [`Ends`](super::Ends).
     pub brought: u64,
     /// Of those, pages that somebody wanted, as far as events show it: what a read asked for, the
     /// page of a fault, and the window whose marker was reached.

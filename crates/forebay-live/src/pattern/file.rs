@@ -10,8 +10,8 @@
 use forebay_core::time::Instant;
 
 use super::{
-    Counts, EVENTS_MIN, EVENTS_SURE, FileSeen, JUDGE_WITHIN, Pattern, THREADS_MAX, ThreadSeen,
-    Threads,
+    Counts, EVENTS_MIN, EVENTS_SURE, Ends, FileSeen, JUDGE_WITHIN, Pattern, THREADS_MAX,
+    ThreadSeen, Threads,
 };
 use crate::number::FileKey;
 use crate::trace::{Readahead, Why};
@@ -26,6 +26,7 @@ pub(super) struct File {
     doubt: Option<Pattern>,
     /// Of the period.
     counts: Counts,
+    ends: Ends,
     /// Since the last judgement, and when the first of them was.
     unjudged: Counts,
     unjudged_since: Instant,
@@ -43,6 +44,7 @@ struct Thread {
     /// Number of its last event; 0 for a place that is free.
     turn: u64,
     counts: Counts,
+    ends: Ends,
     last: Last,
 }
 
@@ -65,6 +67,7 @@ impl File {
             since: at,
             doubt: None,
             counts: Counts::default(),
+            ends: Ends::default(),
             unjudged: Counts::default(),
             unjudged_since: at,
             sizes: Sizes::default(),
@@ -94,6 +97,10 @@ impl File {
         thread.turn = turn;
         let change = thread.last.step(readahead);
         thread.counts += change;
+        if readahead.why == Why::Order {
+            thread.ends.add(readahead.index, readahead.pages);
+            self.ends.add(readahead.index, readahead.pages);
+        }
         self.counts += change;
         self.unjudged += change;
     }
@@ -101,6 +108,7 @@ impl File {
     /// Judges, and ends the period.
     pub(super) fn settle(&mut self, now: Instant) -> Option<FileSeen> {
         let counts = std::mem::take(&mut self.counts);
+        let ends = std::mem::take(&mut self.ends);
         if counts.events() == 0 {
             return None;
         }
@@ -114,10 +122,11 @@ impl File {
         let mut threads = Threads::default();
         for place in self.threads.iter_mut().filter(|place| place.counts.events() > 0) {
             let counts = std::mem::take(&mut place.counts);
-            threads.push(ThreadSeen { thread: place.thread, counts });
+            let ends = std::mem::take(&mut place.ends);
+            threads.push(ThreadSeen { thread: place.thread, counts, ends });
         }
         let Self { key, pattern, since, window, .. } = *self;
-        Some(FileSeen { file: key, pattern, since, counts, window, threads })
+        Some(FileSeen { file: key, pattern, since, counts, window, threads, ends })
     }
 
     fn judge(&mut self, now: Instant) {

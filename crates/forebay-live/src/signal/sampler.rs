@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 
 use forebay_core::time::Instant;
 
-use super::{DiskCounts, Malformed, Sample, Text, bdi, diskstats, meminfo, pressure, vmstat};
+use super::{
+    DiskCounts, Malformed, Sample, Text, VmCounts, bdi, diskstats, meminfo, pressure, vmstat,
+};
 use crate::number::DevNumber;
 use crate::tree::{TEXT_MAX, Tree, Unread};
 
@@ -45,9 +47,8 @@ struct Counter {
 }
 
 impl Sampler {
-    /// Opens the files. `/proc/vmstat` and `/proc/meminfo` must be there; what else is not, is a
-    /// gap.
-    pub fn new(tree: &Tree) -> Result<Self, Unread> {
+    /// Opens the files of levels and devices alone, which is all that steering looks at each time.
+    pub fn of_levels(tree: &Tree) -> Result<Self, Unread> {
         let mut sampler = Self {
             tree: tree.clone(),
             vmstat: Counter::open(tree, vmstat::FILE)?,
@@ -59,22 +60,34 @@ impl Sampler {
             buffer: vec![0; BUFFER],
             gaps: Vec::new(),
         };
+        match Counter::open(tree, diskstats::FILE) {
+            Ok(counter) => sampler.diskstats = Some(counter),
+            Err(error) => sampler.gap(format!("{error}: nothing is known of what devices do")),
+        }
+        Ok(sampler)
+    }
+
+    /// Opens the files. `/proc/vmstat` and `/proc/meminfo` must be there; what else is not, is a
+    /// gap.
+    pub fn new(tree: &Tree) -> Result<Self, Unread> {
+        let mut sampler = Self::of_levels(tree)?;
         match Counter::open(tree, pressure::IO) {
             Ok(counter) => sampler.pressure = Some(counter),
             Err(error) if error.is_absent() => sampler.gap(NO_PRESSURE.to_owned()),
             Err(error) => sampler.gap(error.to_string()),
         }
-        match Counter::open(tree, diskstats::FILE) {
-            Ok(counter) => sampler.diskstats = Some(counter),
-            Err(error) => sampler.gap(format!("{error}: nothing is known of what devices do")),
-        }
         sampler.refresh();
         Ok(sampler)
     }
 
+    /// Names of devices may be others' by now.
+    pub fn forget_names(&mut self) {
+        self.names.clear();
+    }
+
     /// Looks for backing devices that came since; to be called when something was mounted.
     pub fn refresh(&mut self) {
-        self.names.clear();
+        self.forget_names();
         self.bdis.clear();
         let names = match self.tree.names(bdi::FOLDER) {
             Ok(names) => names,
@@ -99,14 +112,30 @@ impl Sampler {
     ///
     /// After an error `into` holds a mixture and must not be used.
     pub fn take(&mut self, at: Instant, into: &mut Sample) -> Result<(), Unsampled> {
-        into.at = at;
-        into.vm = vmstat::parse(self.vmstat.read(&mut self.buffer)?)?;
-        let memory = meminfo::parse(self.meminfo.read(&mut self.buffer)?)?;
-        (into.cached, into.available) = (memory.cached, memory.available);
+        self.take_levels(at, into)?;
         into.io_pressure = self.take_pressure();
-        self.take_disks(&mut into.disks);
         self.take_bdis(into);
         Ok(())
+    }
+
+    /// Takes a sample without stalls and backing devices, which stay as they are.
+    ///
+    /// After an error `into` holds a mixture and must not be used.
+    pub fn take_levels(&mut self, at: Instant, into: &mut Sample) -> Result<(), Unsampled> {
+        into.at = at;
+        into.vm = self.take_vm()?;
+        let memory = meminfo::parse(self.meminfo.read(&mut self.buffer)?)?;
+        (into.cached, into.available) = (memory.cached, memory.available);
+        self.take_disks(&mut into.disks);
+        Ok(())
+    }
+
+    /// All that is wanted mostly stands in the first piece.
+    fn take_vm(&mut self) -> Result<VmCounts, Unsampled> {
+        if let Ok(found) = vmstat::parse(self.vmstat.read_begin(&mut self.buffer)?) {
+            return Ok(found);
+        }
+        Ok(vmstat::parse(self.vmstat.read(&mut self.buffer)?)?)
     }
 
     /// What cannot be seen here, in sentences for the user; each is said once.
@@ -194,26 +223,45 @@ impl Counter {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// The whole file from its begin. The kernel gives it in pieces of its own size, so it has
-    /// ended when there is nothing more.
+    /// The whole file from its begin. The kernel gives it in pieces of a page, and a piece ends
+    /// early only where the next line has no room or there is none.
     fn read<'a>(&'a self, buffer: &'a mut Vec<u8>) -> Result<Text<'a>, Unsampled> {
-        let unread = |source| Unread { path: self.path.clone().into(), source };
         let mut length = 0;
         loop {
             if length == buffer.len() {
                 if buffer.len() as u64 >= TEXT_MAX {
-                    return Err(unread(io::ErrorKind::FileTooLarge.into()).into());
+                    return Err(self.unread(io::ErrorKind::FileTooLarge.into()));
                 }
                 buffer.resize(2 * length, 0);
             }
-            match self.file.read_at(&mut buffer[length..], length as u64) {
-                Ok(0) => break,
-                Ok(more) => length += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(unread(error).into()),
+            let more = self.piece(&mut buffer[length..], length)?;
+            length += more;
+            if more < PIECE - LINE_MAX && length < buffer.len() {
+                break;
             }
         }
         Ok(Text::of_bytes(&self.path, &buffer[..length])?)
+    }
+
+    /// The first piece of the file, as far as its lines are whole.
+    fn read_begin<'a>(&'a self, buffer: &'a mut [u8]) -> Result<Text<'a>, Unsampled> {
+        let length = self.piece(buffer, 0)?;
+        let whole = buffer[..length].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        Ok(Text::of_bytes(&self.path, &buffer[..whole])?)
+    }
+
+    fn piece(&self, buffer: &mut [u8], from: usize) -> Result<usize, Unsampled> {
+        loop {
+            match self.file.read_at(buffer, from as u64) {
+                Ok(length) => return Ok(length),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.unread(error)),
+            }
+        }
+    }
+
+    fn unread(&self, source: io::Error) -> Unsampled {
+        Unread { path: self.path.clone().into(), source }.into()
     }
 }
 
@@ -260,6 +308,12 @@ fn is_off(error: &io::Error) -> bool {
 
 /// Enough for `/proc/vmstat` and for a hundred devices.
 const BUFFER: usize = 16 << 10;
+
+/// What the kernel gives at once of a file that it writes line by line: the smallest page.
+const PIECE: usize = 4_096;
+
+/// More than the longest line, which is a device's with seventeen numbers.
+const LINE_MAX: usize = 512;
 
 /// More devices than a machine has at once; names of devices that went away are forgotten with it.
 const NAMES_MAX: usize = 4096;
@@ -341,6 +395,19 @@ mod tests {
         sampler.take(Instant(1), &mut sample).unwrap();
         assert_eq!(sampler.names.len(), 3 + 2_000);
         assert_eq!(sample.disks.len(), 2);
+    }
+
+    #[test]
+    fn counters_beyond_the_first_piece_and_of_a_line_that_is_cut_are_found() {
+        let (folder, tree) = machine();
+        for before in [0, 3_000, 4_000, BUFFER - 30, BUFFER - 3, BUFFER, 3 * BUFFER] {
+            let filler: String = "nr_other 1234567\n".repeat(before.div_ceil(17));
+            put(folder.path(), vmstat::FILE, filler[..before / 17 * 17].to_owned() + VMSTAT);
+            let mut sample = Sample::default();
+            Sampler::of_levels(&tree).unwrap().take_levels(Instant(1), &mut sample).unwrap();
+            assert_eq!((sample.vm.dirty, sample.vm.major_faults), (355, 9), "{before}");
+            assert_eq!(sample.vm.dirty_background_threshold, 606_494, "{before}");
+        }
     }
 
     #[test]

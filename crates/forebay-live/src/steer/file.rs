@@ -2,7 +2,7 @@
 //!
 //! Source:     proc(5): what `/proc/PID/fd`, `fdinfo` and `maps` show.
 //! Behaviour:  the descriptors whose file has the device and inode number of the events. Those past
-//!             the page cache have no window. A file that is mapped, and whose descriptor was
+//!             the page cache have no window, and those for writing alone need none. A file that is mapped, and whose descriptor was
 //!             closed, still has a window, but no number by which it could be reached.
 //! Differs:    nothing.
 //! Not for:    file systems whose files have another number for stat(2) than inside the kernel
@@ -74,7 +74,9 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
         let flags = flags(&shown).unwrap_or(OFlags::empty());
         if flags.contains(OFlags::DIRECT) {
             held.direct = true;
-        } else if !flags.contains(OFlags::PATH) && held.descriptors.len() < DESCRIPTORS_MAX {
+        } else if !flags.intersects(OFlags::PATH | OFlags::WRONLY)
+            && held.descriptors.len() < DESCRIPTORS_MAX
+        {
             held.descriptors.push(OpenFile { pid: process, started, fd, file });
         }
     }

@@ -53,6 +53,8 @@ pub struct Seen {
 /// What a process got so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
     /// Faults that waited for a device.
     pub major_faults: u64,
     /// Faults that found their page.
@@ -90,7 +92,8 @@ impl Files {
     pub fn followed(&self, now: Instant) -> impl Iterator<Item = (User, DevNumber)> {
         let wanted = move |open: &&Open| match &open.stage {
             Stage::Watched => now.since(open.seen) < WATCHED_MAX && now.since(open.since) < UNCLEAR,
-            Stage::Asked { .. } | Stage::Tried { .. } => true,
+            // What cannot be done for long waits until the file is read again.
+            Stage::Asked { .. } | Stage::Tried { .. } => open.delays < DELAYS_MAX,
             Stage::Settled | Stage::Left => false,
         };
         self.open.values().filter(wanted).map(|open| (open.user, open.device))
@@ -146,7 +149,8 @@ impl Files {
         let bounds = self.bounds;
         let new = || Open::new(now, seen);
         let open = self.open.entry(seen.user).or_insert_with(new);
-        open.look(now, seen, around, bounds)
+        open.decided = open.look(now, seen, around, bounds);
+        open.decided.clone()
     }
 
     /// How the decision about a file went.
@@ -154,7 +158,11 @@ impl Files {
         let Some(open) = self.open.get_mut(&user) else { return };
         match done {
             Done::Applied => open.applied(),
-            Done::Later | Done::Refused | Done::Foreign => open.stage = Stage::Left,
+            Done::Later => {
+                open.owed = open.decided.take();
+                open.delays = open.delays.saturating_add(1);
+            }
+            Done::Refused | Done::Foreign => open.stage = Stage::Left,
             Done::Gone => {
                 self.open.remove(&user);
             }
@@ -194,6 +202,11 @@ struct Open {
     refuted: Option<u64>,
     /// Windows and rates that were proved, the smallest and the largest window.
     rates: BTreeMap<u64, f64>,
+    /// What was decided at the last look.
+    decided: Option<Decision>,
+    /// What was decided and could not be done yet, and how often in a row.
+    owed: Option<Decision>,
+    delays: u32,
 }
 
 #[derive(Debug)]
@@ -240,6 +253,9 @@ impl Open {
             seen: now,
             refuted: None,
             rates: BTreeMap::new(),
+            decided: None,
+            owed: None,
+            delays: 0,
         }
     }
 
@@ -268,6 +284,15 @@ impl Open {
             self.rates.clear();
         }
         let moved = self.moved(now, seen);
+        if let Some(owed) = self.owed.take() {
+            if !turned {
+                return Some(owed);
+            }
+            if matches!(self.stage, Stage::Asked { .. }) {
+                // It was asked for a file that was read in another way.
+                self.stage = Stage::Settled;
+            }
+        }
         if turned && matches!(self.stage, Stage::Tried { .. }) {
             // What was counted was counted of something else.
             self.stage = Stage::Settled;
@@ -413,6 +438,7 @@ impl Open {
     }
 
     fn applied(&mut self) {
+        self.delays = 0;
         match &self.stage {
             Stage::Asked { step } => {
                 let step = *step;
@@ -526,6 +552,9 @@ const WARM_MAX: u64 = 5;
 
 /// A watched file that caused no event for this long no longer speeds up the looks.
 const WATCHED_MAX: Duration = Duration::from_secs(2);
+
+/// Nor does one whose change was put off so often: four a second, for two seconds.
+const DELAYS_MAX: u32 = 8;
 
 /// Nor does one whose pattern did not become clear in this time.
 const UNCLEAR: Duration = Duration::from_secs(20);

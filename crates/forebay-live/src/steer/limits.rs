@@ -8,7 +8,8 @@
 //!             anything is written, because half a gigabyte gets dirty in less time than passes
 //!             between two looks. Any other device has one from the first drain on, if the
 //!             global limit is more than some seconds of it. A limit below what is dirty would stop
-//!             the writers, so that it comes down with the dirty pages. The share is computed anew
+//!             the writers, so that it comes down with the dirty pages, and after half a minute with
+//!             what the device writes. The share is computed anew
 //!             when the global limit moves. The limit goes when the device turns out fast, when it
 //!             writes nothing for long, or when it has starved the device.
 //! Differs:    nothing.
@@ -152,6 +153,8 @@ struct Device {
     starved: u32,
     /// Looks in which a limit on its way down did not come down.
     stuck: u32,
+    /// Since when a limit is on its way down, and the bytes that it had when its time was over.
+    descent: Option<(Instant, Option<u64>)>,
 }
 
 /// Whether a device is steered.
@@ -169,9 +172,23 @@ enum Stage {
 #[derive(Debug)]
 struct Last {
     at: Instant,
-    disk: Option<DiskCounts>,
+    disk: Option<Disk>,
     bdi: Option<BdiCounts>,
     pauses: u64,
+}
+
+/// What a disk had done so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Disk {
+    busy_ms: u64,
+    reads: DiskTraffic,
+    writes: DiskTraffic,
+}
+
+impl Disk {
+    fn of(counts: &DiskCounts) -> Self {
+        Self { busy_ms: counts.busy_ms, reads: counts.reads, writes: counts.writes }
+    }
 }
 
 impl Device {
@@ -191,6 +208,7 @@ impl Device {
             relief: 1,
             starved: 0,
             stuck: 0,
+            descent: None,
         }
     }
 
@@ -207,14 +225,14 @@ impl Device {
             }
             self.stage = Stage::Limited;
             self.wrote = now;
-            return self.limit(seen, settings);
+            return self.limit(now, seen, settings);
         }
         if !first {
             let sample = self.sample(now, seen);
             self.knobs = self.controller.observe(&[sample], self.knobs);
             self.judge(&sample, seen);
         }
-        let (disk, bdi) = (seen.disk.cloned(), seen.bdi.copied());
+        let (disk, bdi) = (seen.disk.map(Disk::of), seen.bdi.copied());
         self.last = Last { at: now, disk, bdi, pauses: seen.pauses };
         if self.stage == Stage::Watched {
             if !self.is_due(now, seen, settings) {
@@ -224,16 +242,15 @@ impl Device {
         } else if let Some(why) = self.is_over(now, seen, settings) {
             return self.release(why);
         }
-        self.limit(seen, settings)
+        self.limit(now, seen, settings)
     }
 
     /// One second as the controller wants it.
     fn sample(&mut self, now: Instant, seen: &Seen<'_>) -> Sample {
         let elapsed = now.since(self.last.at);
-        let none = DiskCounts::default();
-        let (new, old) = match (seen.disk, &self.last.disk) {
-            (Some(new), Some(old)) => (new, old),
-            (Some(_) | None, None) | (None, Some(_)) => (&none, &none),
+        let (new, old) = match (seen.disk, self.last.disk) {
+            (Some(new), Some(old)) => (Disk::of(new), old),
+            (Some(_) | None, None) | (None, Some(_)) => (Disk::default(), Disk::default()),
         };
         let busy = Duration::from_millis(new.busy_ms.saturating_sub(old.busy_ms));
         let [reads, writes] = [(new.reads, old.reads), (new.writes, old.writes)].map(grown);
@@ -359,7 +376,7 @@ impl Device {
     fn release(&mut self, reason: String) -> Option<Decision> {
         let failed = self.relief > RELIEF_MAX;
         self.stage = if failed { Stage::Left } else { Stage::Watched };
-        self.asked = None;
+        (self.asked, self.descent) = (None, None);
         self.present.take()?;
         let change = Change::Release { device: self.number };
         let expected = "its writers are held by the machine's own limits alone".to_owned();
@@ -367,10 +384,9 @@ impl Device {
     }
 
     /// The limit as it shall be now, if it is another than that in force.
-    fn limit(&mut self, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
+    fn limit(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
         let wanted = self.wanted(seen, settings);
-        let dirty = self.dirty(seen);
-        let bytes = self.staged(wanted, dirty, seen);
+        let bytes = self.staged(now, wanted, seen);
         let share = u128::from(bytes / PAGE_SIZE) * 1_000_000;
         let ppm = share.div_ceil(u128::from(seen.threshold)).clamp(1, 1_000_000) as u64;
         let limit = Limit { bytes, ppm };
@@ -382,15 +398,32 @@ impl Device {
         Some(Decision { change: Change::Limit { device: self.number, limit }, expected, reason })
     }
 
-    /// The limit on its way to `wanted`: never so far below what is dirty that writers stop.
-    fn staged(&mut self, wanted: u64, dirty: u64, seen: &Seen<'_>) -> u64 {
+    /// The limit on its way to `wanted`: for half a minute never so far below what is dirty that
+    /// writers stop, and then down by what the device writes, whoever keeps the level up.
+    fn staged(&mut self, now: Instant, wanted: u64, seen: &Seen<'_>) -> u64 {
+        let dirty = self.dirty(seen);
         let top = self.present.map_or(seen.threshold.saturating_mul(PAGE_SIZE), |now| now.bytes);
         // Pauses begin at three quarters of a limit.
         let gentle = dirty / 3 * 4;
         if wanted >= top || gentle <= wanted {
-            self.stuck = 0;
+            (self.stuck, self.descent) = (0, None);
             return wanted;
         }
+        let stage = self.gentle(gentle, wanted, top, dirty);
+        let (since, from) = self.descent.get_or_insert((now, None));
+        let late = now.since(*since);
+        if late < DESCENT {
+            return stage;
+        }
+        let from = *from.get_or_insert(top);
+        let drain = self.drain.pages_per_second().map(|pages| pages.saturating_mul(PAGE_SIZE));
+        let millis = (late.as_nanos() - DESCENT.as_nanos()) / 1_000_000;
+        let a_second = drain.unwrap_or(from / 60);
+        stage.min(from.saturating_sub(a_second.saturating_mul(millis) / 1_000)).max(wanted)
+    }
+
+    /// The next stage with regard for writers.
+    fn gentle(&mut self, gentle: u64, wanted: u64, top: u64, dirty: u64) -> u64 {
         if gentle < top {
             self.stuck = 0;
             return gentle.max(wanted);
@@ -477,6 +510,9 @@ const STARVED_LOOKS: u32 = 3;
 
 /// A limit that starves a device even at four times its size goes.
 const RELIEF_MAX: u64 = 4;
+
+/// A limit comes down with regard for writers for so long.
+const DESCENT: Duration = Duration::from_secs(30);
 
 /// Looks for which a limit waits for the dirty level to fall by itself.
 const STUCK_LOOKS: u32 = 3;

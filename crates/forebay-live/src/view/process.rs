@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Pauses, Period, ratio};
+use super::{Pauses, Period, brought, ratio};
 
 /// A process in a period.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,7 +46,8 @@ pub(super) fn processes(period: &Period<'_>) -> Vec<ProcessView> {
         for thread in file.threads.iter() {
             let view = views.entry(owner(thread.thread)).or_default();
             let bytes = |pages: u64| pages.saturating_mul(period.machine.page_size);
-            view.brought = view.brought.saturating_add(bytes(thread.counts.brought));
+            let brought = brought(period, file.file, &thread.counts, &thread.ends);
+            view.brought = view.brought.saturating_add(brought);
             view.used = view.used.saturating_add(bytes(thread.counts.used));
             view.by_events = true;
         }

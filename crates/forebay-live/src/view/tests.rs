@@ -103,6 +103,35 @@ fn files_and_processes_show_what_was_brought_in_and_used() {
 }
 
 #[test]
+fn windows_that_reach_beyond_the_end_of_a_file_bring_in_what_there_is() {
+    let mut scene = Scene::new();
+    let mut patterns = Patterns::new();
+    let file = FileKey { dev: SDA, ino: 12 };
+    // Ten faults of a file of 16 pages, and two at the end of one of 3000.
+    let mut fault = |ino, index, pages| {
+        let file = FileKey { ino, ..file };
+        let order = Readahead { why: Why::Order, file, index, pages, window: 2048 };
+        patterns.record(&Event { at: 0, pid: 11, what: What::Readahead(order) });
+    };
+    (0..10).for_each(|_| fault(12, 0, 2048));
+    fault(13, 0, 2048);
+    fault(13, 1500, 2048);
+    scene.files = patterns.settle(Instant(1)).to_vec();
+    let brought = |scene: &Scene, ino| {
+        let view = scene.view();
+        let of_file = view.files.iter().find(|seen| seen.file.ino == ino).unwrap().brought;
+        (of_file / 4096, view.processes[0].brought / 4096)
+    };
+    assert_eq!(brought(&scene, 12).0, 20_480, "nobody knows its end");
+    scene.sizes = [(file, 16 * 4096), (FileKey { ino: 13, ..file }, 3_000 * 4096)].into();
+    assert_eq!(brought(&scene, 12), (160, 160 + 2048 + 1500));
+    assert_eq!(brought(&scene, 13).0, 2048 + 1500);
+    // A file that was cut holds at least what was used of it.
+    scene.sizes = [(file, 0)].into();
+    assert_eq!(brought(&scene, 12).0, 10);
+}
+
+#[test]
 fn stall_is_a_share_of_the_period() {
     let mut scene = Scene::new();
     assert!(scene.view().stall.is_none());
@@ -143,6 +172,7 @@ struct Scene {
     processes: Vec<ProcessSeen>,
     owners: BTreeMap<u32, u32>,
     paths: BTreeMap<FileKey, String>,
+    sizes: BTreeMap<FileKey, u64>,
 }
 
 impl Scene {
@@ -158,6 +188,7 @@ impl Scene {
             processes: Vec::new(),
             owners: BTreeMap::new(),
             paths: BTreeMap::new(),
+            sizes: BTreeMap::new(),
         }
     }
 
@@ -171,6 +202,7 @@ impl Scene {
             processes: &self.processes,
             owners: &self.owners,
             paths: &self.paths,
+            sizes: &self.sizes,
             lost: 0,
             gaps: &[],
         })

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use forebay_core::time::{Duration, Instant};
-use forebay_live::daemon::{Daemon, Notify, Woken, World};
+use forebay_live::daemon::{Daemon, Notify, Wakes, Woken, World};
 use forebay_live::knob::{Knob, OpenFile, Terms, Value};
 use forebay_live::machine::{Bdi, Device, Kind, Machine};
 use forebay_live::number::DevNumber;
@@ -43,10 +43,15 @@ struct Script {
     closed: bool,
     /// How long it takes to read the counters.
     slow: Duration,
-    /// How often a single device was looked at, if what becomes dirty ends a wait; something
-    /// always does.
+    /// How often it was waited for a burst, if what becomes dirty ends a wait; something always
+    /// does.
     bursts: Option<u64>,
     page_size: u64,
+    /// How often the counters were read, and those of the disk's writeback.
+    looks: u64,
+    bdi_looks: u64,
+    /// When process 77 began.
+    started: u64,
 }
 
 impl Script {
@@ -70,6 +75,9 @@ impl Script {
             slow: Duration::ZERO,
             bursts: None,
             page_size: 4_096,
+            looks: 0,
+            bdi_looks: 0,
+            started: 1_234,
         }
     }
 
@@ -121,14 +129,15 @@ impl World for Script {
         self.now
     }
 
-    fn sample(&mut self, bdis: &[DevNumber], into: &mut Sample) -> Result<(), String> {
+    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
         self.now += self.slow;
+        self.looks += 1;
         assert!(self.now < self.end + Duration::from_secs(60), "it does not end");
         into.at = self.now;
         into.available = 20 << 30;
         into.vm.dirty_threshold = 1_000_000;
         into.disks = vec![self.disk.clone()];
-        into.bdis = bdis.iter().filter(|number| **number == DISK).map(|_| self.bdi).collect();
+        into.vm.dirtied = (self.bdi.written + self.bdi.reclaimable + self.bdi.writeback) / 4_096;
         Ok(())
     }
 
@@ -163,7 +172,8 @@ impl World for Script {
     }
 
     fn progress(&mut self, process: u32) -> Option<Progress> {
-        let progress = Progress { major_faults: self.progress, ..Progress::default() };
+        let (started, major_faults) = (self.started, self.progress);
+        let progress = Progress { started, major_faults, ..Progress::default() };
         (process == 77 && self.lives()).then_some(progress)
     }
 
@@ -182,9 +192,11 @@ impl World for Script {
         Ok(Held { descriptors, size: Some(8 << 30), direct: false })
     }
 
-    fn wait(&mut self, length: Duration, wakes: bool) -> Woken {
-        let is_dirty = wakes && self.bursts.is_some();
-        self.pass(if is_dirty { Duration::from_millis(1) } else { length });
+    fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken {
+        let is_dirty = wakes.dirty && self.bursts.is_some();
+        let soon = Duration::from_millis(1);
+        let would_wake = wakes.events && self.faults.is_some() && self.lives();
+        self.pass(if is_dirty || would_wake { soon } else { length });
         while let Some(place) = self.acts.iter().position(|(at, _)| *at <= self.now) {
             let (_, act) = self.acts.remove(place);
             act(self);
@@ -192,11 +204,13 @@ impl World for Script {
         match is_dirty {
             _ if self.now >= self.end => Woken::Stop,
             true => Woken::Dirty,
+            false if wakes.events && self.events > 0 => Woken::Events,
             false => Woken::Time,
         }
     }
 
     fn pause(&mut self, length: Duration) {
+        self.bursts = self.bursts.map(|bursts| bursts + 1);
         self.pass(length);
     }
 
@@ -205,7 +219,7 @@ impl World for Script {
     }
 
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
-        self.bursts = self.bursts.map(|bursts| bursts + 1);
+        self.bdi_looks += 1;
         (number == DISK).then_some(self.bdi)
     }
 }
@@ -406,4 +420,68 @@ fn a_daemon_whose_looks_take_longer_than_its_interval_still_ends() {
     script.slow = Duration::from_secs(2);
     let said = run(&mut script, Scope::default(), PolicyFile::default(), false);
     assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn where_nothing_happens_it_looks_less_often_and_an_event_wakes_it() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 230);
+    script.at(200, |script| script.faults = Some(open_file(3)));
+    script.at(202, |script| {
+        assert_eq!(script.window(&open_file(3)), 16, "two seconds after the first fault");
+        assert!(script.looks < 20 + 50 + 30, "{} looks of an idle machine", script.looks);
+    });
+    run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+}
+
+#[test]
+fn while_a_knob_is_ours_it_is_looked_at_every_second() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 130);
+    // A limit that stands from the start, because nobody would wake us.
+    script.at(100, |script| script.model.write_as_other(FINE, Value::Number(500_000)));
+    script.at(102, |script| {
+        assert_eq!(script.model.stands(STRICT), Value::Number(0), "it was let go");
+        script.model.write_as_other(FINE, Value::Number(1_000_000));
+    });
+    run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
+}
+
+#[test]
+fn a_disk_that_writes_nothing_is_not_asked_each_time() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 60);
+    script.at(50, |script| {
+        assert!(script.bdi_looks <= script.looks / 5, "{} of {}", script.bdi_looks, script.looks);
+        script.wants = 500_000_000;
+    });
+    run(&mut script, of_disk(None), PolicyFile::default(), false);
+    assert!(script.peak <= 40_000_000, "a burst is seen all the same: {}", script.peak);
+}
+
+#[test]
+fn a_number_that_is_another_process_s_by_now_begins_anew() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.faults = Some(open_file(3));
+    script.at(5, |script| {
+        assert_eq!(script.window(&open_file(3)), 16);
+        script.started += 1;
+        script.model.world().windows.insert(open_file(3), 8_192);
+    });
+    script.at(9, |script| assert_eq!(script.window(&open_file(3)), 16, "it is steered again"));
+    run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+}
+
+#[test]
+fn a_default_is_not_changed_while_a_process_is_protected() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    (script.faults, script.closed) = (Some(open_file(3)), true);
+    script.at(11, |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192)));
+    let protected = Named::Process(u32::MAX);
+    let scope = Scope::new([Named::Device(DISK)], [protected], Slot::parse("readahead"));
+    let policy = PolicyFile { device_default: true, ..PolicyFile::default() };
+    let said = run(&mut script, scope, policy, false);
+    assert!(said.iter().any(|said| said.contains("is protected")), "{said:#?}");
 }

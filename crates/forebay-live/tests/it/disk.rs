@@ -79,10 +79,15 @@ impl Disk {
 
     /// Sets a knob of its bdi until the end of the test.
     pub(crate) fn set(&self, knob: &str, value: u64) {
-        let path = PathBuf::from(format!("/sys/class/bdi/{}/{knob}", self.number()));
-        let before = fs::read_to_string(&path).expect("the knob can be read");
-        self.before.borrow_mut().push((path.clone(), before));
+        let path = format!("/sys/class/bdi/{}/{knob}", self.number());
+        self.keep(&path);
         fs::write(path, value.to_string()).expect("the knob takes the value");
+    }
+
+    /// Has a knob be as it is now at the end of the test, before those that were kept earlier.
+    pub(crate) fn keep(&self, path: &str) {
+        let before = fs::read_to_string(path).expect("the knob can be read");
+        self.before.borrow_mut().push((PathBuf::from(path), before));
     }
 }
 

@@ -16,7 +16,8 @@ use std::time::Duration;
 use forebay_core::time::{Duration as Span, Instant};
 use forebay_live::journal::{Disk, Folder, Journal, Lock};
 use forebay_live::knob::{
-    Brief, Change, FileGone, Held, Kernel, Knob, OpenFile, Steering, Terms, Value, boot,
+    Brief, Change, FileGone, Held, Kernel, Knob, NoTurn, OpenFile, Patience, Steering, Terms, Turn,
+    Value, boot,
 };
 use forebay_live::number::DevNumber;
 use forebay_live::tree::Tree;
@@ -164,6 +165,10 @@ impl Kernel for Mortal<Tree> {
 
     fn latch(&self, held: &Held) -> Result<(), FileGone> {
         self.0.latch(held)
+    }
+
+    fn turn(&self, patience: Patience) -> Result<Turn, NoTurn> {
+        self.0.turn(patience)
     }
 }
 

@@ -1,9 +1,20 @@
 //! Samples of this machine.
 
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
 use allocation_counter::measure;
-use forebay_core::time::Instant;
+use forebay_core::time::{Duration, Instant};
+use forebay_live::daemon::{Daemon, Live, Notify, Wakes, Woken, World};
 use forebay_live::machine::Machine;
-use forebay_live::signal::{Sample, Sampler};
+use forebay_live::number::DevNumber;
+use forebay_live::policy_file::PolicyFile;
+use forebay_live::scope::Scope;
+use forebay_live::signal::{BdiCounts, Sample, Sampler};
+use forebay_live::steer::User;
+use forebay_live::steer::file::{Held, Unreachable};
+use forebay_live::steer::files::Progress;
+use forebay_live::trace::{Drained, Event, TraceError};
 use forebay_live::tree::Tree;
 
 #[test]
@@ -31,5 +42,84 @@ fn this_machine_is_read_without_gaps_in_what_every_machine_has() {
         // Loop devices come and go with other tests.
         let known = machine.devices.iter().any(|device| device.number == disk.number);
         assert!(known || disk.name.starts_with("loop"), "{}", disk.name);
+    }
+}
+
+#[test]
+fn a_look_at_a_machine_that_does_nothing_allocates_nothing() {
+    let few = allocations_of(5);
+    assert_eq!(allocations_of(25), few, "for a start and five looks, and for twenty more");
+}
+
+/// Allocations of a daemon that begins, looks so often at a recorded machine, and ends.
+fn allocations_of(looks: u32) -> u64 {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/vm-6.18-virtio");
+    let tree = Tree::recorded(&recorded).unwrap();
+    let sampler = Sampler::of_levels(&tree).unwrap();
+    let (stop, _end) = UnixStream::pair().unwrap();
+    let live = Live::new(tree.clone(), sampler, None, None, stop.into());
+    let mut world = Quick { live, now: Instant::ZERO, waits: looks };
+    let mut say = |_: &str| {};
+    let (scope, policy) = (Scope::default(), PolicyFile::default());
+    let mut daemon = Daemon::new(scope, policy, tree, None, &mut say).unwrap();
+    measure(|| assert!(daemon.run(&mut world, &Notify::default(), None))).count_total
+}
+
+/// A machine whose waits are over at once.
+struct Quick {
+    live: Live,
+    now: Instant,
+    waits: u32,
+}
+
+impl World for Quick {
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.live.sample(into)
+    }
+
+    fn machine(&mut self) -> Machine {
+        self.live.machine()
+    }
+
+    fn drain(&mut self, each: &mut dyn FnMut(Event)) -> Result<Drained, TraceError> {
+        self.live.drain(each)
+    }
+
+    fn process(&mut self, thread: u32) -> Option<u32> {
+        self.live.process(thread)
+    }
+
+    fn progress(&mut self, process: u32) -> Option<Progress> {
+        self.live.progress(process)
+    }
+
+    fn is_there(&mut self, process: u32) -> bool {
+        self.live.is_there(process)
+    }
+
+    fn held(&mut self, user: &User) -> Result<Held, Unreachable> {
+        self.live.held(user)
+    }
+
+    fn wait(&mut self, length: Duration, _: Wakes) -> Woken {
+        self.now += length;
+        self.waits -= 1;
+        if self.waits == 0 { Woken::Stop } else { Woken::Time }
+    }
+
+    fn pause(&mut self, length: Duration) {
+        self.now += length;
+    }
+
+    fn wakes(&self) -> bool {
+        self.live.wakes()
+    }
+
+    fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {
+        self.live.bdi(number)
     }
 }

@@ -15,7 +15,7 @@ use super::value::{self, SECOND_US};
 
 /// What becomes of an option.
 #[derive(Clone, Copy)]
-enum Rule {
+pub(super) enum Rule {
     /// It is set.
     Set(Setter),
     /// It changes neither the requests nor what they meet.
@@ -79,7 +79,8 @@ fn set(
     Ok(())
 }
 
-type Row = (&'static [&'static str], Rule);
+/// Names of an option, and what becomes of it.
+pub(super) type Row = (&'static [&'static str], Rule);
 
 fn tables() -> impl Iterator<Item = &'static Row> {
     [REQUESTS, FILES, WRITES, TIMING, LIMITED].into_iter().flatten().chain(lists())
@@ -90,7 +91,7 @@ fn lists() -> impl Iterator<Item = &'static Row> {
 }
 
 /// Which requests are made.
-const REQUESTS: &[Row] = &[
+pub(super) const REQUESTS: &[Row] = &[
     (&["rw", "readwrite"], Rule::Set(Settings::set_rw)),
     (
         &["rw_sequencer"],
@@ -166,7 +167,7 @@ const REQUESTS: &[Row] = &[
 ];
 
 /// Which files they go to.
-const FILES: &[Row] = &[
+pub(super) const FILES: &[Row] = &[
     (&["filename"], Rule::Set(Settings::add_files)),
     (
         &["directory"],
@@ -253,7 +254,7 @@ const FILES: &[Row] = &[
 ];
 
 /// What comes with writes.
-const WRITES: &[Row] = &[
+pub(super) const WRITES: &[Row] = &[
     (
         &["sync"],
         Rule::Set(|to, given| {
@@ -278,7 +279,7 @@ const WRITES: &[Row] = &[
 ];
 
 /// When and how they are made.
-const TIMING: &[Row] = &[
+pub(super) const TIMING: &[Row] = &[
     (
         &["ioengine"],
         Rule::Set(|to, given| {
@@ -367,7 +368,7 @@ const TIMING: &[Row] = &[
 ];
 
 /// Options taken only at the values that change nothing.
-const LIMITED: &[Row] = &[
+pub(super) const LIMITED: &[Row] = &[
     (&["direct"], Rule::Only(&["0"], "requests go through the page cache")),
     (&["buffered"], Rule::Only(&["1"], "requests go through the page cache")),
     (&["atomic"], Rule::Only(&["0"], "requests go through the page cache")),
@@ -398,7 +399,8 @@ const LIMITED: &[Row] = &[
     (&["flow"], Rule::Only(&["0"], "jobs do not steer each other")),
 ];
 
-const IGNORED: &[Row] = &[
+/// Options that change nothing here.
+pub(super) const IGNORED: &[Row] = &[
     (&["name", "description"], Rule::Ignored("it names the job in reports")),
     (
         &["group_reporting", "new_group", "unified_rw_reporting", "stats", "per_job_logs"],
@@ -524,7 +526,8 @@ const IGNORED: &[Row] = &[
     ),
 ];
 
-const REFUSED: &[Row] = &[
+/// Options that are not reproduced.
+pub(super) const REFUSED: &[Row] = &[
     (&["read_iolog", "read_iolog_chunked"], Rule::Refused(NO_REPLAY)),
     (
         &["merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"],

@@ -55,15 +55,11 @@ pub(super) fn signed_bytes(text: &str, kb_base: u64) -> Option<i64> {
 pub(super) fn micros(text: &str, unit_us: u64) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let unit_us = match unit.to_ascii_lowercase().as_str() {
-        "" => unit_us,
-        "us" | "usec" => 1,
-        "ms" | "msec" => 1_000,
-        "s" => SECOND_US,
-        "m" => 60 * SECOND_US,
-        "h" => 3_600 * SECOND_US,
-        "d" => 86_400 * SECOND_US,
-        _ => return None,
+    let unit_us = if unit.is_empty() {
+        unit_us
+    } else {
+        let unit = unit.to_ascii_lowercase();
+        TIME_UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()))?.1
     };
     let value = digits(number)?.checked_mul(unit_us)?;
     (value <= MICROS_MAX).then_some(value)
@@ -133,7 +129,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 fn unit_bytes(unit: &str, kb_base: u64) -> Option<u64> {
     let other = if kb_base == 1024 { 1000 } else { 1024u64 };
     let unit = unit.to_ascii_lowercase();
-    let power = |letter: char| "kmgtp".find(letter).and_then(|at| u32::try_from(at + 1).ok());
+    let power = |letter: char| SIZE_LETTERS.find(letter).and_then(|at| u32::try_from(at + 1).ok());
     let mut letters = unit.chars();
     match (letters.next(), letters.as_str()) {
         (None, _) | (Some('b'), "") => Some(1),
@@ -142,6 +138,19 @@ fn unit_bytes(unit: &str, kb_base: u64) -> Option<u64> {
         (Some(_), _) => None,
     }
 }
+
+/// Letters of units of bytes, each a thousand or 1024 times the one before: `4k`, `1m`.
+pub const SIZE_LETTERS: &str = "kmgtp";
+
+/// Units of times with all their names, and their microseconds.
+pub const TIME_UNITS: &[(&[&str], u64)] = &[
+    (&["us", "usec"], 1),
+    (&["ms", "msec"], 1_000),
+    (&["s"], SECOND_US),
+    (&["m"], 60 * SECOND_US),
+    (&["h"], 3_600 * SECOND_US),
+    (&["d"], 86_400 * SECOND_US),
+];
 
 /// Microseconds of a second.
 pub(super) const SECOND_US: u64 = 1_000_000;

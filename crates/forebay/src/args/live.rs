@@ -4,6 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look at a recorded machine: a folder with its proc and sys; what it would have to be asked
+    /// is unknown
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}
+
 /// Arguments of `advise`.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {

@@ -122,16 +122,15 @@ fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a time such as 500ms, 90s, 10min or 2h");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-    let length = match &text[digits..] {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "min" => number.checked_mul(60).map(Duration::from_secs),
-        "h" => number.checked_mul(3_600).map(Duration::from_secs),
-        _ => return Err(wrong()),
-    };
+    let unit = TIME_UNITS.iter().find(|(name, _)| *name == &text[digits..]).ok_or_else(wrong)?;
+    let length = number.checked_mul(unit.1).map(Duration::from_millis);
     let fits = length.filter(|length| (SHORTEST..=LONGEST).contains(length));
     fits.ok_or_else(|| format!("'{text}' is not between 10ms and 8760h"))
 }
+
+/// Units of times, and their milliseconds.
+pub(crate) const TIME_UNITS: &[(&str, u64)] =
+    &[("ms", 1), ("s", 1_000), ("min", 60_000), ("h", 3_600_000)];
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(8_760 * 3_600);

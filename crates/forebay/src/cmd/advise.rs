@@ -1,19 +1,20 @@
 //! `forebay advise`: what should be otherwise on this machine, on one page.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use forebay_core::time;
-use forebay_live::advise::{Finding, Gatherer, Seen, Severity, Subject, Value, advise};
+use forebay_live::advise::{Finding, Gatherer, Seen, Severity, Subject, Traced, Value, advise};
 use forebay_live::machine::record;
 use forebay_live::tree::Tree;
 use serde_json::json;
 
 use crate::NO;
 use crate::args::live::Advise;
-use crate::messages::Complaint;
+use crate::messages::{Complaint, paragraph, printable};
 
 /// Looks, judges, prints.
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
@@ -47,6 +48,11 @@ fn tree(arguments: &Advise) -> Result<Tree> {
             Complaint::new("--watch needs the machine itself: a recorded one stands still");
         return Err(complaint.hint("leave out --root or --watch").into());
     }
+    recorded(root)
+}
+
+/// A recorded machine.
+pub(crate) fn recorded(root: &Path) -> Result<Tree> {
     let unread = |error: forebay_live::tree::Unread| {
         let complaint =
             Complaint::new(format!("'{}' is no recorded machine: {error}", root.display()));
@@ -64,13 +70,34 @@ fn watch(tree: &Tree, seconds: u32) -> Result<Seen> {
         // The origin stands for a machine that was not watched.
         time::Instant(nanos.max(1))
     };
+    let mut traced = Traced::new();
     gatherer.tick(since())?;
     for second in 1..=seconds {
         let next = Duration::from_secs(u64::from(second));
         thread::sleep(next.saturating_sub(begin.elapsed()));
         gatherer.tick(since())?;
+        if let Ok(trace) = &mut traced
+            && let Err(error) = trace.tick(tree)
+        {
+            traced = Err(error);
+        }
     }
-    Ok(gatherer.finish(since()))
+    let guessed = match traced {
+        Ok(trace) => {
+            gatherer.traced(trace.finish());
+            None
+        }
+        Err(error) => {
+            let hint = if error.is_denied() { "; root may" } else { "" };
+            Some(format!(
+                "no events of files: {error}{hint}; which file a process reads is guessed by its \
+                 mappings"
+            ))
+        }
+    };
+    let mut seen = gatherer.finish(since());
+    seen.gaps.extend(guessed);
+    Ok(seen)
 }
 
 /// All of it for people.
@@ -130,28 +157,6 @@ fn block(finding: &Finding) -> String {
     text
 }
 
-/// Words filled up to the width, with what they are in front.
-fn paragraph(label: &str, words: &str) -> String {
-    let indent = " ".repeat(label.len());
-    let mut text = String::new();
-    let mut line = format!("  {label}");
-    let mut is_empty = true;
-    for word in printable(words).split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            text += &line;
-            text.push('\n');
-            line = format!("  {indent}");
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line += word;
-        is_empty = false;
-    }
-    text + &line + "\n"
-}
-
 /// All of it for programs.
 fn as_json(seen: &Seen, findings: &[Finding]) -> serde_json::Value {
     json!({
@@ -202,11 +207,3 @@ fn subject_json(subject: &Subject) -> serde_json::Value {
 fn tenths(tenths: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
-
-/// Names come from devices, processes and servers, and may hold what a terminal would obey.
-fn printable(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
-}
-
-/// The width of prose; commands may be wider.
-const COLUMNS: usize = 100;

@@ -5,10 +5,10 @@ use anyhow::Result;
 use crate::args::{Bench, BenchWhat};
 
 mod dispatch;
-mod live;
-mod mount;
+pub(crate) mod live;
+pub(crate) mod mount;
 mod page;
-mod process;
+pub(crate) mod process;
 mod verdict;
 
 /// Measures what was asked for.

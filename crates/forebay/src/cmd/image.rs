@@ -55,16 +55,21 @@ fn open_at(
     // Asked before it is opened: a pipe that nobody writes to would be waited for.
     let kind = fs::metadata(path).with_context(|| format!("cannot read '{name}'"))?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
-        bail!("'{name}' is neither a file nor a block device");
+        bail!(
+            Complaint::new(format!("'{name}' is neither a file nor a block device"))
+                .hint("an image is a file, or a device such as /dev/mmcblk0p2")
+        );
     }
     let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
     let source = FileSource::new(file).with_context(|| format!("cannot read '{name}'"))?;
     let len = source.len();
     if len == 0 {
-        bail!("'{name}' is empty");
+        bail!(Complaint::new(format!("'{name}' is empty")).hint("was its copy cut off?"));
     }
     if offset >= len {
-        bail!("{flag} {offset} is not before the end of '{name}', which has {len} bytes");
+        let what =
+            format!("{flag} {offset} is not before the end of '{name}', which has {len} bytes");
+        bail!(Complaint::new(what).hint(format!("{flag} is where the image begins in the file")));
     }
     let place =
         if offset == 0 { format!("'{name}'") } else { format!("'{name}' from byte {offset} on") };
@@ -75,9 +80,13 @@ fn open_at(
             let hint = "--offset finds an image inside a larger file";
             bail!(Complaint::new(error.to_string()).at(&place).hint(hint))
         }
-        Err(error) => bail!(Complaint::new(error.to_string()).at(&place)),
+        Err(error) => bail!(Complaint::new(error.to_string()).at(&place).hint(OF_IMAGE)),
     }
 }
+
+/// What can be done about an image that does not open.
+pub(crate) const OF_IMAGE: &str =
+    "cramfs, squashfs and erofs are read; one that was cut off has to be copied again";
 
 /// Finds a path of an image.
 fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolved> {
@@ -86,7 +95,7 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
         Ok(found) => Ok(found),
         // Where no link led elsewhere the fault names what was typed.
         Err(fault) if typed.strip_prefix(b"/").unwrap_or(typed) == fault.path => bail!(fault),
-        Err(fault) => bail!("'{}': {fault}", images::shown(typed)),
+        Err(fault) => Err(fault).with_context(|| format!("'{}'", images::shown(typed))),
     }
 }
 

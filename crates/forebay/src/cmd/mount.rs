@@ -30,6 +30,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{Mount, MountWindow};
 use crate::choice;
+use crate::cmd::image::OF_IMAGE;
 use crate::messages::{Complaint, note};
 
 /// Mounts, or shows what a mount has done.
@@ -55,6 +56,7 @@ fn options(arguments: &Mount) -> Result<Options> {
         typed => {
             let seconds = typed.parse().map_err(|_| {
                 Complaint::new(format!("--time takes seconds since 1970 or keep, not '{typed}'"))
+                    .hint("`date +%s` prints such seconds for now")
             })?;
             Some(Time { seconds, nanos: 0 })
         }
@@ -104,6 +106,7 @@ fn in_background() -> Result<u8> {
 
 /// Mounts and serves until the mount ends.
 fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> Result<u8> {
+    mount::allocate_together();
     if arguments.announce {
         // It fails only for the leader of a group, which a child is not.
         let _ = rustix::process::setsid();
@@ -166,12 +169,21 @@ fn hinted(error: MountError) -> anyhow::Error {
             let hint = format!("whoever served it is gone: `umount -l '{}'`", folder.display());
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Mount { .. }
-        | MountError::Device { .. }
-        | MountError::Open { .. }
-        | MountError::Image { .. }
-        | MountError::Damaged { .. }
-        | MountError::Profile(_) => error.into(),
+        MountError::Image { why: forebay_image::Error::Unknown { .. }, .. } => {
+            let hint = "--offset finds an image inside a larger file";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Image { .. } => Complaint::new(error.to_string()).hint(OF_IMAGE).into(),
+        MountError::Damaged { .. } => {
+            let hint = "`forebay image verify` lists all damage; without --strict the rest can be \
+                        read";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Device { .. } => {
+            let hint = "`forebay doctor` says what this machine allows";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Mount { .. } | MountError::Open { .. } | MountError::Profile(_) => error.into(),
     }
 }
 

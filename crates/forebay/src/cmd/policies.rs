@@ -32,22 +32,7 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     list::<dyn Elevator>(&mut table);
     list::<dyn Dispatch>(&mut table);
     list::<dyn Fill>(&mut table);
-    table.notes.push(
-        "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, \
-         folios) it sets itself unless it is given. The limits shown are for a device of 128 KiB; \
-         under simulate they grow and shrink with the machine's kernel.read_ahead_kb."
-            .to_owned(),
-    );
-    table.notes.push(
-        "bdflush-2.2.19 also takes the nine integers of its file in /proc: \
-         \"bdflush-2.2.19:100 1200 128 512 15 5000 500 1884 2\"."
-            .to_owned(),
-    );
-    table.notes.push(
-        "A fill rule decides over packed files, those of compressed images; a job's files are not \
-         packed, so that simulate and run take none."
-            .to_owned(),
-    );
+    table.notes.extend(NOTES.iter().map(|&note| note.to_owned()));
     table.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)
 }
@@ -65,3 +50,14 @@ fn list<T: Slot + ?Sized>(table: &mut Table) {
         ]);
     }
 }
+
+/// What holds for all of them.
+pub(crate) const NOTES: &[&str] = &[
+    "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, folios) \
+     it sets itself unless it is given. The limits shown are for a device of 128 KiB; under \
+     simulate they grow and shrink with the machine's kernel.read_ahead_kb.",
+    "bdflush-2.2.19 also takes the nine integers of its file in /proc: \
+     \"bdflush-2.2.19:100 1200 128 512 15 5000 500 1884 2\".",
+    "A fill rule decides over packed files, those of compressed images; a job's files are not \
+     packed, so that simulate and run take none.",
+];

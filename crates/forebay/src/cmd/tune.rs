@@ -4,7 +4,10 @@ use std::io;
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Folder, FolderError};
+use forebay_live::number::DevNumber;
 use forebay_live::tree::Tree;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use crate::args::tune::{Place, Tune, What};
 use crate::messages::Complaint;
@@ -22,6 +25,11 @@ pub(crate) fn run(arguments: &Tune) -> Result<u8> {
         Some(What::Log(arguments)) => log::run(arguments),
         None => run::run(&arguments.steer),
     }
+}
+
+/// Whether the knobs of a backing device may be written; nothing is.
+pub(crate) fn knob_access(tree: &Tree, number: DevNumber) -> Result<(), Errno> {
+    access(tree.place(&format!("/sys/class/bdi/{number}/read_ahead_kb")), Access::WRITE_OK)
 }
 
 /// The machine that was typed.

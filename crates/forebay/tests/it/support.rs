@@ -138,12 +138,14 @@ pub(crate) fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).expect("what is said is text")
 }
 
-/// A message, no table, exit code 2.
+/// A message with what to do next, no table, exit code 2.
 pub(crate) fn assert_refused(line: &str, output: &Output) {
     let (out, said) = (stdout(output), stderr(output));
     assert_eq!(output.status.code(), Some(2), "{line}\n{out}{said}");
     assert_eq!(out, "", "{line}");
     assert!(said.lines().any(|line| line.starts_with("error: ")), "{line}\n{said}");
+    let hints: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("hint: ")).collect();
+    assert!(!hints.is_empty() && hints.iter().all(|hint| !hint.is_empty()), "{line}\n{said}");
 }
 
 /// Exit code 0 and nothing said; returns what was printed.

@@ -260,3 +260,36 @@ fn the_number_of_files_is_bounded() {
     files.exited(1);
     assert!(files.open.is_empty());
 }
+
+#[test]
+fn what_cannot_be_done_yet_is_asked_again_as_it_was() {
+    let mut play = Play::new(8_192);
+    let mut owed = None;
+    for look in 0..40 {
+        play.now += LOOK;
+        play.progress.major_faults += 4;
+        let seen = Seen {
+            user: USER,
+            device: DEVICE,
+            cuts: false,
+            pattern: Pattern::RandomFaults,
+            windows: 4,
+            window: Some(8_192),
+            size: Some(8 << 30),
+            progress: Some(play.progress),
+        };
+        let decision = play.files.look(play.now, &seen, &play.around);
+        if let Some(first) = &owed {
+            assert_eq!(decision.as_ref(), Some(first), "look {look}");
+        }
+        if decision.is_some() {
+            owed = decision;
+            play.files.done(USER, Done::Later);
+        }
+    }
+    assert!(owed.is_some(), "it was wanted");
+    assert_eq!(play.files.followed(play.now).count(), 0, "and keeps nobody awake");
+    let faults = |progress: &mut Progress, windows| progress.major_faults += windows;
+    play.look(Pattern::RandomFaults, 16.0, faults);
+    assert_eq!((play.window, play.files.followed(play.now).count()), (16, 1), "done after all");
+}

@@ -276,3 +276,32 @@ fn a_device_whose_writers_wake_us_has_a_limit_only_while_it_is_written() {
     }
     assert_eq!(play.limit, None, "half a minute after the last write");
 }
+
+#[test]
+fn a_level_that_writers_keep_up_does_not_keep_a_limit_up() {
+    let mut play = Play::new(SPEC, 200_000_000, false);
+    // Its drain becomes known, and then somebody keeps four gigabytes dirty whatever happens.
+    play.wanted = 6_000_000_000;
+    for _ in 0..5 {
+        play.second();
+    }
+    assert!(play.bytes().is_some(), "{:?}", play.changes);
+    let (kept, mut arrived) = (4_000_000_000, None);
+    for second in 0..60 {
+        play.now += Duration::from_secs(1);
+        play.bdi.written += play.rate;
+        (play.bdi.writeback, play.bdi.reclaimable) = (4 * MIB, kept - 4 * MIB);
+        play.disk.writes.sectors += play.rate / SECTOR;
+        play.disk.busy_ms += 1_000;
+        play.look();
+        let bytes = play.bytes().unwrap();
+        if second < 20 {
+            assert!(bytes > kept, "{bytes} in second {second}: writers would stop");
+        }
+        if arrived.is_none() && bytes <= 250_000_000 {
+            arrived = Some(second);
+        }
+    }
+    let arrived = arrived.expect("it arrives");
+    assert!((35..=58).contains(&arrived), "half a minute, and 4 GB at 200 MB/s: {arrived}");
+}

@@ -91,6 +91,14 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     Ok(u8::from(arguments.check && missed))
 }
 
+/// The programs that are needed, with their Debian packages.
+pub(crate) const PROGRAMS: &[(&str, &str)] = rig::NEEDED;
+
+/// Whether the kernel's control groups can limit plain rates.
+pub(crate) fn has_limits() -> bool {
+    Throttle::find().is_some()
+}
+
 /// A figure for each scenario that has a column.
 fn plot(value: &'static str, unit: &'static str) -> Plot {
     let (apart, along) = (&["scenario"], &["way"]);

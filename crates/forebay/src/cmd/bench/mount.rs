@@ -77,6 +77,38 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     Ok(u8::from(arguments.check && missed))
 }
 
+/// The programs that make images, each with its Debian package.
+pub(crate) fn writers() -> Vec<Program> {
+    distinct(Format::ALL.into_iter().filter_map(Format::writer))
+}
+
+/// The programs that serve images beside us, each with its Debian package.
+pub(crate) fn servers() -> Vec<Program> {
+    distinct(Format::ALL.into_iter().flat_map(|format| ways::servers(format).iter().copied()))
+}
+
+/// The file systems by which the kernel mounts our images itself.
+pub(crate) fn kernel_names() -> Vec<&'static str> {
+    let mut names = Format::ALL.map(Format::kernel_name).to_vec();
+    names.dedup();
+    names
+}
+
+/// Whether a file system is in `/proc/filesystems`; modules are in it once they are loaded.
+pub(crate) fn is_listed(list: &str, name: &str) -> bool {
+    list.lines().any(|line| line.split_whitespace().last() == Some(name))
+}
+
+/// A program and its Debian package.
+pub(crate) type Program = (&'static str, &'static str);
+
+fn distinct(programs: impl Iterator<Item = Program>) -> Vec<Program> {
+    let mut programs: Vec<Program> = programs.collect();
+    programs.sort_unstable();
+    programs.dedup();
+    programs
+}
+
 /// What one process does; its parent reads the line.
 pub(crate) fn run_part(arguments: &BenchMountPart) -> Result<u8> {
     let (part, processes) = (part(arguments.part)?, arguments.part.processes());

@@ -95,7 +95,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
 }
 
 /// Where a program is, looked for as a shell does, and where administrators have theirs.
-pub(super) fn find(program: &str) -> bool {
+pub(crate) fn find(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"]);
     folders.into_iter().any(|folder| Path::new(folder).join(program).is_file())

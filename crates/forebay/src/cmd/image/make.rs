@@ -68,7 +68,10 @@ fn cramfs(arguments: &Make) -> Result<Written> {
 fn check_place(path: &Path, force: bool) -> Result<()> {
     let name = path.display();
     match fs::symlink_metadata(path) {
-        Ok(there) if !there.is_file() => bail!("'{name}' is there and no regular file"),
+        Ok(there) if !there.is_file() => {
+            let what = format!("'{name}' is there and no regular file");
+            bail!(Complaint::new(what).hint("name another one: only files are replaced"))
+        }
         Ok(_) if !force => {
             bail!(Complaint::new(format!("'{name}' is there")).hint("--force replaces it"))
         }

@@ -19,7 +19,6 @@ use forebay_live::scope::{self, Named, Scope};
 use forebay_live::signal::Sampler;
 use forebay_live::trace::{self, Tracer, Wakeup};
 use forebay_live::tree::Tree;
-use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
@@ -42,7 +41,9 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
         true => None,
         false => Some(start(&tree, &arguments.place.state)?),
     };
-    let sampler = Sampler::new(&tree).map_err(|error| Complaint::new(error.to_string()))?;
+    let sampler = Sampler::of_levels(&tree).map_err(|error| {
+        Complaint::new(error.to_string()).hint("`forebay doctor` says what this machine allows")
+    })?;
     let tracer = tracer(arguments, &policy, &scope, &machine)?;
     missing_limits(&policy, &scope, &machine);
     let dry = match arguments.dry_run {
@@ -94,7 +95,8 @@ fn complaint(error: PolicyFileError) -> Complaint {
         PolicyFileError::UnknownKey { nearest: None, known, .. } => {
             complaint.hint(format!("known are {}", known.join(", ")))
         }
-        PolicyFileError::Syntax { .. } | PolicyFileError::BadValue { .. } => complaint,
+        PolicyFileError::Syntax { .. } | PolicyFileError::BadValue { .. } => complaint
+            .hint("examples/tune.toml has every key with its range; `forebay help policies`"),
     }
 }
 
@@ -143,17 +145,17 @@ fn stop() -> io::Result<OwnedFd> {
 fn may_write(machine: &Machine, scope: &Scope, tree: &Tree) -> Result<()> {
     let mut within = machine.devices.iter().filter(|device| scope.has_device(device.number));
     let Some(device) = within.next() else { return Ok(()) };
-    let path = tree.place(&format!("/sys/class/bdi/{}/read_ahead_kb", device.number));
     let dry = "`forebay tune --dry-run` says what would be done, and `forebay advise` what should";
-    match access(&path, Access::WRITE_OK) {
+    match super::knob_access(tree, device.number) {
         Err(Errno::ACCESS | Errno::PERM) => {
             let what = "steering writes knobs of the kernel, which takes root";
             Err(Complaint::new(what).hint(dry).into())
         }
         Err(Errno::ROFS) => {
             let what = format!(
-                "{} cannot be written: sysfs is read-only here, as it is in containers",
-                path.display()
+                "the knobs of {} cannot be written: sysfs is read-only here, as it is in \
+                 containers",
+                device.name
             );
             Err(Complaint::new(what).hint(format!("run it on the host; {dry}")).into())
         }
@@ -172,7 +174,9 @@ fn start(tree: &Tree, state: &Path) -> Result<Steering> {
                 "nothing is changed that could not be put back; --state DIR takes another \
                        folder",
             ),
-            StartError::Boot(_) | StartError::Journal(_) => complaint,
+            StartError::Boot(_) => complaint.hint("mount -t proc proc /proc"),
+            StartError::Journal(_) => complaint
+                .hint("--state DIR takes another folder; `forebay tune log` shows this one"),
         }
     })?;
     for found in &began.notes {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Disk, Entry, FileEntry, Found, Holder, State};
-use forebay_live::knob::{Identity, Knob, Of, Value, boot};
+use forebay_live::knob::{Identity, Knob, Of, Patience, Value, boot, turn};
 use forebay_live::tree::Tree;
 use serde_json::json;
 
@@ -99,6 +99,8 @@ impl Shown {
 
     /// What a knob stands at; none if its device is gone or another one.
     fn stands(&self, knob: Knob, whose: &Identity) -> Option<Value> {
+        // A window that is borrowed at this moment would be shown as somebody else's.
+        let _turn = turn(&self.tree, Patience::Short).ok();
         let present = Identity::of(knob, &self.tree).ok()?;
         if present.is_same(whose) { knob.read(&self.tree).ok() } else { None }
     }

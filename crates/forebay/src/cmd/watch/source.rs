@@ -107,6 +107,7 @@ impl Source {
             processes: &seen,
             owners: self.names.owners(),
             paths: self.names.paths(),
+            sizes: self.names.sizes(),
             lost: mem::take(&mut self.lost),
             gaps: &gaps,
         });

@@ -18,9 +18,13 @@ pub(super) fn run(
     page: Option<&Page>,
     end: &End,
 ) -> Result<()> {
-    // A panic gives the terminal back before it says anything.
+    with_terminal(|terminal| show(terminal, source, interval, page, end))
+}
+
+/// Takes the terminal for as long as `body` runs. A panic gives it back before it says anything.
+fn with_terminal<T>(body: impl FnOnce(&mut DefaultTerminal) -> Result<T>) -> Result<T> {
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let done = show(&mut terminal, source, interval, page, end);
+    let done = body(&mut terminal);
     ratatui::try_restore().context("cannot give the terminal back")?;
     done
 }
@@ -70,4 +74,74 @@ fn wait(choice: &mut Choice, due: Instant) -> Result<Wish> {
         patience = Duration::ZERO;
     }
     Ok(Wish::Stay)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::process::{Command, Stdio};
+
+    use rustix::fs::{Mode, OFlags};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+
+    use super::*;
+
+    /// How the terminal treats what is typed and printed.
+    fn modes(terminal: impl AsFd) -> (u32, u32, u32) {
+        let found = tcgetattr(terminal).unwrap();
+        let bits = (found.input_modes.bits(), found.output_modes.bits(), found.local_modes.bits());
+        (bits.0, bits.1, bits.2)
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_says_anything() {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let theirs = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&ours, size).unwrap();
+        let before = modes(&theirs);
+        let stream = || Stdio::from(theirs.try_clone().unwrap());
+        let name = "cmd::watch::terminal::tests::child";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(TOLD, "panic");
+        let status = child.stdin(stream()).stdout(stream()).stderr(stream()).status().unwrap();
+        let after = modes(&theirs);
+        drop((theirs, child));
+        let mut said = Vec::new();
+        // When nobody holds the other side any more, the end is an error.
+        let _ = File::from(ours).read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(!status.success(), "{said}");
+        let place = |what: &str| said.find(what).unwrap_or_else(|| panic!("no {what:?}: {said:?}"));
+        let (taken, back) = (place("\x1b[?1049h"), place("\x1b[?1049l"));
+        assert!(place(RAW) > taken && place(RAW) < back, "{said:?}");
+        assert!(place("in the midst of a figure") > back && taken < back, "{said:?}");
+        assert_eq!(after, before, "lines are edited and shown as before");
+    }
+
+    /// The child: not a test, and without its argument it does nothing.
+    #[test]
+    fn child() {
+        if std::env::var_os(TOLD).is_none() {
+            return;
+        }
+        let before = modes(std::io::stdin());
+        let done: Result<()> = with_terminal(|_| {
+            if modes(std::io::stdin()) != before {
+                println!("{RAW}");
+            }
+            panic!("in the midst of a figure");
+        });
+        done.unwrap();
+    }
+
+    const TOLD: &str = "FOREBAY_CHILD_PANICS";
+    const RAW: &str = "the terminal is taken";
 }

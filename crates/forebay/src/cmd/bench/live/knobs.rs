@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use forebay_live::knob::{Patience, Turn, turn};
+use forebay_live::tree::Tree;
 
 use super::rig::Rig;
 
@@ -49,6 +51,7 @@ impl Knobs {
 
     /// Sets the readahead of files that are opened from now on.
     pub(super) fn read_ahead(&self, kib: u64) -> Result<()> {
+        let _turn = unborrowed();
         set(&self.queue.join("read_ahead_kb"), &kib.to_string())
     }
 
@@ -61,6 +64,7 @@ impl Knobs {
     /// All that anybody may have steered, at its present value.
     pub(super) fn now(&self) -> Values {
         let mut values = Values::new();
+        let _turn = unborrowed();
         let queue = ["scheduler", "nr_requests", "max_sectors_kb", "wbt_lat_usec", "read_ahead_kb"];
         let bdi = ["strict_limit", "max_ratio_fine", "min_ratio_fine", "read_ahead_kb"];
         let queue = queue.map(|name| self.queue.join(name));
@@ -96,6 +100,7 @@ pub(super) fn differing(before: &Values, after: &Values) -> Vec<String> {
 /// Everything that could be steered on this machine, except on devices of ours.
 pub(super) fn of_the_machine() -> Values {
     let mut values = Values::new();
+    let _turn = unborrowed();
     collect(Path::new("/proc/sys/vm"), &mut values);
     let ours = |name: &str| {
         let number = name.strip_prefix("7:").or_else(|| name.strip_prefix("loop"));
@@ -117,6 +122,12 @@ pub(super) fn differences(before: &Values, after: &Values) -> Vec<String> {
     let both = before.iter().filter_map(|(path, old)| Some((path, old, after.get(path)?)));
     let changed = both.filter(|(_, old, new)| old != new);
     changed.map(|(path, old, new)| format!("{}: {old} -> {new}", path.display())).collect()
+}
+
+/// While it is held no tuner has borrowed a window, which would pass for a change. Without it the
+/// worst is a difference that is shown and is none.
+fn unborrowed() -> Option<Turn> {
+    turn(&Tree::machine(), Patience::Short).ok()
 }
 
 fn collect(folder: &Path, values: &mut Values) {

@@ -244,15 +244,17 @@ fn unmount(place: &Path) -> Result<()> {
 
 /// The programs that are needed and missing, with their packages.
 pub(super) fn missing() -> Option<(&'static str, &'static str)> {
-    let needed = [
-        ("mkfs.ext4", "e2fsprogs"),
-        ("losetup", "util-linux"),
-        ("fallocate", "util-linux"),
-        ("mount", "mount"),
-        ("umount", "mount"),
-    ];
-    needed.into_iter().find(|(name, _)| !crate::cmd::bench::process::find(name))
+    NEEDED.iter().copied().find(|(name, _)| !crate::cmd::bench::process::find(name))
 }
+
+/// The programs that make a device, with their packages.
+pub(super) const NEEDED: &[(&str, &str)] = &[
+    ("mkfs.ext4", "e2fsprogs"),
+    ("losetup", "util-linux"),
+    ("fallocate", "util-linux"),
+    ("mount", "mount"),
+    ("umount", "mount"),
+];
 
 fn run(name: &str, arguments: &[&str], stop: &Stop) -> Result<String> {
     let mut command = program(name);

@@ -83,7 +83,7 @@ impl Format {
     }
 
     /// The program that writes it and its Debian package; none is needed for our own.
-    fn writer(self) -> Option<(&'static str, &'static str)> {
+    pub(super) fn writer(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Ext4 => Some(("mkfs.ext4", "e2fsprogs")),
             Self::SquashZlib | Self::SquashZstd => Some(("mksquashfs", "squashfs-tools")),

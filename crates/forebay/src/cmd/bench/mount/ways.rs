@@ -2,6 +2,7 @@
 
 use crate::args::MountWorkload as Workload;
 
+use super::is_listed;
 use super::process;
 use super::set::Format;
 
@@ -186,7 +187,7 @@ pub(super) fn all(formats: &[Format]) -> (Vec<Way>, Vec<String>) {
 }
 
 /// The servers that others wrote for a format, and their Debian packages.
-fn servers(format: Format) -> &'static [(&'static str, &'static str)] {
+pub(super) fn servers(format: Format) -> &'static [(&'static str, &'static str)] {
     match format {
         Format::SquashZlib | Format::SquashZstd => {
             &[(SQUASHFUSE_LL, "squashfuse"), ("squashfuse", "squashfuse")]
@@ -198,13 +199,12 @@ fn servers(format: Format) -> &'static [(&'static str, &'static str)] {
 
 /// Whether a file system is in the list of the kernel; modules are in it once they are loaded.
 fn has_kernel(list: &str, name: &str) -> bool {
-    let listed = |list: &str| list.lines().any(|line| line.split_whitespace().last() == Some(name));
-    if listed(list) {
+    if is_listed(list, name) {
         return true;
     }
     let loaded = process::program("modprobe").args(["-q", name]).status();
     loaded.is_ok_and(|status| status.success())
-        && listed(&std::fs::read_to_string("/proc/filesystems").unwrap_or_default())
+        && is_listed(&std::fs::read_to_string("/proc/filesystems").unwrap_or_default(), name)
 }
 
 /// The policies of our mount.

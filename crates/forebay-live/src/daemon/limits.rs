@@ -1,0 +1,237 @@
+//! Dirty limits of devices: what they write is looked at, and what was decided is carried out.
+//!
+//! A look each second is late for a burst: half a gigabyte is dirty in less. So the kernel wakes us
+//! when somebody begins to write to a device that has a limit early, and it is looked at for some
+//! milliseconds.
+
+use forebay_core::time::{Duration, Instant};
+use forebay_core::units::PAGE_SIZE;
+
+use super::{Daemon, World};
+use crate::knob::{Change as KnobChange, Event as KnobEvent, Knob, Value};
+use crate::machine::{Device, Kind};
+use crate::number::DevNumber;
+use crate::scope::Slot;
+use crate::signal::{BdiCounts, Sample};
+use crate::steer::limits;
+use crate::steer::{Decision, Done, Limit};
+
+/// Writeback of a device as it was last read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writeback {
+    counts: BdiCounts,
+    /// Pages that had become dirty on the whole machine by then.
+    dirtied: u64,
+    /// Looks since then.
+    looks: u32,
+}
+
+impl Daemon<'_> {
+    /// Writeback of the devices that may have a limit; whether one of them did something. Of a
+    /// device that wrote nothing, while hardly a page became dirty anywhere, it is as it was.
+    pub(super) fn read_writeback(&mut self, world: &mut impl World) -> bool {
+        self.sample.bdis.clear();
+        let mut stirs = false;
+        for place in 0..self.machine.devices.len() {
+            let device = &self.machine.devices[place];
+            if !self.may_limit(device) {
+                continue;
+            }
+            let number = device.number;
+            let wrote = self.has_written(number);
+            stirs |= wrote;
+            let dirtied = self.sample.vm.dirtied;
+            let known = self.writeback.get_mut(&number).filter(|known| {
+                let news = dirtied.saturating_sub(known.dirtied) >= limits::BURST_MIN / PAGE_SIZE;
+                !wrote && !news && known.looks < KNOWN_LOOKS
+            });
+            if let Some(known) = known {
+                known.looks += 1;
+                self.sample.bdis.push(known.counts);
+            } else if let Some(counts) = world.bdi(number) {
+                self.writeback.insert(number, Writeback { counts, dirtied, looks: 0 });
+                self.sample.bdis.push(counts);
+            }
+        }
+        stirs
+    }
+
+    /// Whether a device may have written something since the last look.
+    fn has_written(&self, number: DevNumber) -> bool {
+        let of = |sample: &Sample| sample.disks.iter().position(|disk| disk.number == number);
+        if self.pauses.contains_key(&number) {
+            return true;
+        }
+        match (of(&self.sample), of(&self.last)) {
+            (Some(new), Some(old)) => {
+                let (new, old) = (&self.sample.disks[new], &self.last.disks[old]);
+                new.writes != old.writes || new.in_flight > 0
+            }
+            // What has no disk is not counted by itself.
+            (None, None) => self.sample.vm.written != self.last.vm.written,
+            (Some(_), None) | (None, Some(_)) => true,
+        }
+    }
+
+    /// Whether somebody could write for long without waking us.
+    pub(super) fn may_miss_writers(&self, world: &impl World) -> bool {
+        let wakes = world.wakes();
+        let mut devices = self.machine.devices.iter();
+        let missed = |device: &Device| self.may_limit(device) && !(wakes && self.is_eager(device));
+        self.has(Slot::Writeback) && devices.any(missed)
+    }
+
+    pub(super) fn look_at_devices(&mut self, world: &mut impl World, now: Instant) {
+        let wakes = world.wakes();
+        for place in 0..self.machine.devices.len() {
+            let device = &self.machine.devices[place];
+            if !self.may_limit(device) {
+                continue;
+            }
+            let number = device.number;
+            let vm = &self.sample.vm;
+            let seen = limits::Seen {
+                name: &device.name,
+                eager: self.is_eager(device),
+                wakes,
+                disk: self.sample.disks.iter().find(|disk| disk.number == number),
+                bdi: self.sample.bdis.iter().find(|bdi| bdi.number == number),
+                dirty: vm.dirty + vm.writeback,
+                threshold: vm.dirty_threshold,
+                total: self.sample.available / PAGE_SIZE,
+                pauses: self.pauses.get(&number).copied().unwrap_or(0),
+            };
+            if let Some(decision) = self.limits.look(now, number, &seen) {
+                let done = self.perform(world, &decision);
+                self.limits.done(number, done);
+            }
+        }
+    }
+
+    /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.
+    pub(super) fn look_at_burst(&mut self, world: &mut impl World) {
+        let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
+        let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
+        for _ in 0..BURST_LOOKS {
+            let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
+            let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
+            if counts.iter().any(is_burst) {
+                self.sample.bdis.retain(|bdi| !devices.contains(&bdi.number));
+                self.sample.bdis.extend(counts);
+                let now = world.now();
+                self.look_at_devices(world, now);
+                break;
+            }
+            world.pause(BURST_LOOK);
+        }
+        self.rest = world.now() + BURST_REST;
+    }
+
+    /// Whether a burst would be news: some device has no limit that would have one early.
+    pub(super) fn awaits_burst(&self) -> bool {
+        let mut devices = self.machine.devices.iter();
+        self.has(Slot::Writeback) && devices.any(|device| self.may_burst(device))
+    }
+
+    fn may_burst(&self, device: &Device) -> bool {
+        let awaited = self.limits.awaits_burst(device.number);
+        awaited && self.is_eager(device) && self.may_limit(device)
+    }
+
+    /// Whether a device has a limit before it is known to be slow.
+    fn is_eager(&self, device: &Device) -> bool {
+        self.scope.names_device(device.number) || device.removable || device.kind == Kind::Mmc
+    }
+
+    /// Whether a device is in scope and its kernel can hold its writers to a limit of its own.
+    pub(super) fn may_limit(&self, device: &Device) -> bool {
+        let named = self.scope.names_device(device.number);
+        // Memory as a device has no drain, and file systems without a device have limits already.
+        let fits = match device.kind {
+            Kind::Memory | Kind::Other => false,
+            Kind::Network | Kind::Fuse => named,
+            // What is put into an empty device comes with a mount, and the machine is read again.
+            Kind::Virtual | Kind::Nvme | Kind::Scsi | Kind::Mmc | Kind::Loop | Kind::Stacked => {
+                named || device.size > 0
+            }
+        };
+        let strict = device.bdi.as_ref().is_some_and(|bdi| bdi.strict_limit.is_some());
+        fits && strict && self.scope.has_limit_of(device)
+    }
+
+    pub(super) fn set_limit(
+        &mut self,
+        decision: &Decision,
+        device: DevNumber,
+        limit: Limit,
+    ) -> Done {
+        let Decision { expected, reason, .. } = decision;
+        let tenths = limit.bytes * 10 / (1 << 20);
+        let what = format!(
+            "dirty limit of {} to {}.{} MiB ({} ppm of the machine's), because {reason}; expected: \
+             {expected}",
+            self.name(device),
+            tenths / 10,
+            tenths % 10,
+            limit.ppm
+        );
+        let Some(steering) = &mut self.steering else {
+            (self.say)(&format!("would set the {what}"));
+            return Done::Refused;
+        };
+        let share = KnobChange {
+            knob: Knob::MaxRatioFine(device),
+            to: Value::Number(limit.ppm),
+            why: reason.clone(),
+        };
+        if let Err(refused) = steering.set(&share, self.sample.at) {
+            return self.refused(&refused);
+        }
+        let strict = Knob::StrictLimit(device);
+        if !steering.state().entries.contains_key(&strict) {
+            let change = KnobChange { knob: strict, to: Value::Number(1), why: reason.clone() };
+            if let Err(refused) = steering.set(&change, self.sample.at) {
+                steering.restore(share.knob, "its limit could not be made strict");
+                return self.refused(&refused);
+            }
+        }
+        (self.say)(&format!("set the {what}"));
+        Done::Applied
+    }
+
+    pub(super) fn release(&mut self, decision: &Decision, device: DevNumber) -> Done {
+        let name = self.name(device);
+        let what = format!("the dirty limit of {name}, because {}", decision.reason);
+        let Some(steering) = &mut self.steering else {
+            (self.say)(&format!("would take back {what}"));
+            return Done::Refused;
+        };
+        let both = [Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
+        let restore = |knob| steering.restore(knob, &decision.reason);
+        let events = both.into_iter().filter_map(restore);
+        let is_back = |event: &KnobEvent| {
+            matches!(event, KnobEvent::Restored { .. } | KnobEvent::AsBefore { .. })
+        };
+        let amiss: Vec<KnobEvent> = events.filter(|event| !is_back(event)).collect();
+        if amiss.is_empty() {
+            (self.say)(&format!("took back {what}"));
+            return Done::Applied;
+        }
+        amiss.iter().for_each(|event| (self.say)(&event.to_string()));
+        let gone = amiss.iter().all(|event| matches!(event, KnobEvent::Gone { .. }));
+        if gone { Done::Gone } else { Done::Refused }
+    }
+}
+
+/// What is known of a device's writeback is read again after so many looks: a file that is removed
+/// takes dirty pages along, of which no counter tells.
+const KNOWN_LOOKS: u32 = 10;
+
+/// How often it is looked whether a burst comes of what has become dirty, and how soon again: a
+/// writer makes a MiB dirty in less than a millisecond.
+const BURST_LOOKS: u32 = 16;
+const BURST_LOOK: Duration = Duration::from_millis(1);
+
+/// After these looks nobody wakes us for so long: small files that are written one after another
+/// shall not keep us awake.
+const BURST_REST: Duration = Duration::from_millis(100);

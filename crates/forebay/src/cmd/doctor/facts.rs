@@ -1,0 +1,171 @@
+//! What the machine shows, and what the kernel answers when it is asked.
+//!
+//! A recorded machine shows its files alone; it is not asked.
+
+use std::io;
+use std::path::Path;
+
+use forebay_core::time::Instant;
+use forebay_host::access::has_uring;
+use forebay_host::mount::{Attachable, attachable};
+use forebay_live::daemon::sees_writeback;
+use forebay_live::machine::Machine;
+use forebay_live::rights::{Rights, copies_descriptors};
+use forebay_live::signal::{Sample, Sampler};
+use forebay_live::trace::{TraceError, absent_events};
+use forebay_live::tree::Tree;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use crate::cmd::bench::live::{PROGRAMS, has_limits};
+use crate::cmd::bench::mount::{Program, is_listed, kernel_names, servers, writers};
+use crate::cmd::bench::process;
+use crate::cmd::tune::knob_access;
+
+/// What is known of a machine.
+pub(super) struct Facts {
+    pub(super) machine: Machine,
+    /// None on a recorded machine.
+    pub(super) rights: Option<Rights>,
+    /// One sample of the counters, or why there is none.
+    pub(super) sample: Result<Sample, String>,
+    /// `kernel.io_uring_disabled`; 0 where there is no such setting.
+    pub(super) uring_disabled: u64,
+    /// None on a recorded machine.
+    pub(super) asked: Option<Asked>,
+}
+
+/// What the kernel answers.
+pub(super) struct Asked {
+    /// Tracepoints that are missing.
+    pub(super) events: Result<Vec<&'static str>, TraceError>,
+    /// Whether writeback of single devices can be had by root.
+    pub(super) writeback: io::Result<()>,
+    /// Whether the knobs of a device may be written; none without a device.
+    pub(super) knobs: Option<Result<(), Errno>>,
+    /// Whether descriptors of processes can be copied.
+    pub(super) copies: io::Result<()>,
+    /// What there is for mounts by us.
+    pub(super) mounts: Attachable,
+    /// Whether io_uring can be used.
+    pub(super) uring: io::Result<()>,
+    /// Whether loop devices can be made.
+    pub(super) loops: Result<(), Errno>,
+    /// Whether control groups limit rates.
+    pub(super) limits: bool,
+    /// File systems that the kernel mounts, or could with a module.
+    pub(super) kernel: Vec<(&'static str, Presence)>,
+    /// Programs that make images and devices, and whether they are there.
+    pub(super) writers: Vec<(Program, bool)>,
+    /// Programs that serve images.
+    pub(super) servers: Vec<(Program, bool)>,
+}
+
+/// Where a part of the kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// Ready.
+    Here,
+    /// A module that is not loaded.
+    Module,
+    /// Nowhere.
+    Absent,
+}
+
+impl Facts {
+    /// Looks at all of it.
+    pub(super) fn gather(tree: &Tree) -> Self {
+        let machine = Machine::read(tree);
+        let uring = tree.text("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+        let is_machine = tree.is_machine();
+        Self {
+            rights: is_machine.then(|| Rights::read(tree)).flatten(),
+            sample: sample(tree),
+            uring_disabled: uring.trim().parse().unwrap_or(0),
+            asked: is_machine.then(|| Asked::gather(tree, &machine)),
+            machine,
+        }
+    }
+
+    /// The kernel and who asks.
+    pub(super) fn heading(&self) -> String {
+        let kernel = match self.machine.kernel.as_str() {
+            "" => "unknown",
+            kernel => kernel,
+        };
+        match self.rights {
+            Some(rights) if rights.is_root() => format!("Linux {kernel}, as root"),
+            Some(rights) => format!("Linux {kernel}, as user {}", rights.user),
+            None => format!("Linux {kernel}, recorded"),
+        }
+    }
+}
+
+impl Asked {
+    fn gather(tree: &Tree, machine: &Machine) -> Self {
+        let device = machine.devices.iter().find(|device| device.bdi.is_some());
+        let present = |programs: Vec<Program>| {
+            let found = programs.into_iter().map(|program| (program, process::find(program.0)));
+            found.collect::<Vec<_>>()
+        };
+        let mut needed = [&writers()[..], PROGRAMS].concat();
+        needed.sort_unstable();
+        needed.dedup();
+        let listed = tree.text("/proc/filesystems").unwrap_or_default();
+        let modules = format!("/lib/modules/{}/modules.dep", machine.kernel);
+        let modules = tree.text(&modules).unwrap_or_default();
+        Self {
+            events: absent_events(),
+            writeback: sees_writeback(),
+            knobs: device.map(|device| knob_access(tree, device.number)),
+            copies: copies_descriptors(),
+            mounts: attachable(),
+            uring: has_uring(),
+            loops: access(Path::new(LOOPS), Access::READ_OK | Access::WRITE_OK),
+            limits: has_limits(),
+            kernel: kernel_names()
+                .iter()
+                .map(|&name| (name, presence(name, &listed, &modules)))
+                .collect(),
+            writers: present(needed),
+            servers: present(servers()),
+        }
+    }
+}
+
+fn sample(tree: &Tree) -> Result<Sample, String> {
+    let mut sample = Sample::default();
+    let mut sampler = Sampler::new(tree).map_err(|error| error.to_string())?;
+    sampler.take(Instant::ZERO, &mut sample).map_err(|error| error.to_string())?;
+    Ok(sample)
+}
+
+/// Whether a file system is ready, or waits in a module.
+fn presence(name: &str, listed: &str, modules: &str) -> Presence {
+    let file = format!("/{name}.ko");
+    let is_it = |line: &str| line.split(':').next().is_some_and(|path| path.contains(&file));
+    match (is_listed(listed, name), modules.lines().any(is_it)) {
+        (true, _) => Presence::Here,
+        (false, true) => Presence::Module,
+        (false, false) => Presence::Absent,
+    }
+}
+
+/// Where loop devices are made.
+const LOOPS: &str = "/dev/loop-control";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_listed_or_a_module_or_absent() {
+        let listed = "nodev\tproc\n\text4\n";
+        let modules = "kernel/fs/erofs/erofs.ko.zst: kernel/lib/lz4.ko\nkernel/fs/f2fs.ko:\n";
+        let of = |name| presence(name, listed, modules);
+        assert_eq!(of("ext4"), Presence::Here);
+        assert_eq!(of("erofs"), Presence::Module);
+        assert_eq!(of("lz4"), Presence::Absent);
+        assert_eq!(of("squashfs"), Presence::Absent);
+    }
+}

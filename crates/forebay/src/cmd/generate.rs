@@ -1,0 +1,40 @@
+//! `forebay completions` and `forebay man`: what others need of the one definition of the command
+//! line.
+
+use std::fs;
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::args::{Arguments, Completions, Man, Shell};
+use crate::cmd::help::TOPICS;
+
+/// Prints a shell's completions.
+pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
+    let mut command = Arguments::command();
+    command.build();
+    // The parser lists commands alone behind `help`.
+    let topics = TOPICS.iter().filter(|topic| command.find_subcommand(topic.name).is_none());
+    let topics: Vec<_> =
+        topics.map(|topic| clap::Command::new(topic.name).about(topic.about)).collect();
+    let mut command = command.mut_subcommand("help", |help| help.subcommands(topics));
+    let shell = match arguments.shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, "forebay", &mut text);
+    io::stdout().lock().write_all(&text).context("cannot write the completions")?;
+    Ok(0)
+}
+
+/// Writes a page for each command.
+pub(crate) fn man(arguments: &Man) -> Result<u8> {
+    let folder = &arguments.folder;
+    let cannot = || format!("cannot write to '{}'", folder.display());
+    fs::create_dir_all(folder).with_context(cannot)?;
+    clap_mangen::generate_to(Arguments::command(), folder).with_context(cannot)?;
+    Ok(0)
+}

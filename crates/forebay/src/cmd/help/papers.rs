@@ -1,0 +1,47 @@
+//! The papers: who claims what, and how it is run.
+
+use forebay_sim::paper::{PAPERS, Paper};
+
+use crate::messages::paragraph;
+
+pub(super) fn text() -> String {
+    let mut text =
+        "Experiments of papers, run in virtual time. Their published figures stand beside what is\n\
+         measured, with a tolerance that was fixed in advance and a verdict.\n\n\
+         \x20 forebay reproduce                 all of them\n\
+         \x20 forebay reproduce NAME --all      one, with every row\n\
+         \x20 forebay reproduce NAME --check    exit code 1 if a predicted figure is outside\n"
+            .to_owned();
+    for paper in PAPERS {
+        text += &format!("\n{}\n", paper.name);
+        text += &paragraph("", &format!("{}.", paper.citation.trim_end_matches('.')));
+        text += &paragraph("", paper.about);
+        text += &paragraph("run      ", &format!("forebay reproduce {}", paper.name));
+        text += &paragraph("machine  ", paper.machine);
+        text += &paragraph("page     ", &page(paper));
+    }
+    text
+}
+
+/// Where the claim, the model, the result and what is not claimed are written up.
+fn page(paper: &Paper) -> String {
+    let name = if paper.name == "throttle" { "throttling" } else { paper.name };
+    format!("docs/papers/{name}.md")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_paper_has_its_page() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for paper in PAPERS {
+            let page = root.join(page(paper));
+            let text = std::fs::read_to_string(&page).unwrap();
+            assert!(text.contains(&format!("reproduce {}", paper.name)), "{}", page.display());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What writes to the kernel, from the table of knobs, and how it goes back.
+
+use forebay_live::journal::STATE_FOLDER;
+use forebay_live::knob::Knob;
+use forebay_live::number::DevNumber;
+
+use crate::messages::paragraph;
+
+pub(super) fn text() -> String {
+    let mut text = String::new();
+    text += "READS ONLY\n";
+    for (commands, what) in READERS {
+        text += &paragraph(&format!("{commands:<33}"), what);
+    }
+    text += "\nWRITES FILES OF YOURS\n";
+    for (commands, what) in WRITERS {
+        text += &paragraph(&format!("{commands:<33}"), what);
+    }
+    text += "\nWRITES TO THE KERNEL\n";
+    let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices that \
+                 it makes itself. `bench mount` drops the caches of the whole machine. Nothing else \
+                 does.";
+    text += &paragraph("", words);
+    text += "\nWHAT TUNE MAY WRITE\n";
+    text += &paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
+    for knob in knobs() {
+        let rule = knob.rule();
+        let (low, high, unit) = (rule.numbers.start(), rule.numbers.end(), rule.unit);
+        let words = format!("{}; {low} to {high}{unit}", rule.meaning);
+        text += &paragraph(&format!("{:<17}", rule.name), &words);
+        text += &paragraph("                 ", &format!("beware: {}", rule.hazard));
+        text += &paragraph("                 ", &format!("goes back: {}", rule.restore));
+    }
+    let words = "Never elevators, queue depths, write caches or vm.dirty_*. docs/tuning.md has \
+                 what each is for.";
+    text += &paragraph("", words);
+    text += "\nON RECORD\n";
+    let words = format!(
+        "The old value goes to the journal in {STATE_FOLDER} before the knob is written; without a \
+         journal nothing is. `forebay tune status` shows what is changed, `forebay tune log` what \
+         was done and why. A knob that somebody else has written meanwhile is theirs."
+    );
+    text += &paragraph("", &words);
+    text += "\nBACK\n";
+    let words = "At the end, at any signal that asks for it, after a panic. After kill -9 or a \
+                 crash: `sudo forebay tune undo`, or the next start. A restart of the machine \
+                 forgets all of it.";
+    text += &paragraph("", words);
+    text += "\nTRY IT WITHOUT\n  sudo forebay tune --dry-run --for 60s\n  forebay doctor\n";
+    text
+}
+
+/// The knobs that are ever steered.
+fn knobs() -> [Knob; 3] {
+    let any = DevNumber::default();
+    [Knob::ReadAheadKb(any), Knob::MaxRatioFine(any), Knob::StrictLimit(any)]
+}
+
+const READERS: &[(&str, &str)] = &[
+    ("doctor, advise", "look at /proc and /sys and change nothing"),
+    ("watch", "the same, and an instance of tracefs of its own; --no-trace goes without"),
+    ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
+    ("run, bench dispatch", "read a file or device; bench dispatch makes one and removes it"),
+    ("image info, ls, stat, cat, verify, compare", "read an image"),
+    ("mount", "a read-only folder; the image is only read"),
+];
+
+const WRITERS: &[(&str, &str)] = &[
+    ("image extract", "below the folder that is named; --force replaces what is there"),
+    ("image make", "the image that is named"),
+    ("mount --profile, --log", "the files that are named"),
+    ("reproduce --series", "the file that is named"),
+    ("advise --record", "a new folder"),
+    ("man", "pages in the folder that is named"),
+];

@@ -1,0 +1,123 @@
+//! The units that are taken, from the tables that they are read by.
+
+use forebay_sim::fio::{SIZE_LETTERS, TIME_UNITS as OF_JOBS};
+use forebay_sim::machine::Dimension;
+
+use crate::args::tune::TIME_UNITS;
+use crate::choice::SIZE_UNITS;
+use crate::messages::paragraph;
+
+pub(super) fn text() -> String {
+    let mut text = String::new();
+    sizes(&mut text);
+    times(&mut text);
+    machines(&mut text);
+    jobs(&mut text);
+    text += "\nPOLICIES: --policy, --compare\n";
+    text += &paragraph(
+        "",
+        "Plain whole numbers. What they count stands with each parameter in `forebay help \
+         policies`, and often in its name: limit_ms, floor_mib.",
+    );
+    text += "\nTABLES\n";
+    text += &paragraph(
+        "",
+        "MB are 10^6 bytes and MiB 2^20. A page has 4096 bytes. Times are us or s, as the heading \
+         says.",
+    );
+    text
+}
+
+fn sizes(text: &mut String) {
+    *text += "SIZES: --memory, --file-size, --cache, --offset, --size\n";
+    let words = "A whole number of bytes, with a unit or without; each unit is 1024 times the one \
+                 before, whatever case its letters have.";
+    *text += &paragraph("", words);
+    for (names, shift) in SIZE_UNITS {
+        let names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
+        *text += &format!("    {:<12} {} bytes\n", names.join(" "), 1_u64 << shift);
+    }
+    *text += "    example      --memory 64M\n";
+}
+
+fn times(text: &mut String) {
+    *text += "\nTIMES: --for, --interval and --patience of tune\n";
+    *text += &paragraph("", "A whole number with a unit, from 10ms to 8760h.");
+    for (name, millis) in TIME_UNITS {
+        *text += &format!("    {name:<12} {millis} ms\n");
+    }
+    *text += "    example      --for 10min\n";
+}
+
+fn machines(text: &mut String) {
+    *text += "\nMACHINES: --set KEY=VALUE, machine files\n";
+    let words = "A number, which may have decimals, and a unit of its kind; without a unit it is in \
+                 the first one. `forebay machines NAME` shows the unit of each key.";
+    *text += &paragraph("", words);
+    for (kind, dimension, example) in DIMENSIONS {
+        let units: Vec<&str> = dimension.units().iter().map(|(name, _)| *name).collect();
+        *text += &format!("    {kind:<12} {:<44} {example}\n", units.join(" "));
+    }
+}
+
+/// Kinds of numbers, and something that can be typed of each.
+const DIMENSIONS: [(&str, Dimension, &str); 7] = [
+    ("time", Dimension::Time, "device.delay=100us"),
+    ("rate", Dimension::Rate, "device.rate_outer=60MB/s"),
+    ("size", Dimension::Size, "memory.page_cache=256MiB"),
+    ("KiB", Dimension::Kib, "kernel.read_ahead_kb=8MiB"),
+    ("share", Dimension::Share, "layout.span=50percent"),
+    ("count", Dimension::Count, "cpu.cores=4"),
+    ("flag", Dimension::Flag, "kernel.large_folios=1"),
+];
+
+fn jobs(text: &mut String) {
+    *text += "\nJOB FILES: as fio reads them\n";
+    let letters: Vec<String> = SIZE_LETTERS.chars().map(|letter| letter.to_string()).collect();
+    let words = format!(
+        "Sizes: a whole number and one of {}, alone or with b: 4k, 1m. Each is 1024 times the one \
+         before; written kib, mib and so on it is 1000 times, as in fio, and kb_base=1000 swaps \
+         the two. Also 0x1000, and 20% where fio takes a share.",
+        letters.join(", ")
+    );
+    *text += &paragraph("", &words);
+    let words = "Times: a whole number and a unit; without one, seconds for runtime and startdelay, \
+                 microseconds for thinktime.";
+    *text += &paragraph("", words);
+    for (names, micros) in OF_JOBS {
+        *text += &format!("    {:<12} {micros} us\n", names.join(" "));
+    }
+    *text += "    example      runtime=90s\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice;
+
+    #[test]
+    fn every_example_of_a_machine_is_taken_by_one() {
+        for (kind, dimension, example) in DIMENSIONS {
+            let takes = |name: &&str| choice::machine(name, &[example.to_owned()]).is_ok();
+            let names: Vec<&str> = forebay_sim::machine::Machine::names().collect();
+            assert!(names.iter().any(|name| takes(&name)), "{example}");
+            let (key, _) = example.split_once('=').unwrap();
+            let unit_of = |name: &&str| {
+                let machine = choice::machine(name, &[]).ok()?;
+                let found = machine.parameters().find(|parameter| parameter.key == key)?;
+                Some(found.unit)
+            };
+            let unit = names.iter().find_map(|name| unit_of(&name)).unwrap();
+            assert_eq!(unit, dimension.base(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn every_size_of_the_table_is_taken() {
+        for (names, shift) in SIZE_UNITS {
+            for name in *names {
+                assert_eq!(choice::bytes("--size", &format!("3{name}")).unwrap(), 3 << shift);
+            }
+        }
+    }
+}

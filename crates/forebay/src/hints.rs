@@ -1,0 +1,145 @@
+//! The next thing to do, for errors that come without it.
+//!
+//! ```text
+//!   a Complaint with a hint        its own, always
+//!   what was mistyped              what the parser suggests, or the help of that very command
+//!   a place inside an image        how to list what is there
+//!   an error of the system         what usually helps
+//!   anything else                  the help of the command
+//! ```
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+
+use clap::CommandFactory;
+use forebay_image::Fault;
+
+use crate::args::Arguments;
+use crate::cmd::help;
+use crate::messages::nearest;
+
+/// The error with its hint at the end: its own, or the likeliest.
+pub(crate) fn with_hint(text: String, error: &anyhow::Error, words: &[OsString]) -> String {
+    if text.contains(HINT) {
+        return text;
+    }
+    if error.chain().any(|cause| cause.is::<Fault>()) {
+        return format!("{text}{HINT}`forebay image ls -R IMAGE` lists what is in an image");
+    }
+    let mut of_system = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let hint = of_system.find_map(|error| of_kind(error.kind()));
+    let hint = hint.map_or_else(|| help_of(words), str::to_owned);
+    format!("{text}{HINT}{hint}")
+}
+
+/// What the parser says of what was mistyped, its suggestion as the hint.
+pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
+    let mut hints = Vec::new();
+    let mut text = String::new();
+    for line in said.lines() {
+        if let Some(tip) = line.trim_start().strip_prefix("tip: ") {
+            hints.push(tip.to_owned());
+        } else if !line.starts_with("For more information") {
+            text += line;
+            text.push('\n');
+        }
+    }
+    let asked = words.first().is_some_and(|word| word == "help");
+    if let (true, Some(topic)) = (asked, words.get(1)) {
+        hints = vec![about_topics(&topic.to_string_lossy())];
+    }
+    if hints.is_empty() {
+        hints.push(help_of(words));
+    }
+    // Suggestions stood between blank lines.
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    format!("{}\n{HINT}{}\n", text.trim_end(), hints.join(HINT))
+}
+
+/// What could have been asked for in place of an unknown topic.
+fn about_topics(given: &str) -> String {
+    let topics = help::TOPICS.each_ref().map(|topic| topic.name);
+    let command = Arguments::command();
+    let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let known: Vec<&str> =
+        topics.into_iter().chain(commands.map(clap::Command::get_name)).collect();
+    let meant = nearest(given, &known).map(|name| format!("did you mean '{name}'? "));
+    let (meant, names) = (meant.unwrap_or_default(), help::names());
+    format!("{meant}topics are {names}, and commands are in `forebay --help`")
+}
+
+/// What usually helps; none where the command's own help says more.
+fn of_kind(kind: ErrorKind) -> Option<&'static str> {
+    USUAL.iter().find(|(known, _)| *known == kind).map(|(_, hint)| *hint)
+}
+
+/// Errors of the system, and what usually helps.
+const USUAL: &[(ErrorKind, &str)] = &[
+    (ErrorKind::NotFound, "is the path right? it is looked for from the current folder"),
+    (
+        ErrorKind::PermissionDenied,
+        "whoever owns it may, and root; `forebay doctor` says what works without root",
+    ),
+    (ErrorKind::IsADirectory, "that is a folder, and it takes a file"),
+    (ErrorKind::NotADirectory, "one of its folders is a file; is the path right?"),
+    (ErrorKind::AlreadyExists, "it is there already: name another one"),
+    (ErrorKind::StorageFull, "make room, or name another place"),
+    (ErrorKind::QuotaExceeded, "make room, or name another place"),
+    (ErrorKind::ReadOnlyFilesystem, "name a place that can be written"),
+    (ErrorKind::AddrInUse, "somebody listens there already: name another port"),
+    (ErrorKind::AddrNotAvailable, "name an address of this machine, such as 127.0.0.1"),
+    (ErrorKind::InvalidFilename, "a name has at most 255 bytes, and none of them is 0"),
+    (ErrorKind::OutOfMemory, "ask for less, or end something else"),
+];
+
+/// Where the command that was typed says what it takes.
+fn help_of(words: &[OsString]) -> String {
+    let mut command = &Arguments::command();
+    let mut call = "forebay".to_owned();
+    for word in words {
+        let Some(next) = word.to_str().and_then(|word| command.find_subcommand(word)) else {
+            break;
+        };
+        command = next;
+        call += &format!(" {}", next.get_name());
+    }
+    format!("`{call} --help` says what it takes")
+}
+
+/// How a hint begins.
+const HINT: &str = "\nhint: ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_help_is_that_of_the_innermost_command() {
+        assert_eq!(help_of(&words("image ls x")), "`forebay image ls --help` says what it takes");
+        assert_eq!(help_of(&words("--zebra image")), "`forebay --help` says what it takes");
+    }
+
+    #[test]
+    fn an_error_keeps_its_own_hint_and_others_get_one() {
+        let own = anyhow::anyhow!("a\nhint: b");
+        assert_eq!(with_hint(format!("{own:#}"), &own, &[]), "a\nhint: b");
+        let system = anyhow::Error::from(io::Error::from(ErrorKind::NotFound)).context("x");
+        let said = with_hint(format!("{system:#}"), &system, &[]);
+        assert!(said.contains("hint: is the path right?"), "{said}");
+    }
+
+    #[test]
+    fn a_suggestion_of_the_parser_is_the_hint() {
+        let said = "error: no\n\n  tip: yes\n\nUsage: x\n\nFor more information, try '--help'.\n";
+        assert_eq!(of_usage(said, &[]), "error: no\n\nUsage: x\n\nhint: yes\n");
+        let said =
+            of_usage("error: no\n\nFor more information, try '--help'.\n", &words("help unit"));
+        assert!(said.contains("hint: did you mean 'units'? topics are policies, "), "{said}");
+    }
+}
