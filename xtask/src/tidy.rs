@@ -1,19 +1,13 @@
 //! Style as a test: the habits that rustc, clippy and rustfmt do not check.
 //!
 //! ```text
-<<<<<<< HEAD
 //!  walk ─> [File]  ─┬─ text       one file at a time: length, width, blanks, words, header
 //!                   ├─ manifest   one Cargo.toml at a time: the arrows between the crates
 //!                   ├─ policies   a front door and the files behind it: table and provenance
+//!                   ├─ promises   docs/semantics.md: each promise and its test
+//!                   ├─ code_map   ARCHITECTURE.md: each file of a crate
+//!                   ├─ named      all pages: files that they name are there, kinds are made alike
 //!                   └─ documents  all of Markdown: links lead somewhere, the book is whole
-=======
-//!  walk ─> [File]  ─┬─ text      one file at a time: length, width, blanks, words, header
-//!                   ├─ manifest  one Cargo.toml at a time: the arrows between the crates
-//!                   ├─ policies  a front door and the files behind it: table and provenance
-//!                   ├─ promises  docs/semantics.md: each promise and its test
-//!                   ├─ code_map  ARCHITECTURE.md: each file of a crate
-//!                   └─ documents all pages: what they name is there
->>>>>>> house
 //! ```
 //!
 //! A rule is a pure function of paths and texts. Each finding names file, line and what to do.
@@ -25,15 +19,13 @@ use anyhow::{Context, Result};
 
 use crate::process::root;
 
-<<<<<<< HEAD
-=======
 mod code_map;
->>>>>>> house
 mod documents;
 mod manifest;
-mod markdown;
+mod named;
 mod policies;
 mod promises;
+mod tables;
 mod text;
 
 /// Checks the workspace and prints what it finds.
@@ -84,12 +76,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = files
         .iter()
         .flat_map(|file| rules.iter().flat_map(|rule| rule(&file.path, &file.text)))
-<<<<<<< HEAD
-        .chain(policies::check(files))
-        .chain(documents::check(files))
-=======
         .chain(RULES.iter().flat_map(|rule| rule(files)))
->>>>>>> house
         .collect();
     findings.sort();
     findings
@@ -98,15 +85,11 @@ fn check(files: &[File]) -> Vec<Finding> {
 /// A rule that sees one file: its path and its text.
 type Rule = fn(&str, &str) -> Vec<Finding>;
 
-<<<<<<< HEAD
-/// The files below `root`, by path.
-=======
 /// Rules that see all files.
 const RULES: &[fn(&[File]) -> Vec<Finding>] =
-    &[policies::check, promises::check, code_map::check, documents::check];
+    &[policies::check, promises::check, code_map::check, named::check, documents::check];
 
-/// The texts below `root`, by path. What is not UTF-8 is not text.
->>>>>>> house
+/// The files below `root`, by path.
 fn walk(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     let mut directories = vec![root.to_owned()];

@@ -10,8 +10,9 @@
 
 use std::iter;
 
-use super::markdown::{cells, expanded, lines, matches, spans};
+use super::tables::{cells, expanded, matches, spans};
 use super::{File, Finding};
+use crate::markdown::lines;
 
 const PAGE: &str = "ARCHITECTURE.md";
 

@@ -6,8 +6,9 @@
 //!                                      file   #[test] fn its_test() in it
 //! ```
 
-use super::markdown::{cells, lines, spans};
+use super::tables::{cells, spans};
 use super::{File, Finding};
+use crate::markdown::lines;
 
 /// Where the promises stand.
 const PAGE: &str = "docs/semantics.md";
