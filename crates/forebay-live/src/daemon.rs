@@ -4,8 +4,9 @@
 //! Behaviour:  one look a second, four while something is being decided, and one in two or five
 //!             seconds where nothing has happened for long and the kernel wakes us when something
 //!             does. A look costs a sample of counters and the events since the last one; processes
-//!             are read only if they caused events, and devices only if they wrote. All decisions come from [`crate::steer`], all writes go through
-//!             [`Steering`]. Every action is one sentence.
+//!             are read only if they caused events, and devices only if they wrote. All decisions
+//!             come from [`crate::steer`], all writes go through [`Steering`]. Every action is one
+//!             sentence.
 //! Differs:    nothing.
 //! Not for:    two at once: the journal's lock keeps the second one out.
 //!
@@ -227,8 +228,8 @@ impl<'a> Daemon<'a> {
         fits && self.scope.has(slot) && self.policy.has(slot)
     }
 
-    /// A sample. While no block device is asked anything, and none has anything under way, disks and
-    /// memory are taken to be as they were.
+    /// A sample. While no block device is asked anything, and none has anything under way, disks
+    /// and memory are taken to be as they were.
     fn take_sample(&mut self, world: &mut impl World) -> Result<(), String> {
         let (sample, last) = (&mut self.sample, &self.last);
         world.levels(sample)?;

@@ -63,8 +63,8 @@ const FIELDS: [&str; 10] = [
 /// A bit for each field.
 const ALL: u32 = (1 << FIELDS.len()) - 1;
 
-/// Every field but the last three, which take a kernel with the memory shrinker's shadow entries and
-/// one that counts events.
+/// Every field but the last three, which take a kernel with the memory shrinker's shadow entries
+/// and one that counts events.
 const NEEDED: u32 = ALL >> 3;
 
 #[cfg(test)]
@@ -74,7 +74,8 @@ mod tests {
     const RECORDED: &str = "nr_free_pages 6079133\nworkingset_refault_anon 0\n\
         workingset_refault_file 41622578\nnr_dirty 355\nnr_writeback 2\nnr_dirtied 73253045\n\
         nr_written 59660013\nnr_dirty_threshold 1214472\n\
-        nr_dirty_background_threshold 606494\npgpgin 11\npgpgout 12\npgmajfault 919300\nunevictable_pgs_culled 1\n";
+        nr_dirty_background_threshold 606494\npgpgin 11\npgpgout 12\npgmajfault 919300\n\
+        unevictable_pgs_culled 1\n";
 
     #[test]
     fn the_fields_are_found_in_any_order() {

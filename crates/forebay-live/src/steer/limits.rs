@@ -8,10 +8,10 @@
 //!             anything is written, because half a gigabyte gets dirty in less time than passes
 //!             between two looks. Any other device has one from the first drain on, if the
 //!             global limit is more than some seconds of it. A limit below what is dirty would stop
-//!             the writers, so that it comes down with the dirty pages, and after half a minute with
-//!             what the device writes. The share is computed anew
-//!             when the global limit moves. The limit goes when the device turns out fast, when it
-//!             writes nothing for long, or when it has starved the device.
+//!             the writers, so that it comes down with the dirty pages, and after half a minute
+//!             with what the device writes. The share is computed anew when the global limit moves.
+//!             The limit goes when the device turns out fast, when it writes nothing for long, or
+//!             when it has starved the device.
 //! Differs:    nothing.
 //! Not for:    kernels before 6.2, which have no strict limit.
 //!
