@@ -47,8 +47,9 @@ struct Script {
     /// does.
     bursts: Option<u64>,
     page_size: u64,
-    /// How often the counters were read, and those of the disk's writeback.
+    /// How often the counters were read, those of disks, and those of the disk's writeback.
     looks: u64,
+    disk_looks: u64,
     bdi_looks: u64,
     /// When process 77 began.
     started: u64,
@@ -78,6 +79,7 @@ impl Script {
             bursts: None,
             page_size: 4_096,
             looks: 0,
+            disk_looks: 0,
             bdi_looks: 0,
             started: 1_234,
             seen: None,
@@ -132,15 +134,22 @@ impl World for Script {
         self.now
     }
 
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
+    fn levels(&mut self, into: &mut Sample) -> Result<(), String> {
         self.now += self.slow;
         self.looks += 1;
         assert!(self.now < self.end + Duration::from_secs(60), "it does not end");
         into.at = self.now;
-        into.available = 20 << 30;
         into.vm.dirty_threshold = 1_000_000;
-        into.disks = vec![self.disk.clone()];
+        into.vm.writeback = self.bdi.writeback / 4_096;
         into.vm.dirtied = (self.bdi.written + self.bdi.reclaimable + self.bdi.writeback) / 4_096;
+        (into.vm.kib_in, into.vm.kib_out) = (self.progress, 1 + self.disk.writes.sectors / 2);
+        Ok(())
+    }
+
+    fn rest(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.disk_looks += 1;
+        into.available = 20 << 30;
+        into.disks = vec![self.disk.clone()];
         Ok(())
     }
 
@@ -477,6 +486,7 @@ fn a_disk_that_writes_nothing_is_not_asked_each_time() {
     let mut script = Script::new(&model, 60);
     script.at(50, |script| {
         assert!(script.bdi_looks <= script.looks / 5, "{} of {}", script.bdi_looks, script.looks);
+        assert!(script.disk_looks <= script.looks / 5, "{} too", script.disk_looks);
         script.wants = 500_000_000;
     });
     run(&mut script, of_disk(None), PolicyFile::default(), false);
