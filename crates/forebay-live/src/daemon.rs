@@ -41,23 +41,13 @@ use crate::steer::{Change, Decision, Done, Limit, User};
 use crate::trace::What;
 use crate::tree::Tree;
 
+pub use debugfs::sees_writeback;
 pub use notify::Notify;
 pub use world::{Live, Woken, World};
 
 mod debugfs;
 mod notify;
 mod world;
-
-/// Whether writeback of single devices can be seen, in the machine's debugfs or in one of our own,
-/// which has no place in the tree of files and is gone when this returns.
-///
-/// # Errors
-///
-/// There is no debugfs, or it takes more rights.
-pub fn sees_writeback() -> std::io::Result<()> {
-    debugfs::Debugfs::opened()?;
-    Ok(())
-}
 
 /// A running daemon.
 pub struct Daemon<'a> {
