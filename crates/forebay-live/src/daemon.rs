@@ -38,6 +38,7 @@ use crate::steer::{Change, Decision, Done, User};
 use crate::trace::{Drained, What};
 use crate::tree::Tree;
 
+pub use debugfs::sees_writeback;
 pub use notify::Notify;
 pub use world::{Live, Wakes, Woken, World};
 
@@ -50,17 +51,6 @@ mod limits;
 mod notify;
 mod windows;
 mod world;
-
-/// Whether writeback of single devices can be seen, in the machine's debugfs or in one of our own,
-/// which has no place in the tree of files and is gone when this returns.
-///
-/// # Errors
-///
-/// There is no debugfs, or it takes more rights.
-pub fn sees_writeback() -> std::io::Result<()> {
-    debugfs::Debugfs::opened()?;
-    Ok(())
-}
 
 /// A running daemon.
 pub struct Daemon<'a> {
