@@ -6,6 +6,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -145,12 +146,14 @@ pub(super) fn copy(to: &Path) -> Result<()> {
     for name in names.split('\0').filter(|name| !name.is_empty()) {
         let from = root().join(name);
         // What was deleted and not yet committed is still known.
-        if from.symlink_metadata().is_err() {
-            continue;
-        }
+        let Ok(found) = from.symlink_metadata() else { continue };
         let place = to.join(name);
         fs::create_dir_all(place.parent().expect("a file lies in a folder"))?;
-        fs::copy(&from, &place).with_context(|| format!("cannot copy {}", from.display()))?;
+        let copied = match found.is_symlink() {
+            true => fs::read_link(&from).and_then(|leads| symlink(leads, &place)),
+            false => fs::copy(&from, &place).map(drop),
+        };
+        copied.with_context(|| format!("cannot copy {}", from.display()))?;
     }
     Ok(())
 }
