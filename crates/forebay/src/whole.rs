@@ -8,6 +8,8 @@ use std::process;
 
 use anyhow::{Context, Result, bail};
 
+use crate::messages::Complaint;
+
 /// Writes the file, or leaves what was there before.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let beside = beside(path);
@@ -23,7 +25,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 pub(crate) fn has_folder(flag: &str, path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        bail!("{flag} {}: '{}' is no directory", path.display(), folder.display());
+        let what = format!("{flag} {}: '{}' is no directory", path.display(), folder.display());
+        bail!(Complaint::new(what).hint("make it first, or name a file in another one"));
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ fn run(call: &Call, folder: &Path) -> String {
     path.extend(["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from));
     let path = env::join_paths(path).expect("no folder has a colon");
     // Root needs no sudo, and it would have a path of its own.
-    let script = format!("{{ {}; }} 2>&1", call.command.replace("sudo ", ""));
+    let script = format!("umask 022; {{ {}; }} 2>&1", call.command.replace("sudo ", ""));
     let mut command = Command::new("sh");
     command.args(["-c", &script]).env_clear().env("PATH", path).env("LC_ALL", "C");
     command.env("TZ", "UTC").env("HOME", folder);

@@ -61,7 +61,7 @@ const READERS: &[(&str, &str)] = &[
     ("watch", "the same, and an instance of tracefs of its own; --no-trace goes without"),
     ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
     ("run, bench dispatch", "read a file or device; bench dispatch makes one and removes it"),
-    ("image info, ls, stat, cat, verify, compare", "read an image"),
+    ("image info, ls, stat, cat", "read an image; so do image verify and compare"),
     ("mount", "a read-only folder; the image is only read"),
 ];
 

@@ -100,14 +100,14 @@ mod tests {
         for (kind, dimension, example) in DIMENSIONS {
             let takes = |name: &&str| choice::machine(name, &[example.to_owned()]).is_ok();
             let names: Vec<&str> = forebay_sim::machine::Machine::names().collect();
-            assert!(names.iter().any(|name| takes(&name)), "{example}");
+            assert!(names.iter().any(|name| takes(name)), "{example}");
             let (key, _) = example.split_once('=').unwrap();
             let unit_of = |name: &&str| {
                 let machine = choice::machine(name, &[]).ok()?;
                 let found = machine.parameters().find(|parameter| parameter.key == key)?;
                 Some(found.unit)
             };
-            let unit = names.iter().find_map(|name| unit_of(&name)).unwrap();
+            let unit = names.iter().find_map(unit_of).unwrap();
             assert_eq!(unit, dimension.base(), "{kind}");
         }
     }
