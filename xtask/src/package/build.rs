@@ -1,8 +1,8 @@
 //! From a source to a program and its package, the same bytes wherever that lies.
 //!
 //! What would differ is said to be the same: paths of source, target and registry by
-//! `--remap-path-prefix` and, for C, `-ffile-prefix-map`; times by `SOURCE_DATE_EPOCH`, which is
-//! the time of the last commit.
+//! `--remap-path-prefix` and, for C, `-ffile-prefix-map`; times of the package's files by
+//! `SOURCE_DATE_EPOCH`, which is the time of the last commit.
 
 use std::env;
 use std::fs;
@@ -67,6 +67,8 @@ impl Build {
         let folder = emptied(&self.folder.join("debian"))?;
         let mut deb = Command::new(DEB.path()?);
         self.dress(&mut deb)?;
+        // Not for the compiler, which puts no time into a program, and would compile all C anew.
+        deb.env("SOURCE_DATE_EPOCH", epoch()?);
         deb.args(["--no-build", "--locked", "--package", "forebay", "--output"]).arg(&folder);
         // The path of the package; it is found by its folder.
         deb.stdout(Stdio::null());
@@ -101,8 +103,7 @@ impl Build {
             .current_dir(&self.source)
             .env("CARGO_TARGET_DIR", self.target())
             .env("CARGO_ENCODED_RUSTFLAGS", remap.join("\x1f"))
-            .env("CFLAGS", c.join(" "))
-            .env("SOURCE_DATE_EPOCH", epoch()?);
+            .env("CFLAGS", c.join(" "));
         Ok(())
     }
 
