@@ -85,8 +85,11 @@ fn check(files: &[File]) -> Vec<Finding> {
 /// A rule that sees one file: its path and its text.
 type Rule = fn(&str, &str) -> Vec<Finding>;
 
-/// Rules that see all files.
-const RULES: &[fn(&[File]) -> Vec<Finding>] =
+/// A rule that sees all files.
+type Whole = fn(&[File]) -> Vec<Finding>;
+
+/// One rule per file behind the front door.
+const RULES: &[Whole] =
     &[policies::check, promises::check, code_map::check, named::check, documents::check];
 
 /// The files below `root`, by path.
