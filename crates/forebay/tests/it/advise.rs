@@ -112,7 +112,6 @@ fn nobody_may_ask_too() {
         return;
     }
     let scene = Scene::new();
-    // Scratch folders of tests and of builds are often root's alone.
     let mut command = std::process::Command::new(for_everybody(&scene));
     command.args(["advise", "--watch", "1", "--json"]).env_clear().uid(65_534).gid(65_534);
     let output = command.output().expect("the program runs");

@@ -100,7 +100,7 @@ mod tests {
         for (kind, dimension, example) in DIMENSIONS {
             let takes = |name: &&str| choice::machine(name, &[example.to_owned()]).is_ok();
             let names: Vec<&str> = forebay_sim::machine::Machine::names().collect();
-            assert!(names.iter().any(|name| takes(name)), "{example}");
+            assert!(names.iter().any(takes), "{example}");
             let (key, _) = example.split_once('=').unwrap();
             let unit_of = |name: &&str| {
                 let machine = choice::machine(name, &[]).ok()?;

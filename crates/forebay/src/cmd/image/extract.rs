@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Fault, Follow, resolve};
@@ -53,7 +53,10 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
             let hint = "make room, or name another place with --to; what is complete has its name";
             bail!(Complaint::new(error.to_string()).hint(hint))
         }
-        Err(error @ ExtractError::Target { .. }) => bail!(error),
+        Err(ExtractError::Target { what, path, source }) => {
+            let cannot = || format!("cannot {what} '{}'", path.display());
+            return Err(source).with_context(cannot);
+        }
     };
     report.failed.splice(0..0, missing);
     if arguments.answer.json {
