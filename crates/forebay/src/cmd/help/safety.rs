@@ -17,9 +17,9 @@ pub(super) fn text() -> String {
         text += &paragraph(&format!("{commands:<33}"), what);
     }
     text += "\nWRITES TO THE KERNEL\n";
-    let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices that \
-                 it makes itself. `bench mount` drops the caches of the whole machine. Nothing else \
-                 does.";
+    let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices \
+                 that it makes itself. `bench mount` drops the caches of the whole machine. \
+                 Nothing else does.";
     text += &paragraph("", words);
     text += "\nWHAT TUNE MAY WRITE\n";
     text += &paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
