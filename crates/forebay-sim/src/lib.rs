@@ -19,7 +19,15 @@
 //! use forebay_sim::workload::job::{Access, groups};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let text = "[random]\nrw=randread\nbs=128k\nsize=32m\nfadvise_hint=0\n";
+//! let text = "
+//! [random]
+//! rw=randread
+//! bs=128k
+//! nrfiles=128
+//! size=4g
+//! number_ios=1000
+//! fadvise_hint=0
+//! ";
 //! let job_file = JobFile::parse(text, "mine.fio")?;
 //! let mut machine = Machine::builtin("desktop-2004")?;
 //! machine.set("device.rate_outer", "40MB/s")?;
@@ -36,7 +44,7 @@
 //!     let (outcome, _) = scenario.run(tasks, &mut |finished| {
 //!         reads += u32::from(finished.result == Ok(128 << 10));
 //!     });
-//!     assert_eq!(reads, 256);
+//!     assert_eq!(reads, 1000);
 //!     elapsed.push(outcome.elapsed);
 //! }
 //! assert!(elapsed[1] < elapsed[0], "the request says how much is wanted");

@@ -10,8 +10,10 @@ const PAGE: &str = include_str!("../../../../docs/tuning.md");
 fn the_page_of_the_knobs_names_each_with_its_range() {
     let rows: Vec<&str> = PAGE.lines().filter(|line| line.starts_with('|')).collect();
     let row = |name: &str| {
-        let found = rows.iter().find(|row| row.contains(&format!("`{name}`")));
-        *found.unwrap_or_else(|| panic!("no row has `{name}`"))
+        let name = format!("`{name}`");
+        let names = |row: &&&str| row.split('|').nth(1).is_some_and(|cell| cell.contains(&name));
+        let found = rows.iter().find(names);
+        *found.unwrap_or_else(|| panic!("no row has {name}"))
     };
     let device = DevNumber { major: 7, minor: 0 };
     for knob in Knob::of_device(device).into_iter().chain(Knob::of_machine()) {
