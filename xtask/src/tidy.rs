@@ -85,8 +85,10 @@ fn check(files: &[File]) -> Vec<Finding> {
 /// A rule that sees one file: its path and its text.
 type Rule = fn(&str, &str) -> Vec<Finding>;
 
-/// Rules that see all files.
-const RULES: &[fn(&[File]) -> Vec<Finding>] =
+/// A rule that sees all files.
+type RuleOfAll = fn(&[File]) -> Vec<Finding>;
+
+const RULES: &[RuleOfAll] =
     &[policies::check, promises::check, code_map::check, named::check, documents::check];
 
 /// The files below `root`, by path.
