@@ -86,10 +86,9 @@ fn check(files: &[File]) -> Vec<Finding> {
 type Rule = fn(&str, &str) -> Vec<Finding>;
 
 /// A rule that sees all files.
-type Whole = fn(&[File]) -> Vec<Finding>;
+type RuleOfAll = fn(&[File]) -> Vec<Finding>;
 
-/// One rule per file behind the front door.
-const RULES: &[Whole] =
+const RULES: &[RuleOfAll] =
     &[policies::check, promises::check, code_map::check, named::check, documents::check];
 
 /// The files below `root`, by path.
