@@ -16,7 +16,14 @@ pub(crate) fn run() -> Result<u8> {
         deny.arg(SECONDS).arg(&program);
         deny
     };
-    let code = exit_code(deny().args(["--locked", "check", "bans", "licenses", "sources"]))?;
+    let code = exit_code(deny().args([
+        "--locked",
+        "check",
+        "--hide-inclusion-graph",
+        "bans",
+        "licenses",
+        "sources",
+    ]))?;
     if code != 0 {
         return Ok(code);
     }

@@ -52,28 +52,43 @@ pub(crate) fn run() -> Result<u8> {
 /// Copies the pages and what they link to; how many pages there are.
 fn lay_out(to: &Path) -> Result<usize> {
     let summary = read(SUMMARY)?;
-    let mut pages = BTreeSet::new();
+    let mut pages = Vec::new();
     let mut list = summary.clone();
     for link in links(&summary) {
         let page = resolve(SUMMARY, link.target);
         let page = page.with_context(|| format!("{SUMMARY}:{}: outside", link.line))?;
         list = list.replacen(&format!("]({})", link.target), &format!("]({page})"), 1);
-        pages.insert(page);
+        pages.push(page);
     }
     put(to, "SUMMARY.md", list.as_bytes())?;
     let mut others = BTreeSet::new();
     for page in &pages {
-        let text = read(page)?;
+        let mut text = read(page)?;
+        for link in links(&text.clone()).into_iter().filter(|link| !link.is_foreign()) {
+            let Some(target) = resolve(page, link.parts().0) else { continue };
+            if let Some(first) = first_page(&target, &pages) {
+                let way = format!("]({}{first})", "../".repeat(page.matches('/').count()));
+                text = text.replace(&format!("]({})", link.target), &way);
+            } else if root().join(&target).is_file() {
+                others.insert(target);
+            }
+        }
         put(to, page, text.as_bytes())?;
-        let files = links(&text).into_iter().filter(|link| !link.is_foreign());
-        let files = files.filter_map(|link| resolve(page, link.parts().0));
-        others.extend(files.filter(|file| root().join(file).is_file()));
     }
-    for other in others.difference(&pages) {
+    for other in others.iter().filter(|other| !pages.contains(*other)) {
         let bytes = fs::read(root().join(other)).with_context(|| format!("no {other}"))?;
         put(to, other, &bytes)?;
     }
     Ok(pages.len())
+}
+
+/// Where a link to a folder, or to the list of pages, leads in the book.
+fn first_page<'a>(target: &str, pages: &'a [String]) -> Option<&'a String> {
+    if target == SUMMARY {
+        return pages.first();
+    }
+    let folder = format!("{target}/");
+    pages.iter().find(|page| page.starts_with(&folder))
 }
 
 fn read(path: &str) -> Result<String> {
@@ -159,6 +174,16 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_leads_to_its_first_page() {
+        let pages = ["README.md", "docs/a.md", "docs/papers/p.md"].map(str::to_owned);
+        assert_eq!(first_page("docs/papers", &pages).unwrap(), "docs/papers/p.md");
+        assert_eq!(first_page("docs", &pages).unwrap(), "docs/a.md");
+        assert_eq!(first_page(SUMMARY, &pages).unwrap(), "README.md");
+        assert_eq!(first_page("docs/a.md", &pages), None);
+        assert_eq!(first_page("examples", &pages), None);
+    }
 
     #[test]
     fn a_link_to_no_page_and_one_to_no_heading_are_dead() {

@@ -74,7 +74,7 @@ pub(crate) fn resolve(document: &str, target: &str) -> Option<String> {
 }
 
 /// Lines outside of blocks of code, counted from one.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence = None;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let start = line.trim_start();

@@ -4,6 +4,9 @@
 //!  walk ─> [File]  ─┬─ text       one file at a time: length, width, blanks, words, header
 //!                   ├─ manifest   one Cargo.toml at a time: the arrows between the crates
 //!                   ├─ policies   a front door and the files behind it: table and provenance
+//!                   ├─ promises   docs/semantics.md: each promise and its test
+//!                   ├─ code_map   ARCHITECTURE.md: each file of a crate
+//!                   ├─ named      all pages: files that they name are there, kinds are made alike
 //!                   └─ documents  all of Markdown: links lead somewhere, the book is whole
 //! ```
 //!
@@ -16,9 +19,13 @@ use anyhow::{Context, Result};
 
 use crate::process::root;
 
+mod code_map;
 mod documents;
 mod manifest;
+mod named;
 mod policies;
+mod promises;
+mod tables;
 mod text;
 
 /// Checks the workspace and prints what it finds.
@@ -69,8 +76,7 @@ fn check(files: &[File]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = files
         .iter()
         .flat_map(|file| rules.iter().flat_map(|rule| rule(&file.path, &file.text)))
-        .chain(policies::check(files))
-        .chain(documents::check(files))
+        .chain(RULES.iter().flat_map(|rule| rule(files)))
         .collect();
     findings.sort();
     findings
@@ -78,6 +84,13 @@ fn check(files: &[File]) -> Vec<Finding> {
 
 /// A rule that sees one file: its path and its text.
 type Rule = fn(&str, &str) -> Vec<Finding>;
+
+/// A rule that sees all files.
+type Whole = fn(&[File]) -> Vec<Finding>;
+
+/// One rule per file behind the front door.
+const RULES: &[Whole] =
+    &[policies::check, promises::check, code_map::check, named::check, documents::check];
 
 /// The files below `root`, by path.
 fn walk(root: &Path) -> Result<Vec<File>> {

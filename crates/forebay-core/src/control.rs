@@ -3,6 +3,25 @@
 //! A policy is one file below this one and one line in [`POLICIES`]. It sees one [`Sample`] per
 //! device a second, whoever took it: the engine counts its own requests, a daemon reads the running
 //! kernel's counters.
+//!
+//! # A controller without an engine
+//!
+//! ```
+//! use forebay_core::control::{SAMPLE_INTERVAL, Sample, Spec};
+//! use forebay_core::units::{MIB, PAGE_SIZE};
+//! use forebay_core::writeback::Knobs;
+//!
+//! // 4 GiB could be dirty, and the kernel's own knobs are in force.
+//! let total = 4096 * MIB / PAGE_SIZE;
+//! let mut controller = Spec::parse("drain:limit_ms=1000,floor_mib=16").unwrap().build();
+//! let mut knobs = controller.begin(Knobs::LINUX, total);
+//!
+//! // A disk that was seen to take 40 MiB a second, and has nothing dirty.
+//! let drain = Some(40 * MIB / PAGE_SIZE);
+//! let second = Sample { elapsed: SAMPLE_INTERVAL, drain, total, ..Sample::default() };
+//! knobs = controller.observe(&[second], knobs);
+//! assert_eq!(knobs.limit.pages(total) * PAGE_SIZE, 40 * MIB, "a second of it");
+//! ```
 
 use core::fmt::Debug;
 

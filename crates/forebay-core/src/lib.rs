@@ -23,7 +23,27 @@
 //!
 //! The engine asserts its side and as much of the world's as it sees.
 //!
-//! # Example
+//! # A policy by name
+//!
+//! What varies from kernel to kernel and from paper to paper is a policy, and each question has a
+//! table of them: [readahead], [flush], [control], [throttle], [elevator], [dispatch], [packed]. A
+//! policy is built from what a user types, and can be asked without an engine: [readahead] and
+//! [control] begin with an example of that.
+//!
+//! ```
+//! use forebay_core::readahead::{POLICIES, Spec};
+//!
+//! for policy in POLICIES {
+//!     println!("{:22} {}", policy.name, policy.summary);
+//! }
+//! let spec = Spec::parse("linux-6.18:max=64").unwrap();
+//! assert_eq!(spec.policy().name, "linux-6.18");
+//!
+//! let error = Spec::parse("linux-6.18:maximum=64").unwrap_err();
+//! assert!(error.to_string().contains("has no parameter 'maximum'"));
+//! ```
+//!
+//! # A world of one's own
 //!
 //! A world in which a device takes no time, and one read through it:
 //!

@@ -15,6 +15,64 @@
 //!
 //! The path calls a policy for a page that is present and unmarked only if the policy says that it
 //! [sees hits](Readahead::sees_hits): today's kernels are asked on a miss and on a marker alone.
+//!
+//! # A policy without an engine
+//!
+//! Whoever has pages can ask a policy. Here a program reads eight pages one by one:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//!
+//! use forebay_core::readahead::{Access, AddressSpace, Folio, Found, Spec};
+//! use forebay_core::units::PageIndex;
+//!
+//! /// The pages of a file that are there, and whether each carries the marker.
+//! struct File(BTreeMap<PageIndex, bool>);
+//!
+//! impl AddressSpace for File {
+//!     fn file_pages(&self) -> u64 {
+//!         1000
+//!     }
+//!
+//!     fn folio(&self, page: PageIndex) -> Option<Folio> {
+//!         self.0.get(&page).map(|marked| Folio { first: page, order: 0, marked: *marked })
+//!     }
+//!
+//!     fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool {
+//!         assert_eq!(order, 0, "folios of several pages are asked for with `folios=on`");
+//!         self.0.insert(first, marked).is_none()
+//!     }
+//!
+//!     fn submit(&mut self) {}
+//!
+//!     fn clear_marker(&mut self, page: PageIndex) {
+//!         self.0.insert(page, false);
+//!     }
+//!
+//!     fn congested(&self) -> bool {
+//!         false
+//!     }
+//!
+//!     fn available_pages(&self) -> u64 {
+//!         1000
+//!     }
+//! }
+//!
+//! let mut policy = Spec::parse("linux-6.18").unwrap().build();
+//! let mut file = File(BTreeMap::new());
+//! let mut asked = Vec::new();
+//! for page in 0..8 {
+//!     let found = match file.folio(page) {
+//!         None => Found::Absent,
+//!         Some(folio) if folio.marked => Found::Marked,
+//!         Some(_) => continue,
+//!     };
+//!     let before = file.0.len();
+//!     policy.on_read(&Access { page, remaining: 1, first: true, found }, &mut file);
+//!     asked.push((page, file.0.len() - before));
+//! }
+//! assert_eq!(asked, [(0, 4), (1, 8), (4, 16)], "windows double, and each page waits for none");
+//! ```
 
 use core::fmt;
 

@@ -29,6 +29,19 @@ pub struct Knobs {
     pub expire: Duration,
 }
 
+impl Knobs {
+    /// What today's Linux begins with: a tenth and a fifth of what could be dirty, a look every 5 s
+    /// for pages of 30 s.
+    pub const LINUX: Self = Self {
+        background: Amount::percent(10),
+        limit: Amount::percent(20),
+        batch: None,
+        in_flight: None,
+        interval: Duration::from_secs(5),
+        expire: Duration::from_secs(30),
+    };
+}
+
 /// A number of pages, or a share of the pages that could be dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {

@@ -1,7 +1,14 @@
 //! The I/O path on this machine: the engine of the core over real files, threads and time.
 //!
-//! [`run`](run::run) is the front door. It reads files through an engine with a page memory and a
-//! readahead policy of its own, and can verify every byte.
+//! ```text
+//!   run      files, read through an engine with a page memory and a policy of its own
+//!   access   files, read and written by the way that costs least; no engine
+//!   mount    an image, shown as a folder
+//!   measure  what these cost here, beside what else there is
+//! ```
+//!
+//! Whoever wants bytes of files takes [`access`], which begins with an example. Whoever wants to
+//! see a policy at work on real files takes [`run`](run::run), which can verify every byte:
 //!
 //! ```
 //! use std::io::Write;

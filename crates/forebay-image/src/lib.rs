@@ -13,6 +13,46 @@
 //!   image     ...|====|=======|.............|=====|...  Block::raw, in the image
 //! ```
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use forebay_image::cramfs::write::{Attributes, Content, Settings, Tree, write};
+//! use forebay_image::{Coding, Follow, Options, Source, open, read_at, resolve};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // An image in memory; one on a disk is a `FileSource`.
+//! let mut tree = Tree::new(Attributes { permissions: 0o755, ..Attributes::default() });
+//! let text = b"water behind the dam\n".repeat(500);
+//! let readable = Attributes { permissions: 0o644, ..Attributes::default() };
+//! tree.add(tree.root(), b"text", readable, Content::Bytes(text.clone()))?;
+//! let source: Arc<dyn Source> = Arc::new(write(&tree, &Settings::default(), &mut |_| {})?.image);
+//!
+//! // Its tree.
+//! let image = open(&source, Options::default())?;
+//! assert_eq!(image.summary().format, "cramfs");
+//! let node = resolve(image.as_ref(), b"/text", Follow::Last)?.node;
+//! assert_eq!(image.node(node)?.size, text.len() as u64);
+//!
+//! // The block that holds a byte, and its first 100 bytes.
+//! let block = image.locate(node, 5000)?;
+//! assert_eq!((block.plain.clone(), block.coding), (4096..8192, Coding::Packed));
+//! let mut raw = vec![0; (block.raw.end - block.raw.start) as usize];
+//! source.fill(&mut raw, block.raw.start)?;
+//! let mut content = vec![0; block.decoded as usize];
+//! let there = image.decode(&block, &raw, 100, &mut content)?;
+//! assert!(there >= 100 && content[..there] == text[4096..][..there]);
+//!
+//! // Plain bytes.
+//! let mut bytes = [0; 5];
+//! assert_eq!(read_at(image.as_ref(), node, 21, &mut bytes)?, 5);
+//! assert_eq!(&bytes, b"water");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`extract`] writes a tree to a folder, [`verify`] checks all of it, [`compare`] sets two beside
+//! each other; `forebay_host::mount` shows one as a folder.
+//!
 //! Every byte of an image is taken for an attacker's: a value is an error or in range, and no
 //! allocation has the size of a number that was only read.
 #![forbid(unsafe_code)]
@@ -23,6 +63,7 @@ mod codec;
 mod content;
 mod error;
 mod fault;
+mod formats;
 mod image;
 #[cfg(test)]
 mod memory;
@@ -44,9 +85,8 @@ pub use bytes::Reader;
 pub use content::{Content, Piece};
 pub use error::{Error, Result};
 pub use fault::{Cause, Fault, shown};
-pub use image::{
-    Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr, open,
-};
+pub use formats::open;
+pub use image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
 pub use read::read_at;
 pub use resolve::{Follow, Resolved, resolve};
 pub use source::{FileSource, Source, Window};

@@ -4,8 +4,9 @@
 //! Behaviour:  one look a second, four while something is being decided, and one in two or five
 //!             seconds where nothing has happened for long and the kernel wakes us when something
 //!             does. A look costs a sample of counters and the events since the last one; processes
-//!             are read only if they caused events, and devices only if they wrote. All decisions come from [`crate::steer`], all writes go through
-//!             [`Steering`]. Every action is one sentence.
+//!             are read only if they caused events, and devices only if they wrote. All decisions
+//!             come from [`crate::steer`], all writes go through [`Steering`]. Every action is one
+//!             sentence.
 //! Differs:    nothing.
 //! Not for:    two at once: the journal's lock keeps the second one out.
 //!
@@ -37,6 +38,7 @@ use crate::steer::{Change, Decision, Done, User};
 use crate::trace::{Drained, What};
 use crate::tree::Tree;
 
+pub use debugfs::sees_writeback;
 pub use notify::Notify;
 pub use world::{Live, Wakes, Woken, World};
 
@@ -49,17 +51,6 @@ mod limits;
 mod notify;
 mod windows;
 mod world;
-
-/// Whether writeback of single devices can be seen, in the machine's debugfs or in one of our own,
-/// which has no place in the tree of files and is gone when this returns.
-///
-/// # Errors
-///
-/// There is no debugfs, or it takes more rights.
-pub fn sees_writeback() -> std::io::Result<()> {
-    debugfs::Debugfs::opened()?;
-    Ok(())
-}
 
 /// A running daemon.
 pub struct Daemon<'a> {
@@ -94,6 +85,8 @@ pub struct Daemon<'a> {
     writeback: BTreeMap<DevNumber, Writeback>,
     /// When something last happened that may have to be decided about.
     stirred: Instant,
+    /// Looks since disks and memory were read.
+    still: u32,
     /// Whether the next look waits for longer than an interval, unless an event comes.
     dozes: bool,
 }
@@ -132,6 +125,7 @@ impl<'a> Daemon<'a> {
             read: Instant::ZERO,
             writeback: BTreeMap::new(),
             stirred: Instant::ZERO,
+            still: 0,
             dozes: false,
         })
     }
@@ -197,7 +191,7 @@ impl<'a> Daemon<'a> {
             self.read_machine(world, now);
         }
         std::mem::swap(&mut self.sample, &mut self.last);
-        if let Err(error) = world.sample(&mut self.sample) {
+        if let Err(error) = self.take_sample(world) {
             self.say_once(format!("nothing is decided while the counters cannot be read: {error}"));
             return self.policy.interval;
         }
@@ -233,6 +227,24 @@ impl<'a> Daemon<'a> {
         // Limits are computed in pages of 4 KiB.
         let fits = slot != Slot::Writeback || self.machine.page_size == PAGE_SIZE;
         fits && self.scope.has(slot) && self.policy.has(slot)
+    }
+
+    /// A sample. While no block device is asked anything, and none has anything under way, disks
+    /// and memory are taken to be as they were.
+    fn take_sample(&mut self, world: &mut impl World) -> Result<(), String> {
+        let (sample, last) = (&mut self.sample, &self.last);
+        world.levels(sample)?;
+        let asked = |sample: &Sample| (sample.vm.kib_in, sample.vm.kib_out);
+        let rests = last.disks.iter().all(|disk| disk.in_flight == 0);
+        let is_still = asked(sample) == asked(last) && sample.vm.kib_out > 0 && rests;
+        if is_still && sample.vm.writeback == 0 && self.still < STILL_LOOKS {
+            self.still += 1;
+            sample.disks.clone_from(&last.disks);
+            (sample.available, sample.cached) = (last.available, last.cached);
+            return Ok(());
+        }
+        self.still = 0;
+        world.rest(sample)
     }
 
     /// The time until the next look.
@@ -329,6 +341,9 @@ const CALM_LONG: Duration = Duration::from_secs(60);
 /// But for no longer than this.
 const DOZE: Duration = Duration::from_secs(2);
 const DOZE_LONG: Duration = Duration::from_secs(5);
+
+/// Disks and memory are read after so many looks in any case.
+const STILL_LOOKS: u32 = 10;
 
 /// The machine is read again at most this often, however much is mounted: it costs milliseconds.
 const STALE_MIN: Duration = Duration::from_secs(2);

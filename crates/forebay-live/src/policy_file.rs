@@ -35,6 +35,9 @@ pub struct PolicyFile {
     pub controller: String,
     /// Bounds of dirty limits.
     pub limits: limits::Settings,
+    /// The read latency in us that the kernel's own throttling of writeback aims at on a device
+    /// with a limit, if it is off there; zero leaves it off.
+    pub read_latency: u64,
 }
 
 impl Default for PolicyFile {
@@ -49,6 +52,7 @@ impl Default for PolicyFile {
             writeback: true,
             controller: CONTROLLER.to_owned(),
             limits: limits::Settings::default(),
+            read_latency: 0,
         }
     }
 }
@@ -188,6 +192,11 @@ pub static KEYS: &[Key] = &[
         "writeback",
         "idle_seconds",
         Takes::Number(1, 86_400, |p, seconds| p.limits.idle = Duration::from_secs(seconds)),
+    ),
+    key(
+        "writeback",
+        "read_latency_us",
+        Takes::Number(0, 1_000_000, |policy, us| policy.read_latency = us),
     ),
 ];
 

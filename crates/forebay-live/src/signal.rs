@@ -73,10 +73,14 @@ pub struct VmCounts {
     pub major_faults: u64,
     /// Pages that came back soon after they had been evicted, so far.
     pub refaults: u64,
+    /// KiB that block devices were asked to read so far; 0 where events are not counted.
+    pub kib_in: u64,
+    /// KiB that they were asked to write so far.
+    pub kib_out: u64,
 }
 
 /// What a whole block device did so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct DiskCounts {
     /// Its number.
     pub number: DevNumber,
@@ -92,6 +96,19 @@ pub struct DiskCounts {
     pub busy_ms: u64,
     /// Sum over time of the requests in flight, in ms.
     pub queue_ms: u64,
+}
+
+impl Clone for DiskCounts {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), ..*self }
+    }
+
+    /// Into the memory of the name that was there.
+    fn clone_from(&mut self, other: &Self) {
+        let mut name = std::mem::take(&mut self.name);
+        name.clone_from(&other.name);
+        *self = Self { name, ..*other };
+    }
 }
 
 /// One direction.

@@ -368,8 +368,8 @@ pub struct Pause {
     pub pause_ms: u32,
 }
 
-/// The events that this kernel lacks of those that a [`Tracer`] records, as `GROUP/NAME`. Nothing is
-/// made or switched on for it.
+/// The events that this kernel lacks of those that a [`Tracer`] records, as `GROUP/NAME`. Nothing
+/// is made or switched on for it.
 ///
 /// # Errors
 ///

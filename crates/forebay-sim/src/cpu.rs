@@ -27,12 +27,12 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, DeviceId};
 
 use crate::price::{Prices, Scheduler};
-use crate::world::{Switches, Usage};
 use cache::Caches;
 pub use cache::ring_switch;
 use fair::Fair;
 use o1::O1;
 use round_robin::RoundRobin;
+pub use usage::{Switches, Usage};
 
 mod cache;
 mod fair;
@@ -42,6 +42,7 @@ mod round_robin;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 /// How long a core counts as wanted after a task found none idle: some turns of a scheduler.
 const WANTED: Duration = Duration::from_millis(16);
@@ -554,13 +555,5 @@ impl Charged {
         self.count += 1;
         self.total += cost;
         self.mean_8 = (self.mean_8 - self.mean_8.div_ceil(8)).saturating_add(cost.as_nanos());
-    }
-}
-
-impl Switches {
-    /// A runner was woken.
-    pub(crate) fn wake(&mut self, in_place: bool) {
-        self.wakes += 1;
-        self.in_place += u64::from(in_place);
     }
 }

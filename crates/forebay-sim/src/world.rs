@@ -39,7 +39,8 @@ mod task;
 mod tests;
 
 pub use crate::cpu::ring_switch;
-pub use record::{AtExit, FaultTime, LEVELS_MAX, Moved, Pauses, Record, Switches, Usage};
+pub use crate::cpu::{Switches, Usage};
+pub use record::{AtExit, FaultTime, LEVELS_MAX, Moved, Pauses, Record};
 pub use task::Traits;
 
 /// Called for each call that has ended.

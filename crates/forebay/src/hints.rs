@@ -16,6 +16,7 @@ use forebay_image::Fault;
 
 use crate::args::Arguments;
 use crate::cmd::help;
+use crate::cmd::image::WHAT_IS_THERE;
 use crate::messages::nearest;
 
 /// The error with its hint at the end: its own, or the likeliest.
@@ -23,8 +24,8 @@ pub(crate) fn with_hint(text: String, error: &anyhow::Error, words: &[OsString])
     if text.contains(HINT) {
         return text;
     }
-    if error.chain().any(|cause| cause.is::<Fault>()) {
-        return format!("{text}{HINT}`forebay image ls -R IMAGE` lists what is in an image");
+    if error.chain().any(<dyn std::error::Error>::is::<Fault>) {
+        return format!("{text}{HINT}{WHAT_IS_THERE}");
     }
     let mut of_system = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     let hint = of_system.find_map(|error| of_kind(error.kind()));
@@ -38,7 +39,10 @@ pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
     let mut text = String::new();
     for line in said.lines() {
         if let Some(tip) = line.trim_start().strip_prefix("tip: ") {
-            hints.push(tip.to_owned());
+            // That a flag may be meant as a value says little where there is none.
+            if !tip.starts_with("to pass ") {
+                hints.push(tip.to_owned());
+            }
         } else if !line.starts_with("For more information") {
             text += line;
             text.push('\n');
@@ -55,7 +59,9 @@ pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
     while text.contains("\n\n\n") {
         text = text.replace("\n\n\n", "\n\n");
     }
-    format!("{}\n{HINT}{}\n", text.trim_end(), hints.join(HINT))
+    // The usage is a paragraph of its own.
+    let gap = if text.contains("\nUsage: ") { "\n" } else { "" };
+    format!("{}{gap}{HINT}{}\n", text.trim_end(), hints.join(HINT))
 }
 
 /// What could have been asked for in place of an unknown topic.

@@ -1,11 +1,12 @@
 //! From a source to a program and its package, the same bytes wherever that lies.
 //!
 //! What would differ is said to be the same: paths of source, target and registry by
-//! `--remap-path-prefix` and, for C, `-ffile-prefix-map`; times by `SOURCE_DATE_EPOCH`, which is
-//! the time of the last commit.
+//! `--remap-path-prefix` and, for C, `-ffile-prefix-map`; times of the package's files by
+//! `SOURCE_DATE_EPOCH`, which is the time of the last commit.
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -66,6 +67,8 @@ impl Build {
         let folder = emptied(&self.folder.join("debian"))?;
         let mut deb = Command::new(DEB.path()?);
         self.dress(&mut deb)?;
+        // Not for the compiler, which puts no time into a program, and would compile all C anew.
+        deb.env("SOURCE_DATE_EPOCH", epoch()?);
         deb.args(["--no-build", "--locked", "--package", "forebay", "--output"]).arg(&folder);
         // The path of the package; it is found by its folder.
         deb.stdout(Stdio::null());
@@ -100,8 +103,7 @@ impl Build {
             .current_dir(&self.source)
             .env("CARGO_TARGET_DIR", self.target())
             .env("CARGO_ENCODED_RUSTFLAGS", remap.join("\x1f"))
-            .env("CFLAGS", c.join(" "))
-            .env("SOURCE_DATE_EPOCH", epoch()?);
+            .env("CFLAGS", c.join(" "));
         Ok(())
     }
 
@@ -145,12 +147,14 @@ pub(super) fn copy(to: &Path) -> Result<()> {
     for name in names.split('\0').filter(|name| !name.is_empty()) {
         let from = root().join(name);
         // What was deleted and not yet committed is still known.
-        if from.symlink_metadata().is_err() {
-            continue;
-        }
+        let Ok(found) = from.symlink_metadata() else { continue };
         let place = to.join(name);
         fs::create_dir_all(place.parent().expect("a file lies in a folder"))?;
-        fs::copy(&from, &place).with_context(|| format!("cannot copy {}", from.display()))?;
+        let copied = match found.is_symlink() {
+            true => fs::read_link(&from).and_then(|leads| symlink(leads, &place)),
+            false => fs::copy(&from, &place).map(drop),
+        };
+        copied.with_context(|| format!("cannot copy {}", from.display()))?;
     }
     Ok(())
 }

@@ -9,16 +9,20 @@ use super::{File, Finding};
 /// Every dead link and every page that is not in the book.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let documents = || files.iter().filter(|file| file.path.ends_with(".md"));
+    let summary = files.iter().find(|file| file.path == SUMMARY);
+    let listed = summary.map_or("", |summary| &summary.text);
+    let listed: BTreeSet<String> =
+        links(listed).iter().filter_map(|link| resolve(SUMMARY, link.target)).collect();
     let mut findings: Vec<Finding> = documents()
         .flat_map(|document| links(&document.text).into_iter().map(move |link| (document, link)))
         .filter_map(|(document, link)| {
-            let remedy = judge(files, document, &link)?;
+            let remedy = judge(files, &listed, document, &link)?;
             Some(Finding::new(&document.path, link.line, remedy))
         })
         .collect();
-    let Some(summary) = files.iter().find(|file| file.path == SUMMARY) else { return findings };
-    let listed: BTreeSet<String> =
-        links(&summary.text).iter().filter_map(|link| resolve(SUMMARY, link.target)).collect();
+    if summary.is_none() {
+        return findings;
+    }
     for page in documents().filter(|file| file.path.starts_with("docs/") && file.path != SUMMARY) {
         if !listed.contains(&page.path) {
             findings.push(Finding::new(&page.path, 1, format!("no page of the book; {ADD}")));
@@ -28,7 +32,12 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 }
 
 /// What is wrong with a link, if anything is.
-fn judge(files: &[File], document: &File, link: &Link<'_>) -> Option<String> {
+fn judge(
+    files: &[File],
+    listed: &BTreeSet<String>,
+    document: &File,
+    link: &Link<'_>,
+) -> Option<String> {
     if link.is_foreign() {
         return None;
     }
@@ -40,11 +49,14 @@ fn judge(files: &[File], document: &File, link: &Link<'_>) -> Option<String> {
     let Some(target) = target else { return Some(format!("{file} is outside of the project")) };
     let Some(found) = files.iter().find(|file| file.path == target) else {
         let folder = format!("{target}/");
-        return Some(if files.iter().any(|file| file.path.starts_with(&folder)) {
-            format!("{target} is a folder, which is no page; link a file in it")
+        return if listed.iter().any(|page| page.starts_with(&folder)) {
+            // In the book it leads to the first page there.
+            None
+        } else if files.iter().any(|file| file.path.starts_with(&folder)) {
+            Some(format!("{target} is a folder without a page; link a file in it"))
         } else {
-            format!("there is no {target}; mend the link")
-        });
+            Some(format!("there is no {target}; mend the link"))
+        };
     };
     let heading = heading.filter(|_| target.ends_with(".md"))?;
     let is_there = headings(&found.text).iter().any(|slug| slug == heading);
@@ -67,15 +79,18 @@ mod tests {
     #[test]
     fn a_link_to_nothing_is_found() {
         let files = [
-            file("README.md", "[a](docs/a.md)\n[b](docs/b.md) [c](docs) [d](../d.md)\n"),
+            file("README.md", "[a](docs/a.md)\n[b](docs/b.md) [c](xtask) [d](../d.md) [e](docs)\n"),
             file("docs/a.md", "# A\n[up](../README.md) [self](#a) [none](#b) [web](https://x.y)\n"),
+            file("docs/SUMMARY.md", "[a](a.md) [p](papers/p.md)\n"),
+            file("docs/papers/p.md", "[papers](../papers)\n"),
+            file("xtask/x.rs", ""),
         ];
         let lines: Vec<String> = check(&files).iter().map(Finding::to_string).collect();
         assert_eq!(
             lines,
             [
                 "README.md:2: there is no docs/b.md; mend the link",
-                "README.md:2: docs is a folder, which is no page; link a file in it",
+                "README.md:2: xtask is a folder without a page; link a file in it",
                 "README.md:2: ../d.md is outside of the project",
                 "docs/a.md:2: docs/a.md has no heading #b; mend the link",
             ]

@@ -8,16 +8,6 @@ use crate::testing::{Random, specs};
 use crate::time::Duration;
 use crate::writeback::{Amount, Knobs};
 
-/// The knobs of a flush rule that a controller begins with.
-pub(super) const OWN: Knobs = Knobs {
-    background: Amount::percent(10),
-    limit: Amount::percent(20),
-    batch: None,
-    in_flight: None,
-    interval: Duration::from_secs(5),
-    expire: Duration::from_secs(30),
-};
-
 /// Each controller by itself, and with its parameters at their ends; once more with limits in
 /// seconds, where they exist.
 fn all_specs() -> Vec<String> {
@@ -75,7 +65,7 @@ fn check(spec: &str, knobs: &Knobs, total: u64) {
 fn history(spec: &str, seed: u64, devices: u64) -> Vec<Knobs> {
     let mut random = Random(seed);
     let mut controller = Spec::parse(spec).unwrap().build();
-    let mut knobs = controller.begin(OWN, 1 << 20);
+    let mut knobs = controller.begin(Knobs::LINUX, 1 << 20);
     let mut history = Vec::new();
     check(spec, &knobs, 100_000);
     for _ in 0..100 {
@@ -108,7 +98,7 @@ fn who_does_not_observe_changes_nothing() {
     let mut random = Random(1);
     for spec in all_specs() {
         let mut controller = Spec::parse(&spec).unwrap().build();
-        let begun = controller.begin(OWN, 1 << 20);
+        let begun = controller.begin(Knobs::LINUX, 1 << 20);
         if !controller.observes() {
             assert_eq!(controller.observe(&[sample(&mut random)], begun), begun, "{spec}");
         }

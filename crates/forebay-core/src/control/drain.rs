@@ -153,7 +153,6 @@ impl Controller for Follow {
 mod tests {
     use alloc::string::ToString;
 
-    use super::super::conformance::OWN;
     use super::super::{Sample, Spec};
     use super::*;
 
@@ -166,19 +165,19 @@ mod tests {
 
     fn observed(spec: &str, samples: &[Sample]) -> Knobs {
         let mut controller = Spec::parse(spec).unwrap().build();
-        let begun = controller.begin(OWN, TOTAL);
+        let begun = controller.begin(Knobs::LINUX, TOTAL);
         controller.observe(samples, begun)
     }
 
     #[test]
     fn it_begins_modestly_until_a_drain_is_known() {
         let mut controller = Spec::parse("drain").unwrap().build();
-        let begun = controller.begin(OWN, TOTAL);
+        let begun = controller.begin(Knobs::LINUX, TOTAL);
         let expected = Knobs {
             limit: Amount::Pages(32_768),
             background: Amount::Pages(0),
             in_flight: Some(4_096),
-            ..OWN
+            ..Knobs::LINUX
         };
         assert_eq!(begun, expected, "128 MiB, whatever the device does");
         assert_eq!(controller.observe(&[measured(None, 0)], begun), begun);
@@ -211,7 +210,7 @@ mod tests {
     #[test]
     fn small_changes_are_left_alone_and_a_limit_falls_with_the_dirty_pages() {
         let mut controller = Spec::parse("drain").unwrap().build();
-        let mut knobs = controller.begin(OWN, TOTAL);
+        let mut knobs = controller.begin(Knobs::LINUX, TOTAL);
         let mut then = |drain, dirty| {
             knobs = controller.observe(&[measured(Some(drain), dirty)], knobs);
             (knobs.limit, knobs.in_flight)

@@ -78,17 +78,16 @@ impl Controller for Fixed {
 #[cfg(test)]
 mod tests {
     use super::super::Spec;
-    use super::super::conformance::OWN;
     use crate::time::Duration;
     use crate::writeback::{Amount, Knobs};
 
     fn begin(spec: &str) -> Knobs {
-        Spec::parse(spec).unwrap().build().begin(OWN, 1 << 20)
+        Spec::parse(spec).unwrap().build().begin(Knobs::LINUX, 1 << 20)
     }
 
     #[test]
     fn fixed_leaves_the_rules_own_knobs() {
-        assert_eq!(begin("fixed"), OWN);
+        assert_eq!(begin("fixed"), Knobs::LINUX);
     }
 
     #[test]
@@ -97,7 +96,7 @@ mod tests {
             background: Amount::Share(200_000),
             limit: Amount::Share(400_000),
             batch: Some(500),
-            in_flight: OWN.in_flight,
+            in_flight: Knobs::LINUX.in_flight,
             interval: Duration::from_secs(5),
             expire: Duration::from_secs(30),
         };

@@ -264,6 +264,17 @@ fn the_first_to_wait_for_memory_is_woken_first() {
 }
 
 #[test]
+fn advice_is_answered_before_anything_is_read() {
+    let (mut hands, handle) = Hands::new(64, "off");
+    let (offset, len) = (0, 10 * PAGE_SIZE);
+    for advice in [Advice::WillNeed, Advice::DontNeed, Advice::WillNeed] {
+        hands.input(Input::Call(CallId(0), Op::Advise { handle, advice, offset, len }));
+        assert_eq!(hands.replies.pop(), Some((CallId(0), Ok(0))), "{advice:?}");
+    }
+    assert_eq!(hands.submits.len(), 1, "what is being read stays");
+}
+
+#[test]
 fn advice_to_the_end_drops_the_partial_last_page() {
     let (mut hands, handle) = Hands::new(64, "off");
     hands.read(0, handle, 1000, 1);

@@ -1,20 +1,30 @@
 //! Dirty pages on their way: what flush rule, throttle and controller see, and what they set going.
+//!
+//! ```text
+//!   a written page -> mark_dirty -> ask_flush, ask_throttle     of the policies
+//!   run_flush      -> the rule   -> Sender -> block queues      (sender.rs)
+//!   end_write_request            -> levels, drain, waiters, errors
+//!   each second    -> sample     -> the controller -> knobs
+//! ```
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::Engine;
 use super::errors::WriteErrors;
-use super::{Engine, File};
-use crate::block::{Bio, BlockQueues, DeviceCounters, Given};
-use crate::cache::{Dirtied, PageCache};
+use crate::block::{DeviceCounters, Given};
 use crate::control::{self, Controller, SAMPLE_INTERVAL, Sample, Traffic};
-use crate::flush::{self, Demand, DirtyFile, DirtyPages, Flush, Sent, Written};
+use crate::flush::{self, Demand, DirtyPages, Flush, Sent};
 use crate::io::{IoError, RequestKind};
 use crate::throttle::{self, DirtyView, Throttle};
 use crate::time::{Duration, Instant};
-use crate::units::{CallId, DeviceId, FileId, FrameId, PageIndex, RequestId};
+use crate::units::{CallId, DeviceId, FileId, FrameId, RequestId};
 use crate::writeback::{Drain, Knobs, Levels};
+
+use sender::{Sender, Who};
+
+mod sender;
 
 /// Who decides about dirty pages.
 #[derive(Debug)]
@@ -104,25 +114,6 @@ struct Inode {
     /// How often they have arrived at the device, and how many of these times a flush has covered.
     arrived: u64,
     flushed: u64,
-}
-
-/// Who sends pages to a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    /// The flush rule, which makes room for calls.
-    Rule,
-    /// A call that waits for them.
-    Call(CallId),
-}
-
-/// The dirty pages, lent to whoever sends some.
-pub(super) struct Sender<'a> {
-    now: Instant,
-    who: Who,
-    cache: &'a mut PageCache,
-    block: &'a mut BlockQueues,
-    files: &'a [File],
-    state: &'a mut State,
 }
 
 impl Writeback {
@@ -463,203 +454,5 @@ fn difference(now: Traffic, before: Traffic) -> Traffic {
         requests: now.requests - before.requests,
         sectors: now.sectors - before.sectors,
         time: now.time - before.time,
-    }
-}
-
-impl Who {
-    /// Who asks for what is sent, and whether nobody waits for it.
-    fn asks(self) -> (Option<CallId>, bool) {
-        match self {
-            Self::Rule => (None, true),
-            Self::Call(call) => (Some(call), false),
-        }
-    }
-}
-
-impl Sender<'_> {
-    /// Sends the dirty pages of a file that follow each other from `first` on, up to `most`;
-    /// returns how many.
-    pub(super) fn send(
-        &mut self,
-        file: FileId,
-        first: PageIndex,
-        most: u64,
-        kind: RequestKind,
-    ) -> u64 {
-        let pages = self.cache.dirty_run(file, first, most);
-        let (mut guess, mut frame) = (None, None);
-        for page in first..first + pages {
-            let hit = self.cache.lookup_at(file, page, guess).expect("a dirty page is there");
-            self.cache.start_writeback(hit.frame);
-            guess = Some(hit.frame.next());
-            frame = frame.or(Some(hit.frame));
-        }
-        let place = &self.files[file.index()];
-        let own = &mut self.state.devices[place.device.index()];
-        for levels in [&mut self.state.all, &mut own.levels] {
-            levels.dirty -= pages;
-            levels.writeback += pages;
-        }
-        own.drain.begin(self.now);
-        let (task, ahead) = self.who.asks();
-        let bio = Bio { frame, task, ahead, ..place.bio(kind, file, first, pages) };
-        self.block.submit_bio(self.now, place.device, bio);
-        pages
-    }
-
-    /// Sends a file's metadata if they have changed.
-    pub(super) fn send_inode(&mut self, file: FileId) -> Option<RequestId> {
-        let inode = &mut self.state.inodes[file.index()];
-        inode.changed.take()?;
-        inode.moving = true;
-        let sector = inode.sector.expect("only a file with metadata changes them");
-        self.state.changed.retain(|changed| *changed != file);
-        let place = &self.files[file.index()];
-        let bio = place.bio(RequestKind::Inode, file, 0, 1);
-        let bio = Bio { sector, ..bio };
-        Some(self.block.submit_alone(self.now, place.device, bio))
-    }
-
-    /// Has a file's device empty its cache.
-    pub(super) fn send_flush(&mut self, file: FileId) -> RequestId {
-        let place = &self.files[file.index()];
-        let bio = place.bio(RequestKind::Flush, file, 0, 0);
-        self.block.submit_alone(self.now, place.device, bio)
-    }
-
-    /// Pages that a device takes now, if it takes any.
-    fn room(&self, device: DeviceId) -> Option<u64> {
-        let calls_first = self.who == Who::Rule && self.state.calls_wait;
-        if calls_first || !self.block.takes_write(device) {
-            return None;
-        }
-        let request = self.block.request_pages_max(device);
-        let Some(in_flight) = self.state.knobs.in_flight else { return Some(request) };
-        let in_flight = in_flight.max(1);
-        let left = in_flight.saturating_sub(self.block.write_pages(device));
-        // Small rests are left until they have become a request worth the device's while.
-        let least = (in_flight / 2).clamp(1, request);
-        (left >= least).then_some(left.min(request))
-    }
-
-    /// Whether as many pages are at a device as the knobs allow.
-    fn is_in_flight(&self, device: DeviceId) -> bool {
-        let most = self.state.knobs.in_flight;
-        most.is_some_and(|most| self.block.write_pages(device) >= most.max(1))
-    }
-
-    /// A device takes no more: nothing that it has room for is held back from it.
-    fn full(&mut self, device: DeviceId) -> Sent {
-        self.block.unplug(self.now, device);
-        Sent::Full
-    }
-
-    fn write_one(&mut self, found: Option<Dirtied>) -> Sent {
-        let Some(Dirtied { file, page, .. }) = found else { return Sent::Nothing };
-        let place = &self.files[file.index()];
-        let device = place.device;
-        // What joins a request that is held back takes no place of its own.
-        let joins = self.block.joins(device, &place.bio(RequestKind::Write, file, page, 1));
-        let full = if joins { self.is_in_flight(device) } else { self.room(device).is_none() };
-        if full {
-            return self.full(device);
-        }
-        self.send(file, page, 1, RequestKind::Write);
-        Sent::Page
-    }
-}
-
-impl DirtyPages for Sender<'_> {
-    fn now(&self) -> Instant {
-        self.now
-    }
-
-    fn knobs(&self) -> &Knobs {
-        &self.state.knobs
-    }
-
-    fn total(&self) -> u64 {
-        self.state.total
-    }
-
-    fn all(&self) -> Levels {
-        self.state.all
-    }
-
-    fn device(&self, device: DeviceId) -> Levels {
-        self.state.devices[device.index()].levels
-    }
-
-    fn drain(&self, device: DeviceId) -> Option<u64> {
-        self.state.devices[device.index()].drain.pages_per_second()
-    }
-
-    fn memory_is_short(&self) -> bool {
-        self.state.memory_short
-    }
-
-    fn file(&self, file: FileId) -> DirtyFile {
-        let (dirty, since) = self.cache.file_dirty(file);
-        DirtyFile { device: self.files[file.index()].device, dirty, since }
-    }
-
-    fn oldest_due(&self) -> Option<Instant> {
-        self.cache.oldest_due()
-    }
-
-    fn write_oldest(&mut self) -> Sent {
-        let found = self.cache.oldest_dirty();
-        self.write_one(found)
-    }
-
-    fn write_due(&mut self) -> Sent {
-        let found = self.cache.old_dirty(self.now);
-        self.write_one(found)
-    }
-
-    fn write_file(&mut self, file: FileId, from: PageIndex, most: u64) -> Written {
-        let device = self.files[file.index()].device;
-        let (mut pages, mut next) = (0, from);
-        let end = loop {
-            if pages == most {
-                break Sent::Page;
-            }
-            // What was dirtied again on its way waits for its arrival.
-            let mut found = self.cache.next_dirty(file, next);
-            while let Some((page, true)) = found {
-                found = self.cache.next_dirty(file, page + 1);
-            }
-            let Some((page, _)) = found else { break Sent::Nothing };
-            let Some(room) = self.room(device) else { break self.full(device) };
-            let sent = self.send(file, page, room.min(most - pages), RequestKind::Write);
-            (pages, next) = (pages + sent, page + sent);
-        };
-        Written { pages, next, end }
-    }
-
-    fn write_inodes(&mut self, changed: Instant) -> Sent {
-        let state = &*self.state;
-        let inode = |file: &FileId| &state.inodes[file.index()];
-        let old = |file: &&FileId| inode(file).changed.is_some_and(|since| since <= changed);
-        let mut files = state.changed.iter().filter(old);
-        let Some(&file) = files.clone().find(|file| !inode(file).moving) else {
-            // Metadata that changed on their way are written when they have arrived.
-            return if files.next().is_some() { Sent::Full } else { Sent::Nothing };
-        };
-        let device = self.files[file.index()].device;
-        if self.room(device).is_none() {
-            return self.full(device);
-        }
-        self.send_inode(file);
-        Sent::Page
-    }
-
-    fn count_walk(&mut self) {
-        self.state.pages_walked += self.state.all.unsafe_pages();
-    }
-
-    fn end_pass(&mut self) {
-        self.block.unplug_all(self.now);
-        self.state.pass_ended = true;
     }
 }

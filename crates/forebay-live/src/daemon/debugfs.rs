@@ -6,6 +6,7 @@
 //! Differs:    nothing.
 //! Not for:    users without CAP_SYS_ADMIN, and kernels that are locked down.
 
+use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -14,6 +15,17 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use crate::number::DevNumber;
 use crate::signal::BdiCounts;
+
+/// Whether writeback of single devices can be seen, in the machine's debugfs or in one of our own,
+/// which has no place in the tree of files and is gone when this returns.
+///
+/// # Errors
+///
+/// There is no debugfs, or it takes more rights.
+pub fn sees_writeback() -> io::Result<()> {
+    Debugfs::opened()?;
+    Ok(())
+}
 
 /// A debugfs.
 #[derive(Debug)]

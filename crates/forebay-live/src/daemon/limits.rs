@@ -196,7 +196,34 @@ impl Daemon<'_> {
             }
         }
         (self.say)(&format!("set the {what}"));
+        self.put_reads_first(device, reason);
         Done::Applied
+    }
+
+    /// Has the kernel hold writeback back for reads, where the policy file asks for it and nobody
+    /// else does. A limit does its work without, so that a refusal is said and no more.
+    fn put_reads_first(&mut self, device: DevNumber, reason: &str) {
+        let (knob, us) = (Knob::WbtLatUsec(device), self.policy.read_latency);
+        let found = self.machine.devices.iter().find(|found| found.number == device);
+        let is_off = found.is_some_and(|found| {
+            found.queue.as_ref().is_some_and(|queue| queue.wbt_lat_usec == Some(0))
+        });
+        let Some(steering) = &mut self.steering else { return };
+        let state = steering.state();
+        let is_left = state.entries.contains_key(&knob) || state.released.contains_key(&knob);
+        if us == 0 || !is_off || is_left {
+            return;
+        }
+        let change = KnobChange { knob, to: Value::Number(us), why: reason.to_owned() };
+        let name = self.name(device);
+        let steering = self.steering.as_mut().expect("it was there");
+        match steering.set(&change, self.sample.at) {
+            Ok(_) => (self.say)(&format!(
+                "set the read latency that writeback on {name} is held back for to {us} us, \
+                 because it has a limit and {reason}"
+            )),
+            Err(refused) => (self.say)(&refused.to_string()),
+        }
     }
 
     pub(super) fn release(&mut self, decision: &Decision, device: DevNumber) -> Done {
@@ -206,9 +233,10 @@ impl Daemon<'_> {
             (self.say)(&format!("would take back {what}"));
             return Done::Refused;
         };
-        let both = [Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
+        let wbt = Knob::WbtLatUsec(device);
+        let all = [wbt, Knob::MaxRatioFine(device), Knob::StrictLimit(device)];
         let restore = |knob| steering.restore(knob, &decision.reason);
-        let events = both.into_iter().filter_map(restore);
+        let events = all.into_iter().filter_map(restore);
         let is_back = |event: &KnobEvent| {
             matches!(event, KnobEvent::Restored { .. } | KnobEvent::AsBefore { .. })
         };

@@ -22,8 +22,11 @@ pub trait World {
     /// The time.
     fn now(&mut self) -> Instant;
 
-    /// The counters as they are, without those of backing devices.
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String>;
+    /// The levels of the machine as they are; the rest of a sample stays as it is.
+    fn levels(&mut self, into: &mut Sample) -> Result<(), String>;
+
+    /// Memory and disks as they are, without backing devices.
+    fn rest(&mut self, into: &mut Sample) -> Result<(), String>;
 
     /// What there is. Costs milliseconds.
     fn machine(&mut self) -> Machine;
@@ -118,8 +121,12 @@ impl World for Live {
         monotonic()
     }
 
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
+    fn levels(&mut self, into: &mut Sample) -> Result<(), String> {
         self.sampler.take_levels(monotonic(), into).map_err(|error| error.to_string())
+    }
+
+    fn rest(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.sampler.take_rest(into).map_err(|error| error.to_string())
     }
 
     fn machine(&mut self) -> Machine {

@@ -47,7 +47,7 @@ struct Counter {
 }
 
 impl Sampler {
-    /// Opens the files of levels and devices alone, which is all that steering looks at each time.
+    /// Opens the files of levels, memory and devices alone, which is all that steering looks at.
     pub fn of_levels(tree: &Tree) -> Result<Self, Unread> {
         let mut sampler = Self {
             tree: tree.clone(),
@@ -113,17 +113,22 @@ impl Sampler {
     /// After an error `into` holds a mixture and must not be used.
     pub fn take(&mut self, at: Instant, into: &mut Sample) -> Result<(), Unsampled> {
         self.take_levels(at, into)?;
+        self.take_rest(into)?;
         into.io_pressure = self.take_pressure();
         self.take_bdis(into);
         Ok(())
     }
 
-    /// Takes a sample without stalls and backing devices, which stay as they are.
-    ///
-    /// After an error `into` holds a mixture and must not be used.
+    /// Takes `/proc/vmstat` alone, which also tells whether block devices were asked anything. The
+    /// rest of `into` stays as it is.
     pub fn take_levels(&mut self, at: Instant, into: &mut Sample) -> Result<(), Unsampled> {
         into.at = at;
         into.vm = self.take_vm()?;
+        Ok(())
+    }
+
+    /// Takes memory and disks. The rest of `into` stays as it is.
+    pub fn take_rest(&mut self, into: &mut Sample) -> Result<(), Unsampled> {
         let memory = meminfo::parse(self.meminfo.read(&mut self.buffer)?)?;
         (into.cached, into.available) = (memory.cached, memory.available);
         self.take_disks(&mut into.disks);

@@ -41,11 +41,13 @@ fn slot(found: &mut VmCounts, place: usize) -> &mut u64 {
         4 => &mut found.dirtied,
         5 => &mut found.written,
         6 => &mut found.major_faults,
-        _ => &mut found.refaults,
+        7 => &mut found.refaults,
+        8 => &mut found.kib_in,
+        _ => &mut found.kib_out,
     }
 }
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 10] = [
     "nr_dirty",
     "nr_writeback",
     "nr_dirty_threshold",
@@ -54,13 +56,16 @@ const FIELDS: [&str; 8] = [
     "nr_written",
     "pgmajfault",
     "workingset_refault_file",
+    "pgpgin",
+    "pgpgout",
 ];
 
 /// A bit for each field.
 const ALL: u32 = (1 << FIELDS.len()) - 1;
 
-/// Every field but the last, which needs a kernel with the memory shrinker's shadow entries.
-const NEEDED: u32 = ALL >> 1;
+/// Every field but the last three, which take a kernel with the memory shrinker's shadow entries
+/// and one that counts events.
+const NEEDED: u32 = ALL >> 3;
 
 #[cfg(test)]
 mod tests {
@@ -69,7 +74,8 @@ mod tests {
     const RECORDED: &str = "nr_free_pages 6079133\nworkingset_refault_anon 0\n\
         workingset_refault_file 41622578\nnr_dirty 355\nnr_writeback 2\nnr_dirtied 73253045\n\
         nr_written 59660013\nnr_dirty_threshold 1214472\n\
-        nr_dirty_background_threshold 606494\npgmajfault 919300\nunevictable_pgs_culled 1\n";
+        nr_dirty_background_threshold 606494\npgpgin 11\npgpgout 12\npgmajfault 919300\n\
+        unevictable_pgs_culled 1\n";
 
     #[test]
     fn the_fields_are_found_in_any_order() {
@@ -82,6 +88,8 @@ mod tests {
             written: 59_660_013,
             major_faults: 919_300,
             refaults: 41_622_578,
+            kib_in: 11,
+            kib_out: 12,
         };
         assert_eq!(parse(Text::new(FILE, RECORDED)), Ok(wanted));
         let turned: String = RECORDED.lines().rev().map(|line| format!("{line}\n")).collect();

@@ -2,8 +2,9 @@
 //!
 //! Source:     proc(5): what `/proc/PID/fd`, `fdinfo` and `maps` show.
 //! Behaviour:  the descriptors whose file has the device and inode number of the events. Those past
-//!             the page cache have no window, and those for writing alone need none. A file that is mapped, and whose descriptor was
-//!             closed, still has a window, but no number by which it could be reached.
+//!             the page cache have no window, and those for writing alone need none. A file that is
+//!             mapped, and whose descriptor was closed, still has a window, but no number by which
+//!             it could be reached.
 //! Differs:    nothing.
 //! Not for:    file systems whose files have another number for stat(2) than inside the kernel
 //!             (btrfs, overlay): no descriptor matches, and the file counts as out of reach.

@@ -8,10 +8,10 @@
 //!             anything is written, because half a gigabyte gets dirty in less time than passes
 //!             between two looks. Any other device has one from the first drain on, if the
 //!             global limit is more than some seconds of it. A limit below what is dirty would stop
-//!             the writers, so that it comes down with the dirty pages, and after half a minute with
-//!             what the device writes. The share is computed anew
-//!             when the global limit moves. The limit goes when the device turns out fast, when it
-//!             writes nothing for long, or when it has starved the device.
+//!             the writers, so that it comes down with the dirty pages, and after half a minute
+//!             with what the device writes. The share is computed anew when the global limit moves.
+//!             The limit goes when the device turns out fast, when it writes nothing for long, or
+//!             when it has starved the device.
 //! Differs:    nothing.
 //! Not for:    kernels before 6.2, which have no strict limit.
 //!
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use forebay_core::control::{Controller, Sample, Spec, Traffic};
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
-use forebay_core::writeback::{Amount, Drain, Knobs};
+use forebay_core::writeback::{Drain, Knobs};
 
 use super::{Change, Decision, Done, Limit};
 use crate::number::DevNumber;
@@ -194,7 +194,7 @@ impl Disk {
 impl Device {
     fn new(spec: &Spec, now: Instant, number: DevNumber, seen: &Seen<'_>) -> Self {
         let mut controller = spec.build();
-        let knobs = controller.begin(OWN, seen.total);
+        let knobs = controller.begin(Knobs::LINUX, seen.total);
         Self {
             number,
             controller,
@@ -482,16 +482,6 @@ fn mib(bytes: u64) -> String {
         (tenths / 10).to_string()
     }
 }
-
-/// What a controller begins with: the kernel's defaults.
-const OWN: Knobs = Knobs {
-    background: Amount::percent(10),
-    limit: Amount::percent(20),
-    batch: None,
-    in_flight: None,
-    interval: Duration::from_secs(5),
-    expire: Duration::from_secs(30),
-};
 
 /// Controllers expect a sample a second; a little less than that is a second too.
 const LOOK_MIN: Duration = Duration::from_millis(900);

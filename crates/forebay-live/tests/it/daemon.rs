@@ -4,7 +4,7 @@
 use forebay_core::time::{Duration, Instant};
 use forebay_live::daemon::{Daemon, Notify, Wakes, Woken, World};
 use forebay_live::knob::{Knob, OpenFile, Terms, Value};
-use forebay_live::machine::{Bdi, Device, Kind, Machine};
+use forebay_live::machine::{Bdi, Device, Kind, Machine, Queue};
 use forebay_live::number::DevNumber;
 use forebay_live::policy_file::PolicyFile;
 use forebay_live::scope::{Named, Scope, Slot};
@@ -15,7 +15,7 @@ use forebay_live::steer::files::Progress;
 use forebay_live::trace::{Drained, Event, Readahead, TraceError, What, Why};
 use forebay_live::tree::Tree;
 
-use crate::model::{DISK, FINE, Model, STRICT, WINDOW, open_file};
+use crate::model::{DISK, FINE, Model, STRICT, WBT, WINDOW, open_file};
 
 /// Something that happens.
 type Act = fn(&mut Script);
@@ -47,11 +47,14 @@ struct Script {
     /// does.
     bursts: Option<u64>,
     page_size: u64,
-    /// How often the counters were read, and those of the disk's writeback.
+    /// How often the counters were read, those of disks, and those of the disk's writeback.
     looks: u64,
+    disk_looks: u64,
     bdi_looks: u64,
     /// When process 77 began.
     started: u64,
+    /// What a knob was at some time.
+    seen: Option<Value>,
 }
 
 impl Script {
@@ -76,8 +79,10 @@ impl Script {
             bursts: None,
             page_size: 4_096,
             looks: 0,
+            disk_looks: 0,
             bdi_looks: 0,
             started: 1_234,
+            seen: None,
         }
     }
 
@@ -129,15 +134,22 @@ impl World for Script {
         self.now
     }
 
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
+    fn levels(&mut self, into: &mut Sample) -> Result<(), String> {
         self.now += self.slow;
         self.looks += 1;
         assert!(self.now < self.end + Duration::from_secs(60), "it does not end");
         into.at = self.now;
-        into.available = 20 << 30;
         into.vm.dirty_threshold = 1_000_000;
-        into.disks = vec![self.disk.clone()];
+        into.vm.writeback = self.bdi.writeback / 4_096;
         into.vm.dirtied = (self.bdi.written + self.bdi.reclaimable + self.bdi.writeback) / 4_096;
+        (into.vm.kib_in, into.vm.kib_out) = (self.progress, 1 + self.disk.writes.sectors / 2);
+        Ok(())
+    }
+
+    fn rest(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.disk_looks += 1;
+        into.available = 20 << 30;
+        into.disks = vec![self.disk.clone()];
         Ok(())
     }
 
@@ -151,7 +163,12 @@ impl World for Script {
         };
         let name = "loop0".to_owned();
         let bdi = Some(bdi);
-        let disk = Device { number: DISK, name, kind: Kind::Loop, bdi, ..Device::default() };
+        let wbt_lat_usec = match self.model.stands(WBT) {
+            Value::Number(us) => Some(us),
+            Value::Ratio(_) | Value::Bytes(_) => None,
+        };
+        let queue = Some(Queue { wbt_lat_usec, ..Queue::default() });
+        let disk = Device { number: DISK, name, kind: Kind::Loop, queue, bdi, ..Device::default() };
         Machine { devices: vec![disk], page_size: self.page_size, ..Machine::default() }
     }
 
@@ -229,7 +246,8 @@ fn run(script: &mut Script, scope: Scope, policy: PolicyFile, dry: bool) -> Vec<
     let mut said = Vec::new();
     let mut say = |text: &str| said.push(text.to_owned());
     let model = script.model.clone();
-    let terms = Terms { period: Duration::from_millis(900), ..Terms::default() };
+    let (period, wbt) = (Duration::from_millis(900), policy.read_latency > 0);
+    let terms = Terms { period, wbt, ..Terms::default() };
     let steering = (!dry).then(|| model.steering_on(terms));
     let tree = Tree::machine();
     let mut daemon = Daemon::new(scope, policy, tree, steering, &mut say).unwrap();
@@ -327,6 +345,21 @@ fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
     let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
     assert_eq!(said.iter().filter(|said| said.contains("somebody else's")).count(), 1, "{said:#?}");
     assert!(script.peak > 400_000_000, "it is not limited any more");
+}
+
+#[test]
+fn writeback_is_held_back_for_reads_with_a_limit_where_it_is_off_and_asked_for() {
+    let policy = |read_latency| PolicyFile { read_latency, ..PolicyFile::default() };
+    for (before, asked, during) in [(0, 2_000, 2_000), (0, 0, 0), (75_000, 2_000, 75_000)] {
+        let model = Model::new();
+        model.write_as_other(WBT, Value::Number(before));
+        let mut script = Script::new(&model, 10);
+        script.wants = 500_000_000;
+        script.at(5, |script| script.seen = Some(script.model.stands(WBT)));
+        run(&mut script, of_disk(Slot::parse("writeback")), policy(asked), false);
+        assert_eq!(script.seen, Some(Value::Number(during)), "{before} us, {asked} us asked for");
+        assert_eq!(model.stands(WBT), Value::Number(before), "it is put back");
+    }
 }
 
 #[test]
@@ -453,6 +486,7 @@ fn a_disk_that_writes_nothing_is_not_asked_each_time() {
     let mut script = Script::new(&model, 60);
     script.at(50, |script| {
         assert!(script.bdi_looks <= script.looks / 5, "{} of {}", script.bdi_looks, script.looks);
+        assert!(script.disk_looks <= script.looks / 5, "{} too", script.disk_looks);
         script.wants = 500_000_000;
     });
     run(&mut script, of_disk(None), PolicyFile::default(), false);

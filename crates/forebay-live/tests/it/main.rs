@@ -9,6 +9,7 @@ mod full_disk;
 mod killed;
 mod machine;
 mod model;
+mod pages;
 mod random;
 mod remedies;
 mod sampler;

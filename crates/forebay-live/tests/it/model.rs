@@ -14,6 +14,7 @@ pub(crate) const DISK: DevNumber = DevNumber { major: 7, minor: 0 };
 pub(crate) const SHARE: DevNumber = DevNumber { major: 0, minor: 45 };
 pub(crate) const WINDOW: Knob = Knob::ReadAheadKb(DISK);
 pub(crate) const STRICT: Knob = Knob::StrictLimit(DISK);
+pub(crate) const WBT: Knob = Knob::WbtLatUsec(DISK);
 pub(crate) const FINE: Knob = Knob::MaxRatioFine(DISK);
 
 /// The machine. Clones are the same machine.

@@ -77,8 +77,12 @@ impl World for Quick {
         self.now
     }
 
-    fn sample(&mut self, into: &mut Sample) -> Result<(), String> {
-        self.live.sample(into)
+    fn levels(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.live.levels(into)
+    }
+
+    fn rest(&mut self, into: &mut Sample) -> Result<(), String> {
+        self.live.rest(into)
     }
 
     fn machine(&mut self) -> Machine {

@@ -1,7 +1,6 @@
 //! A machine that is watched with a trace: the file that is meant is named, not the largest one.
 //!
 //! The child is this test program again, which faults in a file until it is killed.
-#![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

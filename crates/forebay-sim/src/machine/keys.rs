@@ -348,4 +348,17 @@ mod tests {
             assert!(text.default.is_none_or(|default| text.takes(default)), "{}", text.name);
         }
     }
+
+    #[test]
+    fn every_key_is_on_the_page_of_the_devices() {
+        let page = include_str!("../../../../docs/devices.md");
+        // The page has seek curves in one row: `device.seek_min`, `seek_third`, `seek_full`.
+        let has = |name: &str| {
+            let short = name.strip_prefix("device.").unwrap_or(name);
+            page.contains(&format!("`{name}`")) || page.contains(&format!(", `{short}`"))
+        };
+        let keys = KEYS.iter().map(|key| key.name).chain(TEXTS.iter().map(|text| text.name));
+        let missing: Vec<&str> = keys.filter(|name| !has(name)).collect();
+        assert_eq!(missing, [""; 0]);
+    }
 }

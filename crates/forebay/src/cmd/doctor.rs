@@ -1,4 +1,4 @@
-//! `forebay doctor`: what this machine allows, what each thing gives, and what would bring the rest.
+//! `forebay doctor`: what this machine allows, what that gives, and what would bring the rest.
 //!
 //! ```text
 //!   facts    what the machine shows and what the kernel answers when it is asked

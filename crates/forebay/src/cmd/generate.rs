@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::args::{Arguments, Completions, Man, Shell};
-use crate::cmd::help::TOPICS;
+use crate::cmd::help::{TOPICS, Topic};
 
 /// Prints a shell's completions.
 pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
@@ -16,8 +16,11 @@ pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
     command.build();
     // The parser lists commands alone behind `help`.
     let topics = TOPICS.iter().filter(|topic| command.find_subcommand(topic.name).is_none());
-    let topics: Vec<_> =
-        topics.map(|topic| clap::Command::new(topic.name).about(topic.about)).collect();
+    let topic = |topic: &Topic| {
+        let call = format!("forebay help {}", topic.name);
+        clap::Command::new(topic.name).about(topic.about).bin_name(call)
+    };
+    let topics: Vec<_> = topics.map(topic).collect();
     let mut command = command.mut_subcommand("help", |help| help.subcommands(topics));
     let shell = match arguments.shell {
         Shell::Bash => clap_complete::Shell::Bash,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use forebay_image::{self as images, FileSource, Follow, Options, Resolved, Source, Window};
 
+use crate::ERROR;
 use crate::args::image::{Image, Opened, What};
 use crate::choice;
 use crate::messages::Complaint;
@@ -104,6 +105,15 @@ fn complain(what: &dyn std::fmt::Display) {
     // Nobody may be listening; the exit code says it all the same.
     let _ = writeln!(io::stderr(), "error: {what}");
 }
+
+/// The end of several things, of which some went wrong.
+fn failed() -> u8 {
+    let _ = writeln!(io::stderr(), "hint: {WHAT_IS_THERE}");
+    ERROR
+}
+
+/// What can be done about a path that is not there, or of another kind.
+pub(crate) const WHAT_IS_THERE: &str = "`forebay image ls -lR IMAGE` lists what is in an image";
 
 /// Standard output for data.
 struct Out {

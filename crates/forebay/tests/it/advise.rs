@@ -1,11 +1,11 @@
 //! `forebay advise` on recorded machines, on this one, and mistyped.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use crate::support::{Scene, stderr, stdout};
+use crate::support::{Scene, for_everybody, stderr, stdout};
 
 /// A scene in which the recorded machines lie.
 fn scene() -> Scene {
@@ -112,13 +112,7 @@ fn nobody_may_ask_too() {
         return;
     }
     let scene = Scene::new();
-    // Scratch folders of tests and of builds are often root's alone.
-    let program = scene.path("forebay");
-    fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).expect("the program can be copied");
-    for path in [scene.path("."), program.clone()] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    }
-    let mut command = std::process::Command::new(&program);
+    let mut command = std::process::Command::new(for_everybody(&scene));
     command.args(["advise", "--watch", "1", "--json"]).env_clear().uid(65_534).gid(65_534);
     let output = command.output().expect("the program runs");
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));

@@ -1,14 +1,14 @@
 //! `forebay doctor` here, as nobody, in recorded machines; and that it leaves nothing.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Scene, stderr, stdout};
+use crate::support::{Scene, for_everybody, stderr, stdout};
 
 fn found(mut command: Command) -> (Option<i32>, Value) {
     let output = command.output().expect("the program runs");
@@ -107,12 +107,7 @@ fn nobody_may_ask_too() {
         return;
     }
     let scene = Scene::new();
-    let program = scene.path("forebay");
-    fs::copy(env!("CARGO_BIN_EXE_forebay"), &program).expect("the program can be copied");
-    for path in [scene.path("."), program.clone()] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    }
-    let mut command = Command::new(&program);
+    let mut command = Command::new(for_everybody(&scene));
     command.args(["doctor", "--json"]).env_clear().uid(65_534).gid(65_534);
     let (code, found) = found(command);
     assert!(matches!(code, Some(0 | 1)));

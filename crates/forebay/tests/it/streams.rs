@@ -1,9 +1,10 @@
 //! Standard streams that are closed, full, broken or not a terminal.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
+use std::process::Command;
 
-use crate::support::{Scene, printed, stderr};
+use crate::support::{Scene, printed, stderr, stdout};
 
 const LINES: [&str; 8] = [
     "--help",
@@ -23,8 +24,9 @@ fn a_full_disk_is_an_error() {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has /dev/full");
         let output = scene.command(line).stdout(full).output().expect("the program runs");
         assert_eq!(output.status.code(), Some(2), "{line}");
-        let (said, expected) = (stderr(&output), ": No space left on device (os error 28)\n");
-        assert!(said.starts_with("error: cannot write the ") && said.ends_with(expected), "{said}");
+        let why = ": No space left on device (os error 28)\nhint: make room, ";
+        let said = stderr(&output);
+        assert!(said.starts_with("error: cannot write the ") && said.contains(why), "{said}");
     }
 }
 
@@ -67,7 +69,7 @@ fn closed_streams_are_empty_ones() {
     ] {
         let mut shell = scene.command(redirection);
         let program = shell.get_program().to_owned();
-        shell = std::process::Command::new("sh");
+        shell = Command::new("sh");
         shell.arg("-c").arg(format!("\"$0\" {redirection}")).arg(program);
         let output = shell.output().expect("the shell runs");
         assert_eq!(output.status.code(), Some(code), "{redirection}");
@@ -101,6 +103,23 @@ fn surroundings_change_nothing() {
             elsewhere.env("COLUMNS", "20");
         }
         assert_eq!(printed(elsewhere), plain, "{line}");
+    }
+}
+
+/// As many measurements run at once as there are processors that the program may use.
+#[test]
+fn the_number_of_processors_changes_nothing() {
+    let status = fs::read_to_string("/proc/self/status").expect("every process has one");
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = allowed.and_then(|list| list.trim().split(['-', ',']).next());
+    let scene = scene();
+    let all = scene.command("reproduce readahead --draws 2 --format csv");
+    let mut one = Command::new("taskset");
+    one.args(["-c", first.expect("a processor runs this")]);
+    one.arg(all.get_program()).args(all.get_args());
+    match one.output() {
+        Ok(output) => assert_eq!(stdout(&output), printed(all)),
+        Err(error) => eprintln!("skip: one processor alone: needs taskset: {error}"),
     }
 }
 

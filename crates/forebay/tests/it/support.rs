@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -84,6 +85,10 @@ impl Scene {
     /// Adds a call to the transcript: standard output as it is, standard error behind `! `, the
     /// exit code behind `? ` unless it is 0.
     pub(crate) fn note(&mut self, line: &str, output: &Output) -> &mut Self {
+        // What is no error is help, or what to try first.
+        if output.status.code() == Some(2) && stderr(output).contains("error: ") {
+            assert_hinted(line, output);
+        }
         self.transcript += &format!("$ forebay {line}\n{}", stdout(output));
         for line in stderr(output).lines() {
             self.transcript += &format!("! {line}\n");
@@ -109,6 +114,21 @@ impl Scene {
     pub(crate) fn matches(&self, snapshot: &str) {
         self.matches_after(snapshot, str::to_owned);
     }
+}
+
+/// A copy of the program in the folder of a scene, where everybody may run it. Another process
+/// makes it: whoever is started meanwhile would inherit our descriptor, and a program that somebody
+/// has open for writing cannot run.
+pub(crate) fn for_everybody(scene: &Scene) -> PathBuf {
+    let program = scene.path("forebay");
+    let mut copy = Command::new("cp");
+    let copied = copy.arg(env!("CARGO_BIN_EXE_forebay")).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the program can be copied");
+    // Scratch folders of tests and of builds are often root's alone.
+    for path in [scene.path("."), program.clone()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    program
 }
 
 /// Compares a text with its file in `snapshots/`.
@@ -144,6 +164,12 @@ pub(crate) fn assert_refused(line: &str, output: &Output) {
     assert_eq!(output.status.code(), Some(2), "{line}\n{out}{said}");
     assert_eq!(out, "", "{line}");
     assert!(said.lines().any(|line| line.starts_with("error: ")), "{line}\n{said}");
+    assert_hinted(line, output);
+}
+
+/// Every error says what to do next.
+fn assert_hinted(line: &str, output: &Output) {
+    let said = stderr(output);
     let hints: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("hint: ")).collect();
     assert!(!hints.is_empty() && hints.iter().all(|hint| !hint.is_empty()), "{line}\n{said}");
 }

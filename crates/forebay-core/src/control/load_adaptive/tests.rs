@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::super::conformance::OWN;
 use super::super::{Spec, Traffic};
 use super::*;
 use crate::time::Duration;
@@ -32,7 +31,7 @@ fn second(busy: u64, writes: u64) -> Sample {
 /// The knobs after some seconds of one disk.
 fn knobs(spec: &str, seconds: &[Sample]) -> Knobs {
     let mut controller = Spec::parse(spec).unwrap().build();
-    let begun = controller.begin(OWN, 1 << 20);
+    let begun = controller.begin(Knobs::LINUX, 1 << 20);
     seconds.iter().fold(begun, |knobs, one| controller.observe(&[*one], knobs))
 }
 
@@ -74,13 +73,13 @@ fn the_fields_follow_load_times_share_of_writes() {
 #[test]
 fn the_other_fields_stay_as_they_are() {
     let turned = knobs("dyn", &[second(1_000, 1_000); 3]);
-    assert_eq!((turned.expire, turned.in_flight), (OWN.expire, OWN.in_flight));
+    assert_eq!((turned.expire, turned.in_flight), (Knobs::LINUX.expire, Knobs::LINUX.in_flight));
 }
 
 #[test]
 fn windows_stand_side_by_side_unless_they_slide() {
     let mut seconds: Vec<_> = [second(1_000, 1_000); 3].into();
-    assert_eq!(knobs("dyn", &seconds[..2]), OWN, "no window is full");
+    assert_eq!(knobs("dyn", &seconds[..2]), Knobs::LINUX, "no window is full");
     seconds.push(second(0, 0));
     assert_eq!(fields(knobs("dyn", &seconds)), (100, 300, 500), "the second one is not full");
     assert_eq!(fields(knobs("dyn:sliding=on", &seconds)), (67, 675, 222));
@@ -131,7 +130,7 @@ fn several_disks_are_their_mean_or_their_busiest() {
     let observe = |spec| {
         let mut controller = Spec::parse(spec).unwrap().build();
         let array = [second(1_000, 1_000), second(0, 0), second(500, 1_000), second(500, 1_000)];
-        fields((0..3).fold(OWN, |knobs, _| controller.observe(&array, knobs)))
+        fields((0..3).fold(Knobs::LINUX, |knobs, _| controller.observe(&array, knobs)))
     };
     assert_eq!(observe("dyn"), (100, 600, 250));
     assert_eq!(observe("dyn:busiest=on"), (100, 300, 500));
@@ -152,7 +151,7 @@ fn limits_are_one_to_eight_seconds_of_drain() {
     let of = |writes, drain, part| {
         let sample = Sample { drain: Some(drain), ..second(1_000, writes) };
         let knobs = knobs(&format!("dyn:map=1,part={part}"), &[sample; 3]);
-        assert_eq!((knobs.interval, knobs.batch), (OWN.interval, OWN.batch));
+        assert_eq!((knobs.interval, knobs.batch), (Knobs::LINUX.interval, Knobs::LINUX.batch));
         let (Amount::Pages(limit), Amount::Pages(background)) = (knobs.limit, knobs.background)
         else {
             panic!("no pages: {knobs:?}");
@@ -184,7 +183,7 @@ fn the_age_follows_the_interval_in_seconds_of_drain() {
 
 #[test]
 fn without_a_measured_drain_or_a_change_of_a_tenth_nothing_moves() {
-    assert_eq!(knobs("dyn:map=1", &[second(1_000, 1_000); 3]), OWN);
+    assert_eq!(knobs("dyn:map=1", &[second(1_000, 1_000); 3]), Knobs::LINUX);
     let with = |drain| Sample { drain: Some(drain), ..second(1_000, 1_000) };
     let before = knobs("dyn:map=1", &[with(10_000); 3]);
     assert_eq!(before.limit, Amount::Pages(80_000));

@@ -260,6 +260,11 @@ fn metadata_of_a_file_whose_pages_are_written_waits_for_its_age() {
 }
 
 #[test]
+fn the_rule_by_itself_has_the_knobs_of_the_kernel() {
+    assert_eq!(Spec::parse("linux-6").unwrap().build().knobs(), Knobs::LINUX);
+}
+
+#[test]
 fn levels_can_be_given_in_mib() {
     let knobs = Spec::parse("linux-6:limit_mib=64,background_mib=8").unwrap().build().knobs();
     assert_eq!((knobs.limit, knobs.background), (Amount::Pages(16_384), Amount::Pages(2_048)));

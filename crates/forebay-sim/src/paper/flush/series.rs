@@ -7,8 +7,8 @@ use forebay_core::units::{KIB, MIB, PAGE_SIZE, SECTOR_SIZE};
 use crate::paper::Series;
 use crate::world::Record;
 
-/// Reads and writes, load, dirty level and knobs of a run. The knobs are percentages: `nfract` of memory, the
-/// others of the greatest values that the proposal gives them.
+/// Reads and writes, load, dirty level and knobs of a run. The knobs are percentages: `nfract` of
+/// memory, the others of the greatest values that the proposal gives them.
 pub(super) fn of(row: &str, policy: &str, record: &Record, frames: u64) -> Vec<Series> {
     let moved = record.seconds.last().map_or(0, |(second, _)| second + 1);
     let busy = record.busy.last().map_or(0, |(second, _)| second + 1);

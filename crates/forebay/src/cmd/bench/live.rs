@@ -90,7 +90,10 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     }
     table.print(arguments.format, &mut io::stdout().lock())?;
     if !outcome.failures.is_empty() {
-        bail!("not everybody could do their work; the table has no row where one failed");
+        let what = "not everybody could do their work; the table has no row where one failed";
+        bail!(
+            Complaint::new(what).hint("its notes say why; `forebay doctor` what is missing here")
+        );
     }
     let missed = targets::verdicts(&outcome.results).iter().any(|verdict| !verdict.is_met());
     Ok(u8::from(arguments.check && missed))

@@ -45,7 +45,8 @@ mod ways;
 pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     let bytes = choice::bytes("--size", &arguments.size)?;
     if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
-        bail!("--size {}: from 8M to 4G", arguments.size);
+        let what = format!("--size {}: from 8M to 4G", arguments.size);
+        bail!(Complaint::new(what).hint("`forebay help units` has the units"));
     }
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let tree = arguments.tree.canonicalize();
@@ -76,7 +77,10 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     }
     table.print(arguments.format, &mut io::stdout().lock())?;
     if outcome.results.failures.iter().any(|failure| failure.is_ours) {
-        bail!("our own mount failed; the table has no row where it did");
+        let what = "our own mount failed; the table has no row where it did";
+        bail!(
+            Complaint::new(what).hint("its notes say why; `forebay doctor` what is missing here")
+        );
     }
     let missed = outcome.verdicts().iter().any(|verdict| !verdict.is_met());
     Ok(u8::from(arguments.check && missed))

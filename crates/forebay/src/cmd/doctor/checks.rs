@@ -370,6 +370,7 @@ fn rates(facts: &Facts) -> Check {
     let has = facts.asked.as_ref().map_or(is_first, |asked| asked.limits);
     let check = match (has, is_second) {
         (true, _) => Check::new(what, State::Yes, "blkio of cgroup v1"),
+        (false, _) if facts.asked.is_none() => Check::new(what, State::Unknown, NOT_ASKED),
         (false, true) => {
             Check::new(what, State::Partly, "cgroup v2 alone: a disk is served instead")
         }

@@ -21,7 +21,7 @@ pub(super) fn text() -> String {
     for option in known_options() {
         if let Treatment::Only(values, why) = option.treatment {
             let label = format!("{}={}", option.names[0], values.join("|"));
-            text += &paragraph(&format!("{label:<29}"), why);
+            text += &paragraph(&format!("{label:<31}"), why);
         }
     }
     text += "\nREFUSED, WITH FILE AND LINE\n";

@@ -17,9 +17,9 @@ pub(super) fn text() -> String {
         text += &paragraph(&format!("{commands:<33}"), what);
     }
     text += "\nWRITES TO THE KERNEL\n";
-    let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices that \
-                 it makes itself. `bench mount` drops the caches of the whole machine. Nothing else \
-                 does.";
+    let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices \
+                 that it makes itself. `bench mount` drops the caches of the whole machine. \
+                 Nothing else does.";
     text += &paragraph("", words);
     text += "\nWHAT TUNE MAY WRITE\n";
     text += &paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
@@ -61,7 +61,7 @@ const READERS: &[(&str, &str)] = &[
     ("watch", "the same, and an instance of tracefs of its own; --no-trace goes without"),
     ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
     ("run, bench dispatch", "read a file or device; bench dispatch makes one and removes it"),
-    ("image info, ls, stat, cat, verify, compare", "read an image"),
+    ("image info, ls, stat, cat", "read an image; so do image verify and compare"),
     ("mount", "a read-only folder; the image is only read"),
 ];
 

@@ -51,8 +51,8 @@ fn times(text: &mut String) {
 
 fn machines(text: &mut String) {
     *text += "\nMACHINES: --set KEY=VALUE, machine files\n";
-    let words = "A number, which may have decimals, and a unit of its kind; without a unit it is in \
-                 the first one. `forebay machines NAME` shows the unit of each key.";
+    let words = "A number, which may have decimals, and a unit of its kind; without a unit it is \
+                 in the first one. `forebay machines NAME` shows the unit of each key.";
     *text += &paragraph("", words);
     for (kind, dimension, example) in DIMENSIONS {
         let units: Vec<&str> = dimension.units().iter().map(|(name, _)| *name).collect();
@@ -81,8 +81,8 @@ fn jobs(text: &mut String) {
         letters.join(", ")
     );
     *text += &paragraph("", &words);
-    let words = "Times: a whole number and a unit; without one, seconds for runtime and startdelay, \
-                 microseconds for thinktime.";
+    let words = "Times: a whole number and a unit; without one, seconds for runtime and \
+                 startdelay, microseconds for thinktime.";
     *text += &paragraph("", words);
     for (names, micros) in OF_JOBS {
         *text += &format!("    {:<12} {micros} us\n", names.join(" "));
@@ -100,14 +100,14 @@ mod tests {
         for (kind, dimension, example) in DIMENSIONS {
             let takes = |name: &&str| choice::machine(name, &[example.to_owned()]).is_ok();
             let names: Vec<&str> = forebay_sim::machine::Machine::names().collect();
-            assert!(names.iter().any(|name| takes(&name)), "{example}");
+            assert!(names.iter().any(takes), "{example}");
             let (key, _) = example.split_once('=').unwrap();
             let unit_of = |name: &&str| {
                 let machine = choice::machine(name, &[]).ok()?;
                 let found = machine.parameters().find(|parameter| parameter.key == key)?;
                 Some(found.unit)
             };
-            let unit = names.iter().find_map(|name| unit_of(&name)).unwrap();
+            let unit = names.iter().find_map(unit_of).unwrap();
             assert_eq!(unit, dimension.base(), "{kind}");
         }
     }

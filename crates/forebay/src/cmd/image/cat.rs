@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use forebay_image::{Cause, Content, Fault, Follow, Image, Kind, NodeId, Piece};
 
 use super::{Out, complain, find, open};
-use crate::ERROR;
 use crate::args::image::Cat;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -32,14 +31,14 @@ pub(super) fn run(arguments: &Cat) -> Result<u8> {
                 failed = true;
             }
             // A reader that has seen enough does not undo what was wrong before.
-            Err(_) if failed => return Ok(ERROR),
+            Err(_) if failed => return Ok(super::failed()),
             Err(error) => return Err(error),
         }
     }
     match out.finish("content") {
-        Err(_) if failed => Ok(ERROR),
+        Err(_) | Ok(()) if failed => Ok(super::failed()),
         Err(error) => Err(error),
-        Ok(()) => Ok(if failed { ERROR } else { 0 }),
+        Ok(()) => Ok(0),
     }
 }
 

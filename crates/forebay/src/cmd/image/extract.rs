@@ -2,16 +2,16 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Fault, Follow, resolve};
 use serde_json::{Value, json};
 
 use super::{complain, open, print, show};
+use crate::NO;
 use crate::args::image::Extract;
 use crate::messages::{Complaint, note, progress};
-use crate::{ERROR, NO};
 
 /// Extracts, and says what was extracted and what was not.
 pub(super) fn run(arguments: &Extract) -> Result<u8> {
@@ -25,7 +25,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
     }
     if paths.is_empty() && !missing.is_empty() {
         missing.iter().for_each(|fault| complain(fault));
-        return Ok(ERROR);
+        return Ok(super::failed());
     }
     let tree = if paths.is_empty() {
         Tree::whole(&*image, Limits::default())
@@ -49,7 +49,14 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         Err(error @ ExtractError::NotEmpty { .. }) => {
             bail!(Complaint::new(error.to_string()).hint("--force replaces what is there"))
         }
-        Err(error) => bail!(Complaint::new(error.to_string())),
+        Err(error @ ExtractError::Ended { .. }) => {
+            let hint = "make room, or name another place with --to; what is complete has its name";
+            bail!(Complaint::new(error.to_string()).hint(hint))
+        }
+        Err(ExtractError::Target { what, path, source }) => {
+            let cannot = || format!("cannot {what} '{}'", path.display());
+            return Err(source).with_context(cannot);
+        }
     };
     report.failed.splice(0..0, missing);
     if arguments.answer.json {

@@ -8,7 +8,6 @@ use forebay_image::{Entry, Fault, Follow, Image, Kind, Node};
 use serde_json::Value;
 
 use super::{Out, complain, find, open, print, show};
-use crate::ERROR;
 use crate::args::image::Ls;
 
 /// Lists what was asked for. What cannot be read is said, and the rest is listed.
@@ -181,7 +180,7 @@ impl<'a> List<'a> {
         if self.arguments.answer.json {
             print(&format!("{:#}\n", Value::Array(self.objects)), "list")?;
         }
-        Ok(if self.failed { ERROR } else { 0 })
+        Ok(if self.failed { super::failed() } else { 0 })
     }
 }
 

@@ -6,7 +6,6 @@ use forebay_image::{Fault, Follow, Image, Kind, Node, Xattr, shown};
 use serde_json::{Map, Value, json};
 
 use super::{complain, find, open, print, show};
-use crate::ERROR;
 use crate::args::image::Stat;
 
 /// Shows each path; what cannot be shown is said, and the others follow.
@@ -31,7 +30,7 @@ pub(super) fn run(arguments: &Stat) -> Result<u8> {
         texts.join("\n")
     };
     print(&text, "answer")?;
-    Ok(if failed { ERROR } else { 0 })
+    Ok(if failed { super::failed() } else { 0 })
 }
 
 struct Seen {

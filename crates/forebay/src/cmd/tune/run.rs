@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
     }
     let steering = match arguments.dry_run {
         true => None,
-        false => Some(start(&tree, &arguments.place.state)?),
+        false => Some(start(&tree, &arguments.place.state, &policy)?),
     };
     let sampler = Sampler::of_levels(&tree).map_err(|error| {
         Complaint::new(error.to_string()).hint("`forebay doctor` says what this machine allows")
@@ -163,9 +163,10 @@ fn may_write(machine: &Machine, scope: &Scope, tree: &Tree) -> Result<()> {
     }
 }
 
-fn start(tree: &Tree, state: &Path) -> Result<Steering> {
+fn start(tree: &Tree, state: &Path, policy: &PolicyFile) -> Result<Steering> {
     // Looks come once a second, and one that is early must not be in vain.
-    let terms = Terms { period: Duration::from_millis(900), ..Terms::default() };
+    let (period, wbt) = (Duration::from_millis(900), policy.read_latency > 0);
+    let terms = Terms { period, wbt, ..Terms::default() };
     let (steering, began) = Steering::start(tree, state, terms).map_err(|error| {
         let complaint = Complaint::new(error.to_string());
         match error {
