@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use crate::args::FioCompat;
 use crate::choice;
 use crate::messages::{self, Complaint};
-use crate::results::{Results, Row, Run};
+use crate::results::{ALL, Results, Row, Run};
 use crate::slots::PerSlot;
 
 /// A job file that was read; what it ignores has been said on standard error.
@@ -183,9 +183,9 @@ impl Tally {
             all.merge(share);
         }
         all.elapsed = self.elapsed;
-        draw("all", &all);
+        draw(ALL, &all);
         let pause_lengths = self.pause_lengths.summary();
-        rows.push(Row { run: Some(self.run), pause_lengths, ..all.row(labels, "all") });
+        rows.push(Row { run: Some(self.run), pause_lengths, ..all.row(labels, ALL) });
     }
 }
 

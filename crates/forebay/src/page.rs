@@ -24,6 +24,7 @@ use crate::table::Table;
 use crate::whole;
 
 pub(crate) use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
+pub(crate) use prose::Extent;
 pub(crate) use table::Digits;
 
 mod chart;
@@ -121,8 +122,8 @@ impl Page {
     }
 
     /// A section of a page of the documentation, without its heading; nothing if it has none.
-    pub(crate) fn section(&mut self, markdown: &str, heading: &str) {
-        self.html.push_str(&prose::section(markdown, heading));
+    pub(crate) fn section(&mut self, markdown: &str, heading: &str, extent: Extent) {
+        self.html.push_str(&prose::section(markdown, heading, extent));
     }
 
     /// What stands behind a line that opens it. It is always there for who searches or prints.

@@ -21,7 +21,7 @@ use forebay_sim::world::Pauses;
 use crate::slots::{PerSlot, SLOTS};
 use crate::table::{Cell, Format, Table};
 
-pub(crate) use page::Drawn;
+pub(crate) use page::{ALL, Drawn};
 
 mod page;
 

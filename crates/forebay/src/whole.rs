@@ -25,8 +25,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 pub(crate) fn has_folder(flag: &str, path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        let what = format!("{flag} {}: '{}' is no directory", path.display(), folder.display());
-        bail!(Complaint::new(what).hint("make it first, or name a file in another one"));
+        let what = format!("{flag} {}: no folder '{}'", path.display(), folder.display());
+        bail!(Complaint::new(what).hint("mkdir makes it"));
     }
     Ok(())
 }

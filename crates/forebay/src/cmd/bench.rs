@@ -21,3 +21,8 @@ pub(crate) fn run(arguments: &Bench) -> Result<u8> {
         BenchWhat::LivePart(arguments) => live::run_part(arguments),
     }
 }
+
+// Where the documentation says what each benchmark measures.
+const DISPATCH: &str = "Dispatch on this machine";
+const MOUNT: &str = "Mounted images on this machine";
+const LIVE: &str = "The running kernel on slow devices";

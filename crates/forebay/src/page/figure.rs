@@ -86,7 +86,7 @@ impl Figure {
 
     /// Every number that the axis of values must hold.
     pub(super) fn numbers(&self) -> impl Iterator<Item = f64> {
-        self.points().flat_map(|point| point.numbers()).filter(|number| self.has_place(*number))
+        self.points().flat_map(Point::numbers).filter(|number| self.has_place(*number))
     }
 
     /// Every place of a point.

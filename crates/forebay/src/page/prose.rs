@@ -2,8 +2,16 @@
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
+/// How much of a section is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    /// Up to the first heading inside it.
+    Begin,
+}
+
 /// The section below a heading of the second level, without the heading; empty if there is none.
-pub(super) fn section(markdown: &str, heading: &str) -> String {
+pub(super) fn section(markdown: &str, heading: &str, extent: Extent) -> String {
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES);
     let mut wanted = Vec::new();
     let (mut inside, mut title) = (false, None);
@@ -17,6 +25,7 @@ pub(super) fn section(markdown: &str, heading: &str) -> String {
                 inside = words.trim() == heading;
                 title = None;
             }
+            (Event::Start(Tag::Heading { .. }), _) if extent == Extent::Begin => inside = false,
             (Event::Text(text) | Event::Code(text), Some(words)) => words.push_str(text),
             (_, Some(_)) => {}
             (_, None) if inside => wanted.extend(fitting(event)),
@@ -39,7 +48,17 @@ fn fitting(event: Event<'_>) -> Option<Event<'_>> {
         Event::Start(Tag::Link { .. } | Tag::Image { .. }) => return None,
         Event::End(TagEnd::Link | TagEnd::Image) => return None,
         Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
-        other => other,
+        Event::Start(_)
+        | Event::End(_)
+        | Event::Text(_)
+        | Event::Code(_)
+        | Event::InlineMath(_)
+        | Event::DisplayMath(_)
+        | Event::FootnoteReference(_)
+        | Event::SoftBreak
+        | Event::HardBreak
+        | Event::Rule
+        | Event::TaskListMarker(_) => event,
     })
 }
 
@@ -52,16 +71,18 @@ mod tests {
 
     #[test]
     fn a_section_ends_where_the_next_one_begins() {
-        let text = section(TEXT, "The model");
+        let text = section(TEXT, "The model", Extent::Whole);
         assert!(text.contains("<p>One link &amp; &lt;b&gt;.</p>"), "{text}");
         assert!(text.contains("<h4>Deeper</h4>") && text.contains("<td>2</td>"), "{text}");
         assert!(!text.contains("Else") && !text.contains("Title"), "{text}");
         assert_eq!(text.matches("<table>").count(), text.matches("</table>").count());
+        let begin = section(TEXT, "The model", Extent::Begin);
+        assert!(begin.contains("One link") && !begin.contains("<td>2</td>"), "{begin}");
     }
 
     #[test]
     fn a_section_that_is_not_there_is_empty() {
-        assert_eq!(section(TEXT, "Absent"), "");
-        assert_eq!(section("", "The model"), "");
+        assert_eq!(section(TEXT, "Absent", Extent::Whole), "");
+        assert_eq!(section("", "The model", Extent::Whole), "");
     }
 }

@@ -6,7 +6,7 @@ use forebay_sim::stats::Latencies;
 
 use super::{EVERY, Results, Row, throughput};
 use crate::over_time;
-use crate::page::{Axis, Digits, Figure, Join, Layout, Page, Point, Scale, Series};
+use crate::page::{Axis, Digits, Extent, Figure, Join, Layout, Page, Point, Scale, Series};
 use crate::slots::{PerSlot, SLOTS};
 
 /// What only a page shows.
@@ -40,6 +40,12 @@ impl Drawn {
         for (kind, latencies) in latencies {
             let Some(latencies) = latencies else { continue };
             let (count, points) = (latencies.count(), percentiles(latencies));
+            // If one job alone made such calls, they are all that were made.
+            let is_same =
+                |known: &Curve| (known.run == run, known.kind, known.count) == (true, kind, count);
+            if job == ALL && self.curves.iter().any(is_same) {
+                continue;
+            }
             let (run, job) = (run.to_owned(), job.to_owned());
             self.curves.push(Curve { run, job, kind, count, points });
         }
@@ -85,7 +91,7 @@ impl Results {
         page.notes(&notes);
         for (text, heading) in sections {
             page.heading(heading);
-            page.section(text, heading);
+            page.section(text, heading, Extent::Whole);
         }
         page
     }
@@ -137,7 +143,7 @@ impl Drawn {
             });
             let figure = &mut figures[place];
             if figure.series.len() < SERIES_MAX {
-                figure.series.push(line(curve, label));
+                figure.series.push(line(curve, &label));
             } else if is_compared {
                 figure.caption = more_than(runs.len(), SERIES_MAX, "runs");
             }
@@ -158,7 +164,7 @@ fn empty(title: String) -> Figure {
     }
 }
 
-fn line(curve: &Curve, label: String) -> Series {
+fn line(curve: &Curve, label: &str) -> Series {
     let point = |&(share, micros): &(f64, f64)| Point {
         at: 1.0 / (1.0 - share),
         value: Some(micros),
@@ -171,7 +177,7 @@ fn line(curve: &Curve, label: String) -> Series {
         ..Point::default()
     };
     let points = curve.points.iter().map(point).collect();
-    Series { label: label.clone(), join: Join::Line, points }
+    Series { label: label.to_owned(), join: Join::Line, points }
 }
 
 /// A share in as few digits as tell it from its neighbours.
@@ -214,6 +220,9 @@ fn more_than(count: usize, most: usize, what: &str) -> String {
     }
     format!("The first {most} of {count} {what}; the table has all.")
 }
+
+/// What the jobs of a run are called together.
+pub(crate) const ALL: &str = "all";
 
 /// The most runs that are shown over time.
 const RUNS_MAX: usize = 6;
@@ -268,6 +277,18 @@ mod tests {
         let figures = two.latencies();
         assert_eq!((figures.len(), figures[0].series.len()), (2, 2));
         assert_eq!(figures[1].series[1].label, "y");
+    }
+
+    #[test]
+    fn what_one_job_did_is_not_drawn_twice() {
+        let (some, more) = (latencies(10), latencies(20));
+        let of = |reads| [("read", Some(reads)), ("write", None), ("sync", None)];
+        let mut drawn = Drawn::default();
+        drawn.add("", "a", of(&some));
+        drawn.add("", ALL, of(&some));
+        assert_eq!(drawn.curves.len(), 1);
+        drawn.add("", ALL, of(&more));
+        assert_eq!(drawn.curves.len(), 2);
     }
 
     #[test]

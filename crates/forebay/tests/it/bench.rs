@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::page::has_every_cell;
 use crate::support::{Scene, printed, stderr, stdout};
 
 #[test]
@@ -98,10 +99,11 @@ fn mounted_images_are_measured_and_nothing_stays_behind() {
     small_tree(&scene);
     fs::create_dir(scene.path("work")).unwrap();
     let line = "bench mount --quick --tree tree --work work --size 8M --only faults,tree,codec";
-    let mut command = scene.command(&format!("{line} --format json"));
+    let mut command = scene.command(&format!("{line} --format json --html page.html"));
     let output = command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows: Vec<Value> = serde_json::from_str(stdout(&output)).unwrap();
+    has_every_cell(&fs::read_to_string(scene.path("page.html")).unwrap(), &rows);
     let rows_of = |way: &str| {
         let rows =
             rows.iter().filter(|row| row["way"] == way && row["image"] == "squashfs-zlib-4k");

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::page::has_every_cell;
 use crate::support::{Scene, stderr, stdout};
 
 /// Why no device can be made here, if so.
@@ -59,10 +60,13 @@ fn a_rig_is_set_up_measured_and_put_away() {
     }
     let _alone = alone();
     let scene = Scene::new();
-    let line = "--quick --scenario a,e --limits served --ways default,fixed --format json";
+    let line = "--quick --scenario a,e --limits served --ways default,fixed --format json \
+                --html page.html";
     let output = bench(&scene, line).output().expect("the program runs");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows: Vec<Value> = serde_json::from_str(stdout(&output)).expect("what is printed is JSON");
+    let page = fs::read_to_string(scene.path("page.html")).expect("the page is there");
+    has_every_cell(&page, &rows);
     let ways = |scenario: &str| {
         let rows = rows.iter().filter(|row| row["scenario"] == scenario);
         rows.map(|row| row["way"].as_str().expect("a way has a name")).collect::<Vec<_>>()

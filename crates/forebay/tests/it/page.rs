@@ -15,7 +15,8 @@ const BYTES_MAX: usize = 3_000_000;
 
 /// Runs a command with and without a page; returns the rows of its JSON, and the page.
 fn page_beside_json(scene: &Scene, line: &str, code: i32) -> (Value, String) {
-    let output = scene.command(&format!("{line} --html page.html")).output().unwrap();
+    let output = scene.command(&format!("{line} --html page.html")).output();
+    let output = output.expect("the program runs");
     assert_eq!(output.status.code(), Some(code), "{line}: {}", stderr(&output));
     assert_eq!(stderr(&output), "note: the page is page.html\n");
     let page = fs::read_to_string(scene.path("page.html")).expect("the page is there");
@@ -44,7 +45,8 @@ fn rows_of(page: &str, keys: &[&str]) -> Vec<BTreeMap<String, String>> {
         let (said, head) = before.split_once("<table>").expect("a table has a begin");
         for span in said.split("<span data-key=\"").skip(1) {
             let (key, rest) = span.split_once("\">").expect("a key ends");
-            let value = rest.split_once("<b>").map(|(_, rest)| rest.split("</b>").next().unwrap());
+            let value = rest.split("</span>").next().and_then(|said| said.split_once("<b>"));
+            let value = value.and_then(|(_, value)| value.split("</b>").next());
             common.insert(key.to_owned(), text(value.unwrap_or("\u{2013}")));
         }
         let own: Vec<&str> = head
@@ -91,12 +93,13 @@ fn text(html: &str) -> String {
 }
 
 /// Every cell of the rows stands in the table of the page, row by row.
-fn has_every_cell(page: &str, rows: &[Value]) {
-    let keys: Vec<&str> = rows[0].as_object().unwrap().keys().map(String::as_str).collect();
+pub(crate) fn has_every_cell(page: &str, rows: &[Value]) {
+    let keys: Vec<&str> =
+        rows[0].as_object().expect("a row is an object").keys().map(String::as_str).collect();
     let shown = rows_of(page, &keys);
     assert_eq!(shown.len(), rows.len(), "{keys:?}");
     for (row, shown) in rows.iter().zip(&shown) {
-        for (key, value) in row.as_object().unwrap() {
+        for (key, value) in row.as_object().expect("a row is an object") {
             let seen = &shown[key];
             let same = match value {
                 Value::Null => seen == "\u{2013}",

@@ -46,7 +46,12 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
         table.notes.push(verdict.to_string());
     }
     if let Some(destination) = &destination {
-        destination.write(page::of(&format!("Ways to read from {place}"), &table, &PLOTS))?;
+        destination.write(page::of(
+            &format!("Ways to read from {place}"),
+            &table,
+            &PLOTS,
+            super::DISPATCH,
+        ))?;
     }
     table.print(arguments.format, &mut io::stdout().lock())?;
     Ok(0)

@@ -81,7 +81,12 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     let table = outcome.table(&knobs::differences(&before, &knobs::of_the_machine()));
     if let Some(destination) = &destination {
         let plots = Figure::COLUMNS.map(|(_, value, unit, _)| plot(value, unit));
-        destination.write(page::of("The running kernel on slow devices", &table, &plots))?;
+        destination.write(page::of(
+            "The running kernel on slow devices",
+            &table,
+            &plots,
+            super::LIVE,
+        ))?;
     }
     table.print(arguments.format, &mut io::stdout().lock())?;
     if !outcome.failures.is_empty() {

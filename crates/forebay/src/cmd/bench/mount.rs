@@ -68,7 +68,12 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     let outcome = measure(arguments, &set, &folder.path, &stop)?;
     let table = outcome.table(arguments, &set);
     if let Some(destination) = &destination {
-        destination.write(page::of("Mounted images beside each other", &table, &PLOTS))?;
+        destination.write(page::of(
+            "Mounted images beside each other",
+            &table,
+            &PLOTS,
+            super::MOUNT,
+        ))?;
     }
     table.print(arguments.format, &mut io::stdout().lock())?;
     if outcome.results.failures.iter().any(|failure| failure.is_ours) {

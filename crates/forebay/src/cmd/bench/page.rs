@@ -1,7 +1,9 @@
 //! What was measured on this machine, as a page: figures that are made of columns of the table, and
 //! the table.
 
-use crate::page::{Axis, Digits, Figure, Join, Layout, Page, Point, Scale, Series, this_machine};
+use crate::page::{
+    Axis, Digits, Extent, Figure, Join, Layout, Page, Point, Scale, Series, this_machine,
+};
 use crate::table::{Cell, Table};
 
 /// Which columns make a figure.
@@ -20,20 +22,23 @@ pub(super) struct Plot {
     pub(super) up_to: Option<&'static str>,
 }
 
-/// The page of a benchmark.
-pub(super) fn of(title: &str, table: &Table, plots: &[Plot]) -> Page {
+/// The page of a benchmark, with what a section of the documentation says of it.
+pub(super) fn of(title: &str, table: &Table, plots: &[Plot], section: &str) -> Page {
     let mut facts = vec![("version", format!("forebay {}", env!("CARGO_PKG_VERSION")))];
     facts.extend(this_machine());
     facts.push(("time", "real".to_owned()));
     let mut page = Page::new(title, &facts);
-    for plot in plots {
-        page.figures(&figures(table, plot));
-    }
+    let figures: Vec<Figure> = plots.iter().flat_map(|plot| figures(table, plot)).collect();
+    page.figures(&figures);
     page.heading("Every row");
     page.table(table, "", Digits::All);
     page.notes(&table.notes);
+    page.heading("What is measured");
+    page.section(DOCUMENTED, section, Extent::Begin);
     page
 }
+
+const DOCUMENTED: &str = include_str!("../../../../../docs/benchmarks.md");
 
 fn figures(table: &Table, plot: &Plot) -> Vec<Figure> {
     let mut figures: Vec<(String, Names, Figure)> = Vec::new();
@@ -138,6 +143,18 @@ mod tests {
         let points = &figures[0].series[0].points;
         assert_eq!((points.len(), points[1].range), (2, Some((2.0, 9.0))));
         assert_eq!(points[1].title, "b, zlib: 2 us, p99 9 us");
+    }
+
+    #[test]
+    fn every_benchmark_says_what_it_measures() {
+        for section in [super::super::DISPATCH, super::super::MOUNT, super::super::LIVE] {
+            let length = |heading| {
+                let mut page = Page::new("page", &[]);
+                page.section(DOCUMENTED, heading, Extent::Begin);
+                page.finish().len()
+            };
+            assert!(length(section) > length("none") + 500, "{section}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use forebay_sim::report::Verdict;
 use super::{Reproduced, figures, for_people};
 use crate::args::Reproduce;
 use crate::over_time;
-use crate::page::{Digits, Page};
+use crate::page::{Digits, Extent, Page};
 use crate::table::{Cell, Table};
 
 /// The page of these papers.
@@ -54,7 +54,7 @@ fn part(page: &mut Page, one: &Reproduced<'_>, arguments: &Reproduce) {
     let paper = one.paper;
     let words = documented(paper);
     page.part(paper.name, paper.name, paper.citation);
-    page.folded("What the paper claims", |page| page.section(words, "The claim"));
+    page.folded("What the paper claims", |page| page.section(words, "The claim", Extent::Whole));
     page.figures(&figures::of(paper.name, &one.rows));
     let series: Vec<_> = one.measured.iter().flat_map(Measured::series).collect();
     let over_time = over_time::figures(&series);
@@ -69,8 +69,8 @@ fn part(page: &mut Page, one: &Reproduced<'_>, arguments: &Reproduce) {
     let said = [one.counts(), paper.measured.to_owned(), one.how(arguments)];
     page.notes(&said);
     page.heading("What is not claimed");
-    page.section(words, "What is not claimed");
-    page.folded("What is modelled", |page| page.section(words, "The model"));
+    page.section(words, "What is not claimed", Extent::Whole);
+    page.folded("What is modelled", |page| page.section(words, "The model", Extent::Whole));
     let summary = format!("All {} rows, with every digit", one.rows.len());
     page.folded(&summary, |page| page.table(&one.every_row(), "", Digits::All));
 }
@@ -117,7 +117,7 @@ mod tests {
                 let mut page = Page::new("page", &[]);
                 let before = page.finish().len();
                 page = Page::new("page", &[]);
-                page.section(documented(paper), heading);
+                page.section(documented(paper), heading, Extent::Whole);
                 assert!(page.finish().len() > before + 100, "{}: {heading}", paper.name);
             }
         }
