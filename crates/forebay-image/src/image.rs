@@ -277,7 +277,7 @@ pub trait Image: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// [`Error::Block`] if the raw bytes are no such block.
+    /// [`Error::Block`](crate::Error::Block) if the raw bytes are no such block.
     fn decode(&self, block: &Block, raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usize>;
 
     /// Checks what the image itself promises beyond its structure: a checksum of the whole. Says
