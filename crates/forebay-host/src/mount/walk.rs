@@ -115,7 +115,7 @@ const FILES_MAX: u64 = 8192;
 const WALKERS_MAX: usize = 8;
 
 /// Files in order that are no accident.
-const ENOUGH: u32 = 3;
+const ENOUGH: u32 = 5;
 
 /// Files from one that a task wants to the next: so many may share the work.
 const STEP_MAX: usize = 8;
@@ -140,26 +140,29 @@ mod tests {
     #[test]
     fn who_goes_through_a_folder_gets_the_next_file_and_asks_for_every_other_one() {
         let walks = Walks::new();
-        walks.list(&folder(10, 9));
-        let next = asked(&walks, 1, &[10, 11, 12, 13, 15, 17, 18]);
-        assert_eq!(next, [None, None, None, Some(14), Some(16), Some(18), None]);
+        walks.list(&folder(10, 10));
+        assert!(asked(&walks, 1, &[10, 11, 12, 13, 14]).iter().all(Option::is_none));
+        assert_eq!(asked(&walks, 1, &[15, 17, 19]), [Some(16), Some(18), None]);
     }
 
     #[test]
     fn who_reads_here_and_there_or_backwards_gets_none() {
         let walks = Walks::new();
         walks.list(&folder(10, 40));
-        assert!(asked(&walks, 1, &[10, 30, 12, 40, 11, 25, 49]).iter().all(Option::is_none));
-        assert!(asked(&walks, 2, &[15, 14, 13, 12, 11]).iter().all(Option::is_none));
-        assert!(asked(&walks, 3, &[7, 8, 9]).iter().all(Option::is_none), "never listed");
+        let jumps = [10, 30, 12, 40, 11, 25, 49, 20, 21, 22, 23, 24];
+        assert!(asked(&walks, 1, &jumps).iter().all(Option::is_none));
+        let backwards: Vec<u64> = (10..30).rev().collect();
+        assert!(asked(&walks, 2, &backwards).iter().all(Option::is_none));
+        let unlisted: Vec<u64> = (50..70).collect();
+        assert!(asked(&walks, 3, &unlisted).iter().all(Option::is_none));
     }
 
     #[test]
     fn a_walk_goes_on_in_the_next_folder_and_tasks_do_not_disturb_each_other() {
         let walks = Walks::new();
-        walks.list(&folder(10, 5));
-        walks.list(&folder(50, 5));
-        assert_eq!(asked(&walks, 1, &[10, 11, 12, 13]), [None, None, None, Some(14)]);
+        walks.list(&folder(10, 7));
+        walks.list(&folder(50, 7));
+        assert_eq!(asked(&walks, 1, &[10, 11, 12, 13, 14, 15])[5], Some(16));
         assert_eq!(asked(&walks, 2, &[50, 53]), [None, None]);
         assert_eq!(asked(&walks, 1, &[50, 52]), [Some(51), Some(53)]);
     }
@@ -167,26 +170,25 @@ mod tests {
     #[test]
     fn tasks_that_share_a_folder_get_each_its_own_next_file() {
         let walks = Walks::new();
-        walks.list(&folder(10, 40));
-        assert_eq!(asked(&walks, 1, &[10, 12, 14, 16]), [None, None, None, Some(18)]);
-        assert_eq!(asked(&walks, 2, &[11, 13, 15, 17]), [None, None, None, Some(19)]);
-        assert_eq!(asked(&walks, 1, &[20, 24]), [Some(22), Some(26)]);
-        assert_eq!(asked(&walks, 3, &[10, 20, 30, 40, 49]), [None; 5], "so many do not share");
+        walks.list(&folder(10, 60));
+        assert_eq!(asked(&walks, 1, &[10, 12, 14, 16, 18, 20])[5], Some(22));
+        assert_eq!(asked(&walks, 2, &[11, 13, 15, 17, 19, 21])[5], Some(23));
+        assert_eq!(asked(&walks, 1, &[24, 28]), [Some(26), Some(30)]);
+        let far = asked(&walks, 3, &[10, 19, 28, 37, 46, 55, 64]);
+        assert!(far.iter().all(Option::is_none), "so many do not share");
     }
 
     #[test]
-    fn files_without_a_request_are_no_end_of_a_walk() {
+    fn files_without_a_request_and_what_is_no_file_are_no_end_of_a_walk() {
         let walks = Walks::new();
-        let mut entries = folder(10, 13);
-        entries[5].kind = Kind::Directory;
-        entries[6].kind = Kind::Symlink;
+        let mut entries = folder(10, 15);
+        entries[7].kind = Kind::Directory;
+        entries[8].kind = Kind::Symlink;
         walks.list(&entries);
-        // 21 is empty.
-        let next = [None, None, None, Some(14), Some(18), Some(20), None];
-        assert_eq!(asked(&walks, 1, &[10, 11, 12, 13, 17, 19, 22]), next);
-        assert_eq!(
-            asked(&walks, 2, &[10, 11, 12, 13, 14, 17]),
-            [None, None, None, Some(14), Some(17), Some(18)]
-        );
+        assert_eq!(asked(&walks, 1, &[10, 11, 12, 13, 14, 15])[5], Some(16));
+        // Its push was late: 16 is asked for all the same; 17 and 18 are no files.
+        assert_eq!(asked(&walks, 1, &[16, 20]), [Some(19), Some(21)]);
+        // 22 is empty.
+        assert_eq!(asked(&walks, 1, &[23, 24]), [None, None]);
     }
 }
