@@ -7,6 +7,7 @@
 //!   knobs of all others, before and after               rounds --> table, targets <+
 //! ```
 
+use std::fs;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +32,7 @@ use folder::Folder;
 use knobs::{Knobs, Values, differing};
 use rig::Rig;
 use rounds::{Figure, Line, Results, Round};
-use stage::{DEFAULT, How, Stage, Way};
+use stage::{DEFAULT, How, READS_POLICY, Stage, Way};
 use throttle::Throttle;
 use tuner::Tuner;
 use work::Work;
@@ -265,9 +266,15 @@ impl Lane<'_> {
         let bench = self.bench;
         let device = self.rig.device().name();
         let tuner = match way.how {
-            How::Forebay => {
-                let arguments = &bench.arguments.tune;
-                Some(Tuner::start(bench.folder, &device, arguments, bench.stop)?)
+            How::Forebay | How::ReadsFirst => {
+                let mut arguments = bench.arguments.tune.clone();
+                let is_given = arguments.iter().any(|word| word.starts_with("--policy"));
+                if way.how == How::ReadsFirst && !is_given {
+                    let policy = bench.folder.join("reads-first.toml");
+                    fs::write(&policy, READS_POLICY)?;
+                    arguments.push(format!("--policy={}", policy.display()));
+                }
+                Some(Tuner::start(bench.folder, &device, &arguments, bench.stop)?)
             }
             How::Default | How::Fixed(_) => None,
         };

@@ -169,10 +169,7 @@ impl Results {
 
     /// Of the ways without us, the one whose figure is largest.
     pub(super) fn best(&self, stage: Stage, figure: Figure) -> Option<&Line> {
-        let others = self
-            .lines
-            .iter()
-            .filter(|line| line.stage == stage && line.way.name != super::stage::OURS);
+        let others = self.lines.iter().filter(|line| line.stage == stage && !line.way.is_ours());
         let known = others.filter_map(|line| Some((line, line.median(figure)?)));
         Some(known.max_by(|a, b| a.1.total_cmp(&b.1))?.0)
     }

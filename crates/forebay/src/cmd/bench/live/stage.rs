@@ -35,6 +35,8 @@ pub(super) enum How {
     Default,
     Fixed(Fix),
     Forebay,
+    /// The same, and the kernel holds writes back for reads.
+    ReadsFirst,
 }
 
 impl Stage {
@@ -173,6 +175,9 @@ impl Stage {
         }
         if is_asked(LiveWay::Forebay) {
             ways.push(Way { name: OURS.to_owned(), how: How::Forebay });
+            if self == Self::Writers {
+                ways.push(Way { name: READS_FIRST.to_owned(), how: How::ReadsFirst });
+            }
         }
         ways
     }
@@ -199,6 +204,14 @@ impl Stage {
 }
 
 impl Way {
+    /// Whether our tuner runs.
+    pub(super) fn is_ours(&self) -> bool {
+        match self.how {
+            How::Forebay | How::ReadsFirst => true,
+            How::Default | How::Fixed(_) => false,
+        }
+    }
+
     fn fixed(fix: Fix) -> Self {
         let name = match fix {
             Fix::ReadAhead(kib) => format!("fixed {kib} KiB"),
@@ -213,6 +226,12 @@ pub(super) const DEFAULT: &str = "default";
 
 /// Our tuner.
 pub(super) const OURS: &str = "forebay";
+
+/// Our tuner with a policy file that has reads come first.
+pub(super) const READS_FIRST: &str = "forebay, reads first";
+
+/// What that file says: the kernel's own aim for disks that do not turn.
+pub(super) const READS_POLICY: &str = "[writeback]\nread_latency_us = 2000\n";
 
 /// The file of most work.
 pub(super) const FILE: &str = "file";
@@ -270,7 +289,7 @@ mod tests {
     fn every_way_of_a_stage_has_a_name_of_its_own() {
         for stage in Stage::ALL {
             let mut names: Vec<String> = stage.ways(&[]).into_iter().map(|way| way.name).collect();
-            assert_eq!((names[0].as_str(), names.last().unwrap().as_str()), (DEFAULT, OURS));
+            assert!(names[0] == DEFAULT && names.contains(&OURS.to_owned()), "{stage:?}");
             let count = names.len();
             names.sort();
             names.dedup();

@@ -3,7 +3,7 @@
 use forebay_host::measure::Target;
 
 use super::rounds::{Figure, Line, Results};
-use super::stage::{DEFAULT, OURS, Stage};
+use super::stage::{DEFAULT, OURS, READS_FIRST, Stage};
 use crate::cmd::bench::verdict::Verdict;
 
 /// The verdicts that these results allow: a target whose two sides were not measured is left out.
@@ -13,10 +13,11 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
         found.extend(measured.map(|measured| Verdict::new(what, measured, target)));
     };
     let ours = |stage| results.find(stage, OURS);
-    let beside = |stage, figure| {
+    let of_default = |stage, way, figure| {
         let default = results.find(stage, DEFAULT)?;
-        ours(stage)?.ratio(default, figure)
+        results.find(stage, way)?.ratio(default, figure)
     };
+    let beside = |stage, figure| of_default(stage, OURS, figure);
     let of_best = |stage, figure| ours(stage)?.ratio(results.best(stage, figure)?, figure);
     let of = |stage, figure| ours(stage)?.median(figure);
 
@@ -39,10 +40,11 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     note("d: seconds of the bystander's longest fsync", fsync, Target::AtMost(2.0));
     note("d: total of the default x", beside(d, Figure::Total), Target::AtMost(1.03));
     let e = Stage::Writers;
-    note("e: read p99 of the default x", beside(e, Figure::ReadP99), Target::AtMost(0.1));
-    let light = beside(e, Figure::LightMax);
+    let reads_first = |figure| of_default(e, READS_FIRST, figure);
+    note("e: read p99 of the default x", reads_first(Figure::ReadP99), Target::AtMost(0.1));
+    let light = reads_first(Figure::LightMax);
     note("e: light writer's longest of the default x", light, Target::AtMost(0.1));
-    note("e: total of the default x", beside(e, Figure::Total), Target::AtMost(1.1));
+    note("e: total of the default x", reads_first(Figure::Total), Target::AtMost(1.1));
     let f = Stage::Untouched;
     note("f: cached read of the default x", beside(f, Figure::Cached), Target::AtMost(1.01));
     note("f: direct read of the default x", beside(f, Figure::Direct), Target::AtMost(1.01));
@@ -60,7 +62,7 @@ pub(super) fn settled(results: &Results) -> Option<f64> {
 }
 
 fn most(results: &Results, figure: Figure) -> Option<f64> {
-    let ours = results.lines().iter().filter(|line| line.way.name == OURS);
+    let ours = results.lines().iter().filter(|line| line.way.is_ours());
     ours.filter_map(|line: &Line| line.most(figure)).max_by(f64::total_cmp)
 }
 
