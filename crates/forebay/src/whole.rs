@@ -2,7 +2,7 @@
 //! and then renamed.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -12,13 +12,7 @@ use crate::messages::Complaint;
 
 /// Writes the file, or leaves what was there before.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let beside = beside(path);
-    let written = put(&beside, bytes).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // What matters is why it could not be written.
-        let _ = fs::remove_file(&beside);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
+    put(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Refuses a path whose folder is none; better now than after a minute of work.
@@ -33,22 +27,38 @@ pub(crate) fn has_folder(flag: &str, path: &Path) -> Result<()> {
 
 /// Whether a file can be made where this one will be; nothing stays of the trial.
 pub(crate) fn try_out(path: &Path) -> io::Result<()> {
-    let beside = beside(path);
-    File::create(&beside)?;
+    let (beside, _) = made_beside(path)?;
     fs::remove_file(&beside)
 }
 
-fn beside(path: &Path) -> PathBuf {
+/// A new file with another name in the same folder. What has such a name already is not touched.
+fn made_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.{}", process::id()))
+    let mut number = 0;
+    loop {
+        let beside = path.with_file_name(format!(".{name}.{}.{number}", process::id()));
+        match File::create_new(&beside) {
+            Ok(file) => return Ok((beside, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < TRIES => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
+    let (beside, mut file) = made_beside(path)?;
     // A name must not lead to a file whose bytes a loss of power has taken.
-    file.sync_all()
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What matters is why it could not be written.
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
+
+/// Names that are tried.
+const TRIES: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -65,6 +75,20 @@ mod tests {
         fs::create_dir(&taken).unwrap();
         assert!(write(&taken, b"x").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_has_the_other_name_already_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let taken = path.with_file_name(format!(".page.html.{}.0", process::id()));
+        fs::write(folder.path().join("victim"), b"mine").unwrap();
+        std::os::unix::fs::symlink("victim", &taken).unwrap();
+        try_out(&path).unwrap();
+        write(&path, b"page").unwrap();
+        assert_eq!(fs::read(&taken).unwrap(), b"mine");
+        assert_eq!(fs::read(&path).unwrap(), b"page");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]

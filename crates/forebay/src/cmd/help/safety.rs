@@ -51,9 +51,11 @@ pub(super) fn text() -> String {
 }
 
 /// The knobs that are ever steered.
-fn knobs() -> [Knob; 3] {
+fn knobs() -> [Knob; 4] {
     let any = DevNumber::default();
-    [Knob::ReadAheadKb(any), Knob::MaxRatioFine(any), Knob::StrictLimit(any)]
+    // The last one only where a policy file asks for it.
+    let wbt = Knob::WbtLatUsec(any);
+    [Knob::ReadAheadKb(any), Knob::MaxRatioFine(any), Knob::StrictLimit(any), wbt]
 }
 
 const READERS: &[(&str, &str)] = &[
@@ -69,7 +71,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("image extract", "below the folder that is named; --force replaces what is there"),
     ("image make", "the image that is named"),
     ("mount --profile, --log", "the files that are named"),
-    ("reproduce --series", "the file that is named"),
+    ("reproduce --series, any --html", "the file that is named"),
     ("advise --record", "a new folder"),
     ("man", "pages in the folder that is named"),
 ];
