@@ -50,4 +50,6 @@ const PACKAGES: &[Package] = &[
         program: "chromium",
         needed_for: "pages of results as a browser shows them",
     },
+    Package { name: "zsh", program: "zsh", needed_for: "completions as zsh offers them" },
+    Package { name: "fish", program: "fish", needed_for: "completions as fish offers them" },
 ];

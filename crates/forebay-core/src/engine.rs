@@ -24,7 +24,7 @@ use crate::elevator;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
 use crate::packed::{Fill, Pages};
 use crate::readahead::Readahead;
-use crate::stats::Stats;
+use crate::stats::{Stats, Windows};
 use crate::time::Instant;
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, pages_touched};
 use crate::writeback::{Knobs, Levels};
@@ -337,6 +337,11 @@ impl Engine {
     /// Faults so far that did not find their page up to date.
     pub fn faults_major(&self) -> u64 {
         self.stats.faults_major
+    }
+
+    /// Windows of readahead so far.
+    pub fn windows(&self) -> Windows {
+        self.stats.windows
     }
 
     /// Dirty pages that flush rules have looked at so far, one after another.

@@ -15,6 +15,8 @@ pub struct Stats {
     pub pages_used: u64,
     /// Pages read alone because no window brought them.
     pub pages_alone: u64,
+    /// Windows of readahead, whoever asked for them.
+    pub windows: Windows,
     /// Pages evicted to make room.
     pub pages_evicted: u64,
     /// Pages that writes met, in the order of the calls.
@@ -60,6 +62,30 @@ pub struct Stats {
     pub raw_pages: u64,
 }
 
+/// How often a readahead policy had absent pages brought in, and how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// How often: once for each access at which it asked for any.
+    pub count: u64,
+    /// Pages that it asked for, summed.
+    pub pages: u64,
+}
+
+impl Windows {
+    /// A policy was asked, and wanted so many absent pages.
+    pub(crate) fn record(&mut self, pages: u64) {
+        self.count += u64::from(pages > 0);
+        self.pages += pages;
+    }
+}
+
+impl AddAssign for Windows {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.pages += other.pages;
+    }
+}
+
 impl Stats {
     /// Pages brought in that nobody has accessed so far.
     pub const fn pages_wasted(&self) -> u64 {
@@ -80,6 +106,7 @@ impl AddAssign for Stats {
         self.pages_read += other.pages_read;
         self.pages_used += other.pages_used;
         self.pages_alone += other.pages_alone;
+        self.windows += other.windows;
         self.pages_evicted += other.pages_evicted;
         self.pages_written += other.pages_written;
         self.pages_cleaned += other.pages_cleaned;

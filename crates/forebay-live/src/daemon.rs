@@ -24,7 +24,7 @@ use forebay_core::control;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
 
-use crate::knob::Steering;
+use crate::knob::{Event, Steering, sentences};
 use crate::machine::Machine;
 use crate::number::DevNumber;
 use crate::pattern::Patterns;
@@ -75,6 +75,8 @@ pub struct Daemon<'a> {
     allowed: BTreeMap<u32, Allowed>,
     /// What is said once.
     said: BTreeSet<String>,
+    /// Whether a dry run has named a change.
+    has_wished: bool,
     /// Whether something was mounted since the machine was read.
     is_stale: bool,
     /// Until when bursts do not wake us.
@@ -120,6 +122,7 @@ impl<'a> Daemon<'a> {
             sizes: BTreeMap::new(),
             allowed: BTreeMap::new(),
             said: BTreeSet::new(),
+            has_wished: false,
             is_stale: false,
             rest: Instant::ZERO,
             read: Instant::ZERO,
@@ -213,14 +216,21 @@ impl<'a> Daemon<'a> {
 
     /// Puts everything back; true if all of it is as it was.
     pub fn finish(&mut self, why: &str) -> bool {
-        let Some(steering) = &mut self.steering else { return true };
+        let Some(steering) = &mut self.steering else {
+            if !self.has_wished {
+                (self.say)("nothing would have been changed");
+            }
+            return true;
+        };
         let events = steering.finish(why);
-        let mut whole = true;
-        for event in events {
-            whole &= !event.is_failure();
-            (self.say)(&event.to_string());
-        }
-        whole
+        sentences(&events).iter().for_each(|what| (self.say)(what));
+        !events.iter().any(Event::is_failure)
+    }
+
+    /// Names a change that a dry run does not make.
+    fn would(&mut self, what: &str) {
+        self.has_wished = true;
+        (self.say)(&format!("would {what}"));
     }
 
     fn has(&self, slot: Slot) -> bool {

@@ -23,6 +23,8 @@ use std::io;
 
 use crate::knob::{Identity, Knob, OpenFile};
 
+use record::HEAD;
+
 pub use disk::{Disk, Folder, FolderError};
 pub(crate) use history::now;
 pub use history::{History, Past};
@@ -118,6 +120,16 @@ pub enum JournalError {
     },
 }
 
+impl Note {
+    /// Lines that cannot be read, and may tell of changes that nobody knows of.
+    pub fn damaged(&self) -> usize {
+        match self {
+            Self::Damaged { lines, .. } => lines.len(),
+            Self::OtherBoot { .. } | Self::Stuck { .. } => 0,
+        }
+    }
+}
+
 impl Journal {
     /// Reads what there is and repairs what is broken. Nothing is written to a whole journal.
     pub fn open(disk: Box<dyn Disk + Send>, boot: &str) -> Result<(Self, Vec<Note>), JournalError> {
@@ -130,7 +142,8 @@ impl Journal {
         let mut journal = Self { disk, boot, state, length, stuck: None };
         let mut notes = Vec::new();
         let is_other_boot = found.head.is_some_and(|head| head.boot != journal.boot);
-        if !found.damaged.is_empty() {
+        // What was changed before this boot has ended with it, whatever the lines said.
+        if !found.damaged.is_empty() && !is_other_boot {
             let kept = journal.disk.set_aside().unwrap_or_else(|error| format!("nothing: {error}"));
             notes.push(Note::Damaged { lines: found.damaged.clone(), kept });
         }
@@ -236,6 +249,10 @@ impl Found {
         let mut found = Self::default();
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         found.is_torn = whole < bytes.len();
+        // The first bytes are those of a head, however few of them were written.
+        if found.is_torn && whole == 0 && !begins_a_head(bytes) {
+            found.damaged.push(1);
+        }
         let lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
         for (index, line) in lines.enumerate() {
             let record =
@@ -292,6 +309,15 @@ impl State {
         records.extend(self.files.values().cloned().map(Record::File));
         records
     }
+}
+
+/// Whether bytes are the begin of a line that a head could be.
+fn begins_a_head(bytes: &[u8]) -> bool {
+    const SUM: usize = 8;
+    let (sum, rest) = bytes.split_at(bytes.len().min(SUM));
+    let name = format!(" {HEAD} ");
+    let length = rest.len().min(name.len());
+    sum.iter().all(u8::is_ascii_hexdigit) && rest[..length] == name.as_bytes()[..length]
 }
 
 fn numbers(lines: &[usize]) -> String {

@@ -28,6 +28,7 @@ pub use event::{Event, Of};
 pub use files::{FileGone, Held, OpenFile, started};
 pub use identity::Identity;
 pub use kernel::Kernel;
+pub use sentences::{Descriptors, sentences};
 pub use steering::{
     Applied, Began, Brief, Change, Refused, StartError, Steering, Terms, WindowOf, boot,
 };
@@ -42,6 +43,7 @@ mod event;
 mod files;
 mod identity;
 mod kernel;
+mod sentences;
 mod steering;
 mod turn;
 

@@ -19,6 +19,7 @@ use forebay_core::dispatch::Processor;
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
 use forebay_core::io::{Decode, Input, IoError, Op, Output};
+use forebay_core::stats::Windows;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, DecodeId, DeviceId};
 use forebay_core::workload::{Finished, Workload};
@@ -69,6 +70,8 @@ pub struct SimWorld<'a> {
     pages_walked: u64,
     /// Major faults that the engine had counted.
     faults_major: u64,
+    /// Windows of readahead that it had counted.
+    windows: Windows,
     /// Reads that calls have put in front of devices, and those of them that were paid for.
     reads_opened: u64,
     reads_charged: u64,
@@ -161,6 +164,7 @@ impl<'a> SimWorld<'a> {
             pages_added: engine.pages_added(),
             raw_pages_added: engine.raw_pages_added(),
             faults_major: engine.faults_major(),
+            windows: engine.windows(),
             pages_walked: engine.pages_walked(),
             reads_opened: engine.reads_opened(),
             reads_charged: engine.reads_opened(),
@@ -313,6 +317,12 @@ impl<'a> SimWorld<'a> {
             if self.unsafe_pages > 0 {
                 self.record.count_level(since, self.now, self.unsafe_pages);
             }
+        }
+        let windows = engine.windows();
+        if windows != self.windows {
+            let Windows { count, pages } = std::mem::replace(&mut self.windows, windows);
+            let new = Windows { count: windows.count - count, pages: windows.pages - pages };
+            self.record.count_windows(self.now, new);
         }
         let walked = engine.pages_walked() - self.pages_walked;
         self.pages_walked += walked;

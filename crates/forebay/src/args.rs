@@ -17,7 +17,8 @@ pub(crate) mod watch;
 ///
 /// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
 /// `image`: there is damage, a difference, or a file that was not extracted; `advise`: there are
-/// findings; `doctor`: advise, watch or mount cannot work); 2 an error.
+/// findings; `doctor`: advise, watch or mount cannot work; `tune status`, `tune undo`: something is
+/// left changed, or that cannot be told); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100, after_help = help::list())]
 pub(crate) struct Arguments {
@@ -45,9 +46,11 @@ pub(crate) enum Command {
     Advise(live::Advise),
     /// Check what this machine allows, and say what each missing piece would give
     ///
-    /// Nothing is written and nothing is mounted. The exit code is 1 if advise, watch or mount
-    /// cannot work for this user, and 0 if they can, if only in part; tune takes root and does not
-    /// count.
+    /// No file and no knob is written. Each thing is asked as the commands themselves do: /dev/fuse
+    /// and a ring of io_uring are opened, and where tracefs or debugfs is not mounted, root mounts
+    /// it without a place in the tree of files, where nobody else sees it; it is gone with the
+    /// process. The exit code is 1 if advise, watch or mount cannot work for this user, and 0 if
+    /// they can, if only in part; tune takes root and does not count.
     Doctor(live::Doctor),
     /// Show step by step which pages a readahead policy brings in
     Plan(Plan),
@@ -66,8 +69,11 @@ pub(crate) enum Command {
     /// For bash: `forebay completions bash > /etc/bash_completion.d/forebay`; for zsh a file
     /// `_forebay` in a folder of `$fpath`; for fish `~/.config/fish/completions/forebay.fish`.
     Completions(Completions),
-    /// Write the manual pages, one for each command, into a folder
-    #[command(hide = true)]
+    /// Write the manual pages into a folder: one for each command, one for each topic of help
+    ///
+    /// Pages of commands are for section 1 (`forebay-tune.1`), those of topics for section 7
+    /// (`forebay-safety.7`). `man -l FILE` shows one from where it lies; `man forebay-tune` finds
+    /// those in /usr/local/share/man/man1 and man7.
     Man(Man),
 }
 

@@ -1,5 +1,6 @@
 //! Numbers over time as figures, and those that a run in virtual time keeps.
 
+use forebay_core::stats::Windows;
 use forebay_core::time::Instant;
 use forebay_core::units::{KIB, PAGE_SIZE, SECTOR_SIZE};
 use forebay_core::writeback::{Amount, Knobs};
@@ -119,6 +120,13 @@ pub(crate) fn of_run(run: &str, record: &Record, frames: u64, begin: f64) -> Vec
             }),
         ),
     ];
+    if !record.windows.is_empty() {
+        let mean = |windows: &Windows| {
+            (windows.pages * PAGE_SIZE / KIB) as f64 / windows.count.max(1) as f64
+        };
+        let windows = record.windows.iter().map(|(second, windows)| (*second, mean(windows)));
+        all.push(make("mean readahead window", "KiB", dense(windows.collect())));
+    }
     if !record.levels.is_empty() {
         all.push(make("dirty", "MB", dense(levels.collect())));
         all.push(make("background", "MB", knob(|knobs| knobs.background)));
@@ -201,6 +209,7 @@ mod tests {
             busy: vec![(0, Duration::from_millis(500))],
             levels: vec![(2, 1_000_000_000 * 250)],
             knobs: vec![(Instant::ZERO, knobs)],
+            windows: vec![(1, Windows { count: 4, pages: 40 })],
             ..Record::default()
         };
         let all = of_run("run", &record, 1_000, 10.0);
@@ -210,6 +219,7 @@ mod tests {
         assert_eq!(of("load")[0], (10.0, 50.0));
         assert_eq!(of("dirty")[2], (12.0, 1.024));
         assert_eq!(of("limit"), [(10.0, 2.048)]);
+        assert_eq!(of("mean readahead window"), [(10.0, 0.0), (11.0, 40.0), (12.0, 0.0)]);
         let mut both = all.clone();
         append(&mut both, all);
         assert_eq!(both[0].points.len(), 6);

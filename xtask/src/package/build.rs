@@ -41,13 +41,17 @@ impl Build {
         Ok(Made { package: self.package()?, program })
     }
 
-    /// A page of the manual for each command, compressed.
+    /// A page of the manual for each command and each topic, compressed.
     fn pages(&self, program: &Path) -> Result<()> {
         let folder = emptied(&self.release().join("man"))?;
         finish(Command::new(program).arg("man").arg(&folder))?;
         let mut pages = files(&folder)?;
-        pages.retain(|path| path.extension().is_some_and(|extension| extension == "1"));
-        ensure!(!pages.is_empty(), "forebay man wrote no page into {}", folder.display());
+        let is_in = |path: &Path, section: &str| path.extension().is_some_and(|it| it == section);
+        pages.retain(|path| is_in(path, "1") || is_in(path, "7"));
+        for section in ["1", "7"] {
+            let is_there = pages.iter().any(|path| is_in(path, section));
+            ensure!(is_there, "forebay man wrote no page of section {section}");
+        }
         // Without names and times, which differ.
         finish(Command::new("gzip").args(["--no-name", "--best"]).args(&pages))?;
         Ok(())

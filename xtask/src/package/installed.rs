@@ -114,7 +114,9 @@ fn check_page(page: &str) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && said.is_empty(), "man {page}: {said}");
     let shown = String::from_utf8_lossy(&output.stdout);
-    ensure!(shown.contains("SYNOPSIS"), "man {page} shows no synopsis");
+    let (part, what) =
+        if page.contains("/man1/") { ("SYNOPSIS", "synopsis") } else { ("SEE ALSO", "end") };
+    ensure!(shown.contains(part), "man {page} shows no {what}");
     Ok(())
 }
 
@@ -164,6 +166,7 @@ const PARTS: &[&str] = &[
     "/usr/share/doc/forebay/tuning.md",
     "/usr/share/fish/vendor_completions.d/forebay.fish",
     "/usr/share/man/man1/forebay.1.gz",
+    "/usr/share/man/man7/forebay-safety.7.gz",
     "/usr/share/zsh/vendor-completions/_forebay",
 ];
 

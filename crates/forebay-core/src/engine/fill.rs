@@ -20,6 +20,8 @@ pub(super) struct FileSpace<'a> {
     wanted: Option<PageIndex>,
     /// Pages added and not yet submitted, `[start, end)`.
     run: (PageIndex, PageIndex),
+    /// Pages added.
+    added: u64,
 }
 
 impl Engine {
@@ -47,9 +49,11 @@ impl Engine {
             task,
             wanted,
             run: (0, 0),
+            added: 0,
         };
         act(&mut *opened.readahead, &mut space);
         space.submit();
+        self.stats.windows.record(space.added);
     }
 
     /// Reads one absent page for whoever needs it now; nothing if there is no memory for it.
@@ -99,6 +103,7 @@ impl AddressSpace for FileSpace<'_> {
             self.run.0 = first;
         }
         self.run.1 = first + (1 << order);
+        self.added += 1 << order;
         true
     }
 

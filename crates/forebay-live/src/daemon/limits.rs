@@ -176,7 +176,7 @@ impl Daemon<'_> {
             limit.ppm
         );
         let Some(steering) = &mut self.steering else {
-            (self.say)(&format!("would set the {what}"));
+            self.would(&format!("set the {what}"));
             return Done::Refused;
         };
         let share = KnobChange {
@@ -196,13 +196,13 @@ impl Daemon<'_> {
             }
         }
         (self.say)(&format!("set the {what}"));
-        self.put_reads_first(device, reason);
+        self.put_reads_first(device);
         Done::Applied
     }
 
     /// Has the kernel hold writeback back for reads, where the policy file asks for it and nobody
     /// else does. A limit does its work without, so that a refusal is said and no more.
-    fn put_reads_first(&mut self, device: DevNumber, reason: &str) {
+    fn put_reads_first(&mut self, device: DevNumber) {
         let (knob, us) = (Knob::WbtLatUsec(device), self.policy.read_latency);
         let found = self.machine.devices.iter().find(|found| found.number == device);
         let is_off = found.is_some_and(|found| {
@@ -214,13 +214,13 @@ impl Daemon<'_> {
         if us == 0 || !is_off || is_left {
             return;
         }
-        let change = KnobChange { knob, to: Value::Number(us), why: reason.to_owned() };
+        let change = KnobChange { knob, to: Value::Number(us), why: READS_FIRST.to_owned() };
         let name = self.name(device);
         let steering = self.steering.as_mut().expect("it was there");
         match steering.set(&change, self.sample.at) {
             Ok(_) => (self.say)(&format!(
                 "set the read latency that writeback on {name} is held back for to {us} us, \
-                 because it has a limit and {reason}"
+                 because {READS_FIRST}"
             )),
             Err(refused) => (self.say)(&refused.to_string()),
         }
@@ -230,7 +230,7 @@ impl Daemon<'_> {
         let name = self.name(device);
         let what = format!("the dirty limit of {name}, because {}", decision.reason);
         let Some(steering) = &mut self.steering else {
-            (self.say)(&format!("would take back {what}"));
+            self.would(&format!("take back {what}"));
             return Done::Refused;
         };
         let wbt = Knob::WbtLatUsec(device);
@@ -250,6 +250,9 @@ impl Daemon<'_> {
         if gone { Done::Gone } else { Done::Refused }
     }
 }
+
+/// Why writeback is held back: a limit bounds how much waits before a read, and not when.
+const READS_FIRST: &str = "it has a limit, and reads are to come first";
 
 /// What is known of a device's writeback is read again after so many looks: a file that is removed
 /// takes dirty pages along, of which no counter tells.

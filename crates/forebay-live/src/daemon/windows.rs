@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 use forebay_core::time::{Duration, Instant};
 
 use super::{Daemon, World};
-use crate::knob::{Brief, Change as KnobChange, Knob, Value, WindowOf};
+use crate::knob::{
+    Brief, Change as KnobChange, Event as KnobEvent, Knob, Value, WindowOf, sentences,
+};
 use crate::machine::Device;
 use crate::number::DevNumber;
 use crate::pattern::Pattern;
@@ -182,7 +184,7 @@ impl Daemon<'_> {
                             {expected}"
         );
         let Some(steering) = &mut self.steering else {
-            (self.say)(&format!("would set the {what}"));
+            self.would(&format!("set the {what}"));
             return Done::Refused;
         };
         let before_kb = self.files.own_window(user).unwrap_or(to);
@@ -211,9 +213,9 @@ impl Daemon<'_> {
             known.is_allowed = false;
         }
         let Some(steering) = &mut self.steering else { return Done::Refused };
-        for event in held.descriptors.iter().filter_map(|file| steering.restore_file(file)) {
-            (self.say)(&event.to_string());
-        }
+        let events = held.descriptors.iter().filter_map(|file| steering.restore_file(file));
+        let events: Vec<KnobEvent> = events.collect();
+        sentences(&events).iter().for_each(|what| (self.say)(what));
         Done::Refused
     }
 
@@ -242,6 +244,7 @@ impl Daemon<'_> {
         let reason = &decision.reason;
         let what = format!("window of what is opened next on {name} to {to} KiB, because {reason}");
         let Some(steering) = &mut self.steering else {
+            self.has_wished = true;
             self.say_once(format!("would set the {what}"));
             return Done::Refused;
         };

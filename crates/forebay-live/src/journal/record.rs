@@ -92,7 +92,7 @@ impl Record {
     pub fn line(&self) -> String {
         let text = match self {
             Self::Head(head) => {
-                Fields::of("forebay-journal").with("version", head.version).with("boot", &head.boot)
+                Fields::of(HEAD).with("version", head.version).with("boot", &head.boot)
             }
             Self::Intent(entry) => Fields::of("intent").entry(entry),
             Self::Done(entry) => Fields::of("done").entry(entry),
@@ -117,7 +117,7 @@ impl Record {
         let (name, fields) = text.split_once(' ').unwrap_or((text, ""));
         let fields = Parsed::of(fields)?;
         Some(match name {
-            "forebay-journal" => {
+            HEAD => {
                 Self::Head(Head { version: fields.get("version")?, boot: fields.text("boot")? })
             }
             "intent" => Self::Intent(fields.entry()?),
@@ -292,6 +292,9 @@ fn unescaped(text: &str) -> Option<String> {
     }
     String::from_utf8(bytes).ok()
 }
+
+/// The name of the record that a journal begins with.
+pub(super) const HEAD: &str = "forebay-journal";
 
 #[cfg(test)]
 mod tests {

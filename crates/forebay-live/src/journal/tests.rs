@@ -96,15 +96,38 @@ fn a_damaged_line_costs_nothing_that_another_line_says_too() {
 #[test]
 fn any_bytes_are_a_journal_or_damage() {
     let place = TempDir::new().unwrap();
-    for bytes in [&b"\n"[..], b"\0\xff\n\n", b"text\n", b"00000000 forebay-journal version=1\n"] {
+    let head = b"00000000 forebay-journal version=1\n";
+    for bytes in [&b"\n"[..], b"\0\xff\n\n", b"text\n", head, b"text", b"\0", b"00000000 text"] {
         fs::write(place.path().join("journal"), bytes).unwrap();
         let (journal, notes) = open(&place, "boot");
-        assert!(matches!(notes[..], [Note::Damaged { .. }]), "{notes:?}");
+        assert!(matches!(notes[..], [Note::Damaged { .. }]), "{bytes:?}: {notes:?}");
         assert_eq!(journal.state(), &State::default());
     }
     fs::write(place.path().join("journal"), vec![b'x'; 9 << 20]).unwrap();
     let opened = Journal::open(Box::new(Folder::at(place.path()).unwrap()), "boot");
     assert!(matches!(opened.err(), Some(JournalError::Unread(_))));
+}
+
+#[test]
+fn half_a_head_is_no_damage() {
+    let place = TempDir::new().unwrap();
+    let head = Record::Head(Head { version: VERSION, boot: "boot".to_owned() }).line();
+    for end in 1..head.len() {
+        fs::write(place.path().join("journal"), &head.as_bytes()[..end]).unwrap();
+        assert_eq!(open(&place, "boot").1, [], "{end}");
+    }
+}
+
+#[test]
+fn damage_of_an_earlier_boot_hides_nothing() {
+    let place = TempDir::new().unwrap();
+    open(&place, "boot").0.promise(Record::Intent(entry(STRICT))).unwrap();
+    let file = place.path().join("journal");
+    let damaged = fs::read_to_string(&file).unwrap() + "text\n";
+    fs::write(&file, damaged).unwrap();
+    let (_, notes) = open(&place, "another");
+    assert_eq!(notes, [Note::OtherBoot { open: 1 }]);
+    assert_eq!(notes.iter().map(Note::damaged).sum::<usize>(), 0);
 }
 
 #[test]

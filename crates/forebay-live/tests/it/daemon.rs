@@ -55,6 +55,8 @@ struct Script {
     started: u64,
     /// What a knob was at some time.
     seen: Option<Value>,
+    /// Why it was changed, as the journal has it.
+    why: Option<String>,
 }
 
 impl Script {
@@ -83,6 +85,7 @@ impl Script {
             bdi_looks: 0,
             started: 1_234,
             seen: None,
+            why: None,
         }
     }
 
@@ -304,6 +307,14 @@ fn a_dry_run_says_it_and_writes_nothing() {
 }
 
 #[test]
+fn a_dry_run_in_which_nothing_happens_ends_with_a_word() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    let said = run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), true);
+    assert_eq!(said, ["nothing would have been changed"]);
+}
+
+#[test]
 fn what_is_not_in_scope_is_not_touched() {
     let other = DevNumber { major: 7, minor: 9 };
     let elsewhere = Scope::new([Named::Device(other)], [], None);
@@ -355,9 +366,18 @@ fn writeback_is_held_back_for_reads_with_a_limit_where_it_is_off_and_asked_for()
         model.write_as_other(WBT, Value::Number(before));
         let mut script = Script::new(&model, 10);
         script.wants = 500_000_000;
-        script.at(5, |script| script.seen = Some(script.model.stands(WBT)));
-        run(&mut script, of_disk(Slot::parse("writeback")), policy(asked), false);
+        script.at(5, |script| {
+            script.seen = Some(script.model.stands(WBT));
+            script.why = script.model.reason(WBT);
+        });
+        let said = run(&mut script, of_disk(Slot::parse("writeback")), policy(asked), false);
         assert_eq!(script.seen, Some(Value::Number(during)), "{before} us, {asked} us asked for");
+        let why = ", because it has a limit, and reads are to come first";
+        let is_said = |said: &String| said.contains("the read latency") && said.ends_with(why);
+        let is_set = (before, asked) == (0, 2_000);
+        assert_eq!(said.iter().any(is_said), is_set, "a reason of its own: {said:#?}");
+        let reason = script.why.take();
+        assert_eq!(reason.is_some_and(|reason| why.ends_with(&reason)), is_set);
         assert_eq!(model.stands(WBT), Value::Number(before), "it is put back");
     }
 }

@@ -130,6 +130,12 @@ impl Model {
         knob.read(self).unwrap()
     }
 
+    /// Why a knob is changed, as the journal has it.
+    pub(crate) fn reason(&self, knob: Knob) -> Option<String> {
+        let found = Found::of(self.world().journal.as_deref().unwrap_or_default());
+        found.state.entries.get(&knob).map(|entry| entry.why.clone())
+    }
+
     /// Somebody else writes.
     pub(crate) fn write_as_other(&self, knob: Knob, value: Value) {
         let (Value::Number(number) | Value::Ratio(number) | Value::Bytes(number)) = value;

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use forebay_core::stats::Stats;
+use forebay_core::stats::{Stats, Windows};
 use forebay_core::time::{Duration, Instant};
 use forebay_core::writeback::{Knobs, Levels};
 
@@ -16,6 +16,8 @@ pub struct Record {
     /// Sectors that devices read and wrote in each second in which they did, the first second being
     /// number 0.
     pub seconds: Vec<(u64, Moved)>,
+    /// Windows of readahead that were asked for in each second in which one was.
+    pub windows: Vec<(u64, Windows)>,
     /// The pauses of each task, up to the last one that paused.
     pub pauses: Vec<Pauses>,
     /// The lengths of all pauses.
@@ -133,6 +135,15 @@ impl Record {
         if let Some((_, moved)) = seconds.last_mut() {
             *(if written { &mut moved.written } else { &mut moved.read }) += sectors;
             moved.requests += 1;
+        }
+    }
+
+    /// A readahead policy has asked for these windows.
+    pub(super) fn count_windows(&mut self, now: Instant, windows: Windows) {
+        let second = now.0 / NANOS_PER_S;
+        match self.windows.last_mut() {
+            Some((last, sum)) if *last == second => *sum += windows,
+            Some(_) | None => self.windows.push((second, windows)),
         }
     }
 

@@ -272,6 +272,21 @@ fn a_wake_that_comes_before_its_task_has_left_costs_nothing() {
 }
 
 #[test]
+fn windows_are_known_of_each_second_in_which_there_were_some() {
+    let mut machine = Machine::new(dear(), Chip::new(100, false), Handling::Deferred);
+    machine.readahead = "fixed:max=8";
+    let later = |seconds| Step::Sleep(Instant(seconds * 1_000 * MS));
+    // A page that is there asks for nothing; from page 8 on there is another window.
+    let seen = machine.run(|handle| {
+        let first = [read(handle, 0, 1), read(handle, 3, 1), later(2)];
+        vec![script(first.into_iter().chain([read(handle, 8, 4), read(handle, 100, 9)]))]
+    });
+    let windows = |count, pages| Windows { count, pages };
+    assert_eq!(seen.record.windows, [(0, windows(1, 8)), (2, windows(3, 24))]);
+    assert_eq!(one_read(Chip::new(100, false), Handling::Deferred).record.windows, []);
+}
+
+#[test]
 fn errors_reach_the_call_on_every_path() {
     let plan = FaultPlan { fail_ppm: 1_000_000, ..FaultPlan::default() };
     for programmed in [false, true] {

@@ -21,13 +21,15 @@ pub(crate) struct Tune {
 pub(crate) enum What {
     /// Show what is changed at present, and who changes it
     ///
-    /// Exit code 1 if changes are left that nobody looks after.
+    /// Exit code 1 if changes are left that nobody looks after, and if the journal is damaged, so
+    /// that it cannot be told.
     Status(Status),
     /// Put everything back that was changed
     ///
     /// A running `forebay tune` is asked to end, which puts everything back. Of one that was
     /// killed, what it has left is put back. What somebody else has written since is left as it
-    /// is. Exit code 1 if something could not be put back.
+    /// is. Exit code 1 if something could not be put back, and if the journal is damaged, so that
+    /// it cannot be told; the damaged journal is kept beside it.
     Undo(Undo),
     /// Show what was done since the machine was started
     Log(Log),
@@ -47,7 +49,8 @@ pub(crate) struct Place {
 /// Arguments of the steering itself.
 #[derive(Debug, Args)]
 pub(crate) struct Steer {
-    /// Change nothing; say what would be changed, and why
+    /// Change nothing; say what would be changed, and why, or at the end that nothing would have
+    /// been
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// End after this time, and put everything back: `90s`, `10min`, `2h`

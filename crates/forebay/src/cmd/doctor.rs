@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nothing is written, and nothing is mounted where anybody could see it: a tracefs or a debugfs
-//! that the machine has not mounted is opened without a place in the tree of files, as `watch` and
+//! that the machine has not mounted is mounted without a place in the tree of files, as `watch` and
 //! `tune` do, and is gone with the process.
 
 use std::io::{self, Write};

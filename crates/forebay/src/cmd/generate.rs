@@ -3,12 +3,16 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 
 use crate::args::{Arguments, Completions, Man, Shell};
 use crate::cmd::help::{TOPICS, Topic};
+
+mod page;
+mod synopsis;
 
 /// Prints a shell's completions.
 pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
@@ -18,7 +22,7 @@ pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
     let topics = TOPICS.iter().filter(|topic| command.find_subcommand(topic.name).is_none());
     let topic = |topic: &Topic| {
         let call = format!("forebay help {}", topic.name);
-        clap::Command::new(topic.name).about(topic.about).bin_name(call)
+        Command::new(topic.name).about(topic.about).bin_name(call)
     };
     let topics: Vec<_> = topics.map(topic).collect();
     let mut command = command.mut_subcommand("help", |help| help.subcommands(topics));
@@ -33,11 +37,26 @@ pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
     Ok(0)
 }
 
-/// Writes a page for each command.
+/// Writes a page for each command, and one for each topic of help.
 pub(crate) fn man(arguments: &Man) -> Result<u8> {
     let folder = &arguments.folder;
     let cannot = || format!("cannot write to '{}'", folder.display());
     fs::create_dir_all(folder).with_context(cannot)?;
-    clap_mangen::generate_to(Arguments::command(), folder).with_context(cannot)?;
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    commands(&command, folder).with_context(cannot)?;
+    for topic in &TOPICS {
+        let name = format!("{}.{}", page::topic_name(topic), page::TOPICS_SECTION);
+        fs::write(folder.join(name), page::of_topic(topic)).with_context(cannot)?;
+    }
     Ok(0)
+}
+
+/// Writes the pages of a command and of all below it.
+fn commands(command: &Command, folder: &Path) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        commands(below, folder)?;
+    }
+    let name = format!("{}.{}", page::name(command), page::COMMANDS_SECTION);
+    fs::write(folder.join(name), page::of_command(command)?)
 }

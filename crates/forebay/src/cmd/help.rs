@@ -7,10 +7,13 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 
+use sheet::Sheet;
+
 mod job_files;
 mod papers;
 mod policies;
 mod safety;
+mod sheet;
 mod units;
 
 /// Something to read about.
@@ -19,7 +22,7 @@ pub(crate) struct Topic {
     pub(crate) name: &'static str,
     /// One line.
     pub(crate) about: &'static str,
-    text: fn() -> String,
+    text: fn(&mut Sheet),
 }
 
 /// Every topic.
@@ -74,9 +77,16 @@ pub(crate) fn list() -> String {
 impl Topic {
     /// Prints it.
     pub(crate) fn print(&self) -> Result<u8> {
-        let text = (self.text)();
+        let text = self.sheet().screen();
         io::stdout().lock().write_all(text.as_bytes()).context("cannot write the help")?;
         Ok(0)
+    }
+
+    /// Its text.
+    pub(crate) fn sheet(&self) -> Sheet {
+        let mut sheet = Sheet::default();
+        (self.text)(&mut sheet);
+        sheet
     }
 }
 
@@ -90,7 +100,7 @@ mod tests {
     #[test]
     fn a_topic_fits_a_screen_of_its_width_and_has_no_empty_end() {
         for topic in &TOPICS {
-            let text = (topic.text)();
+            let text = topic.sheet().screen();
             for line in text.lines() {
                 assert!(line.chars().count() <= 100, "{}: {line}", topic.name);
                 assert_eq!(line.trim_end(), line, "{}", topic.name);

@@ -33,6 +33,16 @@ fn a_virtual_disk_of_linux_6_18_has_too_large_a_window() {
 }
 
 #[test]
+fn the_page_of_the_commands_shows_the_whole_answer() {
+    let page = include_str!("../../../../docs/commands.md");
+    let (_, section) = page.split_once("\n## advise: ").expect("the page has the command");
+    let (_, block) = section.split_once("\n```text\n").expect("and what it prints");
+    let (shown, _) = block.split_once("```\n").expect("a block ends");
+    let output = scene().command("advise --root vm-6.18-virtio").output();
+    assert_eq!(shown, stdout(&output.expect("the program runs")));
+}
+
+#[test]
 fn a_server_with_a_disk_that_seeks_and_no_strict_limits() {
     judged("debian-12-hdd-ssd");
 }

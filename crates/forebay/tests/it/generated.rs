@@ -68,7 +68,51 @@ fn every_command_and_every_flag_has_its_place_in_a_manual_page() {
         judged("mandoc", &["-T", "lint", "-W", "error"], &page);
     }
     let pages = fs::read_dir(scene.path("pages/of/forebay")).expect("there are pages").count();
-    assert_eq!(pages, calls.len(), "a page for each command and no others");
+    assert_eq!(pages, calls.len() + TOPICS.len(), "a page for each and no others");
+}
+
+/// What there is to read about.
+const TOPICS: [&str; 5] = ["policies", "papers", "units", "job-files", "safety"];
+
+#[test]
+fn every_topic_of_help_is_a_page_with_the_same_words() {
+    let scene = Scene::new();
+    printed(scene.command("man pages"));
+    let root = fs::read_to_string(scene.path("pages/forebay.1")).expect("there is a first page");
+    for topic in TOPICS {
+        assert!(root.contains(&format!("forebay\\-{}(7)", topic.replace('-', "\\-"))), "{topic}");
+        let page = scene.path(&format!("pages/forebay-{topic}.7"));
+        judged("groff", &["-man", "-Tutf8", "-ww", "-z"], &page);
+        judged("mandoc", &["-T", "lint", "-W", "error"], &page);
+        if !has("groff") {
+            eprintln!("skip: {topic} as it is shown: needs groff");
+            continue;
+        }
+        let mut groff = Command::new("groff");
+        groff.args(["-man", "-Tascii", "-rLL=120n", "-P-cbou"]).arg(&page);
+        let output = groff.output().expect("groff runs");
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words = |text: &str| -> Vec<String> {
+            let words = text.split_whitespace().map(|word| word.replace('-', ""));
+            words.filter(|word| word.is_ascii() && !word.is_empty()).collect()
+        };
+        let shown = words(&shown);
+        let mut rest = shown.iter();
+        for word in words(&printed(scene.command(&format!("help {topic}")))) {
+            assert!(rest.any(|shown| *shown == word), "{topic}: '{word}' is not where it was");
+        }
+    }
+}
+
+#[test]
+fn a_synopsis_has_the_names_of_values_and_dots_where_one_may_come_again() {
+    let scene = Scene::new();
+    printed(scene.command("man pages"));
+    let page = fs::read_to_string(scene.path("pages/forebay-tune.1")).expect("there is a page");
+    let (_, rest) = page.split_once("\n.SH SYNOPSIS\n").expect("it has a synopsis");
+    let (synopsis, _) = rest.split_once(".SH ").expect("and a description");
+    assert!(synopsis.contains("[\\fB\\-\\-policy\\fR \\fIFILE\\fR]"), "{synopsis}");
+    assert!(synopsis.contains("[\\fB\\-\\-scope\\fR \\fIPID|CGROUP|DEVICE\\fR]..."), "{synopsis}");
 }
 
 #[test]
@@ -83,10 +127,73 @@ fn completions_are_programs_of_their_shells_and_know_every_command() {
             let bare = word.trim_start_matches('-');
             assert!(text.contains(bare), "{word} is not completed in {shell}");
         }
-        for topic in ["papers", "units", "job-files", "safety"] {
+        for topic in TOPICS {
             assert!(text.contains(topic), "{topic} is not completed in {shell}");
         }
         judged(shell, words, &path);
+    }
+}
+
+/// What a shell offers behind words, as the program's completion has it. None, with a word, where
+/// there is no such shell.
+fn offered(shell: &str, scene: &Scene, words: &str) -> Option<String> {
+    if !has(shell) {
+        eprintln!("skip: completion in {shell}: needs {shell}");
+        return None;
+    }
+    let name = if shell == "zsh" { "_forebay" } else { "it" };
+    let text = printed(scene.command(&format!("completions {shell}")));
+    fs::write(scene.path(name), text).expect("it is ours");
+    let mut command = Command::new(shell);
+    match shell {
+        "fish" => {
+            let script = format!("source ./it; complete -C '{words}'");
+            command.args(["--no-config", "-c", &script]);
+        }
+        "zsh" => {
+            // Only a terminal completes: zsh in one that it makes itself, which is asked for the
+            // list, and says what it has when the line is given up.
+            fs::write(scene.path("ask.zsh"), ASK_ZSH).expect("it is ours");
+            command.args(["-f", "./ask.zsh", words]);
+        }
+        _ => panic!("nobody asks {shell}"),
+    }
+    command.current_dir(scene.path(".")).env("HOME", scene.path(".")).env("TERM", "dumb");
+    let output = command.stdin(Stdio::null()).output().expect("the shell runs");
+    let (offers, said) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{shell}: {said}{offers}");
+    Some(offers.into_owned())
+}
+
+/// Types words and asks for what could follow.
+const ASK_ZSH: &str = r#"
+zmodload zsh/zpty
+zpty asked zsh -f -i
+zpty -w asked 'PS1= PS2=; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D'
+zpty -w asked 'LISTMAX=1000; COLUMNS=200; LINES=1000; zstyle ":completion:*" list-prompt ""'
+zpty -w asked 'list() { zle list-choices; zle -M ""; zle kill-whole-line; }'
+zpty -w asked 'print BE""GIN'
+zpty -r asked text '*BEGIN*'
+zpty -w -n asked "$1"$'\t'
+zpty -w asked ''
+zpty -w asked 'print EN""D; exit'
+zpty -r asked text '*END*'
+print -r -- "$text"
+zpty -d asked
+"#;
+
+#[test]
+fn zsh_and_fish_complete_commands_and_values() {
+    let scene = Scene::new();
+    for shell in ["fish", "zsh"] {
+        let Some(commands) = offered(shell, &scene, "forebay tu") else { continue };
+        assert!(commands.contains("tune"), "{shell}: {commands}");
+        assert!(!commands.contains("reproduce"), "{shell}: {commands}");
+        let flags = offered(shell, &scene, "forebay tune --on").expect("the shell is there");
+        assert!(flags.contains("--only"), "{shell}: {flags}");
+        let slots = offered(shell, &scene, "forebay tune --only ").expect("the shell is there");
+        assert!(slots.contains("readahead") && slots.contains("writeback"), "{shell}: {slots}");
     }
 }
 

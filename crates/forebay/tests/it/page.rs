@@ -148,7 +148,8 @@ fn every_cell_of_a_simulation_is_on_its_page_also_with_odd_names() {
         for figure in ["Throughput", "read latency", "write latency", "sync latency"] {
             assert!(page.contains(figure), "{figure}");
         }
-        for series in ["dirty", "limit", "reads", "writes", "load", "mean request"] {
+        let moved = ["dirty", "limit", "reads", "writes", "load", "mean request"];
+        for series in moved.into_iter().chain(["mean readahead window"]) {
             let (beside, alone) = (format!("</svg>{series}</li>"), format!(": {series}</h4>"));
             assert!(page.contains(&beside) || page.contains(&alone), "{series}");
         }

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::support::Scene;
+use super::support::{Scene, for_everybody, stderr};
 
 #[test]
 fn bad_words_and_files_are_refused_with_their_place() {
@@ -118,6 +119,26 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
     assert!(said.contains(&format!("dirty limit of {}", rig.name())), "{said}");
     assert!(said.contains("was put back"), "{said}");
     assert_eq!(rig.knobs(), before, "{said}");
+}
+
+#[test]
+fn a_dry_run_without_privilege_promises_no_steering_and_ends_with_a_word() {
+    let scene = Scene::new();
+    let mut command = Command::new(for_everybody(&scene));
+    // A process that asks nothing of any device.
+    let scope = std::process::id().to_string();
+    command.args(["tune", "--dry-run", "--for", "10ms", "--scope", &scope]).env_clear();
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output().expect("the program runs");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("steered all the same"), "{said}");
+    let would = "; what would become of dirty limits is said all the same\n";
+    let files = said.lines().any(|line| line.starts_with("note: files are left alone"));
+    assert!(!files || said.contains(would), "{said}");
+    assert!(said.ends_with("\nnothing would have been changed\n"), "{said}");
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use forebay_core::time::{Duration, Instant};
-use forebay_live::knob::{Change, Knob, Steering, Terms, Value};
-use forebay_live::number::DevNumber;
+use forebay_live::journal::{FileEntry, Record};
+use forebay_live::knob::{Change, Identity, Knob, OpenFile, Steering, Terms, Value};
+use forebay_live::number::{DevNumber, FileKey};
 use forebay_live::tree::Tree;
 
 use crate::support::{Scene, stdout};
@@ -60,6 +61,58 @@ fn a_journal_that_cannot_be_trusted_is_refused_and_a_damaged_one_is_used() {
     scene.forebay("tune undo --state state --root .");
     assert_eq!(fs::read_to_string(state.join("journal.damaged-1")).unwrap(), damaged);
     scene.refused("tune undo --dry-run").refused("tune --for 5").matches("tune_undo_refused.txt");
+}
+
+/// The answer was "nothing is changed" and the exit code 0, because a journal in which no line could
+/// be read says nothing. What it knew of may be in force all the same.
+#[test]
+fn a_journal_that_cannot_be_read_is_never_answered_with_all_is_well() {
+    let mut scene = scene();
+    steer_and_die(&scene);
+    let journal = scene.path("state/journal");
+    let text = fs::read_to_string(&journal).unwrap();
+    let damaged = [text.replace('=', "-"), "no journal at all".to_owned()];
+    for text in &damaged {
+        fs::write(&journal, text).unwrap();
+        scene
+            .forebay("tune status --state state --root .")
+            .forebay("tune status --state state --root . --json")
+            .forebay("tune undo --state state --root .");
+    }
+    fs::write(&journal, &damaged[0]).unwrap();
+    scene
+        .forebay("tune undo --state state --root . --json")
+        .forebay("tune status --state state --root .")
+        .matches("tune_undo_damaged.txt");
+}
+
+#[test]
+fn many_descriptors_of_one_file_share_a_sentence() {
+    let mut scene = scene();
+    steer_and_die(&scene);
+    let file = FileKey { dev: DISK, ino: 12 };
+    // A number that no process has: its descriptors are gone.
+    let entry = |fd| FileEntry {
+        file: OpenFile { pid: u32::MAX >> 1, started: 1, fd, file },
+        bdi: Knob::ReadAheadKb(DISK),
+        identity: Identity::of(Knob::ReadAheadKb(DISK), &Tree::recorded(&scene.path(".")).unwrap())
+            .unwrap(),
+        before_kb: 8_192,
+        kb: 16,
+        at: 1,
+        why: "faults use 4 of 8192 KiB".to_owned(),
+    };
+    let journal = scene.path("state/journal");
+    let mut text = fs::read_to_string(&journal).unwrap();
+    (3..25).for_each(|fd| text += &Record::File(entry(fd)).line());
+    fs::write(&journal, text).unwrap();
+    scene
+        .forebay("tune status --state state --root .")
+        .forebay("tune undo --state state --root .")
+        .matches("tune_undo_many.txt");
+    let log = scene.command("tune log --state state --root .").output().unwrap();
+    let closed = stdout(&log).lines().filter(|line| line.contains("is closed")).count();
+    assert_eq!(closed, 22, "each is on record: {}", stdout(&log));
 }
 
 /// Two knobs are changed, and whoever has changed them is gone without a word.

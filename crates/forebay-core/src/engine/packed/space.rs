@@ -32,6 +32,7 @@ impl Engine {
         let place = self.packed_place(id).expect("the file is packed");
         let file = self.files[id.index()];
         let opened = self.handles[handle.index()].as_mut().expect("a call names an open file");
+        let before = self.packed.asked.len();
         let mut space = PackedSpace {
             id,
             pages: file.pages(),
@@ -43,6 +44,7 @@ impl Engine {
         };
         act(&mut *opened.readahead, &mut space);
         self.packed.asked = space.added;
+        self.stats.windows.record(self.packed.asked.len() - before);
     }
 
     /// Whether the policy meets a page as one that is there, and with a marker.

@@ -2,25 +2,24 @@
 
 use forebay_sim::paper::{PAPERS, Paper};
 
-use crate::messages::paragraph;
+use super::sheet::Sheet;
 
-pub(super) fn text() -> String {
-    let mut text =
+pub(super) fn text(text: &mut Sheet) {
+    text.lines(
         "Experiments of papers, run in virtual time. Their published figures stand beside what is\n\
          measured, with a tolerance that was fixed in advance and a verdict.\n\n\
          \x20 forebay reproduce                 all of them\n\
          \x20 forebay reproduce NAME --all      one, with every row\n\
-         \x20 forebay reproduce NAME --check    exit code 1 if a predicted figure is outside\n"
-            .to_owned();
+         \x20 forebay reproduce NAME --check    exit code 1 if a predicted figure is outside",
+    );
     for paper in PAPERS {
-        text += &format!("\n{}\n", paper.name);
-        text += &paragraph("", &format!("{}.", paper.citation.trim_end_matches('.')));
-        text += &paragraph("", paper.about);
-        text += &paragraph("run      ", &format!("forebay reproduce {}", paper.name));
-        text += &paragraph("machine  ", paper.machine);
-        text += &paragraph("page     ", &page(paper));
+        text.heading(paper.name);
+        text.paragraph("", &format!("{}.", paper.citation.trim_end_matches('.')));
+        text.paragraph("", paper.about);
+        text.paragraph("run      ", &format!("forebay reproduce {}", paper.name));
+        text.paragraph("machine  ", paper.machine);
+        text.paragraph("page     ", &page(paper));
     }
-    text
 }
 
 /// Where the claim, the model, the result and what is not claimed are written up.

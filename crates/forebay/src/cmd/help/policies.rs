@@ -9,39 +9,39 @@ use forebay_core::policy::{Parameter, Slot};
 use forebay_core::readahead::Readahead;
 use forebay_core::throttle::Throttle;
 
+use super::sheet::Sheet;
 use crate::cmd::policies::NOTES;
-use crate::messages::paragraph;
 
-pub(super) fn text() -> String {
-    let mut text =
-        "A slot is a question of the I/O path, and a policy is an answer to it.\n".to_owned();
-    text += "\n  forebay simulate JOB --policy readahead=fixed:max=64\n";
-    text += "  forebay simulate JOB --compare throttle=off,paced\n";
-    text += "  forebay policies                                 the same as a table\n";
-    slot::<dyn Readahead>(&mut text, "which absent pages come in");
-    slot::<dyn Flush>(&mut text, "when dirty pages are written, and how many");
-    slot::<dyn Controller>(&mut text, "how the flush rule's knobs follow the load");
-    slot::<dyn Throttle>(&mut text, "how long a writer pauses");
-    slot::<dyn Elevator>(&mut text, "in which order a device gets its requests");
-    slot::<dyn Dispatch>(&mut text, "who runs while a device works");
-    slot::<dyn Fill>(&mut text, "what is decoded of a packed file, and when");
-    text.push('\n');
+pub(super) fn text(text: &mut Sheet) {
+    text.lines(
+        "A slot is a question of the I/O path, and a policy is an answer to it.\n\n\
+         \x20 forebay simulate JOB --policy readahead=fixed:max=64\n\
+         \x20 forebay simulate JOB --compare throttle=off,paced\n\
+         \x20 forebay policies                                 the same as a table",
+    );
+    slot::<dyn Readahead>(text, "which absent pages come in");
+    slot::<dyn Flush>(text, "when dirty pages are written, and how many");
+    slot::<dyn Controller>(text, "how the flush rule's knobs follow the load");
+    slot::<dyn Throttle>(text, "how long a writer pauses");
+    slot::<dyn Elevator>(text, "in which order a device gets its requests");
+    slot::<dyn Dispatch>(text, "who runs while a device works");
+    slot::<dyn Fill>(text, "what is decoded of a packed file, and when");
+    text.lines("\n");
     for note in NOTES {
-        text += &paragraph("- ", note);
+        text.paragraph("- ", note);
     }
-    text
 }
 
-fn slot<T: Slot + ?Sized>(text: &mut String, decides: &str) {
-    *text += &format!("\n{}: {decides}\n", T::NAME.to_uppercase());
+fn slot<T: Slot + ?Sized>(text: &mut Sheet, decides: &str) {
+    text.heading(&format!("{}: {decides}", T::NAME.to_uppercase()));
     for policy in T::policies() {
-        *text += &format!("\n  {}\n", policy.name);
-        *text += &paragraph("    ", policy.summary);
+        text.name(policy.name);
+        text.paragraph("    ", policy.summary);
         for parameter in policy.parameters {
             let label = format!("    {:<18}", parameter.name);
-            *text += &paragraph(&label, &format!("{}; {}", parameter.summary, range(parameter)));
+            text.paragraph(&label, &format!("{}; {}", parameter.summary, range(parameter)));
         }
-        *text += &paragraph("    from ", policy.source);
+        text.paragraph("    from ", policy.source);
     }
 }
 

@@ -4,50 +4,52 @@ use forebay_live::journal::STATE_FOLDER;
 use forebay_live::knob::Knob;
 use forebay_live::number::DevNumber;
 
-use crate::messages::paragraph;
+use super::sheet::Sheet;
 
-pub(super) fn text() -> String {
-    let mut text = String::new();
-    text += "READS ONLY\n";
+pub(super) fn text(text: &mut Sheet) {
+    text.heading("READS ONLY");
     for (commands, what) in READERS {
-        text += &paragraph(&format!("{commands:<33}"), what);
+        text.paragraph(&format!("{commands:<33}"), what);
     }
-    text += "\nWRITES FILES OF YOURS\n";
+    let words = "None of them writes a file unless you name one, such as --html FILE: that file, \
+                 and no other.";
+    text.paragraph("", words);
+    text.heading("WRITES FILES OF YOURS");
     for (commands, what) in WRITERS {
-        text += &paragraph(&format!("{commands:<33}"), what);
+        text.paragraph(&format!("{commands:<33}"), what);
     }
-    text += "\nWRITES TO THE KERNEL\n";
+    text.heading("WRITES TO THE KERNEL");
     let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices \
                  that it makes itself. `bench mount` drops the caches of the whole machine. \
                  Nothing else does.";
-    text += &paragraph("", words);
-    text += "\nWHAT TUNE MAY WRITE\n";
-    text += &paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
+    text.paragraph("", words);
+    text.heading("WHAT TUNE MAY WRITE");
+    text.paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
     for knob in knobs() {
         let rule = knob.rule();
         let (low, high, unit) = (rule.numbers.start(), rule.numbers.end(), rule.unit);
         let words = format!("{}; {low} to {high}{unit}", rule.meaning);
-        text += &paragraph(&format!("{:<17}", rule.name), &words);
-        text += &paragraph("                 ", &format!("beware: {}", rule.hazard));
-        text += &paragraph("                 ", &format!("goes back: {}", rule.restore));
+        text.paragraph(&format!("{:<17}", rule.name), &words);
+        text.paragraph("                 ", &format!("beware: {}", rule.hazard));
+        text.paragraph("                 ", &format!("goes back: {}", rule.restore));
     }
     let words = "Never elevators, queue depths, write caches or vm.dirty_*. docs/tuning.md has \
                  what each is for.";
-    text += &paragraph("", words);
-    text += "\nON RECORD\n";
+    text.paragraph("", words);
+    text.heading("ON RECORD");
     let words = format!(
         "The old value goes to the journal in {STATE_FOLDER} before the knob is written; without a \
          journal nothing is. `forebay tune status` shows what is changed, `forebay tune log` what \
          was done and why. A knob that somebody else has written meanwhile is theirs."
     );
-    text += &paragraph("", &words);
-    text += "\nBACK\n";
+    text.paragraph("", &words);
+    text.heading("BACK");
     let words = "At the end, at any signal that asks for it, after a panic. After kill -9 or a \
                  crash: `sudo forebay tune undo`, or the next start. A restart of the machine \
                  forgets all of it.";
-    text += &paragraph("", words);
-    text += "\nTRY IT WITHOUT\n  sudo forebay tune --dry-run --for 60s\n  forebay doctor\n";
-    text
+    text.paragraph("", words);
+    text.heading("TRY IT WITHOUT");
+    text.lines("  sudo forebay tune --dry-run --for 60s\n  forebay doctor");
 }
 
 /// The knobs that are ever steered.
@@ -59,8 +61,13 @@ fn knobs() -> [Knob; 4] {
 }
 
 const READERS: &[(&str, &str)] = &[
-    ("doctor, advise", "look at /proc and /sys and change nothing"),
+    ("advise", "looks at /proc and /sys; with --watch as watch does"),
     ("watch", "the same, and an instance of tracefs of its own; --no-trace goes without"),
+    (
+        "doctor",
+        "as advise, and tries what commands would: a ring of io_uring, and as root tracefs and \
+         debugfs, by a mount that nobody else sees and that is gone with it",
+    ),
     ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
     ("run, bench dispatch", "read a file or device; bench dispatch makes one and removes it"),
     ("image info, ls, stat, cat", "read an image; so do image verify and compare"),
@@ -68,10 +75,14 @@ const READERS: &[(&str, &str)] = &[
 ];
 
 const WRITERS: &[(&str, &str)] = &[
+    (
+        "--html FILE",
+        "that one file, whatever the command: reproduce, simulate, run, bench, image compare",
+    ),
+    ("reproduce --series FILE", "that one file"),
+    ("mount --profile, --log", "the files that are named"),
+    ("advise --record DIR", "a new folder"),
     ("image extract", "below the folder that is named; --force replaces what is there"),
     ("image make", "the image that is named"),
-    ("mount --profile, --log", "the files that are named"),
-    ("reproduce --series, any --html", "the file that is named"),
-    ("advise --record", "a new folder"),
-    ("man", "pages in the folder that is named"),
+    ("man DIR", "pages in the folder that is named"),
 ];

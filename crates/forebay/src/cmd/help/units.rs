@@ -3,60 +3,58 @@
 use forebay_sim::fio::{SIZE_LETTERS, TIME_UNITS as OF_JOBS};
 use forebay_sim::machine::Dimension;
 
+use super::sheet::Sheet;
 use crate::args::tune::TIME_UNITS;
 use crate::choice::SIZE_UNITS;
-use crate::messages::paragraph;
 
-pub(super) fn text() -> String {
-    let mut text = String::new();
-    sizes(&mut text);
-    times(&mut text);
-    machines(&mut text);
-    jobs(&mut text);
-    text += "\nPOLICIES: --policy, --compare\n";
-    text += &paragraph(
+pub(super) fn text(text: &mut Sheet) {
+    sizes(text);
+    times(text);
+    machines(text);
+    jobs(text);
+    text.heading("POLICIES: --policy, --compare");
+    text.paragraph(
         "",
         "Plain whole numbers. What they count stands with each parameter in `forebay help \
          policies`, and often in its name: limit_ms, floor_mib.",
     );
-    text += "\nTABLES\n";
-    text += &paragraph(
+    text.heading("TABLES");
+    text.paragraph(
         "",
         "MB are 10^6 bytes and MiB 2^20. A page has 4096 bytes. Times are us or s, as the heading \
          says.",
     );
-    text
 }
 
-fn sizes(text: &mut String) {
-    *text += "SIZES: --memory, --file-size, --cache, --offset, --size\n";
+fn sizes(text: &mut Sheet) {
+    text.heading("SIZES: --memory, --file-size, --cache, --offset, --size");
     let words = "A whole number of bytes, with a unit or without; each unit is 1024 times the one \
                  before, whatever case its letters have.";
-    *text += &paragraph("", words);
+    text.paragraph("", words);
     for (names, shift) in SIZE_UNITS {
         let names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
-        *text += &format!("    {:<12} {} bytes\n", names.join(" "), 1_u64 << shift);
+        text.lines(&format!("    {:<12} {} bytes", names.join(" "), 1_u64 << shift));
     }
-    *text += "    example      --memory 64M\n";
+    text.lines("    example      --memory 64M");
 }
 
-fn times(text: &mut String) {
-    *text += "\nTIMES: --for, --interval and --patience of tune\n";
-    *text += &paragraph("", "A whole number with a unit, from 10ms to 8760h.");
+fn times(text: &mut Sheet) {
+    text.heading("TIMES: --for, --interval and --patience of tune");
+    text.paragraph("", "A whole number with a unit, from 10ms to 8760h.");
     for (name, millis) in TIME_UNITS {
-        *text += &format!("    {name:<12} {millis} ms\n");
+        text.lines(&format!("    {name:<12} {millis} ms"));
     }
-    *text += "    example      --for 10min\n";
+    text.lines("    example      --for 10min");
 }
 
-fn machines(text: &mut String) {
-    *text += "\nMACHINES: --set KEY=VALUE, machine files\n";
+fn machines(text: &mut Sheet) {
+    text.heading("MACHINES: --set KEY=VALUE, machine files");
     let words = "A number, which may have decimals, and a unit of its kind; without a unit it is \
                  in the first one. `forebay machines NAME` shows the unit of each key.";
-    *text += &paragraph("", words);
+    text.paragraph("", words);
     for (kind, dimension, example) in DIMENSIONS {
         let units: Vec<&str> = dimension.units().iter().map(|(name, _)| *name).collect();
-        *text += &format!("    {kind:<12} {:<44} {example}\n", units.join(" "));
+        text.lines(&format!("    {kind:<12} {:<44} {example}", units.join(" ")));
     }
 }
 
@@ -71,8 +69,8 @@ const DIMENSIONS: [(&str, Dimension, &str); 7] = [
     ("flag", Dimension::Flag, "kernel.large_folios=1"),
 ];
 
-fn jobs(text: &mut String) {
-    *text += "\nJOB FILES: as fio reads them\n";
+fn jobs(text: &mut Sheet) {
+    text.heading("JOB FILES: as fio reads them");
     let letters: Vec<String> = SIZE_LETTERS.chars().map(|letter| letter.to_string()).collect();
     let words = format!(
         "Sizes: a whole number and one of {}, alone or with b: 4k, 1m. Each is 1024 times the one \
@@ -80,14 +78,14 @@ fn jobs(text: &mut String) {
          the two. Also 0x1000, and 20% where fio takes a share.",
         letters.join(", ")
     );
-    *text += &paragraph("", &words);
+    text.paragraph("", &words);
     let words = "Times: a whole number and a unit; without one, seconds for runtime and \
                  startdelay, microseconds for thinktime.";
-    *text += &paragraph("", words);
+    text.paragraph("", words);
     for (names, micros) in OF_JOBS {
-        *text += &format!("    {:<12} {micros} us\n", names.join(" "));
+        text.lines(&format!("    {:<12} {micros} us", names.join(" ")));
     }
-    *text += "    example      runtime=90s\n";
+    text.lines("    example      runtime=90s");
 }
 
 #[cfg(test)]

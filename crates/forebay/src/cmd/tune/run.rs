@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
 use forebay_live::daemon::{Daemon, Live, Notify};
-use forebay_live::knob::{StartError, Steering, Terms};
+use forebay_live::knob::{StartError, Steering, Terms, sentences};
 use forebay_live::machine::{Device, Kind, Machine};
 use forebay_live::number::DevNumber;
 use forebay_live::policy_file::{PolicyFile, PolicyFileError};
@@ -183,9 +183,7 @@ fn start(tree: &Tree, state: &Path, policy: &PolicyFile) -> Result<Steering> {
     for found in &began.notes {
         note(&found.to_string());
     }
-    for event in &began.undone {
-        say(&event.to_string());
-    }
+    sentences(&began.undone).iter().for_each(|what| say(what));
     Ok(steering)
 }
 
@@ -216,7 +214,13 @@ fn tracer(
                 return Err(complaint.hint("readahead alone is steered by tracepoints").into());
             }
             if files {
-                note(&format!("{without}: {error}; dirty limits are steered all the same"));
+                let limits = scope.has(scope::Slot::Writeback) && policy.writeback;
+                let rest = match (limits, arguments.dry_run) {
+                    (false, _) => "",
+                    (true, true) => "; what would become of dirty limits is said all the same",
+                    (true, false) => "; dirty limits are steered all the same",
+                };
+                note(&format!("{without}: {error}{rest}"));
             }
             Ok(None)
         }

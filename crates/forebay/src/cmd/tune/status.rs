@@ -4,44 +4,41 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Disk, Entry, FileEntry, Found, Holder, State};
-use forebay_live::knob::{Identity, Knob, Of, Patience, Value, boot, turn};
+use forebay_live::knob::{Descriptors, Identity, Knob, Of, OpenFile, Patience, Value, boot, turn};
 use forebay_live::tree::Tree;
 use serde_json::json;
 
 use crate::args::tune::Status;
-use crate::messages;
 
 use super::{folder, tree};
 
 /// Prints who steers, what is changed, and what is left alone.
 pub(super) fn run(arguments: &Status) -> Result<u8> {
     let tree = tree(&arguments.place)?;
-    let (mut state, mut holder) = (State::default(), None);
+    let (mut found, mut holder) = (Found::default(), None);
     if let Some(folder) = folder(&arguments.place)? {
         holder = Holder::of(&folder);
-        state = recorded(&tree, &folder.load().context("cannot read the journal")?)?;
+        found = recorded(&tree, &folder.load().context("cannot read the journal")?)?;
     }
-    let shown = Shown { tree, state, holder };
+    let shown = Shown { tree, state: found.state, damaged: found.damaged.len(), holder };
     let mut out = io::stdout().lock();
     if arguments.json { shown.object(&mut out) } else { shown.text(&mut out) }?;
-    Ok(u8::from(shown.is_orphaned()))
+    Ok(u8::from(shown.is_orphaned() || shown.damaged > 0))
 }
 
 /// What a journal says that was written since the machine was started.
-fn recorded(tree: &Tree, bytes: &[u8]) -> Result<State> {
+fn recorded(tree: &Tree, bytes: &[u8]) -> Result<Found> {
     let found = Found::of(bytes);
-    if !found.damaged.is_empty() {
-        let lines = found.damaged.len();
-        messages::note(&format!("the journal is damaged: {lines} of its lines cannot be read"));
-    }
     let boot = boot(tree)?;
-    let is_other_boot = found.head.is_some_and(|head| head.boot != boot);
-    Ok(if is_other_boot { State::default() } else { found.state })
+    let is_other_boot = found.head.as_ref().is_some_and(|head| head.boot != boot);
+    Ok(if is_other_boot { Found::default() } else { found })
 }
 
 struct Shown {
     tree: Tree,
     state: State,
+    /// Lines of the journal that cannot be read.
+    damaged: usize,
     holder: Option<Holder>,
 }
 
@@ -62,13 +59,34 @@ impl Shown {
             )?,
             None => writeln!(out, "Nobody steers this machine.")?,
         }
-        writeln!(out, "{}", if open > 0 { "Changed:" } else { "Nothing is changed." })?;
+        if self.damaged > 0 {
+            let damaged = self.damaged;
+            writeln!(out, "The journal is damaged: {damaged} of its lines cannot be read.")?;
+        }
+        if self.damaged > 0 && self.holder.is_none() {
+            writeln!(
+                out,
+                "`forebay tune undo` puts back what can be read, a restart of the machine the rest."
+            )?;
+        }
+        writeln!(
+            out,
+            "{}",
+            match (open, self.damaged) {
+                (0, 0) => "Nothing is changed.",
+                (0, _) => "Whether something is changed cannot be told.",
+                (_, _) => "Changed:",
+            }
+        )?;
         for entry in self.state.entries.values() {
             self.entry(out, entry)?;
         }
-        for FileEntry { file, before_kb, kb, why, .. } in self.state.files.values() {
-            writeln!(out, "  the readahead window of {file}")?;
-            writeln!(out, "    is {kb} KiB, was {before_kb} KiB, because {why}")?;
+        for (files, FileEntry { before_kb, kb, why, .. }) in self.files() {
+            let windows = if files.len() == 1 { "window" } else { "windows" };
+            let are = if files.len() == 1 { ["is", "was"] } else { ["are", "were"] };
+            let [are, were] = are;
+            writeln!(out, "  the readahead {windows} of {}", Descriptors(&files))?;
+            writeln!(out, "    {are} {kb} KiB, {were} {before_kb} KiB, because {why}")?;
         }
         if !self.state.released.is_empty() {
             writeln!(out, "Left alone, because somebody else has written it:")?;
@@ -77,6 +95,21 @@ impl Shown {
             writeln!(out, "  {}", Of { knob: *knob, identity: identity.clone() })?;
         }
         Ok(())
+    }
+
+    /// Open files with a window of their own: descriptors of one file that have the same beside
+    /// each other.
+    fn files(&self) -> Vec<(Vec<OpenFile>, &FileEntry)> {
+        let mut all: Vec<(Vec<OpenFile>, &FileEntry)> = Vec::new();
+        for entry in self.state.files.values() {
+            let of = |entry: &FileEntry| (entry.file.file, entry.before_kb, entry.kb);
+            let is_alike = |known: &FileEntry| of(known) == of(entry) && known.why == entry.why;
+            match all.iter_mut().find(|(_, known)| is_alike(known)) {
+                Some((files, _)) => files.push(entry.file),
+                None => all.push((vec![entry.file], entry)),
+            }
+        }
+        all
     }
 
     fn entry(&self, out: &mut impl Write, entry: &Entry) -> io::Result<()> {
@@ -138,6 +171,7 @@ impl Shown {
             "changes": changes,
             "files": files,
             "left_alone": left,
+            "damaged_lines": self.damaged,
         });
         writeln!(out, "{object}")
     }

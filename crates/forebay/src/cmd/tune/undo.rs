@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
-use forebay_live::journal::{Folder, History, Holder, Journal, Lock, LockError, Record};
-use forebay_live::knob::{Event, boot};
+use forebay_live::journal::{Folder, History, Holder, Journal, Lock, LockError, Note, Record};
+use forebay_live::knob::{Event, boot, sentences};
 use forebay_live::trace;
 use forebay_live::tree::Tree;
 use forebay_live::undo::undo;
@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     let tree = tree(&arguments.place)?;
     let Some(folder) = folder(&arguments.place)? else {
         sweep(&tree);
-        return said(arguments, None, &[]);
+        return Done::default().said(arguments);
     };
     let stopped = Holder::of(&folder);
     if let Some(holder) = stopped {
@@ -42,7 +42,8 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
         journal.settle();
     }
     drop(lock);
-    said(arguments, stopped, &events)
+    let damaged = notes.iter().map(Note::damaged).sum();
+    Done { stopped, events, damaged }.said(arguments)
 }
 
 /// A steering that was killed has left its tracing too, which costs memory and nothing else: where
@@ -78,31 +79,54 @@ fn lock(folder: &Folder) -> Result<Lock> {
     })
 }
 
-/// Says what became of each; the answer is no if something is left.
-fn said(arguments: &Undo, stopped: Option<Holder>, events: &[Event]) -> Result<u8> {
-    let mut out = io::stdout().lock();
-    if arguments.json {
+/// What came of it.
+#[derive(Default)]
+struct Done {
+    /// Who was asked to end.
+    stopped: Option<Holder>,
+    events: Vec<Event>,
+    /// Lines of the journal that may have known of more.
+    damaged: usize,
+}
+
+impl Done {
+    /// Says what became of each; the answer is no if something is left, or may be.
+    fn said(&self, arguments: &Undo) -> Result<u8> {
+        let mut out = io::stdout().lock();
+        if arguments.json { self.object(&mut out) } else { self.text(&mut out) }?;
+        Ok(u8::from(self.damaged > 0 || self.events.iter().any(Event::is_failure)))
+    }
+
+    fn text(&self, out: &mut impl Write) -> io::Result<()> {
+        if let Some(Holder { pid, .. }) = self.stopped {
+            writeln!(out, "Process {pid}, which steered, was asked to end and has ended.")?;
+        }
+        for sentence in sentences(&self.events) {
+            writeln!(out, "{}.", capital(&sentence))?;
+        }
+        match (self.events.is_empty(), self.damaged) {
+            (true, 0) if self.stopped.is_none() => writeln!(out, "Nothing is changed."),
+            (_, 0) => Ok(()),
+            (true, _) => writeln!(out, "Whether something is changed cannot be told. {RESTART}"),
+            (false, _) => writeln!(out, "Whether something is left cannot be told. {RESTART}"),
+        }
+    }
+
+    fn object(&self, out: &mut impl Write) -> io::Result<()> {
         let line = |event: &Event| {
             let (what, knob) = (event.word(), event.about());
             json!({ "what": what, "knob": knob, "sentence": event.to_string() })
         };
-        let undone: Vec<_> = events.iter().map(line).collect();
-        let stopped = stopped.map(|holder| holder.pid);
-        writeln!(out, "{}", json!({ "stopped": stopped, "undone": undone }))?;
-    } else {
-        if let Some(holder) = stopped {
-            let pid = holder.pid;
-            writeln!(out, "Process {pid}, which steered, was asked to end and has ended.")?;
-        }
-        for event in events {
-            writeln!(out, "{}.", capital(&event.to_string()))?;
-        }
-        if events.is_empty() && stopped.is_none() {
-            writeln!(out, "Nothing is changed.")?;
-        }
+        let undone: Vec<_> = self.events.iter().map(line).collect();
+        let stopped = self.stopped.map(|holder| holder.pid);
+        let damaged = self.damaged;
+        let object = json!({ "stopped": stopped, "undone": undone, "damaged_lines": damaged });
+        writeln!(out, "{object}")
     }
-    Ok(u8::from(events.iter().any(Event::is_failure)))
 }
+
+/// The way out of what nobody knows of.
+const RESTART: &str = "A restart of the machine undoes all of it.";
 
 /// With a capital letter, as sentences begin.
 fn capital(text: &str) -> String {
