@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// For bash: `forebay completions bash > /etc/bash_completion.d/forebay`; for zsh a file
     /// `_forebay` in a folder of `$fpath`; for fish `~/.config/fish/completions/forebay.fish`.
     Completions(Completions),
-    /// Write the manual pages into a folder: one for each command, one for each topic of help
+    /// Write the manual pages into a folder, of commands and of topics of help
     ///
     /// Pages of commands are for section 1 (`forebay-tune.1`), those of topics for section 7
     /// (`forebay-safety.7`). `man -l FILE` shows one from where it lies; `man forebay-tune` finds

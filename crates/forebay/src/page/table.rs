@@ -99,6 +99,8 @@ fn put_cell(html: &mut String, cell: &Cell, key: &str, is_first: bool, digits: D
         Cell::Count(_) | Cell::Number(..) | Cell::Missing => "n",
         Cell::Text(text) if key == "verdict" => verdict(text),
         Cell::Text(text) if text.len() > LONG => "long",
+        // A table for people fits its box: words go to the next line, names and ranges do not.
+        Cell::Text(text) if digits == Digits::Few && text.contains(' ') => "w",
         Cell::Text(_) => "",
     };
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
@@ -170,6 +172,19 @@ mod tests {
     fn a_verdict_is_marked_also_if_it_has_a_note() {
         let text = html(vec![vec!["x".into(), "outside [3]".into(), Cell::Missing]]);
         assert!(text.contains("<td class=\"v no\">outside [3]</td>"), "{text}");
+    }
+
+    #[test]
+    fn words_may_go_to_the_next_line_in_a_table_for_people() {
+        let mut table = Table::new("", &[("a", "A"), ("b", "B")]);
+        table.rows = vec![vec!["a row".into(), "request-size".into()]];
+        for (digits, cell) in
+            [(Digits::Few, "<th scope=\"row\" class=\"w\">"), (Digits::All, "<th scope=\"row\">")]
+        {
+            let mut html = String::new();
+            put(&mut html, &table, "", digits, usize::MAX);
+            assert!(html.contains(&format!("{cell}a row</th><td>request-size</td>")), "{html}");
+        }
     }
 
     #[test]

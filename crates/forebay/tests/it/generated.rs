@@ -144,15 +144,15 @@ fn offered(shell: &str, scene: &Scene, words: &str) -> Option<String> {
     let name = if shell == "zsh" { "_forebay" } else { "it" };
     let text = printed(scene.command(&format!("completions {shell}")));
     fs::write(scene.path(name), text).expect("it is ours");
-    let mut command = Command::new(shell);
+    let mut command = Command::new("timeout");
+    command.args(["60", shell]);
     match shell {
         "fish" => {
             let script = format!("source ./it; complete -C '{words}'");
             command.args(["--no-config", "-c", &script]);
         }
         "zsh" => {
-            // Only a terminal completes: zsh in one that it makes itself, which is asked for the
-            // list, and says what it has when the line is given up.
+            // Only on a terminal it completes: on one that another zsh makes.
             fs::write(scene.path("ask.zsh"), ASK_ZSH).expect("it is ours");
             command.args(["-f", "./ask.zsh", words]);
         }
@@ -166,17 +166,14 @@ fn offered(shell: &str, scene: &Scene, words: &str) -> Option<String> {
     Some(offers.into_owned())
 }
 
-/// Types words and asks for what could follow.
+/// Types words and the key that completes them, and gives the line up.
 const ASK_ZSH: &str = r#"
 zmodload zsh/zpty
 zpty asked zsh -f -i
-zpty -w asked 'PS1= PS2=; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D'
-zpty -w asked 'LISTMAX=1000; COLUMNS=200; LINES=1000; zstyle ":completion:*" list-prompt ""'
-zpty -w asked 'list() { zle list-choices; zle -M ""; zle kill-whole-line; }'
+zpty -w asked 'PS1= PS2=; bindkey -e; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D'
 zpty -w asked 'print BE""GIN'
 zpty -r asked text '*BEGIN*'
-zpty -w -n asked "$1"$'\t'
-zpty -w asked ''
+zpty -w -n asked "$1"$'\t'$'\x15'
 zpty -w asked 'print EN""D; exit'
 zpty -r asked text '*END*'
 print -r -- "$text"

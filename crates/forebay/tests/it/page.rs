@@ -267,4 +267,23 @@ fn a_browser_shows_the_page_in_light_and_dark_wide_and_narrow() {
         sizes.insert(name, shown);
     }
     assert_ne!(sizes["light"], sizes["dark"], "the dark has colours of its own");
+    let of_few = clipped(&scene, &page);
+    assert!(of_few.len() >= 2 && of_few.iter().all(|wider| *wider <= 0), "{of_few:?} pixels");
+}
+
+/// By how much each table for people is wider than its box on a screen of 1200 pixels, as a browser
+/// lays it out.
+fn clipped(scene: &Scene, page: &str) -> Vec<i32> {
+    const ASK: &str = "<script>document.body.dataset.wider = [...document.querySelectorAll('.few')]\
+                       .map(box => box.scrollWidth - box.clientWidth).join(' ')</script>";
+    let may_run = page.replace("default-src 'none'", "script-src 'unsafe-inline'");
+    let probe = scene.path("probe.html");
+    fs::write(&probe, may_run.replace("</body>", &format!("{ASK}</body>"))).unwrap();
+    let mut browser = browser(&scene.path("profile"));
+    browser.args(["--window-size=1200,900", "--dump-dom"]);
+    let output = browser.arg(format!("file://{}", probe.display())).output().unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let (_, found) = dom.split_once("data-wider=\"").expect("the script has run");
+    let (found, _) = found.split_once('"').expect("an attribute ends");
+    found.split(' ').map(|wider| wider.parse().expect("it is a number")).collect()
 }

@@ -61,6 +61,9 @@ pub(super) fn of_topic(topic: &Topic) -> Vec<u8> {
     head.control("TH", [name.as_str(), TOPICS_SECTION, NO_DATE, SOURCE, MANUAL]);
     head.control("SH", ["NAME"]);
     head.text([roman(format!("{name} - {}", topic.about))]);
+    // Names of files and options are not broken, and labels not stretched.
+    head.control("ad", ["l"]);
+    head.control("nh", []);
     let pages = [head, topic.sheet().page(), see_also()];
     whole(&pages.iter().map(Roff::render).collect::<String>())
 }
