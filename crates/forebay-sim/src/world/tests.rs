@@ -275,7 +275,7 @@ fn a_wake_that_comes_before_its_task_has_left_costs_nothing() {
 fn windows_are_known_of_each_second_in_which_there_were_some() {
     let mut machine = Machine::new(dear(), Chip::new(100, false), Handling::Deferred);
     machine.readahead = "fixed:max=8";
-    let later = |seconds| Step::Sleep(Instant(seconds * 1_000 * MS));
+    let later = |seconds: u64| Step::Sleep(Instant(seconds * 1_000 * MS));
     // A page that is there asks for nothing; from page 8 on there is another window.
     let seen = machine.run(|handle| {
         let first = [read(handle, 0, 1), read(handle, 3, 1), later(2)];

@@ -278,10 +278,12 @@ fn clipped(scene: &Scene, page: &str) -> Vec<i32> {
                        .map(box => box.scrollWidth - box.clientWidth).join(' ')</script>";
     let may_run = page.replace("default-src 'none'", "script-src 'unsafe-inline'");
     let probe = scene.path("probe.html");
-    fs::write(&probe, may_run.replace("</body>", &format!("{ASK}</body>"))).unwrap();
+    let asking = may_run.replace("</body>", &format!("{ASK}</body>"));
+    fs::write(&probe, asking).expect("a scratch file can be written");
     let mut browser = browser(&scene.path("profile"));
     browser.args(["--window-size=1200,900", "--dump-dom"]);
-    let output = browser.arg(format!("file://{}", probe.display())).output().unwrap();
+    let output = browser.arg(format!("file://{}", probe.display())).output();
+    let output = output.expect("the browser runs");
     let dom = String::from_utf8_lossy(&output.stdout);
     let (_, found) = dom.split_once("data-wider=\"").expect("the script has run");
     let (found, _) = found.split_once('"').expect("an attribute ends");
