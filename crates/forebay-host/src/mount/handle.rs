@@ -15,7 +15,7 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 
 use super::clock::{Clock, lock};
-use super::program;
+use super::program::Program;
 
 /// A regular file that is read.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ struct State {
     streams: Vec<Stream>,
     /// Pages that were answered or pushed.
     given: Words,
-    /// What a loader will touch, until somebody maps the file.
-    loaded: Vec<Pages>,
+    /// What a loader will touch, until somebody maps the file, and what is run.
+    program: Program,
     clock: u64,
 }
 
@@ -105,8 +105,8 @@ impl Files {
         }
         let Some(size) = size()? else { return Ok(None) };
         let (begins_like, words) = (AtomicU8::new(UNKNOWN), Words::of(&self.words));
-        let state =
-            Mutex::new(State { streams: Vec::new(), given: words, loaded: Vec::new(), clock: 0 });
+        let (streams, program) = (Vec::new(), Program::default());
+        let state = Mutex::new(State { streams, given: words, program, clock: 0 });
         let open = Arc::new(Open { id, size, begins_like, state });
         self.files.insert(id, Arc::clone(&open), 1);
         Ok(Some(open))
@@ -137,10 +137,11 @@ impl Open {
     ) -> (Plan, bool) {
         let mut state = lock(&self.state);
         let file_pages = self.pages();
-        let stream = state.stream(task, spec);
-        let goes_on = stream.meets(read);
         // Of a window nobody says which page was demanded: the first one, then.
         let first = Pages::new(read.start, read.start + 1);
+        let beside = Some(beside(first)).filter(|page| state.program.runs(page.start));
+        let stream = state.stream(task, spec);
+        let goes_on = stream.meets(read);
         // Nobody says either whether it is a read or a fault.
         let copied = stream.reads || self.begins_like.load(Relaxed) != MAPPED;
         let wide = read.len() > 1;
@@ -167,8 +168,7 @@ impl Open {
         let mut plan = stream.fill.on_demand(&demand);
         let reach = plan.now.end.max(plan.later.end);
         if ahead == Ahead::Both && !wide && !copied && plan.later.is_empty() {
-            let beside = beside(first);
-            plan.later = if beside.end <= file_pages { beside } else { plan.later };
+            plan.later = beside.unwrap_or(plan.later);
         }
         let whole = match ahead {
             Ahead::Ours => true,
@@ -190,7 +190,7 @@ impl Open {
         let kind = if bytes.starts_with(ELF) { MAPPED } else { READ };
         self.begins_like.store(kind, Relaxed);
         if kind == MAPPED {
-            lock(&self.state).loaded = program::loaded(bytes);
+            lock(&self.state).program = Program::of(bytes);
         }
     }
 
@@ -199,7 +199,7 @@ impl Open {
         if self.begins_like.load(Relaxed) != MAPPED {
             return Vec::new();
         }
-        std::mem::take(&mut lock(&self.state).loaded)
+        std::mem::take(&mut lock(&self.state).program.loaded)
     }
 
     /// Whether its first bytes were seen.
@@ -332,6 +332,7 @@ impl Stream {
 /// The page that shares an aligned pair with one that was touched in a mapping. In a recorded start
 /// of a program of 80 modules three of four were touched too, and with them 0.43 of the demands
 /// were gone; the pages on either side would save a little more, of which more are for nothing.
+/// Of constants, which are looked at here and there, three of five were, so only code has pairs.
 fn beside(page: Pages) -> Pages {
     Pages::new(page.start ^ 1, (page.start ^ 1) + 1)
 }

@@ -1,4 +1,4 @@
-//! What the loader of programs touches of a program or library, whatever that does.
+//! Where a program or library has what, and what its loader touches of it, whatever it does.
 //!
 //! Before anything of it runs, its symbols are looked up and its addresses are corrected. So all of
 //! what precedes the code is read, if the code has pages of its own, and all of what is written is
@@ -11,30 +11,51 @@ use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PF_W, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// The pages of a program that its loader touches, by its first bytes; none if it is no program, or
-/// its headers do not lie in them.
-pub(super) fn loaded(bytes: &[u8]) -> Vec<Pages> {
-    let found = FileHeader64::<Endianness>::parse(bytes).ok().and_then(|file| of(file, bytes));
-    let found = found
-        .or_else(|| FileHeader32::<Endianness>::parse(bytes).ok().and_then(|file| of(file, bytes)));
-    found.unwrap_or_default()
+/// Pages of a program by what they are for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Program {
+    /// What its loader touches.
+    pub(super) loaded: Vec<Pages>,
+    /// What is run.
+    pub(super) code: Vec<Pages>,
 }
 
-fn of<F: FileHeader<Endian = Endianness>>(file: &F, bytes: &[u8]) -> Option<Vec<Pages>> {
+impl Program {
+    /// A program by its first bytes; nothing is known of it if it is none, or its headers do not
+    /// lie in them.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let found = FileHeader64::<Endianness>::parse(bytes).ok();
+        let found = found.and_then(|file| segments(file, bytes)).or_else(|| {
+            FileHeader32::<Endianness>::parse(bytes).ok().and_then(|file| segments(file, bytes))
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Whether a page has code.
+    pub(super) fn runs(&self, page: u64) -> bool {
+        self.code.iter().any(|code| code.contains(page))
+    }
+}
+
+fn segments<F: FileHeader<Endian = Endianness>>(file: &F, bytes: &[u8]) -> Option<Program> {
     let order = file.endian().ok()?;
     let segments = file.program_headers(order, bytes).ok()?;
-    let loads = segments.iter().filter(|segment| segment.p_type(order) == PT_LOAD).enumerate();
-    let touched = loads.filter(|(place, segment)| {
-        let flags = segment.p_flags(order);
-        flags.contains(PF_W) || *place == 0 && !flags.contains(PF_X)
-    });
-    let pages = touched.map(|(_, segment)| {
+    let mut program = Program::default();
+    let loads = segments.iter().filter(|segment| segment.p_type(order) == PT_LOAD);
+    for (place, segment) in loads.enumerate() {
         let start: u64 = segment.p_offset(order).into();
         let end = start.saturating_add(segment.p_filesz(order).into());
-        let first = start / PAGE_SIZE;
-        Pages::new(first, end.div_ceil(PAGE_SIZE).clamp(first, first + SEGMENT_MAX))
-    });
-    Some(pages.filter(|pages| !pages.is_empty()).collect())
+        let (first, end) = (start / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
+        let (all, some) =
+            (Pages::new(first, end), Pages::new(first, end.clamp(first, first + SEGMENT_MAX)));
+        let flags = segment.p_flags(order);
+        if flags.contains(PF_X) {
+            program.code.push(all);
+        } else if (flags.contains(PF_W) || place == 0) && !some.is_empty() {
+            program.loaded.push(some);
+        }
+    }
+    Some(program)
 }
 
 /// Enough of a file for the headers that linkers write.
@@ -70,26 +91,30 @@ mod tests {
     #[test]
     fn what_precedes_the_code_and_what_is_written_is_touched() {
         let segments = [(0, 5000, 4), (8192, 9999, 5), (20480, 10, 4), (0x7000, 0x1800, 6)];
-        assert_eq!(loaded(&program(&segments)), [Pages::new(0, 2), Pages::new(7, 9)]);
+        let found = Program::of(&program(&segments));
+        assert_eq!(found.loaded, [Pages::new(0, 2), Pages::new(7, 9)]);
+        assert_eq!(found.code, [Pages::new(2, 5)]);
         let shared = [(0, 50_000, 5), (0xd000, 1, 6)];
-        assert_eq!(loaded(&program(&shared)), [Pages::new(13, 14)], "code lies among the symbols");
+        let found = Program::of(&program(&shared));
+        assert_eq!(found.loaded, [Pages::new(13, 14)], "code lies among the symbols");
+        assert_eq!(found.code, [Pages::new(0, 13)]);
     }
 
     #[test]
     fn headers_that_are_cut_or_mad_say_nothing_or_little() {
         let good = program(&[(0, 5000, 4), (u64::MAX, u64::MAX, 6), (8192, u64::MAX, 6)]);
-        let found = loaded(&good);
+        let found = Program::of(&good).loaded;
         assert!(found.iter().all(|pages| pages.len() <= SEGMENT_MAX), "{found:?}");
         for len in 0..good.len() {
-            assert_eq!(loaded(&good[..len]), [], "of {len} bytes");
+            assert_eq!(Program::of(&good[..len]), Program::default(), "of {len} bytes");
         }
-        assert_eq!(loaded(b"#!/bin/sh\n"), []);
+        assert_eq!(Program::of(b"#!/bin/sh\n"), Program::default());
     }
 
     #[test]
     fn this_very_test_is_a_program() {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let found = loaded(&bytes[..HEADERS as usize]);
-        assert!(!found.is_empty());
+        let found = Program::of(&bytes[..HEADERS as usize]);
+        assert!(!found.loaded.is_empty() && !found.code.is_empty());
     }
 }

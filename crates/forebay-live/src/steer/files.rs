@@ -5,8 +5,8 @@
 //!             its progress is counted. Then one step is taken and proved. Faults: to bandwidth
 //!             through request rate, of an unknown device to the least window, whose rate beside
 //!             the old one tells the device. Streams: four times the window, again and again while
-//!             it helps. What does not help is taken back and not tried again for this file and
-//!             process. A file that turns from faults to a stream gets its window back at once.
+//!             it helps, and where it does not, twice the window. What does not help is taken back
+//!             and not tried again for this file and process. A file that turns from faults to a stream gets its window back at once.
 //! Differs:    nothing.
 //! Not for:    files that will soon be in memory as a whole: the large window fills it fastest.
 //!
@@ -345,6 +345,7 @@ impl Open {
             return None;
         }
         let to = window::wanted(self.pattern, self.present, self.measured(), seen.cuts, bounds)?;
+        let to = if self.pattern == Pattern::Stream && self.is_refuted(to) { to / 2 } else { to };
         let to = if self.pattern == Pattern::Stream && around.available > 0 {
             to.min(((around.available / STREAM_SHARE) >> 10).max(bounds.floor)).max(self.present)
         } else {

@@ -51,7 +51,7 @@ pub(crate) struct BenchLive {
 pub(crate) enum LiveScenario {
     /// A mapped file touched in no order, 8 MiB of read-ahead, 3000 requests and 125 MiB a second
     A,
-    /// The same beside a sequential reader that keeps a pace of 30 MB/s
+    /// The same beside a sequential reader that keeps a pace of 90 MB/s
     B,
     /// A sequential reader with 128 KiB of read-ahead: 150 requests and 160 MB a second, and a link
     /// of 300 MB/s and 2 ms

@@ -165,6 +165,15 @@ fn a_stream_grows_while_it_helps_and_no_further() {
 }
 
 #[test]
+fn a_stream_that_four_times_the_window_slows_down_gets_twice_the_window_if_that_helps() {
+    // Beyond a megabyte pieces of a window wait for each other.
+    let link = |window: u64| if window <= 1_024 { window as f64 * 100e3 } else { 50e6 };
+    let mut play = Play::new(128);
+    play.stream(link, 120);
+    assert_eq!(play.window, 1_024, "{:?}", play.changes);
+}
+
+#[test]
 fn a_paced_stream_keeps_its_window() {
     let mut play = Play::new(128);
     play.stream(|_| 10e6, 80);

@@ -238,7 +238,7 @@ fn millis(nanos: u64) -> f64 {
 const COPY: u64 = 500_000_000;
 
 /// Bytes in a second of a reader that has what it needs.
-const PACE: u64 = 30_000_000;
+const PACE: u64 = 90_000_000;
 
 /// So long do those who look on work alone.
 const LEAD: Duration = Duration::from_millis(500);
