@@ -79,7 +79,7 @@ impl Typed {
 
 fn values(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
-    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = names.iter().map(clap::builder::Str::as_str).collect();
     names.join(" ")
 }
 
