@@ -56,7 +56,8 @@ impl From<InputError> for io::Error {
 /// # Errors
 /// [`InputError::Io`] and [`InputError::Irregular`].
 pub fn open(path: &Path) -> Result<File, InputError> {
-    let file = OpenOptions::new().read(true).custom_flags(AT_ONCE.bits().cast_signed()).open(path)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(AT_ONCE.bits().cast_signed()).open(path)?;
     let found = file.metadata()?;
     if !is_null(&found) {
         regular(&found)?;

@@ -59,7 +59,9 @@ pub(crate) fn read(path: &Path) -> Result<String> {
 
 /// A text file.
 pub(crate) fn file(path: &Path) -> Result<String> {
-    input::text(path).map_err(|error| unread(path, error, "a text is a file: what comes otherwise has to be written to one"))
+    input::text(path).map_err(|error| {
+        unread(path, error, "a text is a file: what comes otherwise has to be written to one")
+    })
 }
 
 fn unread(path: &Path, error: InputError, instead: &str) -> anyhow::Error {

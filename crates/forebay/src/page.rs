@@ -203,7 +203,8 @@ impl Destination {
             bail!(Complaint::new(what).hint("name another file, such as report.html"));
         }
         if !is_free_or_page(path) {
-            let what = format!("--html {shown}: there is no page, or one that was changed since");
+            let there = "what is there is no page, or one that was changed since it was written";
+            let what = format!("--html {shown}: {there}");
             bail!(Complaint::new(what).hint("name another file; only a page of ours is replaced"));
         }
         if let Err(error) = whole::try_out(path) {
@@ -292,9 +293,8 @@ fn is_free_or_page(path: &Path) -> bool {
 fn is_standard_output(path: &Path) -> bool {
     let output = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let output = output.and_then(|output| output.metadata());
-    let same = |one: Metadata, other: Metadata| {
-        (one.dev(), one.ino()) == (other.dev(), other.ino())
-    };
+    let same =
+        |one: Metadata, other: Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
     fs::metadata(path).is_ok_and(|found| output.is_ok_and(|output| same(found, output)))
 }
 

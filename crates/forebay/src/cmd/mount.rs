@@ -115,7 +115,8 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     // What is wrong with it is said as `forebay image` says it.
     source(image, "--offset", options.offset)?;
-    let path = fs::canonicalize(image).with_context(|| format!("cannot read '{}'", shown(image)))?;
+    let path =
+        fs::canonicalize(image).with_context(|| format!("cannot read '{}'", shown(image)))?;
     let folder = place(folder)?;
     // Before there is a mount that nothing would end.
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null");

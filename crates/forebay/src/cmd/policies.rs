@@ -78,10 +78,11 @@ fn slot<T: Slot + ?Sized>(text: &mut String) {
     for policy in T::policies() {
         *text += &paragraph(&format!("{:<22}", policy.name), policy.summary);
         let parameters = policy.parameters.iter();
-        let mut words: Vec<String> =
+        let parameters: Vec<String> =
             parameters.map(|one| format!("{}={}", one.name, one.default)).collect();
-        words.push(format!("from {}", policy.source));
-        *text += &paragraph(&" ".repeat(22), &words.join(", "));
+        let between = if parameters.is_empty() { "" } else { "; " };
+        let words = format!("{}{between}from {}", parameters.join(", "), policy.source);
+        *text += &paragraph(&" ".repeat(22), &words);
     }
     text.push('\n');
 }

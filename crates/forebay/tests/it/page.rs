@@ -212,7 +212,6 @@ fn what_cannot_be_a_page_is_refused() {
         .refused("simulate job.fio --html link.html")
         .refused("simulate job.fio --html mine.html")
         .refused("simulate job.fio --html /dev/stdout")
-        .refused("reproduce flush --series link.html/x.csv")
         .refused("bench dispatch --html absent/page.html")
         .refused("image compare job.fio folder --html job.fio");
     scene.matches("page_refused.txt");
