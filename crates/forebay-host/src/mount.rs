@@ -459,7 +459,9 @@ fn open(
     };
     let (image, raw) = match read(open()?) {
         Err(forebay_image::Error::Truncated { expected, found }) if !options.strict => {
-            let opened = read(open()?.with_len(expected)).map_err(wrong)?;
+            // Where not even the tree can be read, it is the cut that matters.
+            let cut = |_| wrong(forebay_image::Error::Truncated { expected, found });
+            let opened = read(open()?.with_len(expected)).map_err(cut)?;
             let path = path.display();
             log.say(&format!(
                 "{path}: the image is truncated: it says {expected} bytes and has {found}; \

@@ -53,6 +53,7 @@
 
 pub mod advise;
 pub mod daemon;
+pub mod input;
 pub mod journal;
 pub mod knob;
 pub mod machine;

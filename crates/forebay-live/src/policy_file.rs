@@ -66,6 +66,7 @@ impl PolicyFile {
             message: error.message().to_owned(),
         })?;
         let mut policy = Self::default();
+        let (mut floor, mut cap) = (None, false);
         for (section, value) in root.get_ref() {
             let known = KEYS.iter().map(|key| key.section);
             if !known.clone().any(|name| name == section.get_ref()) {
@@ -82,12 +83,18 @@ impl PolicyFile {
                     return Err(reader.unknown(name.span(), name.get_ref(), known));
                 };
                 reader.set(&mut policy, key, value)?;
+                match key.name {
+                    "floor_kib" => floor = Some(value.span()),
+                    "cap_kib" => cap = true,
+                    _ => {}
+                }
             }
         }
         if policy.bounds.floor > policy.bounds.cap {
-            let at = text.find("floor_kib").or(text.find("cap_kib")).unwrap_or(0);
-            let expected = "a floor_kib that does not lie above cap_kib";
-            return Err(reader.bad(at..at, "readahead.floor_kib", expected));
+            let by = if cap { "" } else { " by default" };
+            let expected = format!("at most cap_kib, which is {}{by}", policy.bounds.cap);
+            // No cap lies below the floor that holds by default: this one is written.
+            return Err(reader.bad(floor.unwrap_or_default(), "readahead.floor_kib", &expected));
         }
         Ok(policy)
     }
@@ -384,8 +391,16 @@ mod tests {
 
     #[test]
     fn bounds_that_contradict_each_other_are_refused() {
-        let said = said("[readahead]\nfloor_kib = 64\ncap_kib = 32\n");
-        assert!(said.starts_with("mine.toml:2: `readahead.floor_kib` is "), "{said}");
+        // A comment is no value, and a value that is not written is the default.
+        assert_eq!(
+            said("# floor_kib\n[readahead]\ncap_kib = 32\nfloor_kib = 64\n"),
+            "mine.toml:4: `readahead.floor_kib` is 64, expected at most cap_kib, which is 32"
+        );
+        assert_eq!(
+            said("[readahead]\nfloor_kib = 32_768\n"),
+            "mine.toml:2: `readahead.floor_kib` is 32_768, expected at most cap_kib, which is \
+             16384 by default"
+        );
     }
 
     #[test]

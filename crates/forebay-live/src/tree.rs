@@ -8,6 +8,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::input;
+pub use crate::input::TEXT_MAX;
+
 /// Where paths such as `/proc/vmstat` begin.
 #[derive(Clone, Debug)]
 pub struct Tree {
@@ -61,13 +64,7 @@ impl Tree {
     pub fn text(&self, path: &str) -> Result<String, Unread> {
         let place = self.place(path);
         let unread = |source| Unread { path: place.clone(), source };
-        let file = fs::File::open(&place).map_err(unread)?;
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, TEXT_MAX + 1), &mut bytes)
-            .map_err(unread)?;
-        if bytes.len() as u64 > TEXT_MAX {
-            return Err(unread(io::ErrorKind::FileTooLarge.into()));
-        }
+        let bytes = input::bytes(&place, TEXT_MAX).map_err(|error| unread(error.into()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -83,6 +80,12 @@ impl Tree {
         Ok(names)
     }
 
+    /// A regular file, opened to read.
+    pub fn opened(&self, path: &str) -> Result<fs::File, Unread> {
+        let place = self.place(path);
+        input::open(&place).map_err(|error| Unread { path: place, source: error.into() })
+    }
+
     /// What a symbolic link holds.
     pub fn link(&self, path: &str) -> Result<PathBuf, Unread> {
         let place = self.place(path);
@@ -90,11 +93,10 @@ impl Tree {
     }
 }
 
-/// The longest text that is read whole: a table of mounts of thousands of containers fits.
-pub const TEXT_MAX: u64 = 16 << 20;
-
 #[cfg(test)]
 mod tests {
+    use rustix::fs::CWD;
+
     use super::*;
 
     #[test]
@@ -108,6 +110,19 @@ mod tests {
         let error = tree.text("/proc/vmstat").unwrap_err();
         assert!(error.is_absent());
         assert!(error.to_string().contains("proc/vmstat"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_of_a_recorded_tree_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("proc")).unwrap();
+        let pipe = folder.path().join("proc/vmstat");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let tree = Tree::recorded(folder.path()).unwrap();
+        let said = tree.text("/proc/vmstat").unwrap_err().to_string();
+        assert!(said.ends_with("vmstat: it is a pipe and no regular file"), "{said}");
+        assert!(tree.opened("/proc/vmstat").is_err());
     }
 
     #[test]

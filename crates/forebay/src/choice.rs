@@ -1,24 +1,21 @@
 //! From what was typed to what it names: machines, texts, sizes.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use forebay_live::input::{self, InputError};
 use forebay_sim::machine::{Machine, MachineError};
 
-use crate::messages::Complaint;
+use crate::messages::{Complaint, shown};
 
 /// The path that stands for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// The longest job, machine or script.
-const TEXT_BYTES_MAX: u64 = 16 << 20;
-
 /// A machine by name, or from a file if the name has a dot or a slash.
 pub(crate) fn machine(name: &str, overrides: &[String]) -> Result<Machine> {
     let mut machine = if name.contains(['/', '.']) && !Machine::names().any(|known| known == name) {
-        Machine::parse(&read(Path::new(name))?, name).map_err(Complaint::from)?
+        Machine::parse(&file(Path::new(name))?, name).map_err(Complaint::from)?
     } else {
         Machine::builtin(name).map_err(Complaint::from)?
     };
@@ -47,35 +44,46 @@ pub(crate) fn name(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) {
         return "standard input".to_owned();
     }
-    path.display().to_string()
+    shown(path)
 }
 
 /// A text file, or standard input for `-`.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    let bytes = if path == Path::new(STANDARD_INPUT) {
-        beginning(io::stdin().lock())
+    let text = if path == Path::new(STANDARD_INPUT) {
+        input::text_of(io::stdin().lock())
     } else {
-        File::open(path).and_then(beginning)
+        input::text(path)
     };
-    let bytes = bytes.with_context(|| format!("cannot read '{}'", name(path)))?;
-    if bytes.len() as u64 > TEXT_BYTES_MAX {
-        let what =
-            format!("'{}' is longer than the {TEXT_BYTES_MAX} bytes that are read", name(path));
-        bail!(Complaint::new(what).hint("is it the file that was meant?"));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        let what = format!("'{}' is no text: byte {place} is not UTF-8", name(path));
-        Complaint::new(what).hint("is it the file that was meant?").into()
+    text.map_err(|error| unread(path, error, "a text is a file, or standard input as `-`"))
+}
+
+/// A text file.
+pub(crate) fn file(path: &Path) -> Result<String> {
+    input::text(path).map_err(|error| {
+        unread(path, error, "a text is a file: what comes otherwise has to be written to one")
     })
 }
 
-/// What is read of a source that may have no end.
-fn beginning(source: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    source.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn unread(path: &Path, error: InputError, instead: &str) -> anyhow::Error {
+    let name = name(path);
+    let (what, hint) = match error {
+        InputError::Io(error) => {
+            return anyhow::Error::new(error).context(format!("cannot read '{name}'"));
+        }
+        InputError::Irregular { kind } => {
+            (format!("'{name}' is {kind} and no regular file"), instead)
+        }
+        InputError::Long { most } => {
+            (format!("'{name}' is longer than the {most} bytes that are read"), WAS_IT_MEANT)
+        }
+        InputError::NotUtf8 { place } => {
+            (format!("'{name}' is no text: byte {place} is not UTF-8"), WAS_IT_MEANT)
+        }
+    };
+    Complaint::new(what).hint(hint).into()
 }
+
+const WAS_IT_MEANT: &str = "is it the file that was meant?";
 
 /// A number of bytes with an optional binary unit: `4096`, `64k`, `8M`, `2GiB`.
 pub(crate) fn bytes(flag: &str, typed: &str) -> Result<u64> {

@@ -11,10 +11,10 @@
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueEnum};
 use forebay_image::Fault;
 
-use crate::args::Arguments;
+use crate::args::{Arguments, Shell};
 use crate::cmd::help;
 use crate::cmd::image::WHAT_IS_THERE;
 use crate::messages::nearest;
@@ -48,9 +48,12 @@ pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
             text.push('\n');
         }
     }
-    let asked = words.first().is_some_and(|word| word == "help");
-    if let (true, Some(topic)) = (asked, words.get(1)) {
+    let asked = |command: &str| words.first().is_some_and(|word| word == command);
+    if let (true, Some(topic)) = (asked("help"), words.get(1)) {
         hints = vec![about_topics(&topic.to_string_lossy())];
+    }
+    if asked("completions") && said.contains("'<SHELL>'") {
+        hints = vec![about_shells()];
     }
     if hints.is_empty() {
         hints.push(help_of(words));
@@ -74,6 +77,13 @@ fn about_topics(given: &str) -> String {
     let meant = nearest(given, &known).map(|name| format!("did you mean '{name}'? "));
     let (meant, names) = (meant.unwrap_or_default(), help::names());
     format!("{meant}topics are {names}, and commands are in `forebay --help`")
+}
+
+/// Shells are no misspellings of each other.
+fn about_shells() -> String {
+    let shells = Shell::value_variants().iter().filter_map(Shell::to_possible_value);
+    let names: Vec<String> = shells.map(|shell| shell.get_name().to_owned()).collect();
+    format!("there are completions for {}", names.join(", "))
 }
 
 /// What usually helps; none where the command's own help says more.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use forebay_core::policy::SpecError;
@@ -97,7 +98,11 @@ impl From<MachineError> for Complaint {
             (None, MachineError::UnknownKey { .. }) => {
                 complaint.hint("`forebay machines NAME` lists a machine's keys")
             }
-            (None, MachineError::Syntax { .. } | MachineError::BadValue { .. }) => complaint.hint(
+            (None, MachineError::Syntax { .. }) => complaint.hint(
+                "TOML has lines `[table]`, `key = value` and `# comment`; docs/devices.md says how \
+                 a machine is written",
+            ),
+            (None, MachineError::BadValue { .. }) => complaint.hint(
                 "`forebay help units` has the units; docs/devices.md says how a machine is written",
             ),
         }
@@ -181,7 +186,7 @@ pub(crate) fn spinner() -> ProgressBar {
 /// Something worth knowing that changes nothing.
 pub(crate) fn note(text: &str) {
     // Nobody may be listening, and nothing depends on it.
-    let _ = writeln!(io::stderr(), "note: {text}");
+    let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
 /// Words filled up to the width, with what they are in front.
@@ -211,8 +216,13 @@ pub(crate) fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
+/// A path on one line.
+pub(crate) fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy())
+}
+
 /// The width of prose; commands may be wider.
-const COLUMNS: usize = 100;
+pub(crate) const COLUMNS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -13,15 +13,20 @@
 
 use std::env;
 use std::fmt::Write;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use forebay_live::input;
 
-use crate::messages::{self, Complaint};
+use crate::messages::{self, Complaint, shown};
 use crate::table::Table;
 use crate::whole;
+
+use mark::DOCTYPE;
 
 pub(crate) use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
 pub(crate) use prose::Extent;
@@ -30,6 +35,7 @@ pub(crate) use table::Digits;
 mod chart;
 mod figure;
 mod ink;
+mod mark;
 mod prose;
 mod scale;
 mod table;
@@ -47,7 +53,7 @@ impl Page {
     pub(crate) fn new(title: &str, facts: &[(&str, String)]) -> Self {
         let mut page = Self { html: String::new(), left_out: 0 };
         page.put(format_args!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+            "{DOCTYPE}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <meta http-equiv=\"Content-Security-Policy\" \
@@ -162,9 +168,10 @@ impl Page {
         }
         self.put(format_args!(
             "</main>\n<footer><p>forebay {}. Points of a figure have their numbers under the \
-             pointer; every number is in a table.</p></footer>\n</body>\n</html>\n",
+             pointer; every number is in a table.</p></footer>\n",
             env!("CARGO_PKG_VERSION"),
         ));
+        mark::end(&mut self.html);
         self.html
     }
 
@@ -181,7 +188,7 @@ impl Destination {
     /// The file of a name, which must be one that can be written; said before anything runs.
     pub(crate) fn named(path: Option<&Path>) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
-        let shown = path.display();
+        let shown = shown(path);
         if path == Path::new("-") {
             let what = "--html -: standard output has the table";
             bail!(Complaint::new(what).hint("name a file, such as report.html"));
@@ -191,23 +198,45 @@ impl Destination {
             bail!(Complaint::new(what).hint("name a file, such as report.html"));
         }
         whole::has_folder("--html", path)?;
+        if is_standard_output(path) {
+            let what = format!("--html {shown}: standard output goes there and has the table");
+            bail!(Complaint::new(what).hint("name another file, such as report.html"));
+        }
         if !is_free_or_page(path) {
-            let what = format!("--html {shown}: there is something that is no page");
-            bail!(Complaint::new(what).hint("name another file; only a page is replaced"));
+            let there = "what is there is no page, or one that was changed since it was written";
+            let what = format!("--html {shown}: {there}");
+            bail!(Complaint::new(what).hint("name another file; only a page of ours is replaced"));
         }
         if let Err(error) = whole::try_out(path) {
             let what = format!("--html {shown}: no file can be made there: {error}");
-            bail!(Complaint::new(what).hint("name a file in a folder that you may write"));
+            let is_link = path.is_symlink() && error.kind() == ErrorKind::NotFound;
+            let hint = if is_link {
+                "remove the link, or name another file"
+            } else {
+                "name a file in a folder that you may write"
+            };
+            bail!(Complaint::new(what).hint(hint));
         }
         Ok(Some(Self(path.to_owned())))
     }
 
     /// Writes the page and says where it is.
-    pub(crate) fn write(&self, page: Page) -> Result<()> {
+    fn write(&self, page: Page) -> Result<()> {
         whole::write(&self.0, page.finish().as_bytes())?;
-        messages::note(&format!("the page is {}", self.0.display()));
+        messages::note(&format!("the page is {}", shown(&self.0)));
         Ok(())
     }
+}
+
+/// Writes the page, if there is to be one, after the table was printed or could not be: neither is
+/// lost with the other.
+pub(crate) fn beside(
+    printed: Result<()>,
+    destination: Option<&Destination>,
+    page: impl FnOnce() -> Page,
+) -> Result<()> {
+    let written = destination.map_or(Ok(()), |destination| destination.write(page()));
+    written.and(printed)
 }
 
 /// What was measured on, for results in real time.
@@ -256,15 +285,18 @@ fn command_line(words: impl Iterator<Item = String>) -> String {
 /// Whether nothing is lost if a page takes this name.
 fn is_free_or_page(path: &Path) -> bool {
     let Ok(found) = fs::metadata(path) else { return true };
-    if !found.is_file() {
-        return false;
-    }
-    let mut start = [0; DOCTYPE.len()];
-    let read = File::open(path).and_then(|mut file| file.read(&mut start));
-    read.is_ok_and(|length| length == 0 || start.eq_ignore_ascii_case(DOCTYPE))
+    let bytes = if found.is_file() { input::bytes(path, BYTES_MAX).ok() } else { None };
+    bytes.is_some_and(|bytes| bytes.is_empty() || mark::is_as_written(&bytes))
 }
 
-const DOCTYPE: &[u8] = b"<!doctype html>";
+/// Whether the path is one of the file that standard output is.
+fn is_standard_output(path: &Path) -> bool {
+    let output = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let output = output.and_then(|output| output.metadata());
+    let same =
+        |one: Metadata, other: Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+    fs::metadata(path).is_ok_and(|found| output.is_ok_and(|output| same(found, output)))
+}
 
 const STYLE: &str = include_str!("page/style.css");
 
@@ -273,6 +305,9 @@ const FIGURES_END: usize = 1_900_000;
 
 /// No row ends behind this byte: a page has less than 3 MB.
 const TABLES_END: usize = 2_800_000;
+
+/// No page is as long.
+const BYTES_MAX: u64 = 3_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -330,12 +365,29 @@ mod tests {
         fs::write(&path, "[job]\n").unwrap();
         let error = Destination::named(Some(&path)).unwrap_err().to_string();
         assert!(error.contains("no page") && error.contains("hint: "), "{error}");
-        fs::write(&path, Page::new("page", &[]).finish()).unwrap();
+        let page = Page::new("page", &[]).finish();
+        fs::write(&path, &page).unwrap();
         assert!(Destination::named(Some(&path)).unwrap().is_some());
+        fs::write(&path, page.replacen("</main>", "<p>mine</p></main>", 1)).unwrap();
+        assert!(Destination::named(Some(&path)).is_err(), "a reader's own words are kept");
         for bad in ["-", "/", "/dev/null", "absent/page.html", "."] {
             assert!(Destination::named(Some(Path::new(bad))).is_err(), "{bad}");
         }
         assert!(Destination::named(None).unwrap().is_none());
+    }
+
+    #[test]
+    fn neither_page_nor_table_is_lost_with_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let destination = Destination::named(Some(&path)).unwrap();
+        let page = || Page::new("page", &[]);
+        let lost = || Err(anyhow::anyhow!("the table"));
+        let said = beside(lost(), destination.as_ref(), page).unwrap_err().to_string();
+        assert_eq!((said.as_str(), path.exists()), ("the table", true));
+        assert!(beside(Ok(()), None, page).is_ok());
+        drop(folder);
+        assert!(beside(Ok(()), destination.as_ref(), page).is_err());
     }
 
     #[test]

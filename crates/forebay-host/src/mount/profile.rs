@@ -15,11 +15,14 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 use std::sync::Mutex;
 
 use forebay_image::{Image, NodeId, Source};
+use rustix::fs::OFlags;
 
 use super::clock::lock;
 
@@ -168,6 +171,13 @@ impl Recorded {
     }
 }
 
+/// The line of the first byte that is no text, and which byte of the file it is.
+fn not_utf8(error: &FromUtf8Error) -> (usize, String) {
+    let place = error.utf8_error().valid_up_to();
+    let before = error.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count();
+    (before + 1, format!("byte {place} is not UTF-8"))
+}
+
 /// Whether a profile could be written, found out before anything is recorded.
 pub(super) fn try_write(path: &Path) -> Result<(), ProfileError> {
     let partial = partial(path);
@@ -196,19 +206,23 @@ impl Profile {
     /// Reads a profile; none if there is no file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
         let wrong = |why| ProfileError::File { path: path.to_owned(), why };
-        match fs::metadata(path) {
+        let line = |(line, what)| ProfileError::Line { path: path.to_owned(), line, what };
+        // A pipe that nobody writes to is not waited for.
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(wrong(error)),
-            Ok(found) if found.len() > BYTES_MAX => {
-                let what = format!("{} bytes, but {BYTES_MAX} at most are read", found.len());
-                return Err(ProfileError::Line { path: path.to_owned(), line: 1, what });
-            }
-            Ok(_) => {}
+            opened => opened.map_err(wrong)?,
+        };
+        if !file.metadata().map_err(wrong)?.is_file() {
+            return Err(wrong(io::Error::other("it is no regular file")));
         }
-        let text = fs::read(path).map_err(wrong)?;
-        Self::parse(&String::from_utf8_lossy(&text))
-            .map(Some)
-            .map_err(|(line, what)| ProfileError::Line { path: path.to_owned(), line, what })
+        let mut bytes = Vec::new();
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(wrong)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(line((1, format!("more than the {BYTES_MAX} bytes that are read"))));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| line(not_utf8(&error)))?;
+        Self::parse(&text).map(Some).map_err(line)
     }
 
     /// The line and what is wrong with it, if it is no profile.
@@ -356,6 +370,8 @@ const BYTES_MAX: u64 = 256 << 20;
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     fn profile() -> Profile {
@@ -392,6 +408,19 @@ mod tests {
         ] {
             assert_eq!(Profile::parse(&bad).unwrap_err().0, line, "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_no_text_or_no_file_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("start");
+        let said = || Profile::read(&path).unwrap_err().to_string();
+        fs::write(&path, b"forebay-profile 1\n\xff\n").unwrap();
+        assert!(said().ends_with("start', line 2: byte 18 is not UTF-8"), "{}", said());
+        fs::remove_file(&path).unwrap();
+        let (kind, mode) = (FileType::Fifo, Mode::from_raw_mode(0o600));
+        mknodat(CWD, &path, kind, mode, 0).unwrap();
+        assert!(said().ends_with("start': it is no regular file"), "{}", said());
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Live {
         wakeup: Option<Wakeup>,
         stop: OwnedFd,
     ) -> Self {
-        let mounts = std::fs::File::open(tree.place("/proc/self/mountinfo")).ok();
+        let mounts = tree.opened("/proc/self/mountinfo").ok();
         let debugfs = if tree.is_machine() { Debugfs::opened().ok() } else { None };
         // Without a look at the device nobody could say whether it is worth waking up.
         let wakeup = wakeup.filter(|_| debugfs.is_some());

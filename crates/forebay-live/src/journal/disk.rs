@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use crate::input::{self, AT_ONCE};
+
 /// The bytes of a journal, and what is done with them.
 pub trait Disk {
     /// All bytes; none if there is no journal.
@@ -173,10 +175,12 @@ impl Disk for Folder {
     }
 }
 
-/// Opens without following a link that somebody may have laid.
+/// Opens a regular file without following a link or waiting for a pipe that somebody may have laid.
 pub(super) fn opened(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits();
-    how.mode(0o644).custom_flags(flags.cast_signed()).open(path)
+    let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | AT_ONCE).bits();
+    let file = how.mode(0o644).custom_flags(flags.cast_signed()).open(path)?;
+    input::regular(&file.metadata()?)?;
+    Ok(file)
 }
 
 /// What is read of a journal at most: several times of what is ever written.

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::*;
@@ -183,6 +184,20 @@ fn a_link_in_place_of_the_journal_is_not_followed() {
     let opened = Journal::open(Box::new(Folder::at(place.path()).unwrap()), "boot");
     assert!(opened.is_err());
     assert_eq!(fs::read(&victim).unwrap(), b"");
+}
+
+#[test]
+fn a_pipe_in_place_of_the_journal_is_not_waited_for() {
+    let place = TempDir::new().unwrap();
+    for name in ["journal", "log", "lock"] {
+        let path = place.path().join(name);
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    }
+    let folder = Folder::at(place.path()).unwrap();
+    assert_eq!(Holder::of(&folder), None);
+    assert!(Lock::take(&folder).is_err());
+    assert!(History::of(&folder).read().is_empty());
+    assert!(Journal::open(Box::new(folder), "boot").is_err());
 }
 
 #[test]

@@ -223,9 +223,7 @@ impl Sampler {
 
 impl Counter {
     fn open(tree: &Tree, path: &str) -> Result<Self, Unread> {
-        let place = tree.place(path);
-        let file = File::open(&place).map_err(|source| Unread { path: place, source })?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file: tree.opened(path)? })
     }
 
     /// The whole file from its begin. The kernel gives it in pieces of a page, and a piece ends

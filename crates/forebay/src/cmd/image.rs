@@ -1,6 +1,6 @@
 //! `forebay image`: compressed images, looked into, extracted, checked, compared, made.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use forebay_image::{self as images, FileSource, Follow, Options, Resolved, Source, Window};
+use rustix::fs::{Mode, OFlags};
 
 use crate::ERROR;
 use crate::args::image::{Image, Opened, What};
 use crate::choice;
-use crate::messages::Complaint;
+use crate::messages::{Complaint, shown};
 
 mod cat;
 mod compare;
@@ -52,17 +53,26 @@ fn open_at(
     offset: u64,
     options: Options,
 ) -> Result<Arc<dyn images::Image>> {
-    let name = path.display();
-    // Asked before it is opened: a pipe that nobody writes to would be waited for.
-    let kind = fs::metadata(path).with_context(|| format!("cannot read '{name}'"))?.file_type();
+    let source: Arc<dyn Source> = Arc::new(Window::new(source(path, flag, offset)?, offset));
+    images::open(&source, options).map_err(|error| no_image(path, offset, &error).into())
+}
+
+/// Opens the file or device that holds an image.
+pub(crate) fn source(path: &Path, flag: &str, offset: u64) -> Result<FileSource> {
+    let name = shown(path);
+    let cannot = || format!("cannot read '{name}'");
+    // A pipe that nobody writes to is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from);
+    let file = File::from(file.with_context(cannot)?);
+    let kind = file.metadata().with_context(cannot)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         bail!(
             Complaint::new(format!("'{name}' is neither a file nor a block device"))
                 .hint("an image is a file, or a device such as /dev/mmcblk0p2")
         );
     }
-    let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
-    let source = FileSource::new(file).with_context(|| format!("cannot read '{name}'"))?;
+    let source = FileSource::new(file).with_context(cannot)?;
     let len = source.len();
     if len == 0 {
         bail!(Complaint::new(format!("'{name}' is empty")).hint("was its copy cut off?"));
@@ -72,21 +82,28 @@ fn open_at(
             format!("{flag} {offset} is not before the end of '{name}', which has {len} bytes");
         bail!(Complaint::new(what).hint(format!("{flag} is where the image begins in the file")));
     }
-    let place =
-        if offset == 0 { format!("'{name}'") } else { format!("'{name}' from byte {offset} on") };
-    let source: Arc<dyn Source> = Arc::new(Window::new(source, offset));
-    match images::open(&source, options) {
-        Ok(image) => Ok(image),
-        Err(error @ images::Error::Unknown { .. }) if offset == 0 => {
-            let hint = "--offset finds an image inside a larger file";
-            bail!(Complaint::new(error.to_string()).at(&place).hint(hint))
+    Ok(source)
+}
+
+/// What is wrong with what should be an image, and what can be done about it.
+pub(crate) fn no_image(path: &Path, offset: u64, error: &images::Error) -> Complaint {
+    let from = if offset == 0 { String::new() } else { format!(" from byte {offset} on") };
+    let hint = match error {
+        images::Error::Unknown { .. } if offset == 0 => {
+            "--offset finds an image inside a larger file"
         }
-        Err(error) => bail!(Complaint::new(error.to_string()).at(&place).hint(OF_IMAGE)),
-    }
+        images::Error::Unknown { .. }
+        | images::Error::Read { .. }
+        | images::Error::Truncated { .. }
+        | images::Error::Unsupported { .. }
+        | images::Error::Field { .. }
+        | images::Error::Block { .. } => OF_IMAGE,
+    };
+    Complaint::new(error.to_string()).at(&format!("'{}'{from}", shown(path))).hint(hint)
 }
 
 /// What can be done about an image that does not open.
-pub(crate) const OF_IMAGE: &str =
+const OF_IMAGE: &str =
     "cramfs, squashfs and erofs are read; one that was cut off has to be copied again";
 
 /// Finds a path of an image.

@@ -30,8 +30,8 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{Mount, MountWindow};
 use crate::choice;
-use crate::cmd::image::OF_IMAGE;
-use crate::messages::{Complaint, note};
+use crate::cmd::image::{no_image, source};
+use crate::messages::{Complaint, note, shown};
 
 /// Mounts, or shows what a mount has done.
 pub(crate) fn run(arguments: &Mount) -> Result<u8> {
@@ -113,19 +113,22 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     }
     // Signals that come while it is being mounted must not leave a mount behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
-    let image =
-        fs::canonicalize(image).with_context(|| format!("cannot read '{}'", image.display()))?;
+    // What is wrong with it is said as `forebay image` says it.
+    source(image, "--offset", options.offset)?;
+    let path =
+        fs::canonicalize(image).with_context(|| format!("cannot read '{}'", shown(image)))?;
     let folder = place(folder)?;
     // Before there is a mount that nothing would end.
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null");
     let nothing = nothing.context("cannot open /dev/null")?;
     let sink = sink(arguments)?;
-    let mounted = mount::mount(&image, &folder, options, sink).map_err(hinted)?;
+    let mounted = mount::mount(&path, &folder, options, sink);
+    let mounted = mounted.map_err(|error| hinted(error, image, options.offset))?;
     stop_on(signals, mounted.stopper())?;
     if arguments.announce {
         announce(&nothing)?;
     } else {
-        note(&format!("{} is mounted on {}", image.display(), folder.display()));
+        note(&format!("{} is mounted on {}", path.display(), folder.display()));
     }
     match mounted.wait()? {
         Ended::Unmounted | Ended::Stopped => Ok(0),
@@ -135,15 +138,21 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
 
 /// The folder by its path from the root; what lies below it and will not be seen is noted.
 fn place(folder: &Path) -> Result<PathBuf> {
-    let shown = folder.display();
+    let shown = shown(folder);
     let found = fs::canonicalize(folder).and_then(|path| Ok((fs::read_dir(&path)?, path)));
     let (mut entries, path) = found.map_err(|error| {
-        let complaint = Complaint::new(format!("cannot mount on '{shown}': {error}"));
-        if error.kind() == io::ErrorKind::NotConnected {
+        let kind = error.kind();
+        let hint = if kind == io::ErrorKind::NotConnected {
             // A mount whose server was killed; the path may have a blank.
-            return complaint.hint(format!("whoever served it is gone: `umount -l '{shown}'`"));
-        }
-        complaint
+            format!("whoever served it is gone: `umount -l '{shown}'`")
+        } else if kind == io::ErrorKind::NotFound {
+            "mkdir makes it".to_owned()
+        } else if kind == io::ErrorKind::NotADirectory {
+            "an image is mounted on a folder".to_owned()
+        } else {
+            return anyhow!(error).context(format!("cannot mount on '{shown}'"));
+        };
+        Complaint::new(format!("cannot mount on '{shown}': {error}")).hint(hint).into()
     })?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
     if path.parent().is_some_and(|parent| device(parent) != device(&path)) {
@@ -155,8 +164,9 @@ fn place(folder: &Path) -> Result<PathBuf> {
 }
 
 /// What can be done about a mount that failed.
-fn hinted(error: MountError) -> anyhow::Error {
+fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
     match &error {
+        MountError::Image { why, .. } => no_image(image, offset, why).into(),
         MountError::Device { why } if why.kind() == io::ErrorKind::PermissionDenied => {
             let hint = "run it as root, or have root allow it: `chmod 666 /dev/fuse`";
             Complaint::new(error.to_string()).hint(hint).into()
@@ -169,11 +179,6 @@ fn hinted(error: MountError) -> anyhow::Error {
             let hint = format!("whoever served it is gone: `umount -l '{}'`", folder.display());
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Image { why: forebay_image::Error::Unknown { .. }, .. } => {
-            let hint = "--offset finds an image inside a larger file";
-            Complaint::new(error.to_string()).hint(hint).into()
-        }
-        MountError::Image { .. } => Complaint::new(error.to_string()).hint(OF_IMAGE).into(),
         MountError::Damaged { .. } => {
             let hint = "`forebay image verify` lists all damage; without --strict the rest can be \
                         read";

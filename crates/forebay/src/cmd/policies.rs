@@ -1,8 +1,9 @@
-//! `forebay policies`: what can fill each slot.
+//! `forebay policies`: what can fill each slot. A table of it is wider than a terminal: as text it
+//! is a list.
 
-use std::io;
+use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
 use forebay_core::elevator::Elevator;
@@ -13,10 +14,16 @@ use forebay_core::readahead::Readahead;
 use forebay_core::throttle::Throttle;
 
 use crate::args::Policies;
-use crate::table::Table;
+use crate::messages::paragraph;
+use crate::table::{Format, Table};
 
-/// Prints the tables of policies, slot by slot.
+/// Prints the policies, slot by slot.
 pub(crate) fn run(arguments: &Policies) -> Result<u8> {
+    let mut out = io::stdout().lock();
+    if arguments.format == Format::Text {
+        out.write_all(text().as_bytes()).context("cannot write the list")?;
+        return Ok(0);
+    }
     let columns = [
         ("slot", "slot"),
         ("name", "name"),
@@ -33,7 +40,7 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     list::<dyn Dispatch>(&mut table);
     list::<dyn Fill>(&mut table);
     table.notes.extend(NOTES.iter().map(|&note| note.to_owned()));
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    table.print(arguments.format, &mut out)?;
     Ok(0)
 }
 
@@ -49,6 +56,35 @@ fn list<T: Slot + ?Sized>(table: &mut Table) {
             policy.source.into(),
         ]);
     }
+}
+
+fn text() -> String {
+    let mut text = String::new();
+    slot::<dyn Readahead>(&mut text);
+    slot::<dyn Flush>(&mut text);
+    slot::<dyn Controller>(&mut text);
+    slot::<dyn Throttle>(&mut text);
+    slot::<dyn Elevator>(&mut text);
+    slot::<dyn Dispatch>(&mut text);
+    slot::<dyn Fill>(&mut text);
+    for note in NOTES {
+        text += &paragraph("- ", note);
+    }
+    text
+}
+
+fn slot<T: Slot + ?Sized>(text: &mut String) {
+    *text += &format!("{}\n", T::NAME);
+    for policy in T::policies() {
+        *text += &paragraph(&format!("{:<22}", policy.name), policy.summary);
+        let parameters = policy.parameters.iter();
+        let parameters: Vec<String> =
+            parameters.map(|one| format!("{}={}", one.name, one.default)).collect();
+        let between = if parameters.is_empty() { "" } else { "; " };
+        let words = format!("{}{between}from {}", parameters.join(", "), policy.source);
+        *text += &paragraph(&" ".repeat(22), &words);
+    }
+    text.push('\n');
 }
 
 /// What holds for all of them.

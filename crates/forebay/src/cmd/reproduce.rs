@@ -20,7 +20,7 @@ use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
 use crate::messages::{Complaint, progress};
-use crate::page::Destination;
+use crate::page::{Destination, beside};
 use crate::table::{Cell as Value, Format, Table};
 
 mod figures;
@@ -61,13 +61,12 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
         done.push(Reproduced { paper, machine, rows, measured });
     }
     if let Some(file) = &series {
-        file.write()?;
-    }
-    if let Some(destination) = &destination {
-        destination.write(page::of(&done, arguments))?;
+        file.has_points()?;
     }
     let tables = done.iter().map(|one| one.table(arguments)).collect();
-    print(arguments.format, tables)?;
+    let printed = print(arguments.format, tables);
+    let written = series.as_ref().map_or(Ok(()), series::File::write);
+    beside(written.and(printed), destination.as_ref(), || page::of(&done, arguments))?;
     let missed = done.iter().any(|one| one.rows.iter().any(is_miss));
     Ok(if arguments.check && missed { NO } else { 0 })
 }

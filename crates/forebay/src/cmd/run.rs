@@ -61,10 +61,9 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     results.notes.push(
         "The kernel's own page cache lies below: drop it first to measure the device.".to_owned(),
     );
-    if let Some(destination) = &destination {
-        destination.write(results.page(&page::this_machine(), &[]))?;
-    }
-    results.print(arguments.format, &mut io::stdout().lock())?;
+    let printed = results.print(arguments.format, &mut io::stdout().lock());
+    let page = || results.page(&page::this_machine(), &[]);
+    page::beside(printed, destination.as_ref(), page)?;
     Ok(0)
 }
 

@@ -17,7 +17,7 @@ use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::Complaint;
 use crate::over_time;
-use crate::page::Destination;
+use crate::page::{self, Destination};
 use crate::results::{Drawn, Processor, Results, Run, Writeback};
 use crate::slots::{self, Chosen, SLOTS};
 
@@ -64,16 +64,14 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
         arguments.seed,
     ));
-    if let Some(destination) = &destination {
-        let facts = [
-            ("time", "virtual".to_owned()),
-            ("machine", machine.name().to_owned()),
-            ("settings", arguments.set.join(", ")),
-            ("seed", arguments.seed.to_string()),
-        ];
-        destination.write(results.page(&facts, SECTIONS))?;
-    }
-    results.print(arguments.format, &mut io::stdout().lock())?;
+    let printed = results.print(arguments.format, &mut io::stdout().lock());
+    let facts = [
+        ("time", "virtual".to_owned()),
+        ("machine", machine.name().to_owned()),
+        ("settings", arguments.set.join(", ")),
+        ("seed", arguments.seed.to_string()),
+    ];
+    page::beside(printed, destination.as_ref(), || results.page(&facts, SECTIONS))?;
     Ok(0)
 }
 

@@ -12,6 +12,7 @@ fn a_machine_file_says_where_it_is_wrong() {
     };
     let mut scene = Scene::new()
         .file("syntax.toml", "[device\n")
+        .file("bytes.toml", [b'[', 0xff, b']'])
         .file("empty.toml", "")
         .file("missing.toml", changed("\ncores =", "\n# cores ="))
         .file("negative.toml", changed("\ndelay = { value = ", "\ndelay = { value = -"))
@@ -27,6 +28,7 @@ fn a_machine_file_says_where_it_is_wrong() {
         .file("scheduler.toml", changed("[kernel]", "[kernel]\nscheduler = \"fiar\""));
     for name in [
         "syntax",
+        "bytes",
         "empty",
         "missing",
         "negative",

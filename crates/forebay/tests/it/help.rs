@@ -88,6 +88,7 @@ fn a_mistyped_command_is_an_error() {
         .refused("simulat")
         .refused("run")
         .refused("plan")
-        .refused("policies --fromat");
+        .refused("policies --fromat")
+        .refused("completions tcsh");
     scene.matches("mistyped.txt");
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::fs::File;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
 use crate::support::{Scene, assert_refused, fed, printed, stderr, stdout};
 
 /// Address space for a run that needs little: a few threads, the tables of a large page memory.
@@ -151,8 +153,37 @@ fn a_source_without_end_is_no_text() {
         "simulate /dev/zero",
         "machines /dev/zero",
         "plan --policy readahead=off --script /dev/zero",
+        "tune --dry-run --policy /dev/zero",
     ] {
         let output = scene.limited(MEBIBYTES, line).output().expect("the program runs");
         assert_refused(line, &output);
     }
+    for line in ["simulate -", "plan --policy readahead=off"] {
+        let zeros = File::open("/dev/zero").expect("Linux has /dev/zero");
+        let output = scene.limited(MEBIBYTES, line).stdin(zeros).output();
+        assert_refused(line, &output.expect("the program runs"));
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for() {
+    let mut scene = Scene::new().file("job", "[a]\nrw=read\nsize=8k\n");
+    std::fs::create_dir(scene.path("folder")).expect("a scratch folder can be made");
+    let (kind, mode) = (FileType::Fifo, Mode::from_raw_mode(0o600));
+    mknodat(CWD, scene.path("pipe"), kind, mode, 0).expect("a pipe can be made");
+    for line in [
+        "simulate pipe",
+        "simulate job --machine ./pipe",
+        "machines ./pipe",
+        "plan --policy readahead=off --script pipe",
+        "run job --on pipe",
+        "tune --dry-run --policy pipe",
+        "image info pipe",
+        "image compare pipe pipe",
+        "mount pipe folder",
+        "simulate job --html pipe",
+    ] {
+        scene.refused(line);
+    }
+    scene.matches("pipes.txt");
 }

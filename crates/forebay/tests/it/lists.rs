@@ -9,6 +9,19 @@ fn policies_are_listed_slot_by_slot() {
 }
 
 #[test]
+fn policies_fit_a_terminal() {
+    let scene = Scene::new();
+    let text = printed(scene.command("policies"));
+    let widest = text.lines().max_by_key(|line| line.chars().count()).expect("there are lines");
+    assert!(widest.chars().count() <= 100, "{widest}");
+    let rows = printed(scene.command("policies --format csv"));
+    for row in rows.lines().skip(1) {
+        let name = row.split(',').nth(1).expect("a row has a name");
+        assert!(text.lines().any(|line| line.split(' ').any(|word| word == name)), "{name}");
+    }
+}
+
+#[test]
 fn machines_are_listed() {
     let mut scene = Scene::new();
     scene.forebay("machines").forebay("machines --format json").matches("machines.txt");

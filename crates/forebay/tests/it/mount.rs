@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use forebay_image::cramfs::write::{Settings, Tree, write};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Scene, stderr, stdout};
+use crate::support::{Scene, assert_refused, stderr, stdout};
 
 /// A scene with an image of a small tree, and a folder to mount it on that nothing stays on.
 struct Mount {
@@ -254,6 +254,7 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image")
         .refused("mount nothing folder")
         .refused("mount image nowhere")
+        .refused("mount image image")
         .refused("mount text folder")
         .refused("mount cut folder --strict")
         .refused("mount image folder --offset 1T")
@@ -266,6 +267,36 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount --stats folder image");
     let folder = fs::canonicalize(scene.path(".")).unwrap().display().to_string();
     scene.matches_after("mount_refused.txt", |text| text.replace(&folder, "FOLDER"));
+}
+
+#[test]
+fn a_bad_image_is_refused_as_it_is_when_it_is_looked_into() {
+    let scene = Scene::new().file("empty", "").file("text", "no image at all");
+    for name in ["folder", "source"] {
+        fs::create_dir(scene.path(name)).unwrap();
+    }
+    fs::write(scene.path("source/file"), "water").unwrap();
+    let tree = Tree::scan(&scene.path("source")).unwrap();
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    fs::write(scene.path("cut"), &image[..80]).unwrap();
+    for words in [
+        "empty",
+        "text",
+        "text --offset 3",
+        "text --offset 1G",
+        "source",
+        "absent",
+        "/dev/null",
+        "cut",
+    ] {
+        let (image, flags) = words.split_once(' ').unwrap_or((words, ""));
+        let looked_into = scene.command(&format!("image info {words}")).output().unwrap();
+        // Without --strict what is cut short is mounted as far as it goes.
+        let line = format!("mount {image} folder --strict {flags}");
+        let mounted = scene.command(&line).output().unwrap();
+        assert_refused(&line, &mounted);
+        assert_eq!(stderr(&mounted), stderr(&looked_into), "{line}");
+    }
 }
 
 /// Whether a process has the image's path among its open files.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -196,18 +197,72 @@ fn every_difference_of_two_images_is_on_their_page() {
 /// Said before anything runs, and nothing is left behind.
 #[test]
 fn what_cannot_be_a_page_is_refused() {
-    let mut scene = Scene::new().file("job.fio", "[a]\nrw=read\nsize=4k\n");
+    let scene = Scene::new().file("job.fio", "[a]\nrw=read\nsize=4k\n");
     fs::create_dir(scene.path("folder")).unwrap();
+    let (_, page) = page_beside_json(&scene, "simulate job.fio --format json", 0);
+    fs::remove_file(scene.path("page.html")).unwrap();
+    let mine = page.replacen("</main>", "<p>what I make of it</p></main>", 1);
+    let mut scene = scene.file("mine.html", mine);
+    symlink("absent", scene.path("link.html")).unwrap();
     scene
         .refused("reproduce --html absent/page.html")
         .refused("reproduce --html folder")
         .refused("reproduce --html -")
         .refused("reproduce --html /dev/null")
         .refused("simulate job.fio --html job.fio")
+        .refused("simulate job.fio --html link.html")
+        .refused("simulate job.fio --html mine.html")
+        .refused("simulate job.fio --html /dev/stdout")
         .refused("bench dispatch --html absent/page.html")
         .refused("image compare job.fio folder --html job.fio");
     scene.matches("page_refused.txt");
-    assert_eq!(fs::read_dir(scene.path(".")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(scene.path(".")).unwrap().count(), 4);
+}
+
+/// The disk was full after minutes of work, and the table was lost with the page.
+#[test]
+fn a_page_that_cannot_be_written_takes_no_table_with_it() {
+    let scene = Scene::new().file("job.fio", "[a]\nrw=read\nsize=64k\n").file("file", [7; 65_536]);
+    fs::create_dir(scene.path("one")).unwrap();
+    fs::create_dir(scene.path("two")).unwrap();
+    fs::write(scene.path("two/more"), "x").unwrap();
+    assert!(scene.command("image make one image").status().unwrap().success());
+    let before = fs::read_dir(scene.path(".")).unwrap().count();
+    for (line, code) in [
+        ("simulate job.fio", 0),
+        ("run job.fio --on file", 0),
+        ("reproduce readahead --draws 1 --format csv", 0),
+        ("image compare image two", 1),
+    ] {
+        let alone = scene.command(line).output().unwrap();
+        assert_eq!(alone.status.code(), Some(code), "{line}");
+        // Files may be made, and hold nothing.
+        let mut full = Command::new("sh");
+        full.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+        let command = scene.command(line);
+        full.arg(command.get_program()).args(command.get_args()).args(["--html", "page.html"]);
+        let output = full.current_dir(scene.path(".")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let said = stderr(&output);
+        assert!(said.contains("error: cannot write page.html: File too large"), "{said}");
+        let lines = |output| stdout(output).lines().count();
+        assert_eq!(lines(&output), lines(&alone), "{line}");
+        assert_eq!(fs::read_dir(scene.path(".")).unwrap().count(), before, "{line}");
+    }
+}
+
+/// A name must not write on the terminal, nor pass for a hint.
+#[test]
+fn a_name_of_a_page_is_said_on_one_line() {
+    let scene = Scene::new().file("job.fio", "[a]\nrw=read\nsize=4k\n");
+    for (folder, code) in [("", 0), ("absent/", 2)] {
+        let mut command = scene.command("simulate job.fio --html");
+        let output = command.arg(format!("{folder}a\n\u{1b}[31m.html")).output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        assert!(!stderr(&output).contains('\u{1b}'));
+        let name = "a\u{fffd}\u{fffd}[31m.html";
+        assert!(stderr(&output).lines().next().unwrap().contains(name), "{}", stderr(&output));
+    }
 }
 
 /// A browser without a window, and a profile of its own.

@@ -12,7 +12,7 @@ use forebay_host::measure::{Cell, Length, Row, Scratch, Subject, measure, ours, 
 use super::page::{self, Plot};
 use crate::args::BenchDispatch;
 use crate::messages::{self, Complaint};
-use crate::page::Destination;
+use crate::page::{Destination, beside};
 use crate::table::{self, Table};
 
 /// Measures all modes in all cells and prints one table.
@@ -45,15 +45,10 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
     for verdict in verdicts(&rows) {
         table.notes.push(verdict.to_string());
     }
-    if let Some(destination) = &destination {
-        destination.write(page::of(
-            &format!("Ways to read from {place}"),
-            &table,
-            &PLOTS,
-            super::DISPATCH,
-        ))?;
-    }
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    let printed = table.print(arguments.format, &mut io::stdout().lock());
+    let title = format!("Ways to read from {place}");
+    let page = || page::of(&title, &table, &PLOTS, super::DISPATCH);
+    beside(printed, destination.as_ref(), page)?;
     Ok(0)
 }
 

@@ -22,7 +22,7 @@ use signal_hook::consts::SIGTERM;
 
 use crate::args::live_bench::{BenchLive, BenchLivePart, LiveLimits, LivePart};
 use crate::messages::{self, Complaint};
-use crate::page::Destination;
+use crate::page::{Destination, beside};
 use crate::table::{Cell, Table};
 
 use super::page::{self, Plot};
@@ -80,16 +80,10 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     results.sort(|stage| stage.ways(&[]));
     let outcome = Outcome { arguments, results, failures, is_limited: throttle.is_some() };
     let table = outcome.table(&knobs::differences(&before, &knobs::of_the_machine()));
-    if let Some(destination) = &destination {
-        let plots = Figure::COLUMNS.map(|(_, value, unit, _)| plot(value, unit));
-        destination.write(page::of(
-            "The running kernel on slow devices",
-            &table,
-            &plots,
-            super::LIVE,
-        ))?;
-    }
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    let printed = table.print(arguments.format, &mut io::stdout().lock());
+    let plots = Figure::COLUMNS.map(|(_, value, unit, _)| plot(value, unit));
+    let title = "The running kernel on slow devices";
+    beside(printed, destination.as_ref(), || page::of(title, &table, &plots, super::LIVE))?;
     if !outcome.failures.is_empty() {
         let what = "not everybody could do their work; the table has no row where one failed";
         bail!(

@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 use crate::args::{BenchMount, BenchMountPart, MountWorkload as Workload};
 use crate::choice;
 use crate::messages::{self, Complaint};
-use crate::page::Destination;
+use crate::page::{Destination, beside};
 use crate::table::{Cell, Table};
 
 use super::page::{self, Plot};
@@ -67,15 +67,10 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     bar.finish_and_clear();
     let outcome = measure(arguments, &set, &folder.path, &stop)?;
     let table = outcome.table(arguments, &set);
-    if let Some(destination) = &destination {
-        destination.write(page::of(
-            "Mounted images beside each other",
-            &table,
-            &PLOTS,
-            super::MOUNT,
-        ))?;
-    }
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    let printed = table.print(arguments.format, &mut io::stdout().lock());
+    let title = "Mounted images beside each other";
+    let page = || page::of(title, &table, &PLOTS, super::MOUNT);
+    beside(printed, destination.as_ref(), page)?;
     if outcome.results.failures.iter().any(|failure| failure.is_ours) {
         let what = "our own mount failed; the table has no row where it did";
         bail!(

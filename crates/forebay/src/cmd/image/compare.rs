@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::{open, open_at, print, show};
 use crate::args::image::Compare;
-use crate::messages::{note, progress};
-use crate::page::Destination;
+use crate::messages::{self, note, progress};
+use crate::page::{Destination, beside};
 use crate::{NO, choice};
 
 mod page;
@@ -53,11 +53,9 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
     } else {
         text(&report, kept)
     };
-    if let Some(destination) = &destination {
-        let between = [&arguments.opened.image, &arguments.other].map(|path| choice::name(path));
-        destination.write(page::of(&report, kept, between))?;
-    }
-    print(&text, "report")?;
+    let between = [&arguments.opened.image, &arguments.other].map(|path| messages::shown(path));
+    let page = || page::of(&report, kept, between);
+    beside(print(&text, "report"), destination.as_ref(), page)?;
     Ok(if report.differences.is_empty() { 0 } else { NO })
 }
 

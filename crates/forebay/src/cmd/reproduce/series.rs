@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use forebay_sim::paper::{Measured, Paper};
 
-use crate::messages::Complaint;
+use crate::messages::{Complaint, shown};
 use crate::table::{Cell, Format, Table};
 use crate::whole;
 
@@ -34,11 +34,15 @@ impl File {
             Some("csv") => Format::Csv,
             Some("json") => Format::Json,
             Some(_) | None => bail!(
-                Complaint::new(format!("--series {}: not known how to write it", path.display()))
+                Complaint::new(format!("--series {}: not known how to write it", shown(path)))
                     .hint("the name ends in .csv or .json")
             ),
         };
         whole::has_folder("--series", path)?;
+        if let Err(error) = whole::try_out(path) {
+            let what = format!("--series {}: no file can be made there: {error}", shown(path));
+            bail!(Complaint::new(what).hint("name a file in a folder that you may write"));
+        }
         Ok(Self { path: path.to_owned(), format, table: Table::new("", &COLUMNS) })
     }
 
@@ -59,14 +63,19 @@ impl File {
         }
     }
 
-    /// Writes the file.
-    pub(super) fn write(&self) -> Result<()> {
+    /// Refuses to be empty.
+    pub(super) fn has_points(&self) -> Result<()> {
         if self.table.rows.is_empty() {
             bail!(
                 Complaint::new("--series: the papers that were run keep nothing over time")
                     .hint("`forebay reproduce flush` does")
             );
         }
+        Ok(())
+    }
+
+    /// Writes the file.
+    pub(super) fn write(&self) -> Result<()> {
         let mut text = Vec::new();
         self.table.print(self.format, &mut text)?;
         whole::write(&self.path, &text)

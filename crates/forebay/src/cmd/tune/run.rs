@@ -1,7 +1,6 @@
 //! The steering itself: what was typed and what the policy file says, until a signal ends it.
 
 use std::env;
-use std::fs;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -25,6 +24,7 @@ use signal_hook::low_level::pipe;
 
 use crate::NO;
 use crate::args::tune::{Slot, Steer};
+use crate::choice;
 use crate::messages::{self, Complaint, note};
 
 /// Steers until it is told to end, or its time is over.
@@ -75,9 +75,7 @@ fn policy(arguments: &Steer) -> Result<PolicyFile> {
     let mut policy = match &arguments.policy {
         None => PolicyFile::default(),
         Some(path) => {
-            let name = path.display().to_string();
-            let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-            PolicyFile::parse(&text, &name).map_err(complaint)?
+            PolicyFile::parse(&choice::file(path)?, &messages::shown(path)).map_err(complaint)?
         }
     };
     if let Some(interval) = arguments.interval {
