@@ -6,7 +6,8 @@
 //!             through request rate, of an unknown device to the least window, whose rate beside
 //!             the old one tells the device. Streams: four times the window, again and again while
 //!             it helps, and where it does not, twice the window. What does not help is taken back
-//!             and not tried again for this file and process. A file that turns from faults to a stream gets its window back at once.
+//!             and not tried again for this file and process. A file that turns from faults to a
+//!             stream gets its window back at once.
 //! Differs:    nothing.
 //! Not for:    files that will soon be in memory as a whole: the large window fills it fastest.
 //!
