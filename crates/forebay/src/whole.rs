@@ -3,13 +3,14 @@
 //!
 //! ```text
 //!   page.html -> a link      what it leads to is replaced, and the link stays
-//!   .page.html.4711.0        the other name, with the writer's number; whoever writes the same
-//!                            file next removes it if that writer was killed
+//!   .page.html.forebay-4711.0    the other name, with the writer's number; whoever writes the
+//!                                same file next removes it if that writer was killed
 //! ```
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -70,7 +71,7 @@ fn made_beside(path: &Path) -> io::Result<(PathBuf, File)> {
 
 /// How the other names of a file begin.
 fn begin(path: &Path) -> String {
-    format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
+    format!(".{}.forebay-", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Removes what writers of the same file have left that were killed.
@@ -102,6 +103,12 @@ fn is_gone(process: Pid) -> bool {
 fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = followed(path)?;
     let (beside, mut file) = made_beside(&path)?;
+    if let Ok(before) = fs::metadata(&path) {
+        // Whom it is for does not change; who may not give files away owns what is written.
+        let (owner, group) = (before.uid(), before.gid());
+        let _ = std::os::unix::fs::fchown(&file, Some(owner), Some(group));
+        let _ = file.set_permissions(before.permissions());
+    }
     // A name must not lead to a file whose bytes a loss of power has taken.
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     let written = written.and_then(|()| fs::rename(&beside, path));
@@ -117,7 +124,7 @@ const TRIES: u32 = 100;
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -138,7 +145,7 @@ mod tests {
     fn what_has_the_other_name_already_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page.html");
-        let taken = path.with_file_name(format!(".page.html.{}.0", process::id()));
+        let taken = path.with_file_name(format!(".page.html.forebay-{}.0", process::id()));
         fs::write(folder.path().join("victim"), b"mine").unwrap();
         symlink("victim", &taken).unwrap();
         try_out(&path).unwrap();
@@ -166,7 +173,10 @@ mod tests {
         }
         fs::create_dir(folder.path().join("below")).unwrap();
         fs::write(&target, "old").unwrap();
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&target, private).unwrap();
         write(&link, b"new").unwrap();
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o600, "as private as before");
         assert!(link.is_symlink());
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert_eq!(fs::read_dir(folder.path().join("below")).unwrap().count(), 1);
@@ -180,15 +190,15 @@ mod tests {
         child.wait().unwrap();
         let alive = process::id();
         let kept = [
-            format!(".page.html.{alive}.7"),
-            format!(".other.html.{gone}.0"),
-            format!(".page.html.0{gone}.0"),
-            format!(".page.html.{gone}.0.html"),
-            format!(".page.html.{gone}.x"),
-            ".page.html.0.0".to_owned(),
+            format!(".page.html.forebay-{alive}.7"),
+            format!(".other.html.forebay-{gone}.0"),
+            format!(".page.html.forebay-0{gone}.0"),
+            format!(".page.html.{gone}.0"),
+            format!(".page.html.forebay-{gone}.x"),
+            ".page.html.forebay-0.0".to_owned(),
             "page.html".to_owned(),
         ];
-        let left = [format!(".page.html.{gone}.0"), format!(".page.html.{gone}.12")];
+        let left = [".0", ".12"].map(|number| format!(".page.html.forebay-{gone}{number}"));
         for name in kept.iter().chain(&left) {
             fs::write(folder.path().join(name), "half").unwrap();
         }

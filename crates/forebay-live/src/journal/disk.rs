@@ -4,9 +4,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
+use rustix::time::{ClockId, clock_gettime};
 
+use super::Found;
 use crate::input::{self, AT_ONCE};
 
 /// The bytes of a journal, and what is done with them.
@@ -82,6 +85,22 @@ impl Folder {
         &self.path
     }
 
+    /// Copies of damaged journals that were kept since the machine was started. What they knew of
+    /// may be changed still, and nobody can tell.
+    pub fn damaged(&self, boot: &str) -> Vec<PathBuf> {
+        let copies = (1..=DAMAGED_MAX).map(|number| self.copy(number));
+        copies.filter(|copy| is_since(copy, boot)).collect()
+    }
+
+    /// Removes them, for whoever knows better.
+    pub fn forget_damaged(&self, boot: &str) -> io::Result<()> {
+        self.damaged(boot).iter().try_for_each(fs::remove_file)
+    }
+
+    fn copy(&self, number: u32) -> PathBuf {
+        self.path.join(format!("{JOURNAL}.damaged-{number}"))
+    }
+
     /// The journal, opened once.
     fn journal(&mut self) -> io::Result<&mut File> {
         if self.journal.is_none() {
@@ -153,7 +172,7 @@ impl Disk for Folder {
 
     fn set_aside(&mut self) -> io::Result<String> {
         for number in 1..=DAMAGED_MAX {
-            let place = self.path.join(format!("{JOURNAL}.damaged-{number}"));
+            let place = self.copy(number);
             // A second name needs no room for the bytes.
             match fs::hard_link(self.file(), &place) {
                 Ok(()) => return Ok(place.display().to_string()),
@@ -173,6 +192,26 @@ impl Disk for Folder {
         self.journal = None;
         self.sync_names()
     }
+}
+
+/// Whether a journal is there and was written since the machine was started: its head tells, and
+/// where that is damaged, its time.
+fn is_since(path: &Path, boot: &str) -> bool {
+    let read = || -> io::Result<bool> {
+        let file = opened(OpenOptions::new().read(true), path)?;
+        let time = file.metadata()?.modified()?;
+        let mut bytes = Vec::new();
+        file.take(LOAD_MAX).read_to_end(&mut bytes)?;
+        let since = || !time.elapsed().is_ok_and(|age| age > up());
+        Ok(Found::of(&bytes).head.map_or_else(since, |head| head.boot == boot))
+    };
+    read().unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
+}
+
+/// How long the machine has been up.
+fn up() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::from_secs(now.tv_sec.unsigned_abs())
 }
 
 /// Opens a regular file without following a link or waiting for a pipe that somebody may have laid.

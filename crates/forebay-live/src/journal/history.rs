@@ -4,8 +4,8 @@
 //! it end earlier.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::knob::Event;
@@ -56,20 +56,31 @@ impl History {
     }
 
     /// All that it still has, the oldest first. Lines that are not whole are left out.
-    pub fn read(&self) -> Vec<Past> {
+    ///
+    /// # Errors
+    /// There is a log that cannot be read; the message names it.
+    pub fn read(&self) -> io::Result<Vec<Past>> {
         let mut lines = Vec::new();
         for path in [&self.old, &self.path] {
-            let mut text = Vec::new();
-            if let Ok(file) = opened(OpenOptions::new().read(true), path) {
-                // What cannot be read is left out.
-                let _ = file.take(2 * LOG_MAX).read_to_end(&mut text);
-            }
+            let text = match text(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                read => read.map_err(|error| {
+                    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+                })?,
+            };
             let text = String::from_utf8_lossy(&text);
             let whole = text.rfind('\n').map_or(0, |at| at + 1);
             lines.extend(text[..whole].lines().filter_map(Past::parse));
         }
-        lines
+        Ok(lines)
     }
+}
+
+fn text(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let file = opened(OpenOptions::new().read(true), path)?;
+    file.take(2 * LOG_MAX).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 impl Past {

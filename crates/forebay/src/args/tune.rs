@@ -103,7 +103,8 @@ pub(crate) struct Undo {
     /// How long a running `forebay tune` is waited for
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) patience: Duration,
-    /// Forget which knobs somebody else has written, so that they may be steered again
+    /// Forget which knobs somebody else has written, so that they may be steered again, and damaged
+    /// journals, whose changes then stay
     #[arg(long)]
     pub(crate) forget: bool,
     #[command(flatten)]

@@ -3,13 +3,16 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
+use forebay_live::input;
 
 use crate::args::{Arguments, Completions, Man, Shell};
 use crate::cmd::help::{TOPICS, Topic};
+use crate::messages::{Complaint, shown};
+use crate::whole;
 
 mod page;
 mod synopsis;
@@ -40,23 +43,41 @@ pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
 /// Writes a page for each command, and one for each topic of help.
 pub(crate) fn man(arguments: &Man) -> Result<u8> {
     let folder = &arguments.folder;
-    let cannot = || format!("cannot write to '{}'", folder.display());
+    let cannot = || format!("cannot write to '{}'", shown(folder));
     fs::create_dir_all(folder).with_context(cannot)?;
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
-    commands(&command, folder).with_context(cannot)?;
+    let mut pages = Vec::new();
+    commands(&command, folder, &mut pages).context("cannot make the pages")?;
     for topic in &TOPICS {
         let name = format!("{}.{}", page::topic_name(topic), page::TOPICS_SECTION);
-        fs::write(folder.join(name), page::of_topic(topic)).with_context(cannot)?;
+        pages.push((folder.join(name), page::of_topic(topic)));
     }
+    pages.iter().try_for_each(|(path, _)| is_free_or_page(path))?;
+    pages.iter().try_for_each(|(path, page)| whole::write(path, page))?;
     Ok(0)
 }
 
-/// Writes the pages of a command and of all below it.
-fn commands(command: &Command, folder: &Path) -> io::Result<()> {
+/// A file and what it will hold.
+type Page = (PathBuf, Vec<u8>);
+
+/// The pages of a command and of all below it.
+fn commands(command: &Command, folder: &Path, pages: &mut Vec<Page>) -> io::Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        commands(below, folder)?;
+        commands(below, folder, pages)?;
     }
     let name = format!("{}.{}", page::name(command), page::COMMANDS_SECTION);
-    fs::write(folder.join(name), page::of_command(command)?)
+    pages.push((folder.join(name), page::of_command(command)?));
+    Ok(())
+}
+
+/// Refuses what is there and is no page of ours.
+fn is_free_or_page(path: &Path) -> Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let text = if found.is_file() { input::text(path).ok() } else { None };
+    if text.is_some_and(|text| text.contains("\n.TH forebay")) {
+        return Ok(());
+    }
+    let what = format!("{}: what is there is no page of ours", shown(path));
+    Err(Complaint::new(what).hint("name another folder, or remove it").into())
 }

@@ -47,6 +47,22 @@ fn judged(tool: &str, words: &[&str], file: &Path) {
 }
 
 #[test]
+fn pages_replace_pages_and_nothing_else() {
+    let scene = Scene::new();
+    printed(scene.command("man pages"));
+    printed(scene.command("man pages"));
+    std::fs::create_dir(scene.path("mine")).unwrap();
+    std::fs::write(scene.path("keep"), "mine").unwrap();
+    std::os::unix::fs::symlink("../keep", scene.path("mine/forebay-tune.1")).unwrap();
+    let output = scene.command("man mine").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("forebay-tune.1: what is there is no page of ours"), "{said}");
+    assert_eq!(std::fs::read(scene.path("keep")).unwrap(), b"mine");
+    assert_eq!(std::fs::read_dir(scene.path("mine")).unwrap().count(), 1, "none before all");
+}
+
+#[test]
 fn every_command_and_every_flag_has_its_place_in_a_manual_page() {
     let scene = Scene::new();
     printed(scene.command("man pages/of/forebay"));

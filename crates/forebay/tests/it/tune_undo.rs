@@ -83,7 +83,12 @@ fn a_journal_that_cannot_be_read_is_never_answered_with_all_is_well() {
     scene
         .forebay("tune undo --state state --root . --json")
         .forebay("tune status --state state --root .")
-        .matches("tune_undo_damaged.txt");
+        .forebay("tune undo --state state --root .")
+        .forebay("tune undo --state state --root . --forget")
+        .forebay("tune status --state state --root .");
+    fs::remove_file(scene.path("state/log")).unwrap();
+    fs::create_dir(scene.path("state/log")).unwrap();
+    scene.forebay("tune log --state state").matches("tune_undo_damaged.txt");
 }
 
 #[test]

@@ -8,13 +8,19 @@ use forebay_live::journal::History;
 use serde_json::json;
 
 use crate::args::tune::Log;
+use crate::messages::Complaint;
 
 use super::folder;
 
 /// Prints the log.
 pub(super) fn run(arguments: &Log) -> Result<u8> {
     let lines = match folder(&arguments.place)? {
-        Some(folder) => History::of(&folder).read(),
+        Some(folder) => History::of(&folder).read().map_err(|error| {
+            let may_not = error.kind() == io::ErrorKind::PermissionDenied;
+            let hint =
+                if may_not { "root can" } else { "it can be removed: nothing depends on it" };
+            Complaint::new(format!("cannot read the log: {error}")).hint(hint)
+        })?,
         None => Vec::new(),
     };
     let mut out = io::stdout().lock();

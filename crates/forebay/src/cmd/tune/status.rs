@@ -1,6 +1,7 @@
 //! `forebay tune status`: what is changed at present.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Disk, Entry, FileEntry, Found, Holder, State};
@@ -9,29 +10,32 @@ use forebay_live::tree::Tree;
 use serde_json::json;
 
 use crate::args::tune::Status;
+use crate::messages::shown;
 
 use super::{folder, tree};
 
 /// Prints who steers, what is changed, and what is left alone.
 pub(super) fn run(arguments: &Status) -> Result<u8> {
     let tree = tree(&arguments.place)?;
-    let (mut found, mut holder) = (Found::default(), None);
+    let (mut found, mut holder, mut kept) = (Found::default(), None, Vec::new());
     if let Some(folder) = folder(&arguments.place)? {
+        let boot = boot(&tree)?;
+        let cannot = || format!("cannot read the journal in {}", shown(folder.path()));
         holder = Holder::of(&folder);
-        found = recorded(&tree, &folder.load().context("cannot read the journal")?)?;
+        found = recorded(&boot, &folder.load().with_context(cannot)?);
+        kept = folder.damaged(&boot);
     }
-    let shown = Shown { tree, state: found.state, damaged: found.damaged.len(), holder };
+    let status = Shown { tree, state: found.state, damaged: found.damaged.len(), kept, holder };
     let mut out = io::stdout().lock();
-    if arguments.json { shown.object(&mut out) } else { shown.text(&mut out) }?;
-    Ok(u8::from(shown.is_orphaned() || shown.damaged > 0))
+    if arguments.json { status.object(&mut out) } else { status.text(&mut out) }?;
+    Ok(u8::from(status.is_orphaned() || status.is_damaged()))
 }
 
 /// What a journal says that was written since the machine was started.
-fn recorded(tree: &Tree, bytes: &[u8]) -> Result<Found> {
+fn recorded(boot: &str, bytes: &[u8]) -> Found {
     let found = Found::of(bytes);
-    let boot = boot(tree)?;
     let is_other_boot = found.head.as_ref().is_some_and(|head| head.boot != boot);
-    Ok(if is_other_boot { Found::default() } else { found })
+    if is_other_boot { Found::default() } else { found }
 }
 
 struct Shown {
@@ -39,6 +43,8 @@ struct Shown {
     state: State,
     /// Lines of the journal that cannot be read.
     damaged: usize,
+    /// Damaged journals that an undo or a start has set aside.
+    kept: Vec<PathBuf>,
     holder: Option<Holder>,
 }
 
@@ -46,6 +52,11 @@ impl Shown {
     /// Whether something is changed and nobody is there who would put it back.
     fn is_orphaned(&self) -> bool {
         self.holder.is_none() && self.state.open() > 0
+    }
+
+    /// Whether there may be changes that nobody knows of.
+    fn is_damaged(&self) -> bool {
+        self.damaged > 0 || !self.kept.is_empty()
     }
 
     fn text(&self, out: &mut impl Write) -> io::Result<()> {
@@ -69,12 +80,22 @@ impl Shown {
                 "`forebay tune undo` puts back what can be read, a restart of the machine the rest."
             )?;
         }
+        for kept in &self.kept {
+            writeln!(out, "A damaged journal was set aside: {}", shown(kept))?;
+        }
+        if !self.kept.is_empty() {
+            writeln!(
+                out,
+                "What it knew of goes back by a restart of the machine; \
+                 `forebay tune undo --forget` leaves it."
+            )?;
+        }
         writeln!(
             out,
             "{}",
-            match (open, self.damaged) {
-                (0, 0) => "Nothing is changed.",
-                (0, _) => "Whether something is changed cannot be told.",
+            match (open, self.is_damaged()) {
+                (0, false) => "Nothing is changed.",
+                (0, true) => "Whether something is changed cannot be told.",
                 (_, _) => "Changed:",
             }
         )?;
@@ -166,12 +187,14 @@ impl Shown {
         let changes: Vec<_> = self.state.entries.values().map(change).collect();
         let files: Vec<_> = self.state.files.values().map(file).collect();
         let left: Vec<_> = self.state.released.keys().map(ToString::to_string).collect();
+        let kept: Vec<_> = self.kept.iter().map(|path| path.to_string_lossy()).collect();
         let object = json!({
             "pid": self.holder.map(|holder| holder.pid),
             "changes": changes,
             "files": files,
             "left_alone": left,
             "damaged_lines": self.damaged,
+            "damaged_journals": kept,
         });
         writeln!(out, "{object}")
     }

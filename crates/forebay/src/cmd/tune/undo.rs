@@ -1,6 +1,7 @@
 //! `forebay tune undo`: everything back where it was.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Folder, History, Holder, Journal, Lock, LockError, Note, Record};
@@ -11,7 +12,7 @@ use forebay_live::undo::undo;
 use serde_json::json;
 
 use crate::args::tune::Undo;
-use crate::messages::{self, Complaint};
+use crate::messages::{self, Complaint, shown};
 
 use super::{folder, tree};
 
@@ -28,8 +29,9 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     }
     let lock = lock(&folder)?;
     sweep(&tree);
-    let history = History::of(&folder);
+    let (history, path) = (History::of(&folder), folder.path().to_owned());
     let boot = boot(&tree)?;
+    let kept = folder.damaged(&boot);
     let (mut journal, notes) = Journal::open(Box::new(folder), &boot).map_err(|error| {
         let hint = "the forebay that wrote it can undo it, and so can a restart of the machine";
         Complaint::new(error.to_string()).hint(hint)
@@ -40,10 +42,12 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     if arguments.forget {
         journal.tell(Record::Forgotten);
         journal.settle();
+        Folder::at(&path)?.forget_damaged(&boot).context("cannot remove a damaged journal")?;
     }
     drop(lock);
     let damaged = notes.iter().map(Note::damaged).sum();
-    Done { stopped, events, damaged }.said(arguments)
+    let kept = if arguments.forget { Vec::new() } else { kept };
+    Done { stopped, events, damaged, kept }.said(arguments)
 }
 
 /// A steering that was killed has left its tracing too, which costs memory and nothing else: where
@@ -87,14 +91,20 @@ struct Done {
     events: Vec<Event>,
     /// Lines of the journal that may have known of more.
     damaged: usize,
+    /// Damaged journals that were set aside before.
+    kept: Vec<PathBuf>,
 }
 
 impl Done {
+    fn is_damaged(&self) -> bool {
+        self.damaged > 0 || !self.kept.is_empty()
+    }
+
     /// Says what became of each; the answer is no if something is left, or may be.
     fn said(&self, arguments: &Undo) -> Result<u8> {
         let mut out = io::stdout().lock();
         if arguments.json { self.object(&mut out) } else { self.text(&mut out) }?;
-        Ok(u8::from(self.damaged > 0 || self.events.iter().any(Event::is_failure)))
+        Ok(u8::from(self.is_damaged() || self.events.iter().any(Event::is_failure)))
     }
 
     fn text(&self, out: &mut impl Write) -> io::Result<()> {
@@ -104,11 +114,14 @@ impl Done {
         for sentence in sentences(&self.events) {
             writeln!(out, "{}.", capital(&sentence))?;
         }
-        match (self.events.is_empty(), self.damaged) {
-            (true, 0) if self.stopped.is_none() => writeln!(out, "Nothing is changed."),
-            (_, 0) => Ok(()),
-            (true, _) => writeln!(out, "Whether something is changed cannot be told. {RESTART}"),
-            (false, _) => writeln!(out, "Whether something is left cannot be told. {RESTART}"),
+        for kept in &self.kept {
+            writeln!(out, "A damaged journal was set aside before: {}", shown(kept))?;
+        }
+        match (self.events.is_empty(), self.is_damaged()) {
+            (true, false) if self.stopped.is_none() => writeln!(out, "Nothing is changed."),
+            (_, false) => Ok(()),
+            (true, true) => writeln!(out, "Whether something is changed cannot be told. {RESTART}"),
+            (false, true) => writeln!(out, "Whether something is left cannot be told. {RESTART}"),
         }
     }
 
@@ -120,13 +133,20 @@ impl Done {
         let undone: Vec<_> = self.events.iter().map(line).collect();
         let stopped = self.stopped.map(|holder| holder.pid);
         let damaged = self.damaged;
-        let object = json!({ "stopped": stopped, "undone": undone, "damaged_lines": damaged });
+        let kept: Vec<_> = self.kept.iter().map(|path| path.to_string_lossy()).collect();
+        let object = json!({
+            "stopped": stopped,
+            "undone": undone,
+            "damaged_lines": damaged,
+            "damaged_journals": kept,
+        });
         writeln!(out, "{object}")
     }
 }
 
 /// The way out of what nobody knows of.
-const RESTART: &str = "A restart of the machine undoes all of it.";
+const RESTART: &str =
+    "A restart of the machine undoes all of it; `forebay tune undo --forget` leaves it.";
 
 /// With a capital letter, as sentences begin.
 fn capital(text: &str) -> String {
