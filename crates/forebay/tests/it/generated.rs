@@ -182,18 +182,29 @@ fn offered(shell: &str, scene: &Scene, words: &str) -> Option<String> {
     Some(offers.into_owned())
 }
 
-/// Types words and the key that completes them, and gives the line up.
+/// Types words and the key that completes them, keeps what is offered and gives the line up. What
+/// is shown is not asked: with more to read the line editor does not show it.
 const ASK_ZSH: &str = r#"
 zmodload zsh/zpty
 zpty asked zsh -f -i
 zpty -w asked 'PS1= PS2=; bindkey -e; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D'
+zpty -w asked 'compadd() {
+    if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\ * ]]; then
+        local -a matches
+        builtin compadd -O matches "$@"
+        print -rl -- $matches >> offers
+    fi
+    builtin compadd "$@"
+}'
+zpty -w asked 'ask() { zle complete-word; BUFFER= }; zle -N ask; bindkey "^I" ask'
 zpty -w asked 'print BE""GIN'
 zpty -r asked text '*BEGIN*'
-zpty -w -n asked "$1"$'\t'$'\x15'
+zpty -w -n asked "$1"$'\t'
 zpty -w asked 'print EN""D; exit'
 zpty -r asked text '*END*'
-print -r -- "$text"
 zpty -d asked
+cat offers
+rm offers
 "#;
 
 #[test]
