@@ -57,17 +57,17 @@ fn cramfs(arguments: &Make) -> Result<Written> {
         threads: NonZero::new(arguments.threads.count()).unwrap_or(NonZero::<usize>::MIN),
         lossy: arguments.lossy,
     };
-    let tree = Tree::scan(&arguments.directory).map_err(said)?;
+    let tree = Tree::scan(&arguments.directory).map_err(|error| said(&error))?;
     let bar = progress(tree.bytes(), "packing");
     let written = write(&tree, &settings, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    Ok(written.map_err(said)?)
+    Ok(written.map_err(|error| said(&error))?)
 }
 
 /// What cannot be made, with what usually helps where the system said no.
-fn said(error: WriteError) -> Complaint {
+fn said(error: &WriteError) -> Complaint {
     let complaint = Complaint::new(error.to_string());
-    let hint = match &error {
+    let hint = match error {
         WriteError::Read { source, .. } => hints::of_kind(source.kind()),
         WriteError::Changed { .. }
         | WriteError::Limit { .. }
