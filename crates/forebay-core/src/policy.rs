@@ -105,8 +105,8 @@ pub enum SpecError {
     BadValue {
         /// The parameter.
         parameter: &'static str,
-        /// What was typed.
-        given: String,
+        /// What was typed; none if the parameter's name stood alone.
+        given: Option<String>,
         /// The least value.
         low: u64,
         /// The greatest value.
@@ -177,7 +177,7 @@ impl<T: Slot + ?Sized> Spec<T> {
             if !(parameter.low..=parameter.high).contains(&value) {
                 return Err(SpecError::BadValue {
                     parameter: parameter.name,
-                    given: value.to_string(),
+                    given: Some(value.to_string()),
                     low: parameter.low,
                     high: parameter.high,
                 });
@@ -218,7 +218,10 @@ impl<T: Slot + ?Sized> Spec<T> {
     }
 
     fn set(&mut self, setting: &str) -> Result<(), SpecError> {
-        let (key, value) = setting.split_once('=').unwrap_or((setting, "on"));
+        let (key, value) = match setting.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (setting, None),
+        };
         let parameters = self.policy.parameters;
         let index =
             parameters.iter().position(|parameter| parameter.name == key).ok_or_else(|| {
@@ -230,9 +233,9 @@ impl<T: Slot + ?Sized> Spec<T> {
             })?;
         let parameter = &parameters[index];
         let number = match value {
-            "on" if parameter.high == 1 => Some(1),
-            "off" if parameter.high == 1 => Some(0),
-            digits => digits.parse().ok(),
+            None | Some("on") if parameter.high == 1 => Some(1),
+            Some("off") if parameter.high == 1 => Some(0),
+            given => given.and_then(|digits| digits.parse().ok()),
         };
         match number {
             Some(number) if (parameter.low..=parameter.high).contains(&number) => {
@@ -242,7 +245,7 @@ impl<T: Slot + ?Sized> Spec<T> {
             }
             Some(_) | None => Err(SpecError::BadValue {
                 parameter: parameter.name,
-                given: value.to_string(),
+                given: value.map(ToString::to_string),
                 low: parameter.low,
                 high: parameter.high,
             }),
@@ -299,7 +302,11 @@ impl fmt::Display for SpecError {
             }
             Self::Contradiction { policy, why } => write!(f, "the policy '{policy}': {why}"),
             Self::BadValue { parameter, given, low, high } => {
-                write!(f, "'{parameter}' takes a number from {low} to {high}, not '{given}'")
+                write!(f, "'{parameter}' takes a number from {low} to {high}, ")?;
+                match given {
+                    Some(given) => write!(f, "not '{given}'"),
+                    None => write!(f, "as in {parameter}={}", 64.clamp(*low, *high)),
+                }
             }
         }
     }
@@ -341,6 +348,8 @@ mod tests {
         assert_eq!(message("fixd"), "no readahead policy is named 'fixd'");
         assert_eq!(message("fixed:mx=3"), "the policy 'fixed' has no parameter 'mx', but max");
         assert_eq!(message("fixed:max=0"), "'max' takes a number from 1 to 65536, not '0'");
+        let bare = "'max' takes a number from 1 to 65536, as in max=64";
+        assert_eq!(message("fixed:max"), bare);
         assert_eq!(message("off:max=0"), "the policy 'off' takes no parameters, not 'max'");
     }
 }

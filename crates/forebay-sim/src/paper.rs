@@ -43,6 +43,8 @@ pub struct Paper {
     pub about: &'static str,
     /// What the measured figures and their ranges are.
     pub measured: &'static str,
+    /// Whether its measurements keep numbers over time, which [`Measured::series`] has.
+    pub keeps_series: bool,
     /// Why its experiments would say nothing on a machine, if that is so.
     unfit: fn(&Machine) -> Option<&'static str>,
     experiments: fn() -> Vec<Experiment>,

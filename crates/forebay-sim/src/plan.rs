@@ -283,12 +283,15 @@ fn arguments<'a, const N: usize>(
 
 fn number(argument: &'static str, given: &str) -> Result<u64, StepError> {
     let number = given.parse().ok().filter(|&number| number <= FILE_BYTES_MAX);
-    let expected = "a number";
+    let is_number = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+    let expected = if is_number { UP_TO_MAX } else { "a number" };
     number.ok_or_else(|| StepError::BadNumber { argument, expected, given: given.into() })
 }
 
 /// File positions are signed in Linux.
 const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
+
+const UP_TO_MAX: &str = "a number up to 9223372036854775807";
 
 #[cfg(test)]
 mod tests {
@@ -325,6 +328,10 @@ mod tests {
         assert_eq!(message("r 0 4k"), "line 1: BYTES takes a number, not '4k'");
         assert_eq!(message("t -1"), "line 1: PAGE takes a number, not '-1'");
         assert_eq!(message("f 6"), "line 1: ADVICE takes a number from 0 to 5, not '6'");
+        let great = "line 1: OFFSET takes a number up to 9223372036854775807, not \
+                     '18446744073709551615'";
+        assert_eq!(message("r 18446744073709551615 4096"), great);
+        assert!(UP_TO_MAX.ends_with(&format!(" {FILE_BYTES_MAX}")));
         let far = "r 9223372036854775807 1";
         let expected = "line 1: no file is large enough for 1 bytes from 9223372036854775807 on";
         assert_eq!(message(far), expected);

@@ -87,7 +87,7 @@ fn about_shells() -> String {
 }
 
 /// What usually helps; none where the command's own help says more.
-fn of_kind(kind: ErrorKind) -> Option<&'static str> {
+pub(crate) fn of_kind(kind: ErrorKind) -> Option<&'static str> {
     USUAL.iter().find(|(known, _)| *known == kind).map(|(_, hint)| *hint)
 }
 

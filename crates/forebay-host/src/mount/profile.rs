@@ -178,11 +178,36 @@ fn not_utf8(error: &FromUtf8Error) -> (usize, String) {
     (before + 1, format!("byte {place} is not UTF-8"))
 }
 
-/// Whether a profile could be written, found out before anything is recorded.
+/// Whether a profile could be written, found out before anything is recorded. What is there and no
+/// profile stays.
 pub(super) fn try_write(path: &Path) -> Result<(), ProfileError> {
+    let wrong = |why| ProfileError::File { path: path.to_owned(), why };
+    if let Some(file) = open(path).map_err(wrong)? {
+        let mut start = Vec::new();
+        file.take(WORD.len() as u64).read_to_end(&mut start).map_err(wrong)?;
+        if !start.is_empty() && start != WORD.as_bytes() {
+            let what = "it is no profile, and is not replaced".to_owned();
+            return Err(ProfileError::Line { path: path.to_owned(), line: 1, what });
+        }
+    }
     let partial = partial(path);
     let tried = create(&partial).and_then(|_file| fs::remove_file(&partial));
-    tried.map_err(|why| ProfileError::File { path: path.to_owned(), why })
+    tried.map_err(wrong)
+}
+
+/// Opens a file that may be a profile; none if there is no file.
+fn open(path: &Path) -> io::Result<Option<fs::File>> {
+    // A pipe that nobody writes to is not waited for.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    if file.metadata()?.is_file() {
+        Ok(Some(file))
+    } else {
+        Err(io::Error::other("it is no regular file"))
+    }
 }
 
 /// Where a profile is written before it gets its name.
@@ -207,15 +232,7 @@ impl Profile {
     pub(super) fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
         let wrong = |why| ProfileError::File { path: path.to_owned(), why };
         let line = |(line, what)| ProfileError::Line { path: path.to_owned(), line, what };
-        // A pipe that nobody writes to is not waited for.
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(wrong)?,
-        };
-        if !file.metadata().map_err(wrong)?.is_file() {
-            return Err(wrong(io::Error::other("it is no regular file")));
-        }
+        let Some(file) = open(path).map_err(wrong)? else { return Ok(None) };
         let mut bytes = Vec::new();
         file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(wrong)?;
         if bytes.len() as u64 > BYTES_MAX {
@@ -359,6 +376,9 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 
 const MAGIC: &str = "forebay-profile 1";
 
+/// How profiles of all formats begin.
+const WORD: &str = "forebay-profile";
+
 /// Bytes of each end that are hashed.
 const END: u64 = 4096;
 
@@ -407,6 +427,20 @@ mod tests {
             (9, format!("{good}\u{0}\n")),
         ] {
             assert_eq!(Profile::parse(&bad).unwrap_err().0, line, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_profile_replaces_a_profile_or_an_empty_file_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("start");
+        assert!(try_write(&path).is_ok() && !path.exists());
+        for (text, is_replaced) in
+            [("", true), ("forebay-profile 2\n", true), ("notes\n", false), ("forebay", false)]
+        {
+            fs::write(&path, text).unwrap();
+            assert_eq!(try_write(&path).is_ok(), is_replaced, "{text}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
     }
 

@@ -46,6 +46,7 @@ pub(super) const PAPER: Paper = Paper {
             ten busy tasks, not 10 to 20 % faster.",
     measured: "measured is the median over the draws in table 2; elsewhere it is one run on the \
                board as it is, and range has it and runs of a sixteenth of its length on draws.",
+    keeps_series: false,
     unfit: |machine| {
         (!machine.medium().programmed)
             .then_some("its experiments need a device whose data the processor moves")

@@ -42,6 +42,7 @@ pub(super) const PAPER: Paper = Paper {
             and the packing ratio. Not claimed: the 35 pages that FCramFS decodes beyond those \
             touched, the sizes in the figures, and figure 7 beyond its order.",
     measured: super::MEDIAN_OVER_DRAWS,
+    keeps_series: false,
     unfit: super::ANY_MACHINE,
     experiments,
     rows: rows::rows,

@@ -37,6 +37,7 @@ pub(super) const PAPER: Paper = Paper {
             order of reads before writes, for there is no elevator. KB are 1024 bytes, as bonnie \
             prints them.",
     measured: super::MEDIAN_OVER_DRAWS,
+    keeps_series: true,
     unfit: super::ANY_MACHINE,
     experiments,
     rows: claims::rows,

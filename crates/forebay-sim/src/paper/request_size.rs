@@ -33,6 +33,7 @@ pub(super) const PAPER: Paper = Paper {
             kernel alone. Not claimed: absolute times, which depend on a disk that the paper does \
             not name.",
     measured: super::MEDIAN_OVER_DRAWS,
+    keeps_series: false,
     unfit: super::ANY_MACHINE,
     experiments,
     rows,

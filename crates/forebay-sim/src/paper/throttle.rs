@@ -38,6 +38,7 @@ pub(super) const PAPER: Paper = Paper {
             paper does not print.",
     measured: "measured is one run, at full size where nothing else is said; range has it and the \
                draws, which are run at 1/64.",
+    keeps_series: false,
     unfit: super::ANY_MACHINE,
     experiments: || experiments(SIZES),
     rows: |results| rows(results, SIZES),

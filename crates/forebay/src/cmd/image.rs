@@ -125,8 +125,14 @@ fn complain(what: &dyn std::fmt::Display) {
 
 /// The end of several things, of which some went wrong.
 fn failed() -> u8 {
-    let _ = writeln!(io::stderr(), "hint: {WHAT_IS_THERE}");
+    hint(WHAT_IS_THERE);
     ERROR
+}
+
+/// Says what can be done about what went wrong.
+fn hint(what: &str) {
+    // As for what went wrong.
+    let _ = writeln!(io::stderr(), "hint: {what}");
 }
 
 /// What can be done about a path that is not there, or of another kind.

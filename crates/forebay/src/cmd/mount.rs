@@ -12,7 +12,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,10 @@ use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::packed::Spec;
-use forebay_host::mount::{self, Ended, MountError, Options, Sink, Stopper, Window};
+use forebay_host::mount::{self, Ended, MountError, Options, ProfileError, Sink, Stopper, Window};
 use forebay_image::Time;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -188,7 +190,13 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
             let hint = "`forebay doctor` says what this machine allows";
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Mount { .. } | MountError::Open { .. } | MountError::Profile(_) => error.into(),
+        MountError::Profile(ProfileError::Line { .. }) => {
+            let hint = "only a profile or an empty file is replaced: name another one";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Mount { .. }
+        | MountError::Open { .. }
+        | MountError::Profile(ProfileError::File { .. }) => error.into(),
     }
 }
 
@@ -217,10 +225,7 @@ fn announce(nothing: &File) -> Result<()> {
 fn sink(arguments: &Mount) -> Result<Sink> {
     let file = match &arguments.log {
         None => None,
-        Some(path) => {
-            let file = OpenOptions::new().append(true).create(true).open(path);
-            Some(Mutex::new(file.with_context(|| format!("cannot log to '{}'", path.display()))?))
-        }
+        Some(path) => Some(Mutex::new(log(path)?)),
     };
     // Who keeps the system's log may run from this very mount: it is not waited for.
     let system = UnixDatagram::unbound().ok().filter(|it| it.set_nonblocking(true).is_ok());
@@ -236,6 +241,27 @@ fn sink(arguments: &Mount) -> Result<Sink> {
             let _ = system.send_to(line.as_bytes(), "/dev/log");
         }
     }))
+}
+
+/// Opens the file that lines go to. A pipe is refused: one that nobody reads is waited for, and one
+/// whose reader goes away would hold the mount up.
+fn log(path: &Path) -> Result<File> {
+    let name = shown(path);
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
+    let is_log = match &opened {
+        Ok(file) => file.metadata().map(|seen| seen.is_file() || seen.file_type().is_char_device()),
+        // A pipe without a reader, or a socket.
+        Err(error) => Ok(error.raw_os_error() != Some(Errno::NXIO.raw_os_error())),
+    };
+    let cannot = || format!("cannot log to '{name}'");
+    if !is_log.with_context(cannot)? {
+        bail!(
+            Complaint::new(format!("cannot log to '{name}': it is no regular file"))
+                .hint("a log is a file, or a device such as /dev/null")
+        );
+    }
+    opened.with_context(cannot)
 }
 
 /// Prints the counters of a mount.

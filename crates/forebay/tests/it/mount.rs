@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_image::cramfs::write::{Settings, Tree, write};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Scene, assert_refused, stderr, stdout};
@@ -249,6 +250,7 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
     let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
     fs::write(scene.path("image"), &image).unwrap();
     fs::write(scene.path("cut"), &image[..100]).unwrap();
+    mknodat(CWD, scene.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     scene
         .refused("mount")
         .refused("mount image")
@@ -262,7 +264,10 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image folder --policy selective:window=0")
         .refused("mount image folder --time now")
         .refused("mount image folder --cache much")
+        .refused("mount image folder --log pipe")
+        .refused("mount image folder --log folder")
         .refused("mount image folder --profile nowhere/start")
+        .refused("mount image folder --profile text --profile-update")
         .refused("mount --stats folder")
         .refused("mount --stats folder image");
     let folder = fs::canonicalize(scene.path(".")).unwrap().display().to_string();

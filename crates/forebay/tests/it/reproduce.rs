@@ -110,6 +110,6 @@ fn what_cannot_be_reproduced_is_refused() {
         .refused("reproduce readahead --set kernel.flush=linux-6")
         .refused("reproduce flush --series figures.txt")
         .refused("reproduce flush --series absent/figures.csv")
-        .refused("reproduce readahead --draws 1 --series figures.csv");
+        .refused("reproduce readahead --series figures.csv");
     scene.matches("reproduce_refused.txt");
 }

@@ -15,13 +15,15 @@ fn bad_words_and_files_are_refused_with_their_place() {
         .file("value.toml", "[readahead]\nfloor_kib = 0\n")
         .file("bytes.toml", b"# \xff\n")
         .file("crossed.toml", "[readahead]\n# floor_kib\ncap_kib = 32\nfloor_kib = 64\n")
-        .file("no.toml", "[daemon\n");
+        .file("no.toml", "[daemon\n")
+        .file("within.toml", "[scope]\nwithin = [\"nothing-of-this-name\"]\n");
     scene
         .refused("tune --dry-run --policy key.toml")
         .refused("tune --dry-run --policy value.toml")
         .refused("tune --dry-run --policy no.toml")
         .refused("tune --dry-run --policy bytes.toml")
         .refused("tune --dry-run --policy crossed.toml")
+        .refused("tune --dry-run --policy within.toml")
         .refused("tune --dry-run --policy .")
         .refused("tune --dry-run --policy absent.toml")
         .refused("tune --dry-run --scope nothing-of-this-name")

@@ -8,7 +8,7 @@ use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Fault, Follow, resolve};
 use serde_json::{Value, json};
 
-use super::{complain, open, print, show};
+use super::{WHAT_IS_THERE, complain, open, print, show};
 use crate::NO;
 use crate::args::image::Extract;
 use crate::messages::{Complaint, note, progress};
@@ -58,16 +58,23 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
             return Err(source).with_context(cannot);
         }
     };
+    let hint = if missing.is_empty() { OF_FAILED } else { WHAT_IS_THERE };
     report.failed.splice(0..0, missing);
     if arguments.answer.json {
         print(&format!("{:#}\n", object(&report)), "report")?;
     } else {
         report.skipped.iter().for_each(|fault| note(&fault.to_string()));
         report.failed.iter().for_each(|fault| complain(fault));
+        if !report.failed.is_empty() {
+            super::hint(hint);
+        }
         print(&text(&report), "report")?;
     }
     Ok(if report.failed.is_empty() { 0 } else { NO })
 }
+
+/// What can be done where an image's own part of a tree is not on disk.
+const OF_FAILED: &str = "`forebay image verify IMAGE` lists all damage; the rest is extracted";
 
 fn text(report: &Report) -> String {
     let rows = [

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{print, show};
 use crate::args::image::{Make, MakeFormat};
+use crate::hints;
 use crate::messages::{Complaint, note, progress};
 
 /// Makes it.
@@ -56,12 +57,27 @@ fn cramfs(arguments: &Make) -> Result<Written> {
         threads: NonZero::new(arguments.threads.count()).unwrap_or(NonZero::<usize>::MIN),
         lossy: arguments.lossy,
     };
-    let said = |error: WriteError| Complaint::new(error.to_string());
-    let tree = Tree::scan(&arguments.directory).map_err(said)?;
+    let tree = Tree::scan(&arguments.directory).map_err(|error| said(&error))?;
     let bar = progress(tree.bytes(), "packing");
     let written = write(&tree, &settings, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    Ok(written.map_err(said)?)
+    Ok(written.map_err(|error| said(&error))?)
+}
+
+/// What cannot be made, with what usually helps where the system said no.
+fn said(error: &WriteError) -> Complaint {
+    let complaint = Complaint::new(error.to_string());
+    let hint = match error {
+        WriteError::Read { source, .. } => hints::of_kind(source.kind()),
+        WriteError::Changed { .. }
+        | WriteError::Limit { .. }
+        | WriteError::Setting { .. }
+        | WriteError::Name { .. } => None,
+    };
+    match hint {
+        Some(hint) => complaint.hint(hint),
+        None => complaint,
+    }
 }
 
 /// Whether an image may be written there: it takes the place of a file only.

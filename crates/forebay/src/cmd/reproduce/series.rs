@@ -63,17 +63,6 @@ impl File {
         }
     }
 
-    /// Refuses to be empty.
-    pub(super) fn has_points(&self) -> Result<()> {
-        if self.table.rows.is_empty() {
-            bail!(
-                Complaint::new("--series: the papers that were run keep nothing over time")
-                    .hint("`forebay reproduce flush` does")
-            );
-        }
-        Ok(())
-    }
-
     /// Writes the file.
     pub(super) fn write(&self) -> Result<()> {
         let mut text = Vec::new();

@@ -99,13 +99,15 @@ fn complaint(error: PolicyFileError) -> Complaint {
 }
 
 fn scope(arguments: &Steer, policy: &PolicyFile, machine: &Machine, tree: &Tree) -> Result<Scope> {
-    let named = |typed: &[String], written: &[String], flag: &str| -> Result<Vec<Named>> {
+    let file = arguments.policy.as_deref().map(messages::shown).unwrap_or_default();
+    let named = |typed: &[String], written: &[String], key: &str, flag: &str| {
+        let key = format!("{file}: {key}");
         let words = typed.iter().map(|word| (word, flag));
-        let words = words.chain(written.iter().map(|word| (word, "the policy file")));
-        words.map(|(word, place)| name(word, place, machine, tree)).collect()
+        let words = words.chain(written.iter().map(|word| (word, key.as_str())));
+        words.map(|(word, place)| name(word, place, machine, tree)).collect::<Result<Vec<_>>>()
     };
-    let within = named(&arguments.scope, &policy.within, "--scope")?;
-    let protected = named(&arguments.protect, &policy.protect, "--protect")?;
+    let within = named(&arguments.scope, &policy.within, "scope.within", "--scope")?;
+    let protected = named(&arguments.protect, &policy.protect, "scope.protect", "--protect")?;
     let only = arguments.only.map(|only| match only {
         Slot::Readahead => scope::Slot::Readahead,
         Slot::Writeback => scope::Slot::Writeback,
