@@ -71,10 +71,14 @@ impl Folder {
     pub fn at(path: &Path) -> Result<Self, FolderError> {
         let found = fs::metadata(path)
             .map_err(|source| FolderError::Io { path: path.to_owned(), source })?;
+        if !found.is_dir() {
+            let (path, source) = (path.to_owned(), io::ErrorKind::NotADirectory.into());
+            return Err(FolderError::Io { path, source });
+        }
         let us = rustix::process::geteuid().as_raw();
         // Root may write anything; so may we, and nobody else.
         let owned = found.uid() == us || found.uid() == 0;
-        if !owned || found.mode() & 0o022 != 0 || !found.is_dir() {
+        if !owned || found.mode() & 0o022 != 0 {
             return Err(FolderError::Unsafe { path: path.to_owned() });
         }
         Ok(Self { path: path.to_owned(), journal: None })

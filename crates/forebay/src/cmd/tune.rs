@@ -10,7 +10,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::args::tune::{Place, Tune, What};
-use crate::messages::Complaint;
+use crate::messages::{Complaint, shown};
 
 mod log;
 mod run;
@@ -50,6 +50,8 @@ fn folder(place: &Place) -> Result<Option<Folder>> {
                         chmod go-w makes the folder safe";
             Err(Complaint::new(error.to_string()).at("--state").hint(hint).into())
         }
-        Err(error @ FolderError::Io { .. }) => Err(error).context("--state"),
+        Err(FolderError::Io { path, source }) => {
+            Err(source).with_context(|| format!("--state: {}", shown(&path)))
+        }
     }
 }
