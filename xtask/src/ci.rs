@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::package;
 use crate::process::{cargo, command, exit_code, output_of};
+use crate::{kernel, package};
 
 /// Runs the stages.
 pub(crate) fn run() -> Result<u8> {
@@ -27,7 +27,11 @@ pub(crate) fn run() -> Result<u8> {
     if let Some(reason) = &package {
         eprintln!("ci: package: skipped: {reason}; where it can be done: cargo {PACKAGE}");
     }
-    for stage in stages(target, package.is_none()) {
+    let lab = kernel::skip()?;
+    if let Some(reason) = &lab {
+        eprintln!("ci: kernel: skipped: {reason}; where it can be done: cargo {KERNEL}");
+    }
+    for stage in stages(target, lab.is_none(), package.is_none()) {
         let code = stage.run()?;
         if code != 0 {
             return Ok(code);
@@ -56,12 +60,16 @@ impl Stage {
         let Self { name, environment, arguments } = self;
         eprintln!("ci: {name}: {self}");
         let start = Instant::now();
-        let mut command = cargo();
+        let cargo = cargo();
+        let mut command = command("timeout");
+        command.args(["--kill-after=10", SECONDS_MAX]).arg(cargo.get_program());
         command.envs(environment.iter().copied()).args(arguments.split(' '));
         let code = exit_code(&mut command)?;
         let seconds = start.elapsed().as_secs_f64();
         if code == 0 {
             eprintln!("ci: {name}: passed in {seconds:.1} s");
+        } else if code == TIMED_OUT {
+            eprintln!("ci: {name}: stopped after {SECONDS_MAX} s: it hangs; to repeat it: {self}");
         } else {
             eprintln!("ci: {name}: failed after {seconds:.1} s; to repeat it: {self}");
         }
@@ -80,7 +88,7 @@ impl fmt::Display for Stage {
 }
 
 /// The stages in their order: the quick ones first.
-fn stages(target: Option<&str>, has_package: bool) -> Vec<Stage> {
+fn stages(target: Option<&str>, has_lab: bool, has_package: bool) -> Vec<Stage> {
     let mut stages = vec![
         Stage::new("fmt", "fmt --all --check"),
         Stage::new("tidy", "xtask tidy"),
@@ -97,6 +105,9 @@ fn stages(target: Option<&str>, has_package: bool) -> Vec<Stage> {
     stages.push(Stage::new("test", "xtask test"));
     stages.push(Stage::new("book", "xtask docs"));
     stages.push(Stage::new("deny", "xtask deny"));
+    if has_lab {
+        stages.push(Stage::new("kernel", KERNEL));
+    }
     if has_package {
         stages.push(Stage::new("package", PACKAGE));
     }
@@ -115,6 +126,15 @@ fn target_without_std() -> Result<Option<&'static str>> {
     Ok(None)
 }
 
+/// What a stage may take: several times what the longest one needs on two processors.
+const SECONDS_MAX: &str = "1500";
+
+/// The exit code of `timeout` for a command that it ended.
+const TIMED_OUT: u8 = 124;
+
+/// Behind `cargo`: the kernel lab.
+const KERNEL: &str = "xtask kernel check";
+
 /// Behind `cargo`: the package and its life.
 const PACKAGE: &str = "xtask package --check";
 
@@ -132,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_stage_prints_the_line_that_repeats_it() {
-        let lines: Vec<String> = stages(Some("bare"), true).iter().map(Stage::to_string).collect();
+        let lines: Vec<String> =
+            stages(Some("bare"), true, true).iter().map(Stage::to_string).collect();
         assert_eq!(
             lines,
             [
@@ -144,13 +165,19 @@ mod tests {
                 "cargo xtask test",
                 "cargo xtask docs",
                 "cargo xtask deny",
+                "cargo xtask kernel check",
                 "cargo xtask package --check",
             ]
         );
     }
 
     #[test]
+    fn the_lab_is_no_stage_where_it_cannot_be_built_in_time() {
+        assert!(stages(None, false, true).iter().all(|stage| stage.name != "kernel"));
+    }
+
+    #[test]
     fn purity_is_no_stage_without_its_target() {
-        assert!(stages(None, true).iter().all(|stage| stage.name != "purity"));
+        assert!(stages(None, true, true).iter().all(|stage| stage.name != "purity"));
     }
 }

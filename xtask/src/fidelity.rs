@@ -32,7 +32,7 @@ use crate::process::{interruption, say};
 mod kernel;
 mod model;
 mod scratch;
-mod script;
+pub(crate) mod script;
 mod seen;
 mod sys;
 mod trace;

@@ -16,6 +16,7 @@ mod deny;
 mod docs;
 mod fidelity;
 mod fuzz;
+mod kernel;
 mod markdown;
 mod package;
 mod process;
@@ -47,6 +48,8 @@ enum Task {
     Fidelity(fidelity::Options),
     /// Mutate images towards what an image parser does not survive
     Fuzz(fuzz::Arguments),
+    /// Build Linux with the papers' mechanisms, and run it in virtual time
+    Kernel(kernel::Arguments),
     /// Build the Debian package and its bill of materials; try its life on this machine
     Package(package::Arguments),
     /// Run random scenarios against the engine, each twice
@@ -81,6 +84,7 @@ fn run(task: &Task) -> Result<u8> {
         Task::Docs => docs::run(),
         Task::Fidelity(options) => fidelity::run(options),
         Task::Fuzz(arguments) => fuzz::run(arguments),
+        Task::Kernel(arguments) => kernel::run(arguments),
         Task::Package(arguments) => package::run(arguments),
         Task::Swarm(arguments) => swarm::run(arguments),
         Task::Tidy => tidy::run(),

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use forebay_sim::checked::Counts;
+use forebay_sim::mounted::MountCounts;
 use forebay_sim::swarm;
 
 use crate::process::{command, output_of, say};
@@ -21,6 +22,9 @@ pub(crate) struct Arguments {
     /// How many scenarios, one seed after the other
     #[arg(long, default_value_t = 200)]
     pub(crate) runs: u64,
+    /// Run so many random mounts of images instead, one seed after the other
+    #[arg(long, value_name = "N", conflicts_with = "runs")]
+    pub(crate) mounts: Option<u64>,
 }
 
 /// Runs the scenarios up to the first that fails.
@@ -31,6 +35,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         None => head()?.unwrap_or_else(|| "1".to_owned()),
     };
     let first = seed(&typed).with_context(|| format!("'{typed}' is no number and no hash"))?;
+    if let Some(mounts) = arguments.mounts {
+        return run_mounts(first, mounts);
+    }
     say(&format!("swarm: {} scenarios from seed {first} on", arguments.runs))?;
     let started = Instant::now();
     let mut sum = Counts::default();
@@ -61,6 +68,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         "swarm: seeds {first} to {} clean: {calls} calls, {errors} with errors, \
          {inputs} inputs, {evicted} evictions, each scenario twice, {:.1} s",
         first.wrapping_add(arguments.runs - 1),
+        started.elapsed().as_secs_f64(),
+    ))?;
+    Ok(0)
+}
+
+/// Runs random mounts up to the first that fails.
+fn run_mounts(first: u64, runs: u64) -> Result<u8> {
+    ensure!(runs > 0, "--mounts takes a number from 1 on");
+    say(&format!("swarm: {runs} mounts from seed {first} on"))?;
+    let started = Instant::now();
+    let mut sum = MountCounts::default();
+    for number in 0..runs {
+        let seed = first.wrapping_add(number);
+        let Ok(one) = panic::catch_unwind(|| swarm::run_mount(seed)) else {
+            say(&format!("swarm: mount {seed} failed"))?;
+            say(&format!("repeat: cargo xtask swarm --seed {seed} --mounts 1"))?;
+            return Ok(1);
+        };
+        sum.reads += one.counts.reads;
+        sum.refusals += one.counts.refusals;
+        sum.failures += one.counts.failures;
+        sum.pushes += one.counts.pushes;
+        sum.pushes_crossed += one.counts.pushes_crossed;
+    }
+    let MountCounts { reads, refusals, failures, pushes, pushes_crossed, .. } = sum;
+    say(&format!(
+        "swarm: mounts {first} to {} clean: {reads} READs, {refusals} refused, {failures} failed; \
+         {pushes} pushes, {pushes_crossed} across a READ; each mount twice, {:.1} s",
+        first.wrapping_add(runs - 1),
         started.elapsed().as_secs_f64(),
     ))?;
     Ok(0)

@@ -7,7 +7,8 @@
 //!                   ├─ promises   docs/semantics.md: each promise and its test
 //!                   ├─ code_map   ARCHITECTURE.md: each file of a crate
 //!                   ├─ named      all pages: files that they name are there, kinds are made alike
-//!                   └─ documents  all of Markdown: links lead somewhere, the book is whole
+//!                   ├─ documents  all of Markdown: links lead somewhere, the book is whole
+//!                   └─ licence    kernel/ is GPL-2.0-only, and nothing else is
 //! ```
 //!
 //! A rule is a pure function of paths and texts. Each finding names file, line and what to do.
@@ -21,6 +22,7 @@ use crate::process::root;
 
 mod code_map;
 mod documents;
+mod licence;
 mod manifest;
 mod named;
 mod policies;
@@ -88,8 +90,14 @@ type Rule = fn(&str, &str) -> Vec<Finding>;
 /// A rule that sees all files.
 type RuleOfAll = fn(&[File]) -> Vec<Finding>;
 
-const RULES: &[RuleOfAll] =
-    &[policies::check, promises::check, code_map::check, named::check, documents::check];
+const RULES: &[RuleOfAll] = &[
+    policies::check,
+    promises::check,
+    code_map::check,
+    named::check,
+    documents::check,
+    licence::check,
+];
 
 /// The files below `root`, by path.
 fn walk(root: &Path) -> Result<Vec<File>> {

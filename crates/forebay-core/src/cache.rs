@@ -335,6 +335,11 @@ impl PageCache {
         self.frames_max
     }
 
+    /// Pages that are there.
+    pub(crate) fn len(&self) -> u64 {
+        (self.frames.len() - self.free.len()) as u64
+    }
+
     /// Pages of a file.
     pub(crate) fn resident(&self, file: FileId) -> u64 {
         let of_file = |frame: &&Frame| frame.flags & PRESENT != 0 && frame.file == file.0;

@@ -309,6 +309,18 @@ impl Engine {
         self.cache.lookup(file, page).is_some()
     }
 
+    /// Clean pages of a file leave memory, as far as no call waits for them.
+    pub fn drop_pages(&mut self, file: FileId, pages: Pages) {
+        if self.cache.invalidate(file, pages.start, pages.end) > 0 {
+            self.wake_memory_waiters();
+        }
+    }
+
+    /// Pages in the cache, up to date or not.
+    pub fn pages_in_memory(&self) -> u64 {
+        self.cache.len()
+    }
+
     /// Pages of a file in the cache, up to date or not; walks all of memory.
     pub fn resident_pages(&self, file: FileId) -> u64 {
         self.cache.resident(file)

@@ -101,11 +101,23 @@ pub trait Fill: fmt::Debug + Send {
     /// widened to what [`Plan::fitted`] says.
     fn on_demand(&mut self, demand: &Demand) -> Plan;
 
-    /// Whether the readahead window is asked for at all; otherwise a demand's window is what is
-    /// wanted.
-    fn reads_ahead(&self) -> bool {
-        true
+    /// What reads ahead under this rule. Under [`Ahead::Ours`] no window is asked for: a demand's
+    /// window is what is wanted.
+    fn ahead(&self) -> Ahead {
+        Ahead::Kernel
     }
+}
+
+/// What reads ahead of a task that reads a packed file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// Readahead, and the rule decodes or defers its windows: nothing is pushed.
+    Kernel,
+    /// Readahead for files that are read. For files that are mapped its windows are deferred, and
+    /// pages are pushed.
+    Both,
+    /// The rule alone.
+    Ours,
 }
 
 impl Pages {
@@ -175,7 +187,7 @@ impl Plan {
 }
 
 /// Bytes of the image, `[start, end)`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RawBytes {
     /// The first byte.
     pub start: u64,

@@ -16,34 +16,79 @@ pub(crate) const PAGE: usize = PAGE_SIZE as usize;
 
 /// The bytes of one page, aligned as a device wants them.
 #[repr(C, align(4096))]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Page(pub(crate) [u8; PAGE]);
 
+/// The bytes of one page, wherever they lie: the allocator needs two pages for an aligned one.
+#[derive(Clone, Debug)]
+pub(crate) struct Bytes([u8; PAGE]);
+
+/// Memory of a page.
+pub(crate) trait PageBytes {
+    /// A page of zeros.
+    fn new() -> Box<Self>;
+
+    /// What is in it.
+    fn bytes(&self) -> &[u8; PAGE];
+
+    /// What is in it, to be changed.
+    fn bytes_mut(&mut self) -> &mut [u8; PAGE];
+}
+
+impl PageBytes for Page {
+    fn new() -> Box<Self> {
+        Box::new(Self([0; PAGE]))
+    }
+
+    fn bytes(&self) -> &[u8; PAGE] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
+        &mut self.0
+    }
+}
+
+impl PageBytes for Bytes {
+    fn new() -> Box<Self> {
+        Box::new(Self([0; PAGE]))
+    }
+
+    fn bytes(&self) -> &[u8; PAGE] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
+        &mut self.0
+    }
+}
+
 /// All page memory.
-pub(crate) struct Frames {
+#[derive(Debug)]
+pub(crate) struct Frames<P = Page> {
     /// The frames up to the last that was ever lent. A frame has no page while it is lent, and
     /// before it was lent for the first time.
-    pages: Vec<Option<Box<Page>>>,
+    pages: Vec<Option<Box<P>>>,
     count: u32,
 }
 
-impl Frames {
+impl<P: PageBytes> Frames<P> {
     /// Page memory of so many frames; each takes its memory when it is first filled.
     pub(crate) fn new(frames: u32) -> Self {
         Self { pages: Vec::new(), count: frames }
     }
 
     /// Takes a frame's page out, to be filled.
-    pub(crate) fn lend(&mut self, frame: FrameId) -> Box<Page> {
+    pub(crate) fn lend(&mut self, frame: FrameId) -> Box<P> {
         assert!(frame.0 < self.count, "only a frame of page memory is lent");
         if frame.index() >= self.pages.len() {
             self.pages.resize_with(frame.index() + 1, || None);
         }
-        self.pages[frame.index()].take().unwrap_or_else(|| Box::new(Page([0; PAGE])))
+        self.pages[frame.index()].take().unwrap_or_else(P::new)
     }
 
     /// Puts a frame's page back.
-    pub(crate) fn give_back(&mut self, frame: FrameId, page: Box<Page>) {
+    pub(crate) fn give_back(&mut self, frame: FrameId, page: Box<P>) {
         let before = self.pages[frame.index()].replace(page);
         assert!(before.is_none(), "a frame is lent to one request at a time");
     }
@@ -58,7 +103,7 @@ impl Frames {
             }
             let page = slot.as_ref().expect("a page is copied from when it is up to date");
             let (now, later) = rest.split_at_mut(rest.len().min(PAGE - start));
-            now.copy_from_slice(&page.0[start..start + now.len()]);
+            now.copy_from_slice(&page.bytes()[start..start + now.len()]);
             (start, rest) = (0, later);
         }
         assert!(rest.is_empty(), "a copy ends inside page memory");
@@ -71,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_copy_goes_on_through_the_frames_behind() {
-        let mut frames = Frames::new(3);
+        let mut frames = Frames::<Page>::new(3);
         for frame in 0..3 {
             let mut page = frames.lend(FrameId(frame));
             page.0.fill(frame as u8);
@@ -86,7 +131,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "up to date")]
     fn a_lent_page_is_not_copied_from() {
-        let mut frames = Frames::new(1);
+        let mut frames = Frames::<Page>::new(1);
         let _page = frames.lend(FrameId(0));
         frames.copy_out(FrameId(0), 0, &mut [0; 1]);
     }

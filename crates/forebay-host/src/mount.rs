@@ -5,124 +5,100 @@
 //!                        |                           |                          |
 //!   one thread       session ---------- jobs -------------- what is slow --> workers
 //!                                        |     \                                |
-//!                                       ask    read                             |
+//!                                       ask    read                            push, replay
 //!                                        |       |                              |
-//!                                     inodes   handle: the rule, a stream       |
-//!                                        |       |  \                           |
-//!                                        |       |   +-- pages ahead --> push, fetch, replay
-//!                                        |     content                          |
-//!   forebay-image                      tree      |                              |
-//!                                        |     decode: once, in part  <---------+
+//!                                     inodes  content: parts of the image       |
+//!                                        |       |                              |
+//!   forebay-image                      tree    path: lock, bytes, jobs <--------+
 //!                                        |       |
-//!   the image                           raw: the page cache, or chunks past it
+//!   forebay-core                         |     serving: what is answered, decoded, pushed
+//!                                        |       |
+//!   the image file                     image_file: through the page cache, or past it
 //! ```
 //!
-//! A READ is answered from decoded bytes, or from raw bytes in memory, or from a read of the image
-//! that is on its way, or by a read of its own: the piece that it needs, while another thread has
-//! the kernel bring in a large piece around it. The thread that takes requests waits for no device,
-//! whatever they are about: what a name, a node or the place of a block needs of the image's tree
-//! is in memory, or somebody else sees to the request.
+//! A READ is a request to the core ([`forebay_core::serving`]): its engine has the page cache, the
+//! table of pages under way, and the rules. This module moves bytes: it locates them in the image,
+//! reads and decodes outside of the lock, and talks to the kernel. The thread that takes requests
+//! waits for no device, whatever they are about: what a name, a node or the place of a block needs
+//! of the image's tree is in memory, or a worker sees to the request.
 //!
-//! **Who reads ahead.** The kernel's window cannot be set for each file, and a READ that covers a
+//! **What reads ahead.** The kernel's window cannot be set for each file, and a READ that covers a
 //! window has to be answered in full or refused; then each page is demanded by itself. The rules
 //! `eager` and `selective` get the kernel's window and answer it, or refuse it as their papers have
 //! it. `off` has none. Ours has the kernel's for files that are read, and refuses it for files that
 //! are mapped: a fault costs its own page, and what is likely to follow is pushed. `--window ours`
-//! does without the kernel's, and pushes ahead of readers too. As it stood when this was decided,
-//! on a machine with two processors and four times as much to do, the image in memory, blocks of
-//! 4 KiB by zlib (`docs/benchmarks.md` has what it comes to on a device):
+//! does without the kernel's, and pushes ahead of readers too.
 //!
-//! ```text
-//!                                          both     ours alone   squashfuse_ll
-//!   isolated fault in a mapping, p50 us    38-52    21-25        870-1020
-//!   start of a program of 80 modules:
-//!     READ requests                        1000     1150-1340
-//!     major faults                         113-144  565-660      85-99
-//!     useless share of decoded pages       0.10     0.07-0.12    0.31, all windows answered
-//! ```
+//! **Which thread answers.** Two threads that take requests in turn, each on its own processor,
+//! cost a start of a program twice the processor time of one (110 to 160 ms against 70 to 80), as
+//! every second request wakes the other processor. So one takes all requests and answers what is
+//! near; what needs a device or a large block, or has others behind it, goes to a worker.
 //!
-//! So with both the single fault took twice as long, and a program had a fifth of the faults and
-//! fewer requests, which count for more.
-//!
-//! **Who answers.** Two threads that take requests in turn, each on its own processor, cost a
-//! start of a program twice the processor time of one (110 to 160 ms against 70 to 80), as every
-//! second request wakes the other processor. So one takes all requests and answers what is near;
-//! what needs a device or a large block, or has others behind it, goes to a worker.
-//!
-//! **What is read, what is mapped.** The kernel does not say. A file that begins like a program
-//! is taken to be mapped, others to be read. Replayed from a recorded start of that program, with
-//! pushes that take no time, the rule then has 0.42 of the pages demanded and 0.07 of the decoded
-//! ones useless; without the hint 0.43 and 0.09.
-//!
-//! **What is known without having seen it.** The loader of a program reads all of its symbols and
-//! corrects all of its data, so these pages are pushed when a program is first seen to be mapped
-//! (`program.rs`). Whoever reads the files of a folder in order is given the next one while it asks
-//! for this one (`walk.rs`).
-//!
-//! **State of an open file** hangs on the inode and the asking task, so that opening and closing
-//! need no request at all.
+//! **State of an open file** hangs on the node and the task that reads it, so that opening and
+//! closing need no request at all.
 //!
 //! A connection that hangs is ended by writing to `/sys/fs/fuse/connections/NUMBER/abort`, with
-//! the minor device number that `mountpoint -d` shows; see `push.rs` for how it could come to that.
+//! the minor device number that `mountpoint -d` shows; `serving/pushes.rs` of the core says how it
+//! could come to that.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use forebay_core::packed::Spec;
+use forebay_core::packed::{Ahead, Spec};
+use forebay_core::serving::{MountConfig, PathConfig, ProgramPages};
+use forebay_core::units::PAGE_SIZE;
 use forebay_image::{FileSource, Image, Source, Time};
 use fuser::{Config, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 
 use attach::{Identity, Terms};
 use content::Content;
-use handle::{Ahead, Files};
+use image_file::{ImageFile, Opened};
 use inodes::Inodes;
 use jobs::Workers;
 use log::Log;
 use profile::{Fingerprint, Profile, Recorder};
-use push::{Outstanding, Pusher, Queue};
-use raw::{Opened, Raw};
+use push::{Pusher, Queue};
+use recording::RecordingFile;
 use replay::{Again, Replay};
 use session::{Answers, Broke, Served};
 use stats::Stats;
-use walk::Walks;
 
 pub use arenas::allocate_together;
 pub use attach::{Attachable, attachable};
 pub use log::Sink;
 pub use profile::ProfileError;
+pub use program::HEADERS;
 pub use stats::{ATTRIBUTE, of_mount};
 
 mod arenas;
 mod ask;
 mod attach;
-mod clock;
 mod content;
-mod decode;
-mod flights;
-mod handle;
+mod fault;
+mod image_file;
 mod inodes;
 mod jobs;
+mod lock;
 mod log;
-mod pool;
+mod path;
 mod profile;
 mod program;
 mod push;
-mod raw;
 mod read;
+mod recording;
 mod replay;
 mod session;
 mod stats;
 mod strict;
-mod walk;
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -153,6 +129,8 @@ pub struct Options {
     pub profile: Option<PathBuf>,
     /// Record the profile anew.
     pub profile_update: bool,
+    /// What the kernel asks is written to this new file.
+    pub record: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -172,6 +150,7 @@ impl Default for Options {
             trusted: false,
             profile: None,
             profile_update: false,
+            record: None,
         }
     }
 }
@@ -218,6 +197,14 @@ pub enum MountError {
     /// The profile cannot be used.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// The recording cannot be written.
+    #[error("recording '{}': {why}", path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
     /// The kernel's end of such mounts cannot be had.
     #[error("cannot open /dev/fuse: {why}")]
     Device {
@@ -256,6 +243,7 @@ pub struct Mounted {
     ends: Receiver<Ended>,
     ending: Sender<Ended>,
     recording: Option<Recording>,
+    reads: Option<Arc<RecordingFile>>,
     image: Arc<dyn Image>,
     log: Arc<Log>,
 }
@@ -291,37 +279,35 @@ pub fn mount(
 ) -> Result<Mounted, MountError> {
     let (stats, log) = (Arc::<Stats>::default(), Arc::new(Log::new(sink)));
     let failed = |why| MountError::Mount { folder: folder.to_owned(), why };
-    let (image, raw) = open(path, options, &stats, &log)?;
+    let (image, file) = open(path, options, &stats, &log)?;
     if options.strict {
         let damaged = |what| MountError::Damaged { path: path.into(), what };
         strict::check(&*image, options.threads + 1).map_err(damaged)?;
     }
     let ProfilePlan { steps, recorder } = ProfilePlan::of(options, &image, &log)?;
-    let budget = if raw.is_direct() { options.cache / 2 } else { options.cache };
-    let content = Arc::new(Content::new(Arc::clone(&image), raw, budget));
-    let (outstanding, stop) = (Arc::<Outstanding>::default(), Arc::<AtomicBool>::default());
-    let (queue, pusher) = Queue::new(&content, &outstanding, &stop, &stats, &log);
+    let recording = begin_recording(options, &image)?;
+    let config = core_config(options, &file, recorder.is_some());
+    let content = Arc::new(Content::new(Arc::clone(&image), file, &config, &stats));
+    let (stop, inodes) = (Arc::<AtomicBool>::default(), Inodes::new(image.root(), options.time));
+    let (queue, pusher) = Queue::new(&content, inodes, &stop, &stats, &log);
     let (ending, ends) = bounded(1);
-    let (inodes, files) = (Inodes::new(image.root(), options.time), Arc::new(Files::new()));
-    let (policy, ahead) = ahead(options, recorder.is_some());
     let (again, wake) = Again::new();
     let served = Arc::new(Served {
         inodes,
         image: Arc::clone(&image),
         content: Arc::clone(&content),
-        files: Arc::clone(&files),
-        ahead,
-        policy,
-        outstanding,
+        crowd: Mutex::default(),
+        ahead: config.ahead,
         queue,
         workers: Workers::new(),
         stats: Arc::clone(&stats),
         log: Arc::clone(&log),
         recorder: recorder.as_ref().map(|recording| Arc::clone(&recording.recorder)),
         again,
-        walks: Walks::new(),
+        recording: recording.clone(),
         broke: Box::new(Stopper(ending.clone())),
     });
+    pusher.connect(&served);
     served.workers.start(options.threads.max(1), &served).map_err(failed)?;
     let (allow_other, trusted) = (options.allow_other, options.trusted);
     let terms = Terms { source: path.to_string_lossy().into_owned(), allow_other, trusted };
@@ -335,6 +321,7 @@ pub fn mount(
         ends,
         ending: ending.clone(),
         recording: recorder,
+        reads: recording,
         image,
         log,
     };
@@ -354,7 +341,7 @@ pub fn mount(
     start("session").spawn(asked).map_err(failed)?;
     if !steps.is_empty() {
         let pusher = Arc::clone(&pusher);
-        let replay = Replay { steps, inodes, files, content, pusher, stats, stop, wake };
+        let replay = Replay { steps, inodes, content, pusher, stats, stop, wake };
         let (folder, notifier) = (folder.to_owned(), notifier.clone());
         start("replay").spawn(move || replay.run(&folder, &notifier)).map_err(failed)?;
     }
@@ -362,18 +349,64 @@ pub fn mount(
     Ok(mounted)
 }
 
-/// The rule and who reads ahead. Only what is asked for can be recorded, so nothing may come
-/// beforehand then.
-fn ahead(options: &Options, is_recorded: bool) -> (Spec, Ahead) {
+/// What the core is made with. Only what is asked for can be recorded in a profile, so nothing may
+/// come beforehand then.
+fn core_config(options: &Options, file: &ImageFile, is_recorded: bool) -> MountConfig {
+    let mut config = config(options, file.present_bytes());
+    config.path.keeps_raw = file.is_direct();
     if is_recorded {
-        return (Spec::parse("off").expect("the table has it"), Ahead::Ours);
+        config.policy = Spec::parse("off").expect("the table has it");
+        (config.ahead, config.is_recorded) = (Ahead::Ours, true);
     }
-    let ahead = match (options.window, options.policy.policy().name) {
-        (Window::Ours, _) | (Window::Rule, "off") => Ahead::Ours,
-        (Window::Rule | Window::Kernel, "eager" | "selective") => Ahead::Kernel,
-        (Window::Rule | Window::Kernel, _) => Ahead::Both,
+    config
+}
+
+/// The frames of a budget; the largest block of a format and its raw bytes need some at once.
+fn frames(cache: u64) -> u32 {
+    u32::try_from(cache / PAGE_SIZE).unwrap_or(u32::MAX).max(FRAMES_MIN)
+}
+
+/// Begins to write down what the kernel asks, if that is wanted.
+fn begin_recording(
+    options: &Options,
+    image: &Arc<dyn Image>,
+) -> Result<Option<Arc<RecordingFile>>, MountError> {
+    let Some(path) = &options.record else { return Ok(None) };
+    let wrong = |why| MountError::Recording { path: path.clone(), why };
+    let of = Fingerprint::of(&**image).map_err(wrong)?;
+    RecordingFile::create(path, of.numbers()).map(|file| Some(Arc::new(file))).map_err(wrong)
+}
+
+/// How the core serves an image of so many bytes that is mounted with some options.
+pub fn config(options: &Options, image_bytes: u64) -> MountConfig {
+    let ahead = match (options.window, options.policy.build().ahead()) {
+        (Window::Ours, _) => Ahead::Ours,
+        (Window::Rule, ahead) => ahead,
+        (Window::Kernel, Ahead::Kernel) => Ahead::Kernel,
+        (Window::Kernel, Ahead::Both | Ahead::Ours) => Ahead::Both,
     };
-    (options.policy.clone(), ahead)
+    let path = PathConfig {
+        frames: frames(options.cache),
+        requests_max: REQUESTS_MAX,
+        keeps_raw: options.direct,
+        image_bytes,
+    };
+    MountConfig { path, policy: options.policy.clone(), ahead, is_recorded: false }
+}
+
+/// What tells an image from others in a recording: its length and a hash of its two ends.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn fingerprint(image: &dyn Image) -> io::Result<(u64, u64)> {
+    Fingerprint::of(image).map(Fingerprint::numbers)
+}
+
+/// The pages of a program by the first [`HEADERS`] bytes of its file; none if it does not begin
+/// like one.
+pub fn program_pages(bytes: &[u8]) -> Option<ProgramPages> {
+    program::pages(bytes)
 }
 
 /// What is done with a profile.
@@ -407,7 +440,9 @@ impl ProfilePlan {
                 log.say(&format!("profile '{path}' is of another image and is not used"));
             }
             Err(error @ ProfileError::Line { .. }) => log.say(&format!("{error}; it is not used")),
-            Err(error @ ProfileError::File { .. }) => return Err(error.into()),
+            Err(error @ (ProfileError::File { .. } | ProfileError::Recording { .. })) => {
+                return Err(error.into());
+            }
             Ok(None) => {
                 profile::try_write(path)?;
                 let recorder = Some(Recording { recorder: Arc::default(), of, path: path.clone() });
@@ -424,14 +459,14 @@ fn open(
     options: &Options,
     stats: &Arc<Stats>,
     log: &Log,
-) -> Result<(Arc<dyn Image>, Arc<Raw>), MountError> {
+) -> Result<(Arc<dyn Image>, Arc<ImageFile>), MountError> {
     let cannot = |why| MountError::Open { path: path.to_owned(), why };
     let wrong = |why| MountError::Image { path: path.to_owned(), why };
     // A pipe that nobody writes to is not waited for.
     let direct = options.direct;
     let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
     let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let open = || -> Result<Raw, MountError> {
+    let open = || -> Result<ImageFile, MountError> {
         // A pipe that nobody writes to is not waited for.
         let file = rustix::fs::open(path, flags, Mode::empty());
         let file = File::from(file.map_err(|error| cannot(error.into()))?);
@@ -441,6 +476,7 @@ fn open(
         }
         // The very same file, whatever the path is of by this time.
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let random = match rustix::fs::open(again, flags, Mode::empty()) {
             Ok(random) => File::from(random),
             Err(_) => file.try_clone().map_err(cannot)?,
@@ -449,15 +485,15 @@ fn open(
         let place = options.offset..source.len();
         let file = source.file().try_clone().map_err(cannot)?;
         let opened = Opened { file, random, direct };
-        Ok(Raw::new(opened, place, options.cache / 2, Arc::clone(stats)))
+        Ok(ImageFile::new(opened, place, Arc::clone(stats)))
     };
-    let read = |raw: Raw| {
-        let raw = Arc::new(raw);
-        let source: Arc<dyn Source> = Arc::clone(&raw) as Arc<dyn Source>;
+    let read = |file: ImageFile| {
+        let file = Arc::new(file);
+        let source: Arc<dyn Source> = Arc::clone(&file) as Arc<dyn Source>;
         let lenient = forebay_image::Options { lenient: options.lenient };
-        forebay_image::open(&source, lenient).map(|image| (image, raw))
+        forebay_image::open(&source, lenient).map(|image| (image, file))
     };
-    let (image, raw) = match read(open()?) {
+    let (image, file) = match read(open()?) {
         Err(forebay_image::Error::Truncated { expected, found }) if !options.strict => {
             // Where not even the tree can be read, it is the cut that matters.
             let cut = |_| wrong(forebay_image::Error::Truncated { expected, found });
@@ -474,7 +510,7 @@ fn open(
     for warning in &image.summary().warnings {
         log.say(&format!("{}: {warning}", path.display()));
     }
-    Ok((image, raw))
+    Ok((image, file))
 }
 
 impl Mounted {
@@ -487,7 +523,7 @@ impl Mounted {
     ///
     /// # Errors
     ///
-    /// If it was to be recorded, and the profile cannot be written.
+    /// If it was to be recorded, and the profile or the recording cannot be written.
     pub fn wait(mut self) -> Result<Ended, ProfileError> {
         let ended = self.ends.recv().unwrap_or(Ended::Stopped);
         self.stop.store(true, Relaxed);
@@ -497,6 +533,9 @@ impl Mounted {
             self.log.say(&oddity);
         }
         self.log.close();
+        if let Some(reads) = &self.reads {
+            reads.finish()?;
+        }
         if !matches!(ended, Ended::Broke(_)) {
             self.write_profile()?;
         }
@@ -533,3 +572,9 @@ impl Drop for Mounted {
         }
     }
 }
+
+/// Frames that there are at least.
+const FRAMES_MIN: u32 = 64;
+
+/// Requests in flight at most.
+const REQUESTS_MAX: u32 = 512;

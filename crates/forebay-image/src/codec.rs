@@ -12,11 +12,15 @@ mod lz4;
 mod lz4_begin;
 mod lzo;
 mod microlzma;
+mod unpack;
 mod xz;
 mod zlib;
 mod zstd;
 
 pub(crate) use cluster::Cluster;
+pub(crate) use unpack::Unpack;
+#[cfg(test)]
+pub(crate) use unpack::{pack_gzip, pack_xz};
 pub(crate) use zlib::{Crc32, Deflater};
 
 /// How raw bytes are packed.

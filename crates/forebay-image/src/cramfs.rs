@@ -25,6 +25,7 @@ use crate::cache::Cache;
 use crate::codec::{self, Codec, Crc32, Failure};
 use crate::error::{Error, Result};
 use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary};
+use crate::listing::{EntryDefect, Oddities};
 use crate::read;
 use crate::source::Source;
 
@@ -42,13 +43,11 @@ use map::Map;
 
 /// Inodes that are cached; each takes about 100 bytes.
 const INODES_MAX: usize = 32 << 10;
-/// Entries of directories that are cached; each takes about 100 bytes. Of directories with more
-/// than an eighth of this the last one is cached beside them.
-const LISTED_MAX: usize = 64 << 10;
+/// Directories that are cached, in bytes. Of those with more than an eighth of this the last one is
+/// cached beside them.
+const LISTED_MAX: usize = 8 << 20;
 /// The longest target of a link, in bytes: a path of the kernel without its zero byte.
 const LINK_MAX: u64 = 4095;
-/// Things worth a warning that are kept.
-const ODDITIES_MAX: usize = 64;
 
 /// Opens an image of this format; none if it does not begin like one.
 ///
@@ -97,7 +96,7 @@ struct Cramfs {
     inodes: Cache<Inode>,
     listings: Cache<Arc<Listing>>,
     claims: Mutex<Claims>,
-    oddities: Mutex<Vec<String>>,
+    oddities: Oddities,
 }
 
 impl Cramfs {
@@ -125,7 +124,7 @@ impl Cramfs {
             inodes: Cache::new(INODES_MAX),
             listings: Cache::with_heavy(LISTED_MAX),
             claims: Mutex::default(),
-            oddities: Mutex::default(),
+            oddities: Oddities::default(),
             superblock,
         };
         // The root has its bytes before any directory that wants them too.
@@ -177,20 +176,18 @@ impl Cramfs {
         }
         let inode = self.inode_of(id, Kind::Directory, "it is not a directory")?;
         let listing = Arc::new(self.read_listing(id, &inode)?);
-        for hidden in &listing.hidden {
-            self.notice(hidden);
-        }
-        let nodes = listing.entries.iter().map(|entry| entry.node).zip(&listing.inodes);
+        self.oddities.add(id.0, &listing.defects);
+        let nodes = listing.entries.iter().map(|entry| entry.node).zip(listing.extras());
         // A directory that is too large would only push everything else out.
         for (node, inode) in nodes.take(INODES_MAX / 4) {
             self.inodes.keep(node.0, 1, *inode);
         }
-        Ok(self.listings.keep(id.0, listing.weight(), listing))
+        Ok(self.listings.keep(id.0, listing.weight, listing))
     }
 
     fn read_listing(&self, id: NodeId, inode: &Inode) -> Result<Listing> {
         if inode.content_len() == 0 {
-            return Listing::parse(&[], 0, self.order);
+            return directory::list(&[], 0, self.order, true);
         }
         let range = range(inode);
         self.check_directory(id, &range)?;
@@ -198,8 +195,9 @@ impl Cramfs {
         // Below 16 MiB, and inside the image.
         let mut bytes = vec![0; usize::try_from(inode.content_len()).unwrap_or(0)];
         self.source.fill(&mut bytes, range.start)?;
-        let listing = Listing::parse(&bytes, range.start, self.order)?;
-        self.lock_claims().count(id, &range, listing.entries.len())?;
+        let sorted = self.superblock.flags & flag::SORTED != 0;
+        let listing = directory::list(&bytes, range.start, self.order, sorted)?;
+        self.lock_claims().count(id, &range, listing.entries.len() + listing.defects.len())?;
         Ok(listing)
     }
 
@@ -223,13 +221,6 @@ impl Cramfs {
 
     fn lock_claims(&self) -> MutexGuard<'_, Claims> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn notice(&self, oddity: &str) {
-        let mut oddities = self.oddities.lock().unwrap_or_else(PoisonError::into_inner);
-        if oddities.len() < ODDITIES_MAX && !oddities.iter().any(|known| known == oddity) {
-            oddities.push(oddity.to_owned());
-        }
     }
 }
 
@@ -394,6 +385,10 @@ impl Image for Cramfs {
         Ok(Arc::clone(&self.listing(directory)?.entries))
     }
 
+    fn defects(&self, directory: NodeId) -> Result<Arc<[EntryDefect]>> {
+        Ok(Arc::clone(&self.listing(directory)?.defects))
+    }
+
     fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         let listing = self.listing(directory)?;
         let Some((entry, inode)) = listing.find(name) else { return Ok(None) };
@@ -474,7 +469,7 @@ impl Image for Cramfs {
     }
 
     fn oddities(&self) -> Vec<String> {
-        self.oddities.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.oddities.all()
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
+use crate::listing::{EntryDefect, Oddities};
 use crate::source::Source;
 
 mod cluster;
@@ -28,12 +29,13 @@ mod extent;
 mod flat;
 mod id;
 mod inode;
+mod lookup;
 mod map;
 mod superblock;
 mod xattr;
 
 use self::core::Core;
-use self::directory::Directory;
+use self::directory::Listing;
 use self::inode::Inode;
 use self::superblock::Superblock;
 
@@ -54,7 +56,8 @@ pub fn open(source: &Arc<dyn Source>, _options: Options) -> Result<Option<Arc<dy
     let prefixes = xattr::prefixes(&core)?;
     let summary = summary(&core);
     let directories = Cache::with_heavy(DIRECTORIES_MAX);
-    Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories })))
+    let oddities = Oddities::default();
+    Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories, oddities })))
 }
 
 /// An open image.
@@ -62,7 +65,8 @@ struct Erofs {
     core: Core,
     prefixes: Vec<xattr::Prefix>,
     summary: Summary,
-    directories: Cache<Directory>,
+    directories: Cache<Arc<Listing>>,
+    oddities: Oddities,
 }
 
 impl Erofs {
@@ -79,15 +83,15 @@ impl Erofs {
         Ok(inode)
     }
 
-    fn directory(&self, id: NodeId) -> Result<Directory> {
+    fn listing(&self, id: NodeId) -> Result<Arc<Listing>> {
         let inode = self.inode(id)?;
         let number = inode.node.ino;
-        if let Some(directory) = self.directories.find(number) {
-            return Ok(directory);
+        if let Some(listing) = self.directories.find(number) {
+            return Ok(listing);
         }
-        let directory = Directory::read(&self.core, &inode)?;
-        let weight = usize::try_from(inode.node.size).unwrap_or(usize::MAX);
-        Ok(self.directories.keep(number, weight.saturating_add(DIRECTORY_COST), directory))
+        let listing = Arc::new(directory::list(&self.core, &inode)?);
+        self.oddities.add(number, &listing.defects);
+        Ok(self.directories.keep(number, listing.weight, listing))
     }
 }
 
@@ -109,11 +113,15 @@ impl Image for Erofs {
     }
 
     fn entries(&self, directory: NodeId) -> Result<Arc<[Entry]>> {
-        Ok(self.directory(directory)?.entries)
+        Ok(Arc::clone(&self.listing(directory)?.entries))
+    }
+
+    fn defects(&self, directory: NodeId) -> Result<Arc<[EntryDefect]>> {
+        Ok(Arc::clone(&self.listing(directory)?.defects))
     }
 
     fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
-        Ok(self.directory(directory)?.find(name))
+        Ok(self.listing(directory)?.find(name).map(|(entry, ())| entry.node))
     }
 
     fn link(&self, id: NodeId) -> Result<Vec<u8>> {
@@ -161,6 +169,10 @@ impl Image for Erofs {
         let checksum = superblock.has_checksum().then(|| "checksum of the superblock".to_owned());
         Ok(checksum.into_iter().collect())
     }
+
+    fn oddities(&self) -> Vec<String> {
+        self.oddities.all()
+    }
 }
 
 impl fmt::Debug for Erofs {
@@ -197,10 +209,8 @@ fn summary(core: &Core) -> Summary {
     }
 }
 
-/// Directories that are kept, by their bytes: with their names in memory about four times that. Of
-/// those larger than an eighth of this the last one is kept beside them.
-const DIRECTORIES_MAX: usize = 2 << 20;
-/// What a directory costs beside its entries, in bytes.
-const DIRECTORY_COST: usize = 128;
+/// Listings that are kept, in bytes. Of those larger than an eighth of this the last one is kept
+/// beside them.
+const DIRECTORIES_MAX: usize = 8 << 20;
 /// The largest target of a symbolic link, in bytes, as Linux has it.
 const TARGET_MAX: usize = 4095;

@@ -50,6 +50,9 @@ pub struct Settings {
     pub owners: bool,
     /// Whether the target may hold something, of which files and links are replaced.
     pub replace: bool,
+    /// Whether devices, set-user-id, set-group-id and attributes that only a privileged process may
+    /// give are left out.
+    pub safe: bool,
 }
 
 /// What was written, and what was not.
@@ -69,8 +72,10 @@ pub struct Report {
     pub bytes: u64,
     /// Of these, bytes that were written.
     pub written: u64,
-    /// What this caller or this file system cannot have: devices, attributes, set-user-id.
+    /// What this caller or this file system cannot have: devices, set-user-id.
     pub skipped: Vec<Fault>,
+    /// Extended attributes that were refused; their files are there.
+    pub lost: Vec<Fault>,
     /// What went wrong.
     pub failed: Vec<Fault>,
 }
@@ -135,6 +140,10 @@ pub fn extract(
     match end {
         Some((why, fault)) => Err(ExtractError::Ended { path: target.to_owned(), why, fault }),
         None => {
+            let is_shown =
+                |fault: &Fault| matches!(&fault.cause, Cause::Entry(defect) if defect.is_shown());
+            let (shown, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_shown);
+            report.skipped.splice(0..0, shown);
             report.failed.splice(0..0, failed);
             Ok(report)
         }
@@ -172,11 +181,15 @@ struct Run<'a> {
 
 /// One thread's part of it.
 struct Worker<'a> {
+    tree: &'a Tree,
     opener: Opener<'a>,
+    /// For the other name of a file.
+    other: Opener<'a>,
     content: Content<'a>,
     report: Report,
     /// Which names these are about, to put them in order.
     skipped: Vec<(usize, Fault)>,
+    lost: Vec<(usize, Fault)>,
     failed: Vec<(usize, Fault)>,
 }
 
@@ -199,10 +212,13 @@ impl<'a> Run<'a> {
 
     fn worker(&self) -> Worker<'a> {
         Worker {
-            opener: Opener::new(self.root, self.tree),
+            tree: self.tree,
+            opener: Opener::new(self.root),
+            other: Opener::new(self.root),
             content: Content::new(self.image),
             report: Report::default(),
             skipped: Vec::new(),
+            lost: Vec::new(),
             failed: Vec::new(),
         }
     }
@@ -270,9 +286,9 @@ impl<'a> Run<'a> {
         }
         let node = node_of(self.image, item.node, item.kind)?;
         let xattrs = self.image.xattrs(node.id)?;
-        let mut marks = Marks::new(&node, &xattrs, self.settings.owners);
+        let mut marks = Marks::new(&node, &xattrs, self.settings);
         let Worker { opener, content, report, .. } = worker;
-        let above = opener.open(item.parent).map_err(not_there)?;
+        let above = opener.open(self.tree.items(), item.parent).map_err(not_there)?;
         let names = Names { directory: above, place, replace: self.settings.replace };
         let made = match item.kind {
             Kind::File => names.put(&item.name, |name| {
@@ -293,9 +309,7 @@ impl<'a> Run<'a> {
             }
             Kind::Directory => false,
         };
-        let skipped = marks.skipped.into_iter();
-        let skipped = skipped.map(|cause| (place, Fault::new(self.tree.path(place), cause)));
-        worker.skipped.extend(skipped);
+        worker.take(place, marks);
         if made {
             self.done[place].store(true, Ordering::Relaxed);
             match item.kind {
@@ -321,10 +335,10 @@ impl<'a> Run<'a> {
         if !self.done[first].load(Ordering::Relaxed) {
             return Err(Cause::First(self.tree.path(first)));
         }
-        let mut other = Opener::new(self.root, self.tree);
         let from = &self.tree.items()[first];
-        let from_above = other.open(from.parent).map_err(not_there)?;
-        let above = worker.above(item)?;
+        let Worker { opener, other, .. } = worker;
+        let from_above = other.open(self.tree.items(), from.parent).map_err(not_there)?;
+        let above = opener.open(self.tree.items(), item.parent).map_err(not_there)?;
         let names = Names { directory: above, place, replace: self.settings.replace };
         names.put(&item.name, |name| {
             rustix::fs::linkat(from_above, &from.name[..], above, name, AtFlags::empty())
@@ -342,7 +356,7 @@ impl<'a> Run<'a> {
         }
         let node = node_of(self.image, item.node, item.kind)?;
         let xattrs = self.image.xattrs(node.id)?;
-        let mut marks = Marks::new(&node, &xattrs, self.settings.owners);
+        let mut marks = Marks::new(&node, &xattrs, self.settings);
         if place == 0 {
             marks.give_open(self.root)?;
         } else {
@@ -350,17 +364,23 @@ impl<'a> Run<'a> {
             let open = opener::directory(above, &item.name).map_err(not_there)?;
             marks.give_open(open.as_fd())?;
         }
-        let skipped = marks.skipped.into_iter();
-        let skipped = skipped.map(|cause| (place, Fault::new(self.tree.path(place), cause)));
-        worker.skipped.extend(skipped);
+        worker.take(place, marks);
         Ok(())
     }
 }
 
 impl Worker<'_> {
+    /// Takes over what a name went without.
+    fn take(&mut self, place: usize, marks: Marks<'_>) {
+        let Marks { skipped, lost, .. } = marks;
+        let fault = |cause| (place, Fault::new(self.tree.path(place), cause));
+        self.skipped.extend(skipped.into_iter().map(fault));
+        self.lost.extend(lost.into_iter().map(fault));
+    }
+
     /// The directory that a name is in.
     fn above(&mut self, item: &Item) -> Result<BorrowedFd<'_>, Cause> {
-        self.opener.open(item.parent).map_err(not_there)
+        self.opener.open(self.tree.items(), item.parent).map_err(not_there)
     }
 }
 
@@ -371,7 +391,7 @@ fn not_there(error: io::Error) -> Cause {
 /// One report of all threads, in the order of the tree.
 fn merged(workers: Vec<Worker<'_>>) -> Report {
     let mut report = Report::default();
-    let (mut skipped, mut failed) = (Vec::new(), Vec::new());
+    let (mut skipped, mut lost, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for worker in workers {
         let part = worker.report;
         report.directories += part.directories;
@@ -382,13 +402,16 @@ fn merged(workers: Vec<Worker<'_>>) -> Report {
         report.bytes += part.bytes;
         report.written += part.written;
         skipped.extend(worker.skipped);
+        lost.extend(worker.lost);
         failed.extend(worker.failed);
     }
     let sorted = |mut faults: Vec<(usize, Fault)>| -> Vec<Fault> {
         faults.sort_by_key(|(place, _)| *place);
         faults.into_iter().map(|(_, fault)| fault).collect()
     };
-    (report.skipped, report.failed) = (sorted(skipped), sorted(failed));
+    report.skipped = sorted(skipped);
+    report.lost = sorted(lost);
+    report.failed = sorted(failed);
     report
 }
 

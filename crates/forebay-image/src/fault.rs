@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use crate::error::Error;
 use crate::image::Kind;
+use crate::listing::EntryDefect;
 
 /// What is wrong, and at which path.
 #[derive(Debug)]
@@ -28,10 +29,11 @@ impl Fault {
             Cause::Image(error) => error.offset(),
             Cause::Loop
             | Cause::TwoNames
-            | Cause::Deep(_)
+            | Cause::Untold(_)
             | Cause::Many(_)
             | Cause::Name(_)
             | Cause::Double(_)
+            | Cause::Entry(_)
             | Cause::Kinds { .. }
             | Cause::Missing
             | Cause::NotDirectory
@@ -40,6 +42,8 @@ impl Fault {
             | Cause::Owner(_)
             | Cause::First(_)
             | Cause::More(_)
+            | Cause::Unsafe(_)
+            | Cause::Xattr { .. }
             | Cause::System { .. } => None,
         }
     }
@@ -66,9 +70,9 @@ pub enum Cause {
     /// A directory was reached by another path before.
     #[error("the directory has a second name")]
     TwoNames,
-    /// Directories are nested too deeply.
-    #[error("more than {0} directories lie above it")]
-    Deep(usize),
+    /// There are more faults than are listed.
+    #[error("{0} more faults, which are not listed")]
+    Untold(u64),
     /// There are too many names.
     #[error("more than {0} names are in the tree; the rest is left out")]
     Many(usize),
@@ -78,6 +82,9 @@ pub enum Cause {
     /// A directory has a name twice.
     #[error("the name '{}' is there twice", shown(.0))]
     Double(Vec<u8>),
+    /// An entry of a directory is not as it should be.
+    #[error("{0}")]
+    Entry(Box<EntryDefect>),
     /// Directory and node do not agree.
     #[error("the directory says {}, the node says {}", entry.name(), node.name())]
     Kinds {
@@ -107,6 +114,17 @@ pub enum Cause {
     /// More is wrong than is worth telling.
     #[error("{0} errors in a row; the rest of the file is left out")]
     More(usize),
+    /// It is left out since only what is safe is asked for.
+    #[error("goes without {0}: it is not safe")]
+    Unsafe(&'static str),
+    /// The target refused an extended attribute.
+    #[error("goes without its extended attribute '{}': {source}", shown(name))]
+    Xattr {
+        /// The attribute.
+        name: Vec<u8>,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The system refused.
     #[error("cannot {what}: {source}")]
     System {
@@ -139,10 +157,11 @@ impl Cause {
             Self::Image(_)
             | Self::Loop
             | Self::TwoNames
-            | Self::Deep(_)
+            | Self::Untold(_)
             | Self::Many(_)
             | Self::Name(_)
             | Self::Double(_)
+            | Self::Entry(_)
             | Self::Kinds { .. }
             | Self::Missing
             | Self::NotDirectory
@@ -150,7 +169,9 @@ impl Cause {
             | Self::Links(_)
             | Self::Owner(_)
             | Self::First(_)
-            | Self::More(_) => None,
+            | Self::More(_)
+            | Self::Unsafe(_)
+            | Self::Xattr { .. } => None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::listing::EntryDefect;
 use crate::source::Source;
 
 /// A node of an image; stable for as long as the image stays as it is.
@@ -228,12 +229,22 @@ pub trait Image: Send + Sync + fmt::Debug {
     /// If there is no valid node of this name.
     fn node(&self, id: NodeId) -> Result<Node>;
 
-    /// The names in a directory, in the image's order, without doubles.
+    /// The names in a directory that Linux finds there, in the image's order, each once.
     ///
     /// # Errors
     ///
-    /// If the node is no directory, or an invalid one. Entries before the invalid one are lost.
+    /// If the node is no directory, or its entries cannot be told from each other.
     fn entries(&self, directory: NodeId) -> Result<Arc<[Entry]>>;
+
+    /// What is wrong with entries of a directory: those that [`entries`](Self::entries) does not
+    /// have, and those that are out of order.
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    fn defects(&self, _directory: NodeId) -> Result<Arc<[EntryDefect]>> {
+        Ok(Arc::new([]))
+    }
 
     /// What a name in a directory names.
     ///
@@ -290,8 +301,8 @@ pub trait Image: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// What was odd in what has been read so far and did no harm, such as hidden entries. Each
-    /// once, and a bounded number of them.
+    /// What was wrong with the entries of the directories that have been read so far. Each once,
+    /// and a bounded number of them.
     fn oddities(&self) -> Vec<String> {
         Vec::new()
     }

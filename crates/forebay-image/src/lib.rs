@@ -50,8 +50,8 @@
 //! # }
 //! ```
 //!
-//! [`extract`] writes a tree to a folder, [`verify`] checks all of it, [`compare`] sets two beside
-//! each other; `forebay_host::mount` shows one as a folder.
+//! [`scan`] finds images in a larger file, [`extract`] writes a tree to a folder, [`verify`] checks
+//! all of it, [`compare`] sets two beside each other; `forebay_host::mount` shows one as a folder.
 //!
 //! Every byte of an image is taken for an attacker's: a value is an error or in range, and no
 //! allocation has the size of a number that was only read.
@@ -65,6 +65,7 @@ mod error;
 mod fault;
 mod formats;
 mod image;
+mod listing;
 #[cfg(test)]
 mod memory;
 mod opener;
@@ -77,6 +78,7 @@ pub mod compare;
 pub mod cramfs;
 pub mod erofs;
 pub mod extract;
+pub mod scan;
 pub mod squashfs;
 pub mod verify;
 pub mod walk;
@@ -87,6 +89,7 @@ pub use error::{Error, Result};
 pub use fault::{Cause, Fault, shown};
 pub use formats::open;
 pub use image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
+pub use listing::{EntryDefect, EntryProblem, EntryTarget};
 pub use read::read_at;
 pub use resolve::{Follow, Resolved, resolve};
 pub use source::{FileSource, Source, Window};

@@ -110,6 +110,19 @@ impl Memory {
         at
     }
 
+    /// A directory in another one.
+    pub(crate) fn directory_in(&mut self, above: NodeId, name: &[u8]) -> NodeId {
+        let id = self.add(Kind::Directory, 0o755);
+        self.name_in(above, name, id);
+        id
+    }
+
+    /// One more entry of a directory.
+    pub(crate) fn name_in(&mut self, above: NodeId, name: &[u8], id: NodeId) {
+        let entry = self.entry(name, id);
+        self.item(above).entries.push(entry);
+    }
+
     /// One more name for a node.
     pub(crate) fn name(&mut self, path: &str, id: NodeId) {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));

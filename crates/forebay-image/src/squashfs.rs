@@ -13,7 +13,6 @@
 //! 16 MiB of listings with the last one that is too large for that, beside the places of the
 //! tables' blocks.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,11 +21,13 @@ use crate::cache::Cache;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::image::{Block, Coding, Entry, Image, Node, NodeId, Options, Summary, Xattr};
+use crate::listing::{EntryDefect, EntryTarget, Oddities, wrong_name};
 use crate::source::Source;
 
 mod directory;
 mod inode;
 mod layout;
+mod lookup;
 mod map;
 mod metadata;
 mod summary;
@@ -34,9 +35,10 @@ mod table;
 mod verify;
 mod xattr;
 
-use directory::{Directory, Listing, Named, Walk};
+use directory::{Directory, Index, Named, Walk};
 use inode::{Around, Content, Inode, Tail};
 use layout::{METADATA_LEN, NO_TABLE, Superblock};
+use lookup::Listing;
 use map::Word;
 use metadata::{Metadata, Place, Stream};
 use table::{Shape, Table};
@@ -76,6 +78,7 @@ pub struct Squashfs {
     xattrs: Option<Xattrs>,
     inodes: Cache<Arc<Inode>>,
     listings: Cache<Arc<Listing>>,
+    oddities: Oddities,
     summary: Summary,
 }
 
@@ -130,6 +133,7 @@ impl Squashfs {
             xattrs,
             inodes: Cache::new(INODE_CACHE),
             listings: Cache::with_heavy(LISTING_CACHE),
+            oddities: Oddities::default(),
             summary: Summary::default(),
             superblock,
         };
@@ -203,30 +207,33 @@ impl Squashfs {
             let what = format!("a directory of {} bytes", directory.bytes);
             return Err(Error::Unsupported { what, offset: directory.place.block });
         }
-        let listing = match self.walk(directory.place, directory.bytes)? {
-            Some(walk) => Listing::read(walk)?,
-            None => Listing::empty(),
-        };
-        let listing = Arc::new(listing);
+        let listing = Arc::new(lookup::list(self, &directory)?);
+        self.oddities.add(self.inode(id)?.node.ino, &listing.defects);
         Ok(self.listings.keep(id.0, listing.weight, listing))
     }
 
-    /// Looks a name up without the listing, on the word of the image that names are sorted.
+    /// The index of a directory; none if it has none or it is not where it should be.
+    fn index(&self, directory: &Directory) -> Option<Index<'_>> {
+        let (place, count) = directory.index?;
+        Some(Index::new(self.inode_stream(place).ok()?, count))
+    }
+
+    /// Looks a name up as Linux does, without the listing.
     fn search(&self, directory: &Directory, name: &[u8]) -> Result<Option<Named>> {
         let (mut place, mut before) = (directory.place, 0);
-        if let Some((index, _)) = directory.index {
-            let mut index = self.inode_stream(index)?;
-            (place, before) = directory.seek(name, self.directory_table.start, &mut index)?;
+        if let Some(index) = self.index(directory) {
+            (place, before) = directory.seek(name, self.directory_table.start, index);
         }
-        let Some(mut walk) = self.walk(place, directory.bytes - before)? else {
-            return Ok(None);
-        };
+        let left = directory.bytes.saturating_sub(before);
+        let Some(mut walk) = self.walk(place, left)? else { return Ok(None) };
         let mut buffer = [0; directory::NAME_MAX];
         while let Some((here, named)) = walk.next(&mut buffer)? {
-            match here.cmp(name) {
-                Ordering::Less => {}
-                Ordering::Equal => return Ok(Some(named)),
-                Ordering::Greater => break,
+            // Only the first bytes say that the name cannot follow.
+            if here[0] > name[0] {
+                break;
+            }
+            if here == name {
+                return Ok(named.target.kind.is_some().then_some(named));
             }
         }
         Ok(None)
@@ -235,10 +242,9 @@ impl Squashfs {
     /// The inode of an entry, which must be what the entry says.
     fn named(&self, named: Named) -> Result<Arc<Inode>> {
         let inode = self.inode(named.node)?;
-        let found = (inode.node.kind, inode.node.ino);
-        let says = (named.kind, u64::from(named.ino));
-        if found != says {
-            let found = format!("{found:?}, but its directory says {says:?}");
+        let found = EntryTarget { ino: inode.node.ino, kind: Some(inode.node.kind) };
+        if found != named.target {
+            let found = format!("{found}, but its directory says {}", named.target);
             return Err(Error::field("inode type and number", inode.at, found));
         }
         Ok(inode)
@@ -302,10 +308,13 @@ impl Image for Squashfs {
 
     fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         let found = self.directory(directory)?;
+        if wrong_name(name).is_some() {
+            return Ok(None);
+        }
         let named = match self.listings.find(directory.0) {
-            Some(listing) => listing.find(name),
+            Some(listing) => lookup::named(&listing, name),
             None if found.bytes > LISTED_MAX => self.search(&found, name)?,
-            None => self.listing(directory)?.find(name),
+            None => lookup::named(&*self.listing(directory)?, name),
         };
         named.map(|named| Ok(self.named(named)?.node.id)).transpose()
     }
@@ -391,6 +400,14 @@ impl Image for Squashfs {
 
     fn verify(&self) -> Result<Vec<String>> {
         verify::verify(self)
+    }
+
+    fn defects(&self, directory: NodeId) -> Result<Arc<[EntryDefect]>> {
+        Ok(Arc::clone(&self.listing(directory)?.defects))
+    }
+
+    fn oddities(&self) -> Vec<String> {
+        self.oddities.all()
     }
 }
 

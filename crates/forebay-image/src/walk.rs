@@ -1,4 +1,4 @@
-//! The tree of an image as a list, in bounded depth and number.
+//! The tree of an image as a list, bounded in number and of any depth.
 //!
 //! ```text
 //!   /            0            A directory's names stand together, before those of its
@@ -13,21 +13,20 @@ use std::collections::{HashMap, HashSet};
 
 use crate::fault::{Cause, Fault};
 use crate::image::{Entry, Image, Kind, NodeId};
+use crate::listing::wrong_name;
 
 /// How far a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The number of directories above a node at most.
-    pub depth: usize,
     /// The number of names at most.
     pub names: usize,
 }
 
 impl Default for Limits {
-    /// 256 directories deep, as deep as any path that a call can take; 4 Mi names, a quarter of
-    /// a GiB of memory.
+    /// 4 Mi names, a quarter of a GiB of memory. Depth has no limit: Linux goes as deep as a tree
+    /// is, step by step.
     fn default() -> Self {
-        Self { depth: 256, names: 4 << 20 }
+        Self { names: 4 << 20 }
     }
 }
 
@@ -46,6 +45,17 @@ pub struct Item {
     pub first: Option<usize>,
 }
 
+/// What a choice says of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It is taken, with all below.
+    In,
+    /// It is left out, with all below, whatever else is said.
+    Out,
+    /// Neither.
+    None,
+}
+
 /// All names of a tree, and what is wrong with it.
 #[derive(Debug, Default)]
 pub struct Tree {
@@ -57,23 +67,56 @@ pub struct Tree {
 impl Tree {
     /// Everything that is reached from the root.
     pub fn whole(image: &dyn Image, limits: Limits) -> Self {
-        Self::walk(image, Scope::All, limits)
+        Self::walk(image, &[], Scope::All, limits)
     }
 
     /// What lies at and below some paths, and the directories above them. A path is as
     /// [`Tree::path`] gives it, without links in it; what is missing is missing in the tree.
     pub fn of(image: &dyn Image, paths: &[Vec<u8>], limits: Limits) -> Self {
-        let parts = |path: &Vec<u8>| -> Vec<Vec<u8>> {
-            path.split(|byte| *byte == b'/')
-                .filter(|part| !part.is_empty())
-                .map(<[u8]>::to_vec)
-                .collect()
-        };
-        let mut wanted: Vec<Vec<Vec<u8>>> = paths.iter().map(parts).collect();
-        for parts in &mut wanted {
-            parts.reverse();
+        let wanted: Vec<Vec<&[u8]>> = paths
+            .iter()
+            .map(|path| path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect())
+            .collect();
+        let through = (0..wanted.len()).collect();
+        let scope = Scope::of(through, &wanted, 0);
+        Self::walk(image, &wanted, scope, limits)
+    }
+
+    /// Leaves what a choice takes by its path, with all below and the directories above. Faults of
+    /// directories that are left out go too.
+    pub fn choose(&mut self, choice: impl Fn(&[u8]) -> Choice) {
+        let mut chosen: Vec<Choice> = Vec::with_capacity(self.items.len());
+        let mut kept = vec![false; self.items.len()];
+        kept[0] = true;
+        for (place, item) in self.items.iter().enumerate() {
+            let above = chosen.get(item.parent).copied().unwrap_or(Choice::None);
+            let own = choice(&self.path(place));
+            chosen.push(match (above, own) {
+                (Choice::Out, _) | (_, Choice::Out) => Choice::Out,
+                (Choice::In, _) | (_, Choice::In) => Choice::In,
+                (Choice::None, Choice::None) => Choice::None,
+            });
+            let mut line = place;
+            while chosen[place] == Choice::In && !kept[line] {
+                kept[line] = true;
+                line = self.items[line].parent;
+            }
         }
-        Self::walk(image, Scope::of(wanted), limits)
+        self.faults.retain(|fault| {
+            let prefixes = fault.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            let mut above = prefixes.map(|(end, _)| &fault.path[..end]);
+            choice(&fault.path) != Choice::Out && above.all(|path| choice(path) != Choice::Out)
+        });
+        let mut places = vec![0; self.items.len()];
+        let mut firsts: HashMap<usize, usize> = HashMap::new();
+        let items = std::mem::take(&mut self.items);
+        for (place, item) in items.into_iter().enumerate().filter(|(place, _)| kept[*place]) {
+            places[place] = self.items.len();
+            // The first name may be left out; then another one is the first.
+            let first = firsts.get(&item.first.unwrap_or(place)).copied();
+            firsts.entry(item.first.unwrap_or(place)).or_insert(self.items.len());
+            self.items.push(Item { parent: places[item.parent], first, ..item });
+        }
     }
 
     /// The names, directories before what is in them.
@@ -111,30 +154,41 @@ impl Tree {
         Self { items, faults: Vec::new() }
     }
 
-    fn walk(image: &dyn Image, scope: Scope, limits: Limits) -> Self {
+    fn walk(image: &dyn Image, wanted: &[Vec<&[u8]>], scope: Scope, limits: Limits) -> Self {
         let mut walk = Walk {
             tree: Self::rooted(image.root()),
-            directories: HashSet::from([image.root()]),
+            directories: HashMap::from([(image.root(), 0)]),
             others: HashMap::new(),
             limits,
+            wanted,
+            fault_bytes: 0,
+            untold: 0,
         };
         let mut stack = vec![Open { place: 0, depth: 0, scope }];
         while let Some(open) = stack.pop() {
             let directory = walk.tree.items[open.place].node;
-            let entries = match image.entries(directory) {
-                Ok(entries) => entries,
+            let listed = image
+                .entries(directory)
+                .and_then(|entries| Ok((entries, image.defects(directory)?)));
+            let (entries, defects) = match listed {
+                Ok(listed) => listed,
                 Err(error) => {
                     walk.fault(open.place, None, error.into());
                     continue;
                 }
             };
+            for defect in defects.iter() {
+                if open.scope.below(&defect.name, wanted, open.depth).is_some() {
+                    walk.fault(open.place, None, Cause::Entry(Box::new(defect.clone())));
+                }
+            }
             let opened = stack.len();
             if !walk.list(&open, &entries, &mut stack) {
                 break;
             }
             stack[opened..].reverse();
         }
-        walk.tree
+        walk.finish()
     }
 }
 
@@ -175,6 +229,7 @@ impl Inside {
 /// A directory whose names are still to be listed.
 struct Open {
     place: usize,
+    /// The number of directories above it.
     depth: usize,
     scope: Scope,
 }
@@ -182,39 +237,47 @@ struct Open {
 /// What of a directory is wanted.
 enum Scope {
     All,
-    /// What these paths go through; the next part of each is its last element.
-    Some(Vec<Vec<Vec<u8>>>),
+    /// What these of the wanted paths go through.
+    Some(Vec<usize>),
 }
 
 impl Scope {
-    fn of(wanted: Vec<Vec<Vec<u8>>>) -> Self {
-        if wanted.iter().any(Vec::is_empty) { Self::All } else { Self::Some(wanted) }
+    /// What lies on some paths, of which so many parts have been walked.
+    fn of(paths: Vec<usize>, wanted: &[Vec<&[u8]>], walked: usize) -> Self {
+        let is_over = |path: &usize| wanted[*path].len() == walked;
+        if paths.iter().any(is_over) { Self::All } else { Self::Some(paths) }
     }
 
-    /// What is wanted below a name; none if it is not wanted itself.
-    fn below(&self, name: &[u8]) -> Option<Self> {
+    /// What is wanted below a name in a directory of a depth; none if it is not wanted itself.
+    fn below(&self, name: &[u8], wanted: &[Vec<&[u8]>], depth: usize) -> Option<Self> {
         let Self::Some(paths) = self else { return Some(Self::All) };
-        let through = |path: &&Vec<Vec<u8>>| path.last().is_some_and(|part| part == name);
-        let rest: Vec<_> =
-            paths.iter().filter(through).map(|path| path[..path.len() - 1].to_vec()).collect();
-        (!rest.is_empty()).then(|| Self::of(rest))
+        let through = |path: &usize| wanted[*path].get(depth).is_some_and(|part| *part == name);
+        let rest: Vec<_> = paths.iter().copied().filter(through).collect();
+        (!rest.is_empty()).then(|| Self::of(rest, wanted, depth + 1))
     }
 }
 
-struct Walk {
+struct Walk<'a> {
     tree: Tree,
-    directories: HashSet<NodeId>,
+    /// The place of each directory.
+    directories: HashMap<NodeId, usize>,
     /// The first name of everything else.
     others: HashMap<NodeId, usize>,
     limits: Limits,
+    wanted: &'a [Vec<&'a [u8]>],
+    /// Bytes of the faults' paths.
+    fault_bytes: usize,
+    /// Faults that are only counted.
+    untold: u64,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Takes in a directory's names. Says whether there is room for more.
     fn list(&mut self, open: &Open, entries: &[Entry], stack: &mut Vec<Open>) -> bool {
         let mut names = HashSet::new();
         for entry in entries {
-            let Some(scope) = open.scope.below(&entry.name) else { continue };
+            let below = open.scope.below(&entry.name, self.wanted, open.depth);
+            let Some(scope) = below else { continue };
             if !is_name(&entry.name) {
                 self.fault(open.place, None, Cause::Name(entry.name.clone()));
                 continue;
@@ -233,6 +296,7 @@ impl Walk {
                     continue;
                 }
                 let place = self.add(open.place, entry, None);
+                self.directories.insert(entry.node, place);
                 stack.push(Open { place, depth: open.depth + 1, scope });
             } else {
                 let first = self.others.get(&entry.node).copied();
@@ -243,18 +307,18 @@ impl Walk {
         true
     }
 
-    /// Why a directory is not walked.
-    fn refusal(&mut self, open: &Open, node: NodeId) -> Option<Cause> {
-        if open.depth >= self.limits.depth {
-            return Some(Cause::Deep(self.limits.depth));
+    /// Why a directory is not walked, if it has been met before.
+    fn refusal(&self, open: &Open, node: NodeId) -> Option<Cause> {
+        let met = *self.directories.get(&node)?;
+        // The way up is as long as a path, so it is only walked for a fault that will be told.
+        if self.fault_bytes > FAULT_BYTES_MAX {
+            return Some(Cause::TwoNames);
         }
-        if self.directories.insert(node) {
-            return None;
+        let mut above = open.place;
+        while above > met {
+            above = self.tree.items[above].parent;
         }
-        let above = self.tree.line(open.place);
-        let holds_itself = node == self.tree.items[0].node
-            || above.iter().any(|p| self.tree.items[*p].node == node);
-        Some(if holds_itself { Cause::Loop } else { Cause::TwoNames })
+        Some(if above == met { Cause::Loop } else { Cause::TwoNames })
     }
 
     fn add(&mut self, parent: usize, entry: &Entry, first: Option<usize>) -> usize {
@@ -264,6 +328,10 @@ impl Walk {
     }
 
     fn fault(&mut self, directory: usize, name: Option<&[u8]>, cause: Cause) {
+        if self.fault_bytes > FAULT_BYTES_MAX {
+            self.untold += 1;
+            return;
+        }
         let mut path = self.tree.path(directory);
         if let Some(name) = name {
             if !path.is_empty() {
@@ -271,13 +339,26 @@ impl Walk {
             }
             path.extend_from_slice(name);
         }
+        self.fault_bytes += path.len() + FAULT_COST;
         self.tree.faults.push(Fault::new(path, cause));
+    }
+
+    fn finish(mut self) -> Tree {
+        if self.untold > 0 {
+            self.tree.faults.push(Fault::new("", Cause::Untold(self.untold)));
+        }
+        self.tree
     }
 }
 
+/// Bytes of all faults at most. The path of each may be as long as the tree is deep.
+const FAULT_BYTES_MAX: usize = 64 << 20;
+/// What a fault takes beside its path, in bytes.
+const FAULT_COST: usize = 256;
+
 /// Whether a name can be that of a file: it stays in its directory.
 pub(crate) fn is_name(name: &[u8]) -> bool {
-    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+    wrong_name(name).is_none()
 }
 
 #[cfg(test)]
@@ -323,6 +404,30 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_by_path_keeps_directories_above_and_finds_new_first_names() {
+        let mut image = Memory::new();
+        let file = image.file("a/one", b"1");
+        image.name("b/two", file);
+        image.name("b/three", file);
+        image.file("b/c/x", b"1");
+        let whole = || Tree::whole(&image, Limits::default());
+        let mut tree = whole();
+        tree.choose(|path| match path {
+            b"b" => Choice::In,
+            b"b/c" => Choice::Out,
+            _ => Choice::None,
+        });
+        assert_eq!(paths(&tree), ["", "b", "b/two", "b/three"]);
+        assert_eq!((tree.items()[2].first, tree.items()[3].first), (None, Some(2)));
+        let mut tree = whole();
+        tree.choose(|path| if path.ends_with(b"x") { Choice::In } else { Choice::None });
+        assert_eq!(paths(&tree), ["", "b", "b/c", "b/c/x"]);
+        let mut tree = whole();
+        tree.choose(|_| Choice::None);
+        assert_eq!(paths(&tree), [""]);
+    }
+
+    #[test]
     fn another_name_of_the_same_file_is_noticed() {
         let mut image = Memory::new();
         let file = image.file("a/one", b"1");
@@ -356,16 +461,46 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_number_are_bounded() {
+    fn a_tree_is_walked_as_deep_as_it_is() {
+        let mut image = Memory::new();
+        let mut above = image.root();
+        for _ in 0..20_000 {
+            above = image.directory_in(above, b"d");
+        }
+        image.name_in(above, b"again", image.root());
+        let tree = Tree::whole(&image, Limits::default());
+        assert_eq!(tree.items().len(), 20_001);
+        let deepest = "/d".repeat(20_000);
+        assert_eq!(tree.path(20_000), deepest.as_bytes()[1..]);
+        assert_eq!(faults(&tree), [format!("{deepest}/again: the directory holds itself")]);
+        let chosen = Tree::of(&image, &[deepest.into_bytes()], Limits::default());
+        assert_eq!(chosen.items().len(), 20_001);
+    }
+
+    #[test]
+    fn faults_of_any_number_are_bounded() {
+        let mut image = Memory::new();
+        let mut above = image.root();
+        for _ in 0..6_000 {
+            above = image.directory_in(above, &[b'd'; 200]);
+            image.name_in(above, b"again", image.root());
+        }
+        let tree = Tree::whole(&image, Limits::default());
+        let bytes: usize = tree.faults.iter().map(|fault| fault.path.len()).sum();
+        assert!((60 << 20..66 << 20).contains(&bytes), "{bytes}");
+        let (told, last) = (tree.faults.len() - 1, tree.faults.last().unwrap());
+        let more = 6_000 - told;
+        assert_eq!(last.to_string(), format!("/: {more} more faults, which are not listed"));
+    }
+
+    #[test]
+    fn numbers_are_bounded() {
         let mut image = Memory::new();
         image.file("1/2/3/4", b"1");
-        let walked = |depth, names| Tree::whole(&image, Limits { depth, names });
-        assert_eq!(walked(3, 5).items().len(), 5);
-        assert!(walked(3, 5).faults.is_empty());
-        let shallow = walked(2, 5);
-        assert_eq!(paths(&shallow), ["", "1", "1/2"]);
-        assert_eq!(faults(&shallow), ["/1/2/3: more than 2 directories lie above it"]);
-        let few = walked(3, 4);
+        let walked = |names| Tree::whole(&image, Limits { names });
+        assert_eq!(walked(5).items().len(), 5);
+        assert!(walked(5).faults.is_empty());
+        let few = walked(4);
         assert_eq!(few.items().len(), 4);
         let expected = "/1/2/3: more than 4 names are in the tree; the rest is left out";
         assert_eq!(faults(&few), [expected]);

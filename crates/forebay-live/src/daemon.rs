@@ -26,14 +26,17 @@ use forebay_core::units::PAGE_SIZE;
 
 use crate::knob::{Event, Steering, sentences};
 use crate::machine::Machine;
-use crate::number::DevNumber;
-use crate::pattern::Patterns;
+use crate::number::{DevNumber, FileKey};
+use crate::pattern::{Counts, Patterns};
 use crate::policy_file::PolicyFile;
 use crate::scope::{Scope, Slot};
 use crate::signal::Sample;
+use crate::steer::defaults::StreamDefault;
 use crate::steer::files::Files;
+use crate::steer::groups::Groups;
 use crate::steer::limits::Limits;
 use crate::steer::users::{Asked, Users};
+use crate::steer::waiters::Waiters;
 use crate::steer::{Change, Decision, Done, User};
 use crate::trace::{Drained, What};
 use crate::tree::Tree;
@@ -47,6 +50,7 @@ use windows::Allowed;
 
 mod amiss;
 mod debugfs;
+mod defaults;
 mod limits;
 mod notify;
 mod windows;
@@ -66,9 +70,26 @@ pub struct Daemon<'a> {
     patterns: Patterns,
     users: Users,
     files: Files,
+    groups: Groups,
+    /// What happened to each file before the last look.
+    files_read: Vec<(FileKey, Counts)>,
+    /// Defaults of the devices that were named.
+    defaults: BTreeMap<DevNumber, StreamDefault>,
+    /// When a stream was last read on a device.
+    streams: BTreeMap<DevNumber, Instant>,
+    /// Devices whose default was made smaller.
+    lowered: BTreeSet<DevNumber>,
+    /// Files and their processes as they are shown; kept when these are gone.
+    names: BTreeMap<User, String>,
     limits: Limits,
     /// Pauses of writers since the last look.
     pauses: BTreeMap<DevNumber, u64>,
+    /// Calls of fsync since the last look, by backing device.
+    syncs: BTreeMap<DevNumber, u64>,
+    /// What waits for a device's writeback.
+    waiters: BTreeMap<DevNumber, Waiters>,
+    /// Devices whose files wake us when they become dirty.
+    watched: BTreeSet<DevNumber>,
     /// Sizes of files that were looked up.
     sizes: BTreeMap<User, Option<u64>>,
     /// Whether processes may be steered.
@@ -89,8 +110,10 @@ pub struct Daemon<'a> {
     stirred: Instant,
     /// Looks since disks and memory were read.
     still: u32,
-    /// Whether the next look waits for longer than an interval, unless an event comes.
+    /// Whether an event ends the wait for the next look.
     dozes: bool,
+    /// Whether nothing happened before the last look.
+    is_quiet: bool,
 }
 
 impl<'a> Daemon<'a> {
@@ -117,8 +140,17 @@ impl<'a> Daemon<'a> {
             patterns: Patterns::default(),
             users: Users::new(),
             files,
+            groups: Groups::default(),
+            files_read: Vec::new(),
+            defaults: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            lowered: BTreeSet::new(),
+            names: BTreeMap::new(),
             limits,
             pauses: BTreeMap::new(),
+            syncs: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            watched: BTreeSet::new(),
             sizes: BTreeMap::new(),
             allowed: BTreeMap::new(),
             said: BTreeSet::new(),
@@ -130,6 +162,7 @@ impl<'a> Daemon<'a> {
             stirred: Instant::ZERO,
             still: 0,
             dozes: false,
+            is_quiet: true,
         })
     }
 
@@ -143,6 +176,7 @@ impl<'a> Daemon<'a> {
     ) -> bool {
         let begun = world.now();
         self.machine = world.machine();
+        self.watched = world.watched();
         (self.read, self.stirred) = (begun, begun);
         let mut alive = begun;
         let rest = self.look(world);
@@ -207,7 +241,7 @@ impl<'a> Daemon<'a> {
             if self.read_writeback(world) {
                 self.stirred = now;
             }
-            self.look_at_devices(world, now);
+            self.look_at_devices(world, now, true);
         }
         self.pauses.clear();
         self.watch_foreign();
@@ -261,13 +295,17 @@ impl<'a> Daemon<'a> {
     fn rest(&mut self, world: &impl World, now: Instant) -> Duration {
         let interval = self.policy.interval;
         self.dozes = false;
-        if self.files.followed(now).next().is_some() {
+        let tries = self.defaults.values().any(StreamDefault::is_tried);
+        let tries = tries && now.since(self.stirred) < CALM;
+        if tries || self.files.followed(now).next().is_some() || self.limits.is_probing() {
             return LOOK_SOON.min(interval);
         }
         // A knob of ours that somebody else writes is let go within an interval.
         let is_changed = self.steering.as_ref().is_some_and(|steering| steering.state().open() > 0);
         let calm = now.since(self.stirred);
         if calm < CALM || is_changed {
+            // The first event after a look without any is the begin of something.
+            self.dozes = self.is_quiet;
             return interval;
         }
         self.dozes = true;
@@ -281,46 +319,70 @@ impl<'a> Daemon<'a> {
         self.machine = world.machine();
         let machine = &self.machine;
         self.limits.keep(|number| machine.device_of(number).is_some());
+        self.waiters.retain(|number, _| machine.device_of(*number).is_some());
         self.writeback.retain(|number, _| machine.device_of(*number).is_some());
+    }
+
+    /// Takes in what happened since the last call; none if the trace cannot be read.
+    fn drain(&mut self, world: &mut impl World) -> Option<Drained> {
+        let (patterns, pauses, syncs) = (&mut self.patterns, &mut self.pauses, &mut self.syncs);
+        let machine = &self.machine;
+        let drained = world.drain(&mut |event| match &event.what {
+            What::Readahead(_) => patterns.record(&event),
+            What::Pause(pause) => *pauses.entry(pause.bdi).or_default() += 1,
+            What::Sync { dev } => {
+                if let Some(device) = machine.device_of(*dev) {
+                    *syncs.entry(device.number).or_default() += 1;
+                }
+            }
+            What::Bandwidth { .. } => {}
+        });
+        match drained {
+            Ok(drained) => Some(drained),
+            Err(error) => {
+                let what = "files are not seen while the trace cannot be read";
+                self.say_once(format!("{what}: {error}"));
+                None
+            }
+        }
     }
 
     /// Takes in what happened, and sums it up for each user in scope.
     fn listen(&mut self, world: &mut impl World, now: Instant) -> Vec<Asked> {
-        let (patterns, pauses) = (&mut self.patterns, &mut self.pauses);
-        let drained = world.drain(&mut |event| match &event.what {
-            What::Readahead(_) => patterns.record(&event),
-            What::Pause(pause) => *pauses.entry(pause.bdi).or_default() += 1,
-            What::Bandwidth { .. } => {}
-        });
-        match drained {
-            Ok(Drained { events: 0, lost: 0 }) => {}
-            Ok(_) => self.stirred = now,
-            Err(error) => {
-                let what = "files are not seen while the trace cannot be read";
-                self.say_once(format!("{what}: {error}"));
-                return Vec::new();
-            }
+        let Some(drained) = self.drain(world) else { return Vec::new() };
+        self.is_quiet = drained == Drained::default();
+        if !self.is_quiet {
+            self.stirred = now;
         }
         let mut all = Vec::new();
+        self.files_read.clear();
         for seen in self.patterns.settle(now) {
+            self.files_read.push((seen.file, seen.counts));
             all.extend(self.users.record(now, seen, |thread| world.process(thread)));
         }
-        all.retain(|asked| asked.user.process != std::process::id());
         all
     }
 
     /// Processes that have ended take their windows with them.
     fn forget(&mut self, world: &mut impl World, now: Instant) {
         self.files.forget_idle(now);
-        for process in self.files.processes() {
-            if world.is_there(process) {
-                continue;
+        let users: Vec<User> = self.files.steered_users().collect();
+        let processes = users.into_iter().flat_map(|user| self.groups.processes(user));
+        let processes: BTreeSet<u32> = processes.collect();
+        for process in processes {
+            if !world.is_there(process) {
+                self.exited(process);
             }
-            self.exited(process);
         }
     }
 
     fn exited(&mut self, process: u32) {
+        for (from, to) in self.groups.exited(process) {
+            self.files.hand_over(from, to);
+            if let Some(name) = self.names.get(&from).cloned() {
+                self.names.insert(to, name);
+            }
+        }
         self.files.exited(process);
         self.users.exited(process);
         self.sizes.retain(|user, _| user.process != process);

@@ -123,6 +123,16 @@ impl Patterns {
 }
 
 impl Pattern {
+    /// What it is called in sentences.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::RandomFaults => "random faults",
+            Self::Stream => "a stream",
+            Self::RandomReads { .. } => "random reads",
+            Self::Unclear => "unclear",
+        }
+    }
+
     /// Whether both are of one kind, whatever the size of their requests.
     pub fn is_like(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)

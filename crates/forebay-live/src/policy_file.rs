@@ -29,6 +29,8 @@ pub struct PolicyFile {
     pub bounds: Bounds,
     /// Whether a device's default may change for files that cannot be reached one by one.
     pub device_default: bool,
+    /// Whether the default of a device that was named may grow for streams that are short.
+    pub stream_default: bool,
     /// Whether dirty limits are steered.
     pub writeback: bool,
     /// The controller of dirty limits, `NAME:PARAMETER=VALUE,...`.
@@ -49,6 +51,7 @@ impl Default for PolicyFile {
             readahead: true,
             bounds: Bounds::default(),
             device_default: false,
+            stream_default: true,
             writeback: true,
             controller: CONTROLLER.to_owned(),
             limits: limits::Settings::default(),
@@ -187,6 +190,7 @@ pub static KEYS: &[Key] = &[
     key("readahead", "floor_kib", Takes::Number(16, 32_768, |p, kib| p.bounds.floor = kib)),
     key("readahead", "cap_kib", Takes::Number(16, 32_768, |p, kib| p.bounds.cap = kib)),
     key("readahead", "device_default", Takes::Switch(|policy, on| policy.device_default = on)),
+    key("readahead", "stream_default", Takes::Switch(|policy, on| policy.stream_default = on)),
     key("writeback", "enabled", Takes::Switch(|policy, on| policy.writeback = on)),
     key("writeback", "controller", Takes::Controller),
     key("writeback", "floor_mib", Takes::Number(4, 1 << 20, |p, mib| p.limits.floor = mib << 20)),

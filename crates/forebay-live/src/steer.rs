@@ -17,10 +17,13 @@ use std::fmt;
 
 use crate::number::{DevNumber, FileKey};
 
+pub mod defaults;
 pub mod file;
 pub mod files;
+pub mod groups;
 pub mod limits;
 pub mod users;
+pub mod waiters;
 pub mod window;
 
 /// One change that shall be made.
@@ -82,6 +85,9 @@ pub struct Limit {
 
 impl fmt::Display for User {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_pool() {
+            return write!(out, "the files of process {} on {}", self.process, self.file.dev);
+        }
         write!(out, "{} in process {}", self.file, self.process)
     }
 }

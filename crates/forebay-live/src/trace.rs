@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use self::decode::{Decoder, KINDS, Kind};
+use self::decode::{Decoder, KINDS, Kind, OPTIONAL};
 use self::ring::{Entries, PageLayout};
 use self::tracefs::{Folder, Instance};
 use crate::number::{DevNumber, FileKey};
@@ -39,6 +39,8 @@ pub struct Tracer {
     pages_max: usize,
     layout: PageLayout,
     decoder: Decoder,
+    /// The events that are recorded.
+    kinds: Vec<(&'static str, Kind)>,
     absent: Vec<&'static str>,
     instance: Instance,
 }
@@ -138,13 +140,14 @@ impl Tracer {
         let layout = PageLayout::parse(&page, &folder.text("events/header_event")?);
         let layout = layout.map_err(problem)?;
         let mut decoder = Decoder::default();
-        let mut absent = Vec::new();
-        for (event, kind) in KINDS {
+        let (mut kinds, mut absent) = (Vec::new(), Vec::new());
+        for (event, kind) in KINDS.into_iter().chain(OPTIONAL) {
             let path = format!("events/{event}/format");
             if folder.has(&format!("events/{event}")) {
                 let problem = |problem| TraceError::Format { path: path.clone(), problem };
                 decoder.learn(kind, &folder.text(&path)?).map_err(problem)?;
-            } else {
+                kinds.push((event, kind));
+            } else if kind != Kind::Sync {
                 absent.push(event);
             }
         }
@@ -158,12 +161,11 @@ impl Tracer {
         }
         let page = vec![0; layout.size()];
         let pages_max = buffer_kib * 1024 / layout.size().max(1) + 2;
-        let mut tracer = Self { buffers, page, pages_max, layout, decoder, absent, instance };
+        let mut tracer =
+            Self { buffers, page, pages_max, layout, decoder, kinds, absent, instance };
         tracer.set_scope(scope)?;
-        for (event, _) in KINDS {
-            if !tracer.absent.contains(&event) {
-                tracer.instance.folder().write(&format!("events/{event}/enable"), "1")?;
-            }
+        for (event, _) in &tracer.kinds {
+            tracer.instance.folder().write(&format!("events/{event}/enable"), "1")?;
         }
         tracer.resume()?;
         Ok(tracer)
@@ -172,11 +174,9 @@ impl Tracer {
     /// Records others from now on.
     pub fn set_scope(&mut self, scope: &Scope) -> Result<(), TraceError> {
         scope.check()?;
-        for (event, kind) in KINDS {
-            if !self.absent.contains(&event) {
-                let filter = scope.filter(kind);
-                self.instance.folder().write(&format!("events/{event}/filter"), &filter)?;
-            }
+        for (event, kind) in &self.kinds {
+            let filter = scope.filter(*kind);
+            self.instance.folder().write(&format!("events/{event}/filter"), &filter)?;
         }
         Ok(())
     }
@@ -243,6 +243,7 @@ impl Scope {
     fn filter(&self, kind: Kind) -> String {
         let device = |device: &DevNumber| match kind {
             Kind::Readahead(_) => format!("s_dev == {}", device.to_kernel()),
+            Kind::Sync => format!("dev == {}", device.to_kernel()),
             // File systems append their own name to some.
             Kind::Pause | Kind::Bandwidth => {
                 format!("bdi == \"{device}\" || bdi ~ \"{device}-*\"")
@@ -328,6 +329,11 @@ pub enum What {
         bdi: DevNumber,
         /// Bytes a second, smoothed.
         bandwidth: u64,
+    },
+    /// A file is made durable (`ext4/ext4_sync_file_enter` and its like).
+    Sync {
+        /// The file system.
+        dev: DevNumber,
     },
 }
 

@@ -191,6 +191,7 @@ impl Writers {
             What::Bandwidth { bdi, bandwidth } => {
                 self.bandwidths.insert(bdi, bandwidth);
             }
+            What::Sync { .. } => {}
         }
     }
 

@@ -58,6 +58,7 @@ mod cpu;
 pub mod device;
 pub mod fio;
 pub mod machine;
+pub mod mounted;
 pub mod packed;
 pub mod paper;
 pub mod plan;

@@ -25,7 +25,10 @@ use draw::{
 use packed::{Fills, random_packed, with_decoding};
 use task::{File, RandomTask, Sizes};
 
+pub use mounts::run_mount;
+
 mod draw;
+mod mounts;
 mod packed;
 mod task;
 

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run the papers' experiments in virtual time and print published beside measured
     Reproduce(Reproduce),
-    /// Run a fio job file in virtual time on a modelled machine
+    /// Run a fio job file in virtual time on a modelled machine, or replay what a mount was asked
     Simulate(Simulate),
     /// Run a fio job file on a real file or block device through the same engine (read only)
     Run(RunOn),
@@ -149,7 +149,10 @@ pub(crate) struct PageChoice {
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
     /// The fio job file; `-` reads standard input
-    pub(crate) job: PathBuf,
+    #[arg(required_unless_present = "mount")]
+    pub(crate) job: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) replay: MountReplay,
     #[command(flatten)]
     pub(crate) policies: PolicyChoice,
     /// The machine: a name (see `forebay machines`) or a TOML file
@@ -170,12 +173,45 @@ pub(crate) struct Simulate {
     pub(crate) page: PageChoice,
 }
 
+/// A recording that is replayed on a mounted image.
+#[derive(Debug, Args)]
+pub(crate) struct MountReplay {
+    /// Replay a recording of `mount --record` on a mounted image, without root. Each --policy is
+    /// a fill rule and gives a row. Record with `mount --policy off --window ours`, which is asked
+    /// for each page that is touched
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "image",
+        conflicts_with_all = ["job", "compare", "html"]
+    )]
+    pub(crate) mount: Option<PathBuf>,
+    /// With --mount: the image that was recorded
+    #[arg(long, value_name = "IMAGE", requires = "mount")]
+    pub(crate) image: Option<PathBuf>,
+    /// With --mount: what reads ahead of readers
+    #[arg(long, value_enum, default_value_t, requires = "mount")]
+    pub(crate) window: MountWindow,
+    /// With --mount: memory for raw and decoded blocks, in bytes or with a unit: k, M, G
+    #[arg(long, value_name = "SIZE", default_value = "32M", requires = "mount")]
+    pub(crate) cache: String,
+    /// With --mount: worker threads for requests that take longer than a page
+    #[arg(
+        long,
+        default_value_t = 2,
+        value_parser = clap::value_parser!(u32).range(1..=64),
+        requires = "mount"
+    )]
+    pub(crate) threads: u32,
+}
+
 /// Which policies fill the slots.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyChoice {
     /// The policy of a slot: `readahead=request-size:max=32`; the slots are readahead, flush,
-    /// controller, throttle, elevator and dispatch (see `forebay policies`). A slot is filled once.
-    /// `run` only reads, and takes readahead and dispatch alone
+    /// controller, throttle, elevator and dispatch (see `forebay policies`). A slot is filled
+    /// once. `run` only reads, and takes readahead and dispatch alone; `simulate --mount` takes
+    /// fill rules by their names
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
     /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give
@@ -291,6 +327,9 @@ pub(crate) struct Mount {
     /// Record the profile anew
     #[arg(long, requires = "profile")]
     pub(crate) profile_update: bool,
+    /// Write every READ request of the kernel to this new file, for `simulate --mount`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Where a mount in the background logs to; without it to the system log
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
@@ -309,6 +348,17 @@ pub(crate) enum MountWindow {
     Ours,
     /// The kernel; the fill rule answers or refuses what it asks for
     Kernel,
+}
+
+impl MountWindow {
+    /// As it is typed.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rule => "rule",
+            Self::Ours => "ours",
+            Self::Kernel => "kernel",
+        }
+    }
 }
 
 /// Arguments of `plan`.
@@ -462,11 +512,17 @@ pub(crate) enum MountWorkload {
     Faults,
     /// The same with the image read past the page cache of the machine
     FaultsDirect,
+    /// Pages of a mapped file on a device of 20 MB/s and 1,000 requests a second
+    FaultsSlow,
+    /// All pages of a mapped file, touched in order
+    Mapped,
     /// 4 KiB of a file at a time, in no order
     Preads,
     /// The same by four processes
     #[value(name = "preads-4")]
     Preads4,
+    /// 4 KiB at a time on a device of 20 MB/s and 1,000 requests a second
+    PreadsSlow,
     /// A long file from its begin to its end
     Sequential,
     /// Every file of the tree, by one process

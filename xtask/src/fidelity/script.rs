@@ -9,7 +9,7 @@ use forebay_sim::plan::{Advice, Step};
 
 /// The sizes of the files that scripts read: empty pages' neighbours, the edges of the page
 /// cache's 64-page leaves, and some that no window covers at once.
-pub(super) const FILES: [u64; 14] = [
+pub(crate) const FILES: [u64; 14] = [
     1,
     PAGE_SIZE,
     5 * PAGE_SIZE + 100,
@@ -28,19 +28,19 @@ pub(super) const FILES: [u64; 14] = [
 
 /// A script and what it runs on.
 #[derive(Debug)]
-pub(super) struct Scenario {
-    pub(super) seed: u64,
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
     /// One of [`FILES`].
-    pub(super) file: usize,
+    pub(crate) file: usize,
     /// The device's limit of readahead.
-    pub(super) ra_pages: u64,
+    pub(crate) ra_pages: u64,
     /// The device's largest request.
-    pub(super) io_pages: u64,
-    pub(super) steps: Vec<Step>,
+    pub(crate) io_pages: u64,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Scenario {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         // Small files end before much can happen.
         let file = if random.chance(20) {

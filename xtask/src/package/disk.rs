@@ -58,6 +58,11 @@ impl Disk {
 
     /// Makes dirty pages that stay dirty for longer than a look of a daemon takes.
     pub(super) fn burst(&self) -> Result<()> {
+        // Calls of fsync say that more of them will wait for what is dirty.
+        for _ in 0..COMMITS {
+            let log = fs::File::create(self.files().join("log"))?;
+            log.sync_all().context("cannot sync a file of our own disk")?;
+        }
         let bytes = vec![b'f'; BURST_BYTES];
         fs::write(self.files().join("burst"), bytes).context("cannot write to our own disk")
     }
@@ -118,6 +123,9 @@ const KNOBS: &[&str] = &[
     "min_ratio_fine",
     "strict_limit",
 ];
+
+/// Calls of fsync before a burst.
+const COMMITS: u32 = 3;
 
 const IMAGE_BYTES: u64 = 256 << 20;
 const BURST_BYTES: usize = 32 << 20;

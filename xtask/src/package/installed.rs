@@ -137,6 +137,8 @@ fn check_unit(path: &str) -> Result<()> {
         return say("package: skip: the unit as systemd reads it: no systemd-analyze");
     }
     let mut verify = Command::new("systemd-analyze");
+    // It calls man for the page that the unit names. Of 80 columns, man keeps a formatted page.
+    verify.env("MANWIDTH", "100");
     let output = verify.args(["verify", path]).output().context("cannot run systemd-analyze")?;
     let said = String::from_utf8_lossy(&output.stderr);
     // It reads all units that ours stands beside, and complains of those, too.

@@ -33,7 +33,7 @@ use super::call::Wait;
 use super::{CALLS_MAX, Engine, File, FileKind};
 use crate::io::{Decode, IoError};
 use crate::packed::buffers::Buffers;
-use crate::packed::{self, BlockMap, Demand, Fill, Flags, Pages};
+use crate::packed::{self, Ahead, BlockMap, Demand, Fill, Flags, Pages};
 use crate::readahead::Readahead;
 use crate::units::{CallId, FileId, HandleId, PageIndex};
 use crate::writeback::Levels;
@@ -274,7 +274,7 @@ impl Engine {
             return demand(wanted, wanted, true);
         }
         let fill = self.opened(ask.handle).fill.as_ref().expect("a packed file has a rule");
-        let brought = if fill.reads_ahead() { window.end.max(page + 1) } else { end };
+        let brought = if fill.ahead() != Ahead::Ours { window.end.max(page + 1) } else { end };
         // What lies behind it in the same block would be decoded again.
         let block = packed.map.block(brought - 1).pages.end.min(file_pages);
         let wanted = Pages::new(page, end.min(brought.max(block)).max(page + 1));
@@ -312,6 +312,6 @@ impl Engine {
 
     /// Whether readahead is asked for a file's pages through an open description.
     pub(super) fn reads_ahead(&self, handle: HandleId) -> bool {
-        self.opened(handle).fill.as_ref().is_none_or(|fill| fill.reads_ahead())
+        self.opened(handle).fill.as_ref().is_none_or(|fill| fill.ahead() != Ahead::Ours)
     }
 }

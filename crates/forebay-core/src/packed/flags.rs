@@ -1,6 +1,5 @@
 //! One bit for each page of a file.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::Pages;
@@ -8,47 +7,51 @@ use crate::units::PageIndex;
 
 /// A flag of each page, clear at first. A page behind the last one has none.
 #[derive(Debug)]
-pub(crate) struct Flags(Vec<u64>);
+pub(crate) struct Flags {
+    /// Up to the last one that was ever set.
+    words: Vec<u64>,
+    words_max: u64,
+}
 
 impl Flags {
     /// Flags of so many pages.
     pub(crate) fn new(pages: u64) -> Self {
-        let words = usize::try_from(pages.div_ceil(BITS)).unwrap_or(usize::MAX);
-        Self(vec![0; words])
+        Self { words: Vec::new(), words_max: pages.div_ceil(BITS) }
     }
 
     /// Whether a page's flag is set.
     pub(crate) fn has(&self, page: PageIndex) -> bool {
-        let word = usize::try_from(page / BITS).ok().and_then(|word| self.0.get(word));
+        let word = usize::try_from(page / BITS).ok().and_then(|word| self.words.get(word));
         word.is_some_and(|word| word >> (page % BITS) & 1 == 1)
     }
 
     /// Sets a page's flag.
     pub(crate) fn set(&mut self, page: PageIndex) {
-        if let Some(word) = self.word(page) {
-            *word |= 1 << (page % BITS);
+        let Ok(place) = usize::try_from(page / BITS) else { return };
+        if page / BITS >= self.words_max {
+            return;
         }
+        if place >= self.words.len() {
+            self.words.resize(place + 1, 0);
+        }
+        self.words[place] |= 1 << (page % BITS);
     }
 
     /// Clears a page's flag; says whether it was set.
     pub(crate) fn clear(&mut self, page: PageIndex) -> bool {
         let was = self.has(page);
-        if let Some(word) = self.word(page) {
-            *word &= !(1 << (page % BITS));
+        if was {
+            self.words[(page / BITS) as usize] &= !(1 << (page % BITS));
         }
         was
     }
 
     /// Clears the flags of a run of pages.
     pub(crate) fn clear_all(&mut self, pages: Pages) {
-        let last = (self.0.len() as u64).saturating_mul(BITS);
+        let last = (self.words.len() as u64).saturating_mul(BITS);
         for page in pages.start..pages.end.min(last) {
             self.clear(page);
         }
-    }
-
-    fn word(&mut self, page: PageIndex) -> Option<&mut u64> {
-        usize::try_from(page / BITS).ok().and_then(|word| self.0.get_mut(word))
     }
 }
 

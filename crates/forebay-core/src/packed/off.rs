@@ -8,7 +8,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Demand, Fill, Pages, Plan, Policy};
+use super::{Ahead, Demand, Fill, Pages, Plan, Policy};
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
@@ -28,7 +28,7 @@ impl Fill for Off {
         Plan { fetch: demand.wanted, bulk: false, now: demand.wanted, later }
     }
 
-    fn reads_ahead(&self) -> bool {
-        false
+    fn ahead(&self) -> Ahead {
+        Ahead::Ours
     }
 }

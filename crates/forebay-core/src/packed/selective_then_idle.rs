@@ -14,7 +14,7 @@
 use alloc::boxed::Box;
 
 use super::selective::{WINDOW, fetch};
-use super::{Demand, Fill, Pages, Plan, Policy};
+use super::{Ahead, Demand, Fill, Pages, Plan, Policy};
 use crate::policy::Parameter;
 
 /// The table's line.
@@ -72,6 +72,10 @@ impl Fill for ThenIdle {
         let later = Pages::new(wanted.end, end.max(wanted.end));
         self.last = Pages::new(wanted.start, later.end);
         Plan { fetch, bulk: true, now: wanted, later }
+    }
+
+    fn ahead(&self) -> Ahead {
+        Ahead::Both
     }
 }
 

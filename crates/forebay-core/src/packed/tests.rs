@@ -1,6 +1,6 @@
 //! Plans of the four rules, and the arithmetic of runs.
 
-use super::{Demand, Fill, Pages, Plan, RawBytes, Spec};
+use super::{Ahead, Demand, Fill, Pages, Plan, RawBytes, Spec};
 use crate::units::PAGE_SIZE;
 
 fn rule(typed: &str) -> std::boxed::Box<dyn Fill> {
@@ -39,7 +39,7 @@ fn eager_decodes_the_window_block_by_block() {
 #[test]
 fn off_brings_in_what_is_wanted() {
     let mut off = rule("off");
-    assert!(!off.reads_ahead());
+    assert_eq!(off.ahead(), Ahead::Ours);
     let plan = off.on_demand(&Demand { window: FAULT.wanted, ..FAULT });
     let own = FAULT.wanted;
     assert_eq!((plan.fetch, plan.now, plan.bulk), (own, own, false));

@@ -12,9 +12,9 @@ use fuser::{
     ReplyDirectoryPlus, ReplyEntry, ReplyXattr,
 };
 
-use forebay_image::{Node, NodeId};
+use forebay_image::{Entry, Kind, Node, NodeId};
 
-use super::decode::Missed;
+use super::fault::Missed;
 use super::inodes;
 use super::jobs::{Job, Left};
 use super::session::Served;
@@ -141,7 +141,7 @@ impl Served {
             Err(error) => return Listed::Missed(error.into()),
         };
         if from == 0 {
-            self.walks.list(&entries);
+            self.list_folder(&entries);
         }
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
             let next = place + 1;
@@ -168,7 +168,7 @@ impl Served {
             Err(error) => return Listed::Missed(error.into()),
         };
         if from == 0 {
-            self.walks.list(&entries);
+            self.list_folder(&entries);
         }
         let own = self.inodes.attributes(&own);
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
@@ -192,6 +192,13 @@ impl Served {
             }
         }
         Listed::Done
+    }
+
+    /// A task that lists a folder mostly reads its files in this order.
+    fn list_folder(&self, entries: &[Entry]) {
+        let files = entries.iter().filter(|entry| entry.kind == Kind::File);
+        let files: Vec<u64> = files.map(|entry| entry.node.0).collect();
+        self.content.path.with(|mount, _| mount.list_folder(&files));
     }
 
     fn known(&self, id: NodeId) -> Result<Node, Missed> {

@@ -1,146 +1,156 @@
-//! The bytes of files, by the order of serving: decoded, raw in memory, raw on its way, absent.
+//! The bytes of files: where they lie in the image, and the path that brings them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use forebay_core::packed::Pages;
+use forebay_core::packed::{Pages, RawBytes};
+use forebay_core::serving::{MountConfig, PackedBlock, Part, PartSource};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
-use super::decode::{Blocks, Fault, Missed, Pace, Run, Way};
-use super::pool::{Lent, Pool};
+use super::fault::{Fault, Missed};
+use super::image_file::ImageFile;
+use super::path::{Ended, Path, Round};
 use super::program::HEADERS;
-use super::raw::{Absent, Raw};
+use super::stats::Stats;
 
-/// Files of one image.
+/// Files of one image. `T` is what a request is for.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct Content<T> {
     image: Arc<dyn Image>,
-    raw: Arc<Raw>,
-    blocks: Blocks,
-    pool: Arc<Pool>,
+    file: Arc<ImageFile>,
+    pub(super) path: Path<T>,
 }
 
-impl Content {
-    /// Over an image whose source is `raw`; `budget` is that of decoded bytes.
-    pub(super) fn new(image: Arc<dyn Image>, raw: Arc<Raw>, budget: u64) -> Self {
-        let block = u64::from(image.summary().block_size).max(LARGE_MIN);
-        let pool = Pool::new(usize::try_from(budget / (8 * block)).unwrap_or(usize::MAX));
-        let blocks = Blocks::new(&raw, &image, Arc::clone(&pool), budget);
-        Self { image, raw, blocks, pool }
+impl<T> Content<T> {
+    /// Over an image that lies in a file.
+    pub(super) fn new(
+        image: Arc<dyn Image>,
+        file: Arc<ImageFile>,
+        config: &MountConfig,
+        stats: &Arc<Stats>,
+    ) -> Self {
+        let path = Path::new(&image, &file, config, stats);
+        Self { image, file, path }
     }
 
-    /// Bytes in memory: raw and decoded.
-    pub(super) fn bytes(&self) -> (u64, u64) {
-        (self.raw.bytes(), self.blocks.bytes())
+    /// Where the bytes of a file lie that go into `buffer`, from `offset` on; all of them lie in
+    /// the file. Those of holes are there at once.
+    pub(super) fn parts(
+        &self,
+        id: NodeId,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<Vec<Part>, Missed> {
+        let end = offset + buffer.len() as u64;
+        let mut parts: Vec<Part> = Vec::new();
+        let mut position = offset;
+        while position < end {
+            let block = self.image.locate(id, position)?;
+            let stop = block.plain.end.min(end);
+            if stop <= position || block.plain.start > position {
+                return Err(misplaced(&block).into());
+            }
+            let (at, len) = (position - offset, stop - position);
+            let inside = u64::from(block.inside) + (position - block.plain.start);
+            position = stop;
+            let source = match block.coding {
+                Coding::Hole => {
+                    buffer[index(at)..index(at + len)].fill(0);
+                    continue;
+                }
+                Coding::Stored => {
+                    let start = block.raw.start.saturating_add(inside);
+                    if start.saturating_add(len) > block.raw.end {
+                        return Err(misplaced(&block).into());
+                    }
+                    PartSource::Stored(start)
+                }
+                Coding::Packed => {
+                    let Ok(inside) = u32::try_from(inside) else {
+                        return Err(misplaced(&block).into());
+                    };
+                    let raw = RawBytes { start: block.raw.start, end: block.raw.end };
+                    let (decoded, variant) = (block.decoded, block.variant);
+                    PartSource::Packed(PackedBlock { raw, decoded, variant }, inside)
+                }
+            };
+            match parts.last_mut() {
+                // Stored blocks mostly lie one behind the other.
+                Some(Part { at: before, len: more, source: PartSource::Stored(start) })
+                    if source == PartSource::Stored(*start + *more) && *before + *more == at =>
+                {
+                    *more += len;
+                }
+                _ => parts.push(Part { at, len, source }),
+            }
+        }
+        Ok(parts)
     }
 
-    /// A buffer for an answer.
-    pub(super) fn buffer(&self, len: usize) -> Lent {
-        self.pool.take(len)
-    }
-
-    /// Fills `buffer` with the bytes of a file from `offset` on; all of them lie in the file. Says
-    /// whether a device was waited for.
+    /// Fills a buffer with the bytes of a file from `offset` on, and waits for what takes time.
+    /// Says whether a device was waited for. `finish` is given requests of others that end.
     pub(super) fn read(
         &self,
         id: NodeId,
         offset: u64,
-        buffer: &mut [u8],
-        pace: Pace,
-    ) -> Result<bool, Missed> {
-        let end = offset + buffer.len() as u64;
-        let pages = Pages::new(offset / PAGE_SIZE, end.div_ceil(PAGE_SIZE));
-        let run = if pages.len() > 1 { self.raw_run(id, pages, end) } else { None };
-        let Some(run) = run else {
-            return self.read_blocks(id, offset, buffer, pace, Run::default());
-        };
-        let mut raw = self.pool.take(index(run.end - run.start));
-        let near = self.raw.copy_if_near(&run, &mut raw);
-        if !near && pace == Pace::Quick {
-            return Err(Missed::Absent(Absent(run)));
-        }
-        // If it cannot be read at once, each block is: some may be whole.
-        let read = near || self.raw.copy_run(&run, &mut raw).is_ok();
-        let run = if read { Run { start: run.start, bytes: &raw } } else { Run::default() };
-        self.read_blocks(id, offset, buffer, pace, run).map(|waited| waited || !near)
-    }
-
-    fn read_blocks(
-        &self,
-        id: NodeId,
-        offset: u64,
-        buffer: &mut [u8],
-        pace: Pace,
-        run: Run<'_>,
-    ) -> Result<bool, Missed> {
-        let mut way = Way::new(pace, run);
-        let end = offset + buffer.len() as u64;
-        let mut at = offset;
-        while at < end {
-            let block = self.image.locate(id, at)?;
-            let stop = block.plain.end.min(end);
-            if stop <= at || block.plain.start > at {
-                return Err(Fault::from(misplaced(&block)).into());
+        mut buffer: Vec<u8>,
+        finish: impl FnMut(Vec<Ended<T>>),
+    ) -> (Vec<u8>, Result<bool, Missed>) {
+        match self.parts(id, offset, &mut buffer) {
+            Ok(parts) => {
+                let (buffer, read) = self.path.read(&parts, buffer, finish);
+                (buffer, read.map_err(Missed::from))
             }
-            let target = &mut buffer[index(at - offset)..index(stop - offset)];
-            self.read_block(&block, at..stop, target, &mut way)?;
-            at = stop;
+            Err(missed) => (buffer, Err(missed)),
         }
-        Ok(way.waited)
     }
 
-    /// The raw bytes of several blocks that lie one behind the other, if they are worth a read of
-    /// their own.
-    fn raw_run(&self, id: NodeId, pages: Pages, size: u64) -> Option<Range<u64>> {
-        let [run] = <[_; 1]>::try_from(self.raw_ranges(id, pages, size)).ok()?;
-        let block = self.image.locate(id, pages.start * PAGE_SIZE).ok()?;
-        (block.raw.end < run.end && run.end - run.start <= RUN_MAX).then_some(run)
+    /// The first bytes of a file that has some, if they are in memory or cost little; and what else
+    /// came of asking.
+    pub(super) fn peek(&self, id: NodeId, size: u64) -> (Round<T>, Option<Vec<u8>>) {
+        let nothing = || (Round::default(), None);
+        let Ok(block) = self.image.locate(id, 0) else { return nothing() };
+        let mut buffer = vec![0; index(size.min(HEADERS).min(block.plain.end))];
+        let Ok(parts) = self.parts(id, 0, &mut buffer) else { return nothing() };
+        self.path.read_near(&parts, buffer)
     }
 
-    /// The first bytes of a file that has some; its first block is kept for whoever asks next.
-    pub(super) fn peek(&self, id: NodeId, size: u64, pace: Pace) -> Result<Vec<u8>, Missed> {
-        let block = self.image.locate(id, 0)?;
-        let len = index(size.min(HEADERS).min(block.plain.end));
-        if block.coding == Coding::Packed && u64::from(block.decoded) <= PAGE_SIZE {
-            self.blocks.keep(&block, pace)?;
-        }
-        let mut bytes = vec![0; len];
-        self.read(id, 0, &mut bytes, pace)?;
-        Ok(bytes)
+    /// Begins to read a range of the image into the page cache.
+    pub(super) fn begin_reading(&self, range: &Range<u64>) {
+        self.file.will_need(range);
     }
 
-    /// Begins to read what a READ was missing.
-    pub(super) fn hasten(&self, absent: &Absent) {
-        self.raw.hasten(&absent.0);
-    }
-
-    /// Begins to read the raw bytes of a page that somebody is about to ask for.
+    /// Begins to read the raw bytes of a page that is about to be asked for.
     pub(super) fn hasten_page(&self, id: NodeId, page: u64, size: u64) {
         for range in self.raw_ranges(id, Pages::new(page, page + 1), size) {
-            self.raw.hasten(&range);
+            self.file.will_need(&range);
         }
     }
 
-    /// Brings in the raw bytes of pages of a file: of all at once, or of none if that is not
-    /// what the rule wants. What cannot be located is left to whoever asks for it.
-    pub(super) fn fetch(&self, id: NodeId, pages: Pages, size: u64) {
+    /// Brings in the raw bytes of pages of a file: of all at once. What cannot be located is left
+    /// to the request for it.
+    pub(super) fn fetch(
+        &self,
+        id: NodeId,
+        pages: Pages,
+        size: u64,
+        finish: impl Fn(Vec<Ended<T>>),
+    ) {
         for range in self.raw_ranges(id, pages, size) {
-            self.raw.fetch(&range);
+            self.fetch_range(&range, &finish);
         }
     }
 
-    /// Has the kernel read what lies around pages into its memory of the image, as long as it is
-    /// wanted; where it cannot, brings in their raw bytes.
-    pub(super) fn advise(&self, id: NodeId, pages: Pages, size: u64, is_wanted: impl Fn() -> bool) {
-        for range in self.raw_ranges(id, pages, size) {
-            self.raw.advise(&range, &is_wanted);
+    /// Brings in a range of the image: into the page cache, or past it.
+    pub(super) fn fetch_range(&self, range: &Range<u64>, finish: impl Fn(Vec<Ended<T>>)) {
+        let end = range.end.min(self.file.present_bytes());
+        if !self.file.is_direct() {
+            self.file.will_need(&(range.start..end));
+        } else if let Some(len) = end.checked_sub(range.start).filter(|len| *len > 0) {
+            let parts = [Part { at: 0, len, source: PartSource::Ahead(range.start) }];
+            let _ = self.path.read(&parts, Vec::new(), finish);
         }
-    }
-
-    /// Begins to read a range of the image.
-    pub(super) fn begin_reading(&self, range: &Range<u64>) {
-        self.raw.hasten(range);
     }
 
     /// A regular file by its path from the root, and its size.
@@ -155,51 +165,7 @@ impl Content {
 
     /// Whether the raw bytes of pages are in memory.
     pub(super) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
-        let is_near = |range: &Range<u64>| {
-            let mut bytes = self.pool.take(index(range.end - range.start));
-            self.raw.copy_if_near(range, &mut bytes)
-        };
-        self.raw_ranges(id, pages, size).iter().all(is_near)
-    }
-
-    fn read_block(
-        &self,
-        block: &Block,
-        bytes: Range<u64>,
-        target: &mut [u8],
-        way: &mut Way<'_>,
-    ) -> Result<(), Missed> {
-        match block.coding {
-            Coding::Hole => target.fill(0),
-            Coding::Stored => {
-                let inside = u64::from(block.inside) + (bytes.start - block.plain.start);
-                let start = block.raw.start.saturating_add(inside);
-                let range = start..start.saturating_add(target.len() as u64);
-                if range.end > block.raw.end {
-                    return Err(Fault::from(misplaced(block)).into());
-                }
-                if let Some(bytes) = way.run.slice(&range) {
-                    target.copy_from_slice(bytes);
-                    return Ok(());
-                }
-                if self.raw.copy_if_near(&range, target) {
-                    return Ok(());
-                }
-                if way.pace == Pace::Quick {
-                    return Err(Missed::Absent(Absent(range)));
-                }
-                way.waited = true;
-                self.raw.copy(&range, target).map_err(|source| {
-                    let (offset, len) = (range.start, target.len() as u64);
-                    Fault::from(forebay_image::Error::Read { offset, len, source })
-                })?;
-            }
-            Coding::Packed => {
-                let inside = block.upto(bytes.start);
-                self.blocks.copy(block, inside, target, way)?;
-            }
-        }
-        Ok(())
+        self.raw_ranges(id, pages, size).iter().all(|range| self.file.has(range))
     }
 
     /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the
@@ -248,21 +214,14 @@ fn needed(block: &Block, start: u64, end: u64) -> Range<u64> {
     place(start)..place(end)
 }
 
-fn misplaced(block: &Block) -> forebay_image::Error {
-    forebay_image::Error::Block {
+fn misplaced(block: &Block) -> Fault {
+    Fault::from(forebay_image::Error::Block {
         offset: block.raw.start,
         len: block.raw.end.saturating_sub(block.raw.start),
         why: "it does not hold what was asked of it".to_owned(),
-    }
+    })
 }
 
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
-
-/// Raw bytes that are read at once for one request: several of the kernel's windows, if they do not
-/// pack. Larger blocks are worth a read each.
-const RUN_MAX: u64 = 512 << 10;
-
-/// What a block takes at least when it is counted how many large ones can be decoded at a time.
-const LARGE_MIN: u64 = 256 << 10;

@@ -23,8 +23,10 @@ use forebay_image::NodeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ask::Ask;
-use super::decode::{Fault, Missed, Pace};
-use super::raw::{self, at_pace};
+use super::fault::{Fault, Missed, Pace};
+use super::image_file::{at_pace, is_quick};
+use super::lock::lock;
+use super::path::{self, Done, Ended, Round};
 use super::read::{Begun, Read};
 use super::session::Served;
 
@@ -39,6 +41,8 @@ pub(super) enum Job {
     Read(Box<Read>),
     /// Something to be said about a node; nobody waits for it.
     Complaint(NodeId, Fault),
+    /// What has to be done for requests in flight.
+    Work(Vec<path::Job>),
 }
 
 /// A job that was not carried out, and why.
@@ -58,16 +62,18 @@ pub(super) struct Workers {
     receiver: Receiver<Job>,
     /// The kernel's end, to see whether somebody waits.
     device: OnceLock<OwnedFd>,
+    count: OnceLock<usize>,
 }
 
 impl Workers {
     pub(super) fn new() -> Self {
         let (jobs, receiver) = bounded(WAITING_MAX);
-        Self { jobs, receiver, device: OnceLock::new() }
+        Self { jobs, receiver, device: OnceLock::new(), count: OnceLock::new() }
     }
 
     /// Starts so many threads. They end with what they serve.
     pub(super) fn start(&self, count: usize, served: &Arc<Served>) -> io::Result<()> {
+        let _ = self.count.set(count);
         for number in 0..count {
             let (jobs, served) = (self.receiver.clone(), Arc::downgrade(served));
             thread::Builder::new()
@@ -75,6 +81,11 @@ impl Workers {
                 .spawn(move || work(&jobs, &served))?;
         }
         Ok(())
+    }
+
+    /// The number of threads.
+    fn count(&self) -> usize {
+        self.count.get().copied().unwrap_or(1)
     }
 
     /// Learns of the kernel's end.
@@ -85,14 +96,14 @@ impl Workers {
 
     /// Has something said by a worker, if who asks for that takes requests.
     pub(super) fn complain(&self, id: NodeId, fault: Fault) -> Result<(), Fault> {
-        if !raw::is_quick() {
+        if !is_quick() {
             return Err(fault);
         }
         match self.jobs.try_send(Job::Complaint(id, fault)) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => match job {
                 Job::Complaint(_, fault) => Err(fault),
-                Job::Ask(_) | Job::Begun(_) | Job::Read(_) => Ok(()),
+                Job::Ask(_) | Job::Begun(_) | Job::Read(_) | Job::Work(_) => Ok(()),
             },
         }
     }
@@ -121,7 +132,7 @@ impl Served {
             let Err(left) = self.carry_out(job, Pace::Quick) else { return };
             let left = match *left {
                 Left(job, Missed::Absent(absent)) => {
-                    self.content.hasten(&absent);
+                    self.content.begin_reading(&absent.0);
                     self.look_for(job)
                 }
                 Left(job, Missed::Slow | Missed::Fault(_)) => Some(job),
@@ -150,6 +161,83 @@ impl Served {
         Some(job)
     }
 
+    /// Answers the requests that have ended and carries out what others need, or has a worker do
+    /// so.
+    pub(super) fn go_on(&self, mut round: Round<Box<Read>>, pace: Pace) {
+        loop {
+            self.answer_ended(round.ended);
+            let mine = match pace {
+                Pace::Quick => self.quick_jobs(round.jobs),
+                Pace::Patient => self.shared_jobs(round.jobs),
+            };
+            if mine.is_empty() {
+                return;
+            }
+            round = self.content.path.finish(mine);
+        }
+    }
+
+    /// Answers requests that have ended, and begins those that there was no room for.
+    pub(super) fn answer_ended(&self, ended: Vec<Ended<Box<Read>>>) {
+        for ended in ended {
+            self.answer_one(ended);
+            let Some(read) = lock(&self.crowd).pop_front() else { continue };
+            self.hand_over(Job::Read(read));
+        }
+    }
+
+    /// Carries out what takes no longer than to hand it over; the rest goes to workers.
+    fn quick_jobs(&self, jobs: Vec<path::Job>) -> Vec<Done> {
+        let path = &self.content.path;
+        let (quick, mut slow): (Vec<_>, Vec<_>) = jobs.into_iter().partition(path::Job::is_quick);
+        if quick.len() > QUICK_JOBS || !quick.is_empty() && self.workers.is_behind() {
+            slow.extend(quick);
+            self.hand_over_jobs(slow);
+            return Vec::new();
+        }
+        let mut done: Vec<Done> = quick.into_iter().map(|job| path.carry_out(job)).collect();
+        // A fast device has the bytes there before another thread has woken up.
+        if let [job] = &mut slow[..]
+            && done.is_empty()
+            && path.send_for(job)
+        {
+            let begin = Instant::now();
+            while begin.elapsed() < LOOK && !self.workers.is_behind() {
+                thread::yield_now();
+                if let Some(found) = path.carry_out_near(job, begin) {
+                    self.stats.looked_for.add(1);
+                    done.push(found);
+                    return done;
+                }
+            }
+        }
+        self.hand_over_jobs(slow);
+        done
+    }
+
+    /// Carries out its share of some jobs, and leaves the rest to other workers.
+    fn shared_jobs(&self, mut jobs: Vec<path::Job>) -> Vec<Done> {
+        let share = jobs.len().div_ceil(self.workers.count()).max(SHARE_MIN);
+        while jobs.len() > share && self.workers.jobs.is_empty() {
+            let rest = jobs.split_off(jobs.len() - share);
+            if let Err(full) = self.workers.jobs.try_send(Job::Work(rest)) {
+                if let Job::Work(rest) = full.into_inner() {
+                    jobs.extend(rest);
+                }
+                break;
+            }
+        }
+        jobs.into_iter().map(|job| self.content.path.carry_out(job)).collect()
+    }
+
+    fn hand_over_jobs(&self, mut jobs: Vec<path::Job>) {
+        let share = jobs.len().div_ceil(self.workers.count()).max(SHARE_MIN);
+        while !jobs.is_empty() {
+            let rest = jobs.split_off(jobs.len().saturating_sub(share));
+            self.hand_over(Job::Work(rest));
+        }
+    }
+
     /// Gives a request to a worker; if too many wait for one, carries it out here.
     fn hand_over(&self, job: Job) {
         match self.workers.jobs.try_send(job) {
@@ -169,6 +257,10 @@ impl Served {
             Job::Ask(ask) => self.tell(ask),
             Job::Begun(begun) => self.begin(begun, pace),
             Job::Read(read) => self.answer(read, pace),
+            Job::Work(jobs) => {
+                self.go_on(Round { ended: Vec::new(), jobs }, pace);
+                Ok(())
+            }
             Job::Complaint(id, fault) => {
                 self.say(id, &fault);
                 Ok(())
@@ -182,3 +274,9 @@ const WAITING_MAX: usize = 256;
 
 /// As long as a fast device takes with others before it.
 const LOOK: Duration = Duration::from_micros(250);
+
+/// Small blocks that the thread that takes requests decodes at once.
+const QUICK_JOBS: usize = 4;
+
+/// Jobs that are not worth another thread: the next window of a reader is on its way already.
+const SHARE_MIN: usize = 64;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::clock::lock;
+use super::lock::lock;
 
 /// Takes lines and lets so many through.
 pub(super) struct Log {

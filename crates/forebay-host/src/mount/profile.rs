@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use forebay_image::{Image, NodeId, Source};
 use rustix::fs::OFlags;
 
-use super::clock::lock;
+use super::lock::lock;
 
 /// What happened in a mount.
 #[derive(Debug, Default)]
@@ -68,12 +68,27 @@ pub(super) struct Fingerprint {
     hash: u64,
 }
 
+impl Fingerprint {
+    /// The length of the image in bytes, and a hash of its two ends.
+    pub(super) const fn numbers(self) -> (u64, u64) {
+        (self.bytes, self.hash)
+    }
+}
+
 /// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The file cannot be read or written.
     #[error("profile '{}': {why}", path.display())]
     File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// The recording of what the kernel asked cannot be written.
+    #[error("recording '{}': {why}", path.display())]
+    Recording {
         /// The file.
         path: PathBuf,
         /// What the system said.

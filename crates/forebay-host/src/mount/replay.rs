@@ -1,10 +1,4 @@
-//! The thread that brings in what a profile says, in its order, before anybody asks.
-//!
-//! ```text
-//!   the device   reads all that will be needed, from the beginning on, and nothing else
-//!   pages        in their order, some at a time, each file looked up before its first one
-//!   names        those that are looked up among the same pages
-//! ```
+//! The thread that brings in what a profile says, in the order that `Replay` of the core decides.
 //!
 //! A page can be pushed only into an inode that the kernel knows. So the thread looks each path up
 //! through the mount itself, like any program, which also fills the kernel's cache of names. It
@@ -15,22 +9,23 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use forebay_core::packed::Pages;
+use forebay_core::packed::{Pages, RawBytes};
+use forebay_core::serving::{self, FilePages, FoundFile, ReplayAction, ReplayStep, merge_reads};
+use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 use fuser::{INodeNo, Notifier};
 
 use super::content::Content;
-use super::handle::{Files, Open};
 use super::inodes::Inodes;
 use super::profile::Step;
 use super::push::Pusher;
+use super::read::Read;
 use super::stats::Stats;
 
 /// What the thread needs.
@@ -38,8 +33,7 @@ use super::stats::Stats;
 pub(super) struct Replay {
     pub(super) steps: Vec<Step>,
     pub(super) inodes: Inodes,
-    pub(super) files: Arc<Files>,
-    pub(super) content: Arc<Content>,
+    pub(super) content: Arc<Content<Box<Read>>>,
     pub(super) pusher: Arc<Pusher>,
     pub(super) stats: Arc<Stats>,
     pub(super) stop: Arc<AtomicBool>,
@@ -74,99 +68,107 @@ impl Again {
     }
 }
 
+/// Paths of a profile by their numbers, and what the kernel calls the files.
+#[derive(Debug, Default)]
+struct Paths<'a> {
+    names: Vec<&'a [u8]>,
+    files: Vec<&'a [u8]>,
+    /// What the image says of the files, as far as it was asked.
+    nodes: Vec<Option<Option<(NodeId, u64)>>>,
+    /// The nodes of the files that the kernel knows.
+    open: Vec<Option<NodeId>>,
+}
+
 impl Replay {
-    /// Brings everything in, and again when it is gone. Whatever fails is left to whoever asks for
-    /// it.
+    /// Brings everything in, and again when it is gone. What fails is left to the demand for it.
     pub(super) fn run(self, folder: &Path, notifier: &Notifier) {
         let Ok(device) = rustix::fs::stat(folder).map(|found| found.st_dev) else { return };
         // Nothing is held open meanwhile, so that it can be unmounted.
         let root = Root { folder, device };
-        for _ in 0..PASSES_MAX {
-            let mut is_all = true;
-            self.pusher.guarded(|| {
-                self.begin_reading();
-                is_all = self.pass(&root, notifier);
-            });
-            if self.stop.load(Relaxed) || is_all && self.wake.recv().is_err() {
+        let (mut paths, steps) = Paths::of(&self.steps);
+        let mut replay = serving::Replay::new(steps, paths.files.len());
+        loop {
+            let action = replay.next_action();
+            if self.stop.load(Relaxed) || action == ReplayAction::End {
                 return;
+            }
+            if action == ReplayAction::Wait {
+                if self.wake.recv().is_err() {
+                    return;
+                }
+                replay.restart();
+            } else if self.wake.try_recv().is_ok() {
+                replay.restart();
+            } else {
+                self.pusher.guarded(|| {
+                    self.carry_out(action, &mut replay, &mut paths, (&root, notifier));
+                });
             }
         }
     }
 
-    /// Pushes everything. Says whether that is all: if not, what was pushed is gone.
-    fn pass(&self, root: &Root<'_>, notifier: &Notifier) -> bool {
-        let mut known: HashMap<&[u8], Option<(INodeNo, Arc<Open>)>> = HashMap::new();
-        for batch in self.steps.chunks(BATCH) {
-            let mut runs: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
-            for step in batch {
-                if self.stop.load(Relaxed) {
-                    return true;
-                }
-                if self.wake.try_recv().is_ok() {
-                    return false;
-                }
-                let Step::Read(path, start, count) = step else { continue };
-                let found = known.entry(path).or_insert_with(|| self.find(root, path));
-                let Some((number, open)) = found else { continue };
-                let end = start.saturating_add(*count).min(open.pages());
-                if *start < end {
-                    runs.push((*number, Arc::clone(open), Pages::new(*start, end)));
+    fn carry_out(
+        &self,
+        action: ReplayAction,
+        replay: &mut serving::Replay,
+        paths: &mut Paths<'_>,
+        (root, notifier): (&Root<'_>, &Notifier),
+    ) {
+        match action {
+            ReplayAction::ReadRaw(first, end) => {
+                self.begin_reading(&replay.steps()[first..end], paths);
+            }
+            ReplayAction::Find(file) => {
+                // Told first: a file that cannot be looked up is not asked for again.
+                replay.found(file, None);
+                let found = self.find(root, paths.files[file]);
+                let known = |(id, bytes): (NodeId, u64)| FoundFile {
+                    order: self.inodes.number(id).0,
+                    pages: bytes.div_ceil(PAGE_SIZE),
+                };
+                replay.found(file, found.map(known));
+                paths.open[file] = found.map(|(id, _)| id);
+            }
+            ReplayAction::Push(file, pages) => {
+                if let Some(NodeId(file)) = paths.open[file] {
+                    self.stats.pages_replayed.add(pages.len());
+                    self.pusher.push(notifier, &FilePages { file, pages }, PUSH);
                 }
             }
-            // Pages that lie side by side go in one notification.
-            runs.sort_by_key(|(number, _, pages)| (number.0, pages.start));
-            for (number, open, pages) in joined(runs) {
-                self.stats.pages_replayed.add(pages.len());
-                self.pusher.push(notifier, number, &open, pages, PUSH);
+            ReplayAction::LookUp(name) => {
+                look_up(root, paths.names[name]);
             }
-            // Names cost whoever starts a round trip each; pages cost it more.
-            for step in batch {
-                if let Step::Name(path) = step {
-                    look_up(root, path);
-                }
-            }
+            ReplayAction::Wait | ReplayAction::End => {}
         }
-        true
     }
 
     /// Has the kernel read the image wherever pages will come from, so that the device works while
     /// names are looked up and pages decoded.
-    fn begin_reading(&self) {
-        let mut known: HashMap<&[u8], Option<(NodeId, u64)>> = HashMap::new();
-        for batch in self.steps.chunks(BATCH) {
-            let mut ranges: Vec<Range<u64>> = Vec::new();
-            for step in batch {
-                let Step::Read(path, start, count) = step else { continue };
-                let found = known.entry(path).or_insert_with(|| self.content.find(path));
-                if let Some((id, size)) = found {
-                    let pages = Pages::new(*start, start.saturating_add(*count));
-                    ranges.extend(self.content.raw_ranges(*id, pages, *size));
-                }
+    fn begin_reading(&self, steps: &[ReplayStep], paths: &mut Paths<'_>) {
+        let mut ranges: Vec<RawBytes> = Vec::new();
+        for step in steps {
+            let ReplayStep::Read(file, pages) = step else { continue };
+            let path = paths.files[*file];
+            let node = paths.nodes[*file].get_or_insert_with(|| self.content.find(path));
+            if let Some((id, size)) = *node {
+                let raw = self.content.raw_ranges(id, *pages, size);
+                ranges.extend(raw.iter().map(|raw| RawBytes { start: raw.start, end: raw.end }));
             }
-            ranges.sort_by_key(|range| range.start);
-            let mut ranges = ranges.into_iter();
-            let Some(mut run) = ranges.next() else { continue };
-            for range in ranges {
-                if range.start <= run.end.saturating_add(GAP) {
-                    run.end = run.end.max(range.end);
-                } else {
-                    self.content.begin_reading(&run);
-                    run = range;
-                }
-            }
-            self.content.begin_reading(&run);
+        }
+        for range in merge_reads(ranges) {
+            self.content.begin_reading(&(range.start..range.end));
         }
     }
 
-    fn find(&self, root: &Root<'_>, path: &[u8]) -> Option<(INodeNo, Arc<Open>)> {
+    fn find(&self, root: &Root<'_>, path: &[u8]) -> Option<(NodeId, u64)> {
         let found = look_up(root, path)?;
         let (number, size) = (INodeNo(found.st_ino), u64::try_from(found.st_size).ok()?);
         if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() {
             return None;
         }
         let id = self.inodes.node(number);
-        let open = self.files.open(id, || Ok::<_, ()>(Some(size))).ok()??;
-        Some((number, open))
+        self.content.path.with(|mount, _| mount.open_file(id.0, size));
+        Some((id, size))
     }
 }
 
@@ -184,28 +186,29 @@ fn look_up(root: &Root<'_>, path: &[u8]) -> Option<rustix::fs::Stat> {
     (found.st_dev == root.device).then_some(found)
 }
 
-fn joined(runs: Vec<(INodeNo, Arc<Open>, Pages)>) -> Vec<(INodeNo, Arc<Open>, Pages)> {
-    let mut joined: Vec<(INodeNo, Arc<Open>, Pages)> = Vec::new();
-    for (number, open, pages) in runs {
-        match joined.last_mut() {
-            Some((last, _, run)) if *last == number && pages.start <= run.end => {
-                run.end = run.end.max(pages.end);
+impl<'a> Paths<'a> {
+    /// The paths of steps, and the steps with numbers in their place.
+    fn of(steps: &'a [Step]) -> (Self, Vec<ReplayStep>) {
+        let (mut paths, mut numbers) = (Self::default(), HashMap::<&[u8], usize>::new());
+        let steps = steps.iter().map(|step| match step {
+            Step::Name(path) => {
+                paths.names.push(path);
+                ReplayStep::Name(paths.names.len() - 1)
             }
-            _ => joined.push((number, open, pages)),
-        }
+            Step::Read(path, start, count) => {
+                let number = *numbers.entry(path).or_insert_with(|| {
+                    paths.files.push(path);
+                    paths.files.len() - 1
+                });
+                ReplayStep::Read(number, Pages::new(*start, start.saturating_add(*count)))
+            }
+        });
+        let steps = steps.collect();
+        paths.nodes = vec![None; paths.files.len()];
+        paths.open = vec![None; paths.files.len()];
+        (paths, steps)
     }
-    joined
 }
 
-/// Pages in a notification: nobody waits for them yet.
+/// Pages in a notification: nothing waits for them yet.
 const PUSH: u64 = 32;
-
-/// Times that all is brought in: if it is lost more often, there is no room for it.
-const PASSES_MAX: u32 = 64;
-
-/// Bytes that nobody needs and that cost less than a read of its own.
-const GAP: u64 = 64 << 10;
-
-/// Steps that are put in order together: large enough to join pages, small enough to keep ahead of
-/// whoever starts at the same time.
-const BATCH: usize = 128;

@@ -1,11 +1,12 @@
 //! Requests of the kernel, answered from an image.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use forebay_core::packed::Spec;
+use forebay_core::packed::Ahead;
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Image, NodeId};
 use fuser::{
@@ -16,29 +17,27 @@ use fuser::{
 
 use super::ask::Ask;
 use super::content::Content;
-use super::decode::Fault;
-use super::handle::{Ahead, Files};
+use super::fault::Fault;
 use super::inodes::{self, Inodes};
 use super::jobs::{Job, Workers};
 use super::log::Log;
 use super::profile::Recorder;
-use super::push::{Outstanding, Queue};
-use super::read::Begun;
+use super::push::Queue;
+use super::read::{Begun, Read};
+use super::recording::RecordingFile;
 use super::replay::Again;
 use super::stats::{self, Stats};
-use super::walk::Walks;
 
 /// What answers.
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) image: Arc<dyn Image>,
     pub(super) inodes: Inodes,
-    pub(super) content: Arc<Content>,
-    pub(super) files: Arc<Files>,
-    pub(super) policy: Spec,
-    /// Who reads ahead.
+    pub(super) content: Arc<Content<Box<Read>>>,
+    /// READs that there was no room for, the first to come first.
+    pub(super) crowd: Mutex<VecDeque<Box<Read>>>,
+    /// What reads ahead.
     pub(super) ahead: Ahead,
-    pub(super) outstanding: Arc<Outstanding>,
     pub(super) queue: Queue,
     pub(super) workers: Workers,
     pub(super) stats: Arc<Stats>,
@@ -47,8 +46,8 @@ pub(super) struct Served {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// Has a profile brought in again.
     pub(super) again: Again,
-    /// Who goes through folders.
-    pub(super) walks: Walks,
+    /// Writes down what the kernel asks, if that is wanted.
+    pub(super) recording: Option<Arc<RecordingFile>>,
     /// Called once if answering broke down.
     pub(super) broke: Box<dyn Broke>,
 }
@@ -92,11 +91,12 @@ impl Served {
 
     /// All counters as text.
     pub(super) fn statistics(&self) -> String {
-        let (raw, decoded) = self.content.bytes();
         let (resident, own) = stats::resident();
         self.stats.text(&[
-            ("raw_cache_bytes", raw),
-            ("decoded_cache_bytes", decoded),
+            (
+                "cache_bytes",
+                self.content.path.with(|mount, _| mount.path().resident_pages()) * PAGE_SIZE,
+            ),
             ("resident_bytes", resident),
             ("resident_own_bytes", own),
         ])
@@ -108,7 +108,8 @@ impl Served {
 
     /// The kernel has dropped a node.
     fn forget(&self, number: INodeNo) {
-        if self.files.forget(self.inodes.node(number)) {
+        let file = self.inodes.node(number).0;
+        if self.content.path.with(|mount, _| mount.forget(file)) {
             self.again.lost();
         }
     }
@@ -117,6 +118,12 @@ impl Served {
     fn request(&self, answer: impl FnOnce()) {
         self.stats.requests.add(1);
         self.guarded(answer);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.content.path.close();
     }
 }
 

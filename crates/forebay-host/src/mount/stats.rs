@@ -70,18 +70,8 @@ counters! {
     raw_nanos,
     /// Bytes that the kernel was asked to read into its own memory of the image.
     raw_advised,
-    /// Pieces whose raw bytes were in memory here.
-    raw_hits,
-    /// Pieces whose raw bytes were in the kernel's memory of the image.
+    /// Reads of the image that the kernel had in memory.
     raw_near,
-    /// Waits for a read of the image that another one had begun.
-    raw_waits,
-    /// Blocks that were asked for and were decoded already.
-    decoded_hits,
-    /// Blocks that were asked for while another one decoded them.
-    decode_waits,
-    /// Pages decoded on the way to a demanded one.
-    by_catch,
     /// STORE notifications.
     pushes,
     /// Pages in them.

@@ -58,7 +58,7 @@ impl Folder {
     }
 
     pub(super) fn cursor(&self) -> Cursor<'_> {
-        let opener = Opener::new(self.root.as_fd(), &self.tree);
+        let opener = Opener::new(self.root.as_fd());
         Cursor { folder: self, opener, open: None, buffer: Vec::new() }
     }
 }
@@ -78,14 +78,10 @@ struct List {
 
 impl List {
     fn fill(mut self, root: BorrowedFd<'_>, limits: Limits) -> Fill {
-        let mut stack = vec![(0, 0)];
-        while let Some((place, depth)) = stack.pop() {
-            let listed = {
-                let tree = Tree { items: self.tree.items, faults: Vec::new() };
-                let listed = names(&tree, root, place);
-                self.tree.items = tree.items;
-                listed
-            };
+        let mut opener = Opener::new(root);
+        let mut stack = vec![0];
+        while let Some(place) = stack.pop() {
+            let listed = names(&mut opener, &self.tree, place);
             let listed = match listed {
                 Ok(listed) => listed,
                 Err(error) => {
@@ -98,13 +94,7 @@ impl List {
                     self.fault(place, Cause::Many(limits.names));
                     return Fill { tree: self.tree, nodes: self.nodes };
                 }
-                if let Some(child) = self.add(place, name, &stat) {
-                    if depth < limits.depth {
-                        stack.push((child, depth + 1));
-                    } else {
-                        self.fault(child, Cause::Deep(limits.depth));
-                    }
-                }
+                stack.extend(self.add(place, name, &stat));
             }
         }
         Fill { tree: self.tree, nodes: self.nodes }
@@ -149,9 +139,8 @@ impl List {
 }
 
 /// The names in a directory with what is known of them.
-fn names(tree: &Tree, root: BorrowedFd<'_>, place: usize) -> io::Result<Vec<(Vec<u8>, Stat)>> {
-    let mut opener = Opener::new(root, tree);
-    let directory = opener.open(place)?;
+fn names(opener: &mut Opener<'_>, tree: &Tree, place: usize) -> io::Result<Vec<(Vec<u8>, Stat)>> {
+    let directory = opener.open(tree.items(), place)?;
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -195,7 +184,7 @@ impl Cursor<'_> {
 
     pub(super) fn link(&mut self, place: usize) -> Result<Vec<u8>, Cause> {
         let item = &self.folder.tree.items()[place];
-        let directory = self.opener.open(item.parent);
+        let directory = self.opener.open(self.folder.tree.items(), item.parent);
         let directory = directory.map_err(|error| Cause::system("open its directory", error))?;
         let target = rustix::fs::readlinkat(directory, &item.name[..], Vec::new());
         Ok(target.map_err(|error| Cause::system("read the link", error))?.into_bytes())
@@ -204,7 +193,7 @@ impl Cursor<'_> {
     pub(super) fn xattrs(&mut self, place: usize) -> Result<Vec<Xattr>, Cause> {
         let refused = |error| Cause::system("read the extended attributes", error);
         let item = &self.folder.tree.items()[place];
-        let directory = self.opener.open(item.parent).map_err(refused)?;
+        let directory = self.opener.open(self.folder.tree.items(), item.parent).map_err(refused)?;
         let name = if place == 0 { &b"."[..] } else { &item.name };
         let path = path_of(directory, name);
         self.buffer.resize(XATTR_MAX, 0);
@@ -231,7 +220,8 @@ impl Cursor<'_> {
         let refused = |error| Cause::system("read the file", error);
         if self.open.as_ref().is_none_or(|(open, _)| *open != place) {
             let item = &self.folder.tree.items()[place];
-            let directory = self.opener.open(item.parent).map_err(refused)?;
+            let directory =
+                self.opener.open(self.folder.tree.items(), item.parent).map_err(refused)?;
             // What was a file may be a pipe by now, which is not waited for.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = rustix::fs::openat(directory, &item.name[..], flags, Mode::empty());

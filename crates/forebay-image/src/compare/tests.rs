@@ -130,7 +130,7 @@ fn an_extracted_tree_is_the_same_as_its_image() {
     image.change(sparse, |node| (node.uid, node.gid) = me);
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("x");
-    let settings = Settings { threads: 2, owners: false, replace: false };
+    let settings = Settings { threads: 2, owners: false, replace: false, safe: false };
     let tree = Tree::whole(&image, Limits::default());
     let report = extract(&image, tree, &target, settings, &|_| {}).unwrap();
     if !report.skipped.is_empty() {

@@ -1,7 +1,7 @@
 //! Directories: the entries of one, and which bytes belong to which.
 //!
-//! A directory is a list of entries without an index. Its names are sorted when it is read, so the
-//! flag that says they are is never relied on.
+//! A directory is a list of entries without an index. Linux reads it from the beginning until it
+//! meets the name, or, if a flag says that names are sorted, one behind it.
 //!
 //! A crafted image can have a directory contain itself, or have many share one list, so that the
 //! tree has no end. Therefore each directory *claims* the bytes of its entries when it is first
@@ -11,132 +11,102 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::layout::{INODE_LEN, Inode, Order};
 use crate::error::{Error, Result};
-use crate::image::{Entry, NodeId};
+use crate::image::NodeId;
+use crate::listing::{EntryTarget, Lookup, Promise, Stored, wrong_name};
 
-/// Directories below each other, at most.
-pub(super) const DEPTH_MAX: u16 = 256;
 /// Entries of all directories that can be read of one image.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;
+/// Bytes of a name of 253 bytes and more, with its padding. Its length in words is one more than
+/// the field for it can say, so that writers that do not look store 0.
+const LONG_NAME: usize = 256;
+const LONG_NAME_DEFECT: &str =
+    "the format has no length for names above 252 bytes; Linux shows nothing from here on";
 
-/// The valid entries of a directory.
-#[derive(Debug)]
-pub(super) struct Listing {
-    /// In the image's order.
-    pub(super) entries: Arc<[Entry]>,
-    /// The inode of each.
-    pub(super) inodes: Box<[Inode]>,
-    /// Numbers of entries, by name.
-    sorted: Box<[u32]>,
-    /// What is hidden, and why.
-    pub(super) hidden: Vec<String>,
+/// The entries of a directory; each with its inode.
+pub(super) type Listing = crate::listing::Listing<Inode>;
+
+/// The entries in `bytes`, which begin at `base` of the image and are `sorted` if they are as the
+/// image says.
+///
+/// # Errors
+///
+/// If an entry does not fit in: nothing behind it can be found.
+pub(super) fn list(bytes: &[u8], base: u64, order: Order, sorted: bool) -> Result<Listing> {
+    let mut fields = order.reader(bytes, base);
+    let mut stored = Vec::new();
+    let mut search = Search { sorted, ..Search::default() };
+    let mut is_found = Vec::new();
+    while fields.left() > 0 {
+        let at = fields.offset();
+        if fields.left() < INODE_LEN {
+            return Err(invalid(at, format!("{} bytes are left for it", fields.left())));
+        }
+        let inode = Inode::parse(&mut fields, order)?;
+        let begin = bytes.len() - fields.left();
+        let len = if inode.name_len() == 0 && is_long(&bytes[begin..]) {
+            LONG_NAME
+        } else {
+            inode.name_len()
+        };
+        if fields.left() < len {
+            return Err(invalid(
+                at,
+                format!("a name of {len} bytes, but {} are left", fields.left()),
+            ));
+        }
+        let padded = fields.take(len, "name")?;
+        let name = &padded[..padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)];
+        let is_long = len > inode.name_len();
+        is_found.push(!is_long && search.passes(name));
+        let target = EntryTarget { ino: at, kind: inode.kind() };
+        stored.push(Stored { name: name.to_vec(), node: NodeId(at), target, extra: inode });
+    }
+    let found = is_found.iter().all(|found| *found);
+    let promise = Promise { sorted, found, name_max: LONG_NAME - 1, dots: None };
+    Ok(Listing::new(stored, promise, |stored, place| {
+        if stored[place].name.len() > LONG_NAME - 4 {
+            Lookup::Refused(LONG_NAME_DEFECT)
+        } else if is_found[place] {
+            Lookup::At(place)
+        } else {
+            Lookup::Nothing
+        }
+    }))
 }
 
-impl Listing {
-    /// The entries in `bytes`, which begin at `base` of the image.
-    ///
-    /// # Errors
-    ///
-    /// If any entry is invalid: nothing behind it can be found.
-    pub(super) fn parse(bytes: &[u8], base: u64, order: Order) -> Result<Self> {
-        let mut fields = order.reader(bytes, base);
-        let (mut entries, mut inodes, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
-        while fields.left() > 0 {
-            let at = fields.offset();
-            if fields.left() < INODE_LEN {
-                return Err(invalid(at, format!("{} bytes are left for it", fields.left())));
-            }
-            let inode = Inode::parse(&mut fields, order)?;
-            if fields.left() < inode.name_len() {
-                let (len, left) = (inode.name_len(), fields.left());
-                return Err(invalid(at, format!("a name of {len} bytes, but {left} are left")));
-            }
-            let name = name(fields.take(inode.name_len(), "name")?, at)?;
-            let Some(kind) = inode.kind() else {
-                let name = name.escape_ascii();
-                let mode = inode.mode;
-                hidden.push(format!("`{name}` at byte {at}: hidden, mode {mode:o} has no type"));
-                continue;
-            };
-            entries.push(Entry { name: name.to_vec(), node: NodeId(at), kind });
-            inodes.push(inode);
-        }
-        Ok(Self::sort(entries, inodes, hidden))
-    }
-
-    /// Sorts the names, and hides all but the first of each.
-    fn sort(entries: Vec<Entry>, mut inodes: Vec<Inode>, mut hidden: Vec<String>) -> Self {
-        let by_name = |entries: &[Entry]| -> Vec<u32> {
-            // There are fewer than 2^20, so no number is cut.
-            let mut sorted: Vec<u32> = (0..).take(entries.len()).collect();
-            sorted.sort_by(|&a, &b| entries[a as usize].name.cmp(&entries[b as usize].name));
-            sorted
-        };
-        let mut sorted = by_name(&entries);
-        let name = |number: u32| &entries[number as usize].name;
-        let twice = sorted.windows(2).filter(|pair| name(pair[0]) == name(pair[1]));
-        let mut twice: Vec<u32> = twice.map(|pair| pair[1]).collect();
-        if twice.is_empty() {
-            let (entries, inodes) = (entries.into(), inodes.into());
-            return Self { entries, inodes, sorted: sorted.into(), hidden };
-        }
-        twice.sort_unstable();
-        let is_first = |number: usize| {
-            u32::try_from(number).is_ok_and(|number| twice.binary_search(&number).is_err())
-        };
-        let mut kept = Vec::new();
-        for (number, entry) in entries.into_iter().enumerate() {
-            if is_first(number) {
-                kept.push(entry);
-            } else {
-                let name = entry.name.escape_ascii();
-                hidden.push(format!("`{name}` at byte {}: hidden, a second one", entry.node.0));
-            }
-        }
-        let mut number = 0;
-        inodes.retain(|_| {
-            number += 1;
-            is_first(number - 1)
-        });
-        sorted = by_name(&kept);
-        Self { entries: kept.into(), inodes: inodes.into(), sorted: sorted.into(), hidden }
-    }
-
-    /// The entry of a name, and its inode.
-    pub(super) fn find(&self, name: &[u8]) -> Option<(&Entry, &Inode)> {
-        let entry = |number: &u32| &self.entries[*number as usize];
-        let at = self.sorted.binary_search_by(|number| entry(number).name.as_slice().cmp(name));
-        let number = self.sorted[at.ok()?] as usize;
-        Some((&self.entries[number], &self.inodes[number]))
-    }
-
-    /// What it weighs in a cache, in entries.
-    pub(super) fn weight(&self) -> usize {
-        self.entries.len() + 1
-    }
+/// Whether a name with its padding begins here that is too long for its length to be said.
+fn is_long(bytes: &[u8]) -> bool {
+    let Some(padded) = bytes.get(..LONG_NAME) else { return false };
+    let len = padded.iter().position(|byte| *byte == 0).unwrap_or(LONG_NAME);
+    let is_padded = padded[len..].iter().all(|byte| *byte == 0);
+    (LONG_NAME - 3..LONG_NAME).contains(&len) && is_padded && wrong_name(&padded[..len]).is_none()
 }
 
-/// A name without its padding.
-fn name(padded: &[u8], entry_at: u64) -> Result<&[u8]> {
-    let len = padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let name = &padded[..len];
-    let wrong = if padded.is_empty() {
-        "the name length is 0; some writers store this for names of 253 to 255 bytes"
-    } else if name.is_empty() {
-        "the name is empty"
-    } else if name == b"." || name == b".." {
-        "the name is `.` or `..`"
-    } else if name.contains(&0) {
-        "a zero byte inside the name"
-    } else if name.contains(&b'/') {
-        "a slash inside the name"
-    } else {
-        return Ok(name);
-    };
-    Err(invalid(entry_at, wrong))
+/// What Linux meets before it comes to a name.
+#[derive(Default)]
+struct Search<'a> {
+    /// Whether the image says that names are sorted: a lookup ends at a name that is greater.
+    sorted: bool,
+    /// The greatest first byte so far.
+    first: u8,
+    /// The greatest name of each length so far.
+    greatest: BTreeMap<usize, &'a [u8]>,
+}
+
+impl<'a> Search<'a> {
+    /// Whether Linux would find a name that stands here. One without bytes, at which it gives up,
+    /// hides no other.
+    fn passes(&mut self, name: &'a [u8]) -> bool {
+        let Some(first) = name.first() else { return false };
+        let greatest = self.greatest.entry(name.len()).or_insert(name);
+        let is_hidden = self.sorted && (*first < self.first || name < *greatest);
+        *greatest = name.max(*greatest);
+        self.first = self.first.max(*first);
+        !is_hidden
+    }
 }
 
 fn invalid(entry_at: u64, found: impl Into<String>) -> Error {
@@ -156,7 +126,6 @@ pub(super) struct Claims {
 struct Claim {
     end: u64,
     owner: NodeId,
-    depth: u16,
     entries: usize,
 }
 
@@ -165,7 +134,7 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// If another directory has some of them, or it lies too deep.
+    /// If another directory has some of them.
     pub(super) fn claim(&mut self, owner: NodeId, range: &Range<u64>) -> Result<()> {
         if let Some((start, other)) = self.overlapping(range) {
             if other.owner != owner {
@@ -183,13 +152,7 @@ impl Claims {
             self.by_start.remove(&start);
             return self.claim(owner, range);
         }
-        let parent = self.overlapping(&(owner.0..owner.0 + 1));
-        let depth = parent.map_or(0, |(_, parent)| parent.depth + 1);
-        if depth > DEPTH_MAX {
-            let found = format!("it lies deeper than {DEPTH_MAX} directories");
-            return Err(Error::field("directory", owner.0, found));
-        }
-        self.by_start.insert(range.start, Claim { end: range.end, owner, depth, entries: 0 });
+        self.by_start.insert(range.start, Claim { end: range.end, owner, entries: 0 });
         Ok(())
     }
 
@@ -235,11 +198,15 @@ mod tests {
     }
 
     fn parse(bytes: &[u8]) -> Result<Listing> {
-        Listing::parse(bytes, 100, LITTLE)
+        list(bytes, 100, LITTLE, true)
     }
 
-    fn error(bytes: &[u8]) -> String {
-        parse(bytes).unwrap_err().to_string()
+    fn shown(listing: &Listing) -> Vec<&[u8]> {
+        listing.entries.iter().map(|entry| &entry.name[..]).collect()
+    }
+
+    fn said(listing: &Listing) -> Vec<String> {
+        listing.defects.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -257,19 +224,35 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_are_errors() {
+    fn a_name_that_cannot_be_costs_only_itself() {
         for (padded, found) in [
-            (&b""[..], "name length is 0"),
+            (&b""[..], "the name is empty"),
             (b"\0\0\0\0", "the name is empty"),
-            (b".\0\0\0", "`.` or `..`"),
-            (b"..\0\0", "`.` or `..`"),
+            (b".\0\0\0", "only the directory"),
+            (b"..\0\0", "only the directory"),
             (b"a\0b\0", "zero byte"),
             (b"\0abc", "zero byte"),
             (b"a/b\0", "slash"),
         ] {
-            let text = error(&entry(FILE, padded));
-            assert!(text.contains(found), "{text}");
-            assert!(text.contains("at byte 100"), "{text}");
+            let bytes = [entry(FILE, padded), entry(FILE, b"zz name ")].concat();
+            let listing = parse(&bytes).unwrap();
+            assert_eq!(shown(&listing), [b"zz name "], "{found}");
+            assert!(said(&listing)[0].contains(found), "{:?}", said(&listing));
+            assert_eq!(listing.defects[0].target.ino, 100);
+        }
+    }
+
+    #[test]
+    fn a_name_whose_length_is_not_said_costs_only_itself() {
+        for len in 253..256 {
+            let mut padded = vec![b'l'; len];
+            padded.resize(256, 0);
+            let mut long = entry(FILE, &[]);
+            long.extend(&padded);
+            let bytes = [entry(FILE, b"a\0\0\0"), long, entry(FILE, b"z\0\0\0")].concat();
+            let listing = parse(&bytes).unwrap();
+            assert_eq!(shown(&listing), [b"a", b"z"]);
+            assert_eq!(listing.defects[0].name.len(), len);
         }
     }
 
@@ -277,7 +260,7 @@ mod tests {
     fn an_entry_ends_with_its_directory() {
         let bytes = entry(FILE, b"name");
         for len in 1..bytes.len() {
-            let text = error(&bytes[..len]);
+            let text = parse(&bytes[..len]).unwrap_err().to_string();
             assert!(text.contains("left"), "{len}: {text}");
         }
         assert!(parse(&[]).unwrap().entries.is_empty());
@@ -285,35 +268,45 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_equal_names_is_kept() {
-        let bytes =
-            [entry(FILE, b"b\0\0\0"), entry(FILE, b"a\0\0\0"), entry(0o040_755, b"b\0\0\0")]
-                .concat();
+    fn the_first_of_two_equal_names_is_shown() {
+        let names = [(FILE, b"b\0\0\0"), (0o040_755, b"b\0\0\0"), (FILE, b"c\0\0\0")];
+        let bytes = names.map(|(mode, name)| entry(mode, name)).concat();
         let listing = parse(&bytes).unwrap();
-        let names: Vec<_> = listing.entries.iter().map(|entry| entry.name.as_slice()).collect();
-        assert_eq!(names, [b"b", b"a"]);
+        assert_eq!(shown(&listing), [b"b", b"c"]);
         let (found, inode) = listing.find(b"b").unwrap();
         assert_eq!((found.node, inode.mode), (NodeId(100), FILE));
-        assert_eq!(listing.hidden, ["`b` at byte 132: hidden, a second one"]);
+        let twice = "the name 'b' is there twice: inode 100 (file) is shown, inode 116 (directory) \
+                     is left out";
+        assert_eq!(said(&listing), [twice]);
     }
 
     #[test]
-    fn names_are_found_whether_or_not_they_ascend() {
-        let names: [&[u8]; 4] = [b"zz\0\0", b"a\0\0\0", b"zzzzz\0\0\0", b"B\0\0\0"];
-        let listing = parse(&names.map(|name| entry(FILE, name)).concat()).unwrap();
-        for entry in listing.entries.iter() {
-            assert_eq!(listing.find(&entry.name).unwrap().0, entry);
+    fn what_the_flag_makes_of_unsorted_names() {
+        let names: [&[u8]; 5] = [b"zz\0\0", b"a\0\0\0", b"zzzzz\0\0\0", b"zy\0\0", b"zx1\0"];
+        let bytes = names.map(|name| entry(FILE, name)).concat();
+        let free = list(&bytes, 100, LITTLE, false).unwrap();
+        assert_eq!(free.entries.len(), 5);
+        assert!(free.defects.is_empty() && free.find(b"zzz").is_none());
+        for entry in free.entries.iter() {
+            assert_eq!(free.find(&entry.name).unwrap().0, entry);
         }
-        assert!(listing.find(b"zzz").is_none());
-        assert!(listing.find(b"").is_none());
+        // A lookup of "a" ends at "zz", and one of "zy" at the greater name of the same length.
+        let listing = list(&bytes, 100, LITTLE, true).unwrap();
+        assert_eq!(shown(&listing), [&b"zz"[..], b"zzzzz", b"zx1"]);
+        let is_shown = |defect: &crate::EntryDefect| (defect.name.clone(), defect.is_shown());
+        let defects: Vec<_> = listing.defects.iter().map(is_shown).collect();
+        let wanted = [(b"a".to_vec(), false), (b"zy".to_vec(), false), (b"zx1".to_vec(), true)];
+        assert_eq!(defects, wanted);
     }
 
     #[test]
-    fn a_type_that_is_unknown_is_hidden() {
-        let listing = parse(&[entry(0o070_644, b"odd\0"), entry(FILE, b"even")].concat()).unwrap();
-        assert_eq!(listing.entries.len(), 1);
-        assert!(listing.find(b"odd").is_none() && listing.find(b"even").is_some());
-        assert_eq!(listing.hidden, ["`odd` at byte 100: hidden, mode 70644 has no type"]);
+    fn a_type_that_is_unknown_is_left_out() {
+        let listing = parse(&[entry(FILE, b"even"), entry(0o070_644, b"odd\0")].concat()).unwrap();
+        assert_eq!(shown(&listing), [b"even"]);
+        assert!(listing.find(b"odd").is_none());
+        let left_out =
+            "the entry 'odd' of inode 116 (unknown type) is left out: no such type of file";
+        assert_eq!(said(&listing), [left_out]);
     }
 
     #[test]
@@ -338,20 +331,6 @@ mod tests {
         claims.claim(NodeId(64), &(150..250)).unwrap();
         assert_eq!(claims.entries, 0);
         claims.claim(NodeId(80), &(100..150)).unwrap();
-    }
-
-    #[test]
-    fn depth_has_a_bound() {
-        let mut claims = Claims::default();
-        claims.claim(NodeId(64), &(100..116)).unwrap();
-        let chain =
-            |depth: u64| (NodeId(100 + 16 * (depth - 1)), 100 + 16 * depth..116 + 16 * depth);
-        for depth in 1..=u64::from(DEPTH_MAX) {
-            let (owner, range) = chain(depth);
-            claims.claim(owner, &range).unwrap();
-        }
-        let (owner, range) = chain(u64::from(DEPTH_MAX) + 1);
-        assert!(claims.claim(owner, &range).unwrap_err().to_string().contains("deeper than 256"));
     }
 
     #[test]

@@ -5,8 +5,7 @@
 //! equally, and bytes that pack equally are equal.
 //!
 //! What the format cannot hold is an error that names the file, unless it is asked to be
-//! [`lossy`](Settings::lossy). Owners and groups are always cut to their 16 and 8 bits, with a
-//! warning: hardly a tree has none that is too large.
+//! [`lossy`](Settings::lossy). Times are never kept.
 //!
 //! An image is 272 MiB at most, so it is made in memory.
 
@@ -21,7 +20,7 @@ mod content;
 mod fit;
 mod tree;
 
-pub use tree::{Attributes, Content, Place, Tree};
+pub use tree::{Attributes, Content, Extra, Place, Tree};
 
 /// How an image is written.
 #[derive(Clone, Debug)]

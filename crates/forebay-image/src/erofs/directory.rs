@@ -13,60 +13,44 @@
 //! all the same would make the tree endless, so it leads to no node, and nothing else is lost.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use crate::error::Result;
-use crate::image::{Entry, Kind, NodeId};
+use crate::image::Kind;
+use crate::listing::{EntryTarget, Lookup, Promise, Stored};
 
 use super::core::Core;
-use super::id;
 use super::inode::Inode;
+use super::{id, lookup};
 
-/// The names in a directory.
-#[derive(Clone, Debug)]
-pub(super) struct Directory {
-    /// In the image's order, without doubles.
-    pub(super) entries: Arc<[Entry]>,
-    /// Whether that is the order of their bytes.
-    sorted: bool,
-}
+/// The entries of a directory.
+pub(super) type Listing = crate::listing::Listing<()>;
 
-impl Directory {
-    /// Reads all of it.
-    pub(super) fn read(core: &Core, inode: &Inode) -> Result<Self> {
-        let size = inode.node.size;
-        if inode.node.kind != Kind::Directory {
-            return Err(inode.place.error("inode", "no directory"));
-        }
-        if size > SIZE_MAX {
-            return Err(inode.place.error("directory size", format!("{size} bytes")));
-        }
-        let mut entries = Vec::new();
-        let mut block = Vec::new();
-        let mut at = 0;
-        while at < size {
-            let len = core.superblock.block_size().min(size - at);
-            block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
-            core.content(inode, at, &mut block)?;
-            add(core, inode, &block, at, &mut entries)?;
-            at += len;
-        }
-        mark_strays(core, inode, &mut entries);
-        let sorted = entries.is_sorted_by(|one: &Entry, two: &Entry| one.name < two.name);
-        if !sorted {
-            drop_doubles(&mut entries);
-        }
-        Ok(Self { entries: entries.into(), sorted })
+/// Reads all of a directory and checks it.
+pub(super) fn list(core: &Core, inode: &Inode) -> Result<Listing> {
+    let size = inode.node.size;
+    if inode.node.kind != Kind::Directory {
+        return Err(inode.place.error("inode", "no directory"));
     }
-
-    /// What a name names.
-    pub(super) fn find(&self, name: &[u8]) -> Option<NodeId> {
-        if self.sorted {
-            let found = self.entries.binary_search_by(|entry| entry.name[..].cmp(name));
-            return found.ok().map(|at| self.entries[at].node);
-        }
-        self.entries.iter().find(|entry| entry.name == name).map(|entry| entry.node)
+    if size > SIZE_MAX {
+        return Err(inode.place.error("directory size", format!("{size} bytes")));
     }
+    let (mut stored, mut blocks) = (Vec::new(), Vec::new());
+    let mut block = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let len = core.superblock.block_size().min(size - at);
+        block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
+        core.content(inode, at, &mut block)?;
+        blocks.push(stored.len());
+        add(core, inode, &block, at, &mut stored)?;
+        at += len;
+    }
+    mark_strays(core, inode, &mut stored);
+    let dots = Some(inode.node.ino);
+    let promise = Promise { sorted: true, found: true, name_max: NAME_MAX, dots };
+    Ok(Listing::new(stored, promise, |stored, place| {
+        lookup::find(stored, &blocks, &stored[place].name).map_or(Lookup::Nothing, Lookup::At)
+    }))
 }
 
 /// Adds the entries of a block that begins at a byte of the directory.
@@ -75,22 +59,22 @@ fn add(
     inode: &Inode,
     block: &[u8],
     begin: u64,
-    entries: &mut Vec<Entry>,
+    stored: &mut Vec<Stored<()>>,
 ) -> Result<()> {
     for raw in Raw::all(block) {
         let raw = raw.map_err(|(at, field, found)| {
             let at = begin + at as u64;
             inode.place.error(field, format!("{found}, in the entry at byte {at} of the directory"))
         })?;
-        if raw.name == b"." || raw.name == b".." {
-            continue;
-        }
+        // An inode that cannot be read says so when it is asked for.
+        let is_dot = matches!(raw.name, b"." | b"..");
         let kind = match raw.kind {
-            Some(kind) => kind,
-            None => core.inode(raw.nid)?.node.kind,
+            None if !is_dot => core.inode(raw.nid).ok().map(|inode| inode.node.kind),
+            kind => kind,
         };
-        let node = id::tagged(raw.nid, kind);
-        entries.push(Entry { name: raw.name.to_vec(), node, kind });
+        let node = id::tagged(raw.nid, kind.unwrap_or(Kind::Directory));
+        let target = EntryTarget { ino: raw.nid, kind };
+        stored.push(Stored { name: raw.name.to_vec(), node, target, extra: () });
     }
     Ok(())
 }
@@ -130,9 +114,6 @@ impl<'a> Raw<'a> {
         if last {
             name = name.split(|&byte| byte == 0).next().unwrap_or(name);
         }
-        if name.is_empty() || name.len() > NAME_MAX || name.iter().any(|b| matches!(b, 0 | b'/')) {
-            return Err((at, "name", format!("{:?}", String::from_utf8_lossy(name))));
-        }
         Ok(Self { nid: u64::from_le_bytes(nid), kind: kind(block[at + 10]), name })
     }
 }
@@ -144,10 +125,13 @@ fn offset(block: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Makes entries of directories that have another parent lead to no node.
-fn mark_strays(core: &Core, inode: &Inode, entries: &mut [Entry]) {
+fn mark_strays(core: &Core, inode: &Inode, stored: &mut [Stored<()>]) {
     let own = inode.node.ino;
     let mut budget = SEARCHES_MAX;
-    for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Directory) {
+    let is_below = |entry: &&mut Stored<()>| {
+        entry.target.kind == Some(Kind::Directory) && !matches!(&entry.name[..], b"." | b"..")
+    };
+    for entry in stored.iter_mut().filter(is_below) {
         let nid = id::nid(entry.node);
         // One that cannot be read says so when it is asked for.
         let Ok(child) = core.inode(nid) else { continue };
@@ -194,18 +178,6 @@ fn parent(core: &Core, inode: &Inode, budget: &mut u32) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Keeps the first entry of each name, and the order.
-fn drop_doubles(entries: &mut Vec<Entry>) {
-    let mut order: Vec<usize> = (0..entries.len()).collect();
-    order.sort_by(|&one, &two| entries[one].name.cmp(&entries[two].name).then(one.cmp(&two)));
-    let mut keep = vec![true; entries.len()];
-    for pair in order.windows(2) {
-        keep[pair[1]] = entries[pair[0]].name != entries[pair[1]].name;
-    }
-    let mut keep = keep.into_iter();
-    entries.retain(|_| keep.next().unwrap_or(true));
-}
-
 /// The kind of an entry's type; none if it does not say.
 const fn kind(number: u8) -> Option<Kind> {
     Some(match number {
@@ -229,19 +201,3 @@ const SIZE_MAX: u64 = 64 << 20;
 /// Blocks of other directories that are searched for a `..` that is not in the first one, in one
 /// directory at most.
 const SEARCHES_MAX: u32 = 16_384;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_doubles_the_first_is_kept_and_so_is_the_order() {
-        let entry = |name: &str, node| {
-            let name = name.as_bytes().to_vec();
-            Entry { name, node: NodeId(node), kind: Kind::File }
-        };
-        let mut entries = vec![entry("b", 1), entry("a", 2), entry("b", 3), entry("a", 4)];
-        drop_doubles(&mut entries);
-        assert_eq!(entries, [entry("b", 1), entry("a", 2)]);
-    }
-}

@@ -26,36 +26,61 @@ pub(super) fn write(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR);
     let file = File::from(file.map_err(|error| Cause::system("make the file", error))?);
-    let (mut at, mut written) = (0, 0);
+    let (mut at, mut written, mut end) = (0, 0, 0);
     while at < node.size {
         let piece = content.piece(node.id, node.size, at)?;
         if let Piece::Bytes(bytes) = piece {
-            written += write_dense(&file, bytes, at)
+            let dense = write_dense(&file, bytes, at)
                 .map_err(|error| Cause::system("write the file", error))?;
+            written += dense.written;
+            end = end.max(dense.end);
         }
         at += piece.len();
     }
-    file.set_len(node.size).map_err(|error| Cause::system("give the file its length", error))?;
+    // It ends with zeros that were not written.
+    if end < node.size {
+        file.set_len(node.size)
+            .map_err(|error| Cause::system("give the file its length", error))?;
+    }
     marks.give_open(file.as_fd())?;
     Ok(written)
 }
 
+/// What was written.
+#[derive(Default)]
+struct Dense {
+    /// Bytes.
+    written: u64,
+    /// Where they end in the file.
+    end: u64,
+}
+
+impl Dense {
+    fn write(&mut self, file: &File, bytes: &[u8], start: u64) -> std::io::Result<()> {
+        if !bytes.is_empty() {
+            file.write_all_at(bytes, start)?;
+            self.written += bytes.len() as u64;
+            self.end = start + bytes.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 /// Writes the bytes but for pages of zeros.
-fn write_dense(file: &File, bytes: &[u8], start: u64) -> std::io::Result<u64> {
-    let (mut from, mut at, mut written) = (0, 0, 0);
+fn write_dense(file: &File, bytes: &[u8], start: u64) -> std::io::Result<Dense> {
+    let (mut from, mut at, mut dense) = (0, 0, Dense::default());
     while at < bytes.len() {
         let left = HOLE - (start + at as u64) % HOLE;
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
         // Less than a page may share its page with bytes that are not zero.
         if len as u64 == HOLE && is_zero(&bytes[at..at + len]) {
-            file.write_all_at(&bytes[from..at], start + from as u64)?;
-            written += at - from;
+            dense.write(file, &bytes[from..at], start + from as u64)?;
             from = at + len;
         }
         at += len;
     }
-    file.write_all_at(&bytes[from..], start + from as u64)?;
-    Ok((written + bytes.len() - from) as u64)
+    dense.write(file, &bytes[from..], start + from as u64)?;
+    Ok(dense)
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

@@ -9,6 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::Settings;
 use crate::fault::Cause;
 use crate::image::{Kind, Node, Xattr};
 
@@ -20,14 +21,16 @@ const SET_GROUP_ID: u16 = 0o2000;
 pub(super) struct Marks<'a> {
     node: &'a Node,
     xattrs: &'a [Xattr],
-    owners: bool,
+    settings: Settings,
     /// What this caller or this file system cannot have.
     pub(super) skipped: Vec<Cause>,
+    /// Extended attributes that were refused.
+    pub(super) lost: Vec<Cause>,
 }
 
 impl<'a> Marks<'a> {
-    pub(super) const fn new(node: &'a Node, xattrs: &'a [Xattr], owners: bool) -> Self {
-        Self { node, xattrs, owners, skipped: Vec::new() }
+    pub(super) const fn new(node: &'a Node, xattrs: &'a [Xattr], settings: Settings) -> Self {
+        Self { node, xattrs, settings, skipped: Vec::new(), lost: Vec::new() }
     }
 
     /// Marks an open file or directory.
@@ -35,13 +38,13 @@ impl<'a> Marks<'a> {
         if let Some((user, group)) = self.owner()? {
             rustix::fs::fchown(file, Some(user), Some(group)).map_err(owner_error)?;
         }
-        for xattr in self.xattrs {
+        for xattr in self.given_xattrs() {
             let (name, value) = (&xattr.name[..], &xattr.value[..]);
             let given = rustix::fs::fsetxattr(file, name, value, XattrFlags::empty());
-            self.note_xattr(given)?;
+            self.note_xattr(name, given);
         }
-        let found = rustix::fs::fstat(file).map_err(mode_error)?;
-        rustix::fs::fchmod(file, self.mode(&found)).map_err(mode_error)?;
+        let mode = self.mode(|| rustix::fs::fstat(file))?;
+        rustix::fs::fchmod(file, mode).map_err(mode_error)?;
         match self.times() {
             Some(times) => rustix::fs::futimens(file, &times).map_err(time_error),
             None => Ok(()),
@@ -67,14 +70,14 @@ impl<'a> Marks<'a> {
         // Other calls refuse such a descriptor, but not this path, which ends at the file itself
         // even if that is a link.
         let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
-        for xattr in self.xattrs {
+        for xattr in self.given_xattrs() {
             let (attribute, value) = (&xattr.name[..], &xattr.value[..]);
             let given = rustix::fs::setxattr(&path[..], attribute, value, XattrFlags::empty());
-            self.note_xattr(given)?;
+            self.note_xattr(attribute, given);
         }
         if self.node.kind != Kind::Symlink {
-            let found = rustix::fs::fstat(&file).map_err(mode_error)?;
-            rustix::fs::chmod(&path[..], self.mode(&found)).map_err(mode_error)?;
+            let mode = self.mode(|| rustix::fs::fstat(&file))?;
+            rustix::fs::chmod(&path[..], mode).map_err(mode_error)?;
         }
         match self.times() {
             Some(times) => {
@@ -110,6 +113,11 @@ impl<'a> Marks<'a> {
             Kind::Socket => (FileType::Socket, "make the socket"),
             Kind::File | Kind::Directory | Kind::Symlink => return Ok(false),
         };
+        let is_device = matches!(kind, FileType::BlockDevice | FileType::CharacterDevice);
+        if is_device && self.settings.safe {
+            self.skipped.push(Cause::Unsafe("the device"));
+            return Ok(false);
+        }
         let (major, minor) = self.node.device;
         let device = rustix::fs::makedev(major, minor);
         match rustix::fs::mknodat(directory, name, kind, Mode::RUSR | Mode::WUSR, device) {
@@ -125,7 +133,7 @@ impl<'a> Marks<'a> {
     }
 
     fn owner(&self) -> Result<Option<(Uid, Gid)>, Cause> {
-        if !self.owners {
+        if !self.settings.owners {
             return Ok(None);
         }
         for number in [self.node.uid, self.node.gid] {
@@ -138,19 +146,30 @@ impl<'a> Marks<'a> {
     }
 
     /// The mode; what runs as its owner does so only if it has the owner that was meant.
-    fn mode(&mut self, found: &Stat) -> Mode {
+    fn mode(&mut self, found: impl Fn() -> Result<Stat, Errno>) -> Result<Mode, Cause> {
         let node = self.node;
         let mut permissions = node.permissions & 0o7777;
-        let mut take = |bit: u16, other: bool| {
-            if other && permissions & bit != 0 && node.kind != Kind::Directory {
-                permissions &= !bit;
-                let what = "keep set-user-id or set-group-id for another owner";
-                self.skipped.push(Cause::system(what, Errno::PERM));
+        let is_special = permissions & (SET_USER_ID | SET_GROUP_ID) != 0;
+        if is_special && node.kind != Kind::Directory {
+            if self.settings.safe {
+                permissions &= !(SET_USER_ID | SET_GROUP_ID);
+                self.skipped.push(Cause::Unsafe("set-user-id or set-group-id"));
+            } else {
+                let found = found().map_err(mode_error)?;
+                let others = [
+                    (SET_USER_ID, found.st_uid != node.uid),
+                    (SET_GROUP_ID, found.st_gid != node.gid),
+                ];
+                for (bit, is_other) in others {
+                    if is_other && permissions & bit != 0 {
+                        permissions &= !bit;
+                        let what = "keep set-user-id or set-group-id for another owner";
+                        self.skipped.push(Cause::system(what, Errno::PERM));
+                    }
+                }
             }
-        };
-        take(SET_USER_ID, found.st_uid != node.uid);
-        take(SET_GROUP_ID, found.st_gid != node.gid);
-        Mode::from_raw_mode(permissions.into())
+        }
+        Ok(Mode::from_raw_mode(permissions.into()))
     }
 
     /// The time of the last change, which is also the only known one of the last access.
@@ -162,15 +181,24 @@ impl<'a> Marks<'a> {
         Some(Timestamps { last_access: time, last_modification: time })
     }
 
-    fn note_xattr(&mut self, given: Result<(), Errno>) -> Result<(), Cause> {
-        let what = "give it an extended attribute";
-        match given {
-            Ok(()) => Ok(()),
-            Err(error @ (Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)) => {
-                self.skipped.push(Cause::system(what, error));
-                Ok(())
-            }
-            Err(error) => Err(Cause::system(what, error)),
+    /// The attributes that are to be given.
+    fn given_xattrs(&mut self) -> Vec<&'a Xattr> {
+        let (safe, xattrs) = (self.settings.safe, self.xattrs);
+        let is_privileged = |xattr: &&Xattr| {
+            safe && (xattr.name.starts_with(b"security.") || xattr.name.starts_with(b"trusted."))
+        };
+        let (left_out, given): (Vec<_>, Vec<_>) = xattrs.iter().partition(is_privileged);
+        if !left_out.is_empty() {
+            self.skipped.push(Cause::Unsafe("capabilities or other privileged attributes"));
+        }
+        given
+    }
+
+    /// A file is worth having without an attribute, whatever the reason: the value is invalid, the
+    /// target has no room for it, the caller no right or the file system no attributes.
+    fn note_xattr(&mut self, name: &[u8], given: Result<(), Errno>) {
+        if let Err(error) = given {
+            self.lost.push(Cause::Xattr { name: name.to_vec(), source: error.into() });
         }
     }
 }

@@ -35,7 +35,9 @@ impl Names<'_> {
                 Ok(true) => {
                     let renamed = self.rename(&temporary, name);
                     // Two names of one file stay two when one is renamed to the other.
-                    self.remove(&temporary);
+                    if renamed.is_err() || self.replace {
+                        self.remove(&temporary);
+                    }
                     return renamed.map(|()| true);
                 }
                 // Somebody's file, which is left alone.
@@ -60,7 +62,9 @@ impl Names<'_> {
             // The file system cannot; a hard link refuses what is there too.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 let directory = self.directory;
-                rustix::fs::linkat(directory, from, directory, to, AtFlags::empty()).map_err(error)
+                let linked = rustix::fs::linkat(directory, from, directory, to, AtFlags::empty());
+                self.remove(from);
+                linked.map_err(error)
             }
             renamed => renamed.map_err(error),
         }

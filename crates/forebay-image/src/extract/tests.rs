@@ -10,7 +10,7 @@ use super::*;
 use crate::memory::Memory;
 use crate::walk::Limits;
 
-const PLAIN: Settings = Settings { threads: 3, owners: false, replace: false };
+const PLAIN: Settings = Settings { threads: 3, owners: false, replace: false, safe: false };
 const FORCED: Settings = Settings { replace: true, ..PLAIN };
 
 fn extracted(image: &Memory, target: &Path, settings: Settings) -> Report {
@@ -109,7 +109,7 @@ fn what_was_put_in_the_place_of_a_new_link_gets_no_marks() {
     let times = |name: &str| fs::symlink_metadata(at(name)).unwrap().modified().unwrap();
     let before = (times("victim"), times("file"));
     for (name, is_marked) in [("swapped", false), ("file", false), ("made", true)] {
-        let given = Marks::new(&node, &[], false).give(directory.as_fd(), name.as_bytes());
+        let given = Marks::new(&node, &[], PLAIN).give(directory.as_fd(), name.as_bytes());
         assert_eq!(given.is_ok(), is_marked, "{name}: {given:?}");
     }
     assert_eq!((times("victim"), times("file")), before);
@@ -250,6 +250,60 @@ fn damage_is_named_and_leaves_no_part_of_a_file() {
     assert_eq!(names(&target), expected.map(|n| target.join(n).to_str().unwrap().to_owned()));
 }
 
+/// setxattr says that there is no room where one value is too large for the file system, which has
+/// room for the file and all others.
+#[test]
+fn an_attribute_that_the_target_refuses_costs_only_itself() {
+    let (_folder, target) = scratch();
+    let mut image = Memory::new();
+    let file = image.file("f", b"content");
+    image.xattr(file, "user.large", &[b'x'; 60_000]);
+    image.xattr(file, "system.posix_acl_access", &[2, 0, 0, 0, 255, 255, 7, 0, 9, 9, 9, 9]);
+    image.xattr(file, "strange.namespace", b"");
+    image.file("other", b"other");
+    let report = extracted(&image, &target, PLAIN);
+    assert_eq!(said(&report.failed), [""; 0]);
+    let lost = said(&report.lost);
+    // Some file systems take values of this size.
+    let has_room = usize::from(lost.len() == 2);
+    assert_eq!(lost.len() + has_room, 3, "{lost:?}");
+    let begin = "/f: goes without its extended attribute ";
+    assert!(lost.iter().all(|text| text.starts_with(begin)), "{lost:?}");
+    let acl = "'system.posix_acl_access': Invalid argument (os error 22)";
+    assert_eq!(lost[1 - has_room].strip_prefix(begin), Some(acl));
+    assert_eq!(fs::read(target.join("f")).unwrap(), b"content");
+    assert_eq!(fs::read(target.join("other")).unwrap(), b"other");
+    assert_eq!(report.files, 2);
+}
+
+/// Deeper than any path, and than the number of descriptors that a process may have by default.
+#[test]
+fn a_tree_of_any_depth_is_extracted_and_compared() {
+    use crate::compare::{Folder, Kept, Side, compare};
+    const DEPTH: usize = 3_000;
+    let (_folder, target) = scratch();
+    let mut image = Memory::new();
+    let file = image.file("file", b"content");
+    let mut above = image.root();
+    for _ in 0..DEPTH {
+        above = image.directory_in(above, b"directory");
+    }
+    image.name_in(above, b"deepest", file);
+    let report = extracted(&image, &target, PLAIN);
+    assert_eq!(said(&report.failed), [""; 0]);
+    assert_eq!((report.directories, report.links), (DEPTH as u64 + 1, 1));
+    let tree = Tree::whole(&image, Limits::default());
+    let folder = Folder::open(&target, Limits::default()).unwrap();
+    assert_eq!(said(&folder.tree().faults), [""; 0]);
+    let sides = [Side::Image(&image, &tree), Side::Folder(&folder)];
+    let report = compare(sides[0], sides[1], Kept::ALL, 2, &|_| {});
+    assert_eq!(report.names, DEPTH as u64 + 3);
+    let differences: Vec<_> = report.differences.iter().map(|(_, d)| d.kind()).collect();
+    assert_eq!(differences, [""; 0]);
+    // What std removes, it removes by recursion.
+    assert!(std::process::Command::new("rm").arg("-r").arg(&target).status().unwrap().success());
+}
+
 #[test]
 fn owners_that_mean_nothing_and_foreign_set_user_id_are_not_given() {
     let (_folder, target) = scratch();
@@ -267,6 +321,36 @@ fn owners_that_mean_nothing_and_foreign_set_user_id_are_not_given() {
     let mine = said(&report.failed);
     assert!(mine.iter().any(|f| f == "/suid: the owner or group 4294967295 cannot be given"));
     assert_eq!(names(&target), [""; 0]);
+}
+
+#[test]
+fn what_is_unsafe_is_left_out_on_request() {
+    let (_folder, target) = scratch();
+    let mut image = Memory::new();
+    let file = image.file("suid", b"#!");
+    let me = rustix::process::geteuid().as_raw();
+    image.change(file, |node| (node.permissions, node.uid) = (0o6755, me));
+    image.xattr(file, "security.capability", b"any");
+    image.xattr(file, "user.harmless", b"kept");
+    let device = image.special("null", Kind::CharDevice, 0o666);
+    image.change(device, |node| node.device = (1, 3));
+    image.special("pipe", Kind::Fifo, 0o600);
+    let report = extracted(&image, &target, Settings { safe: true, ..PLAIN });
+    assert_eq!((said(&report.failed), said(&report.lost)), (vec![], vec![]));
+    assert_eq!(
+        said(&report.skipped),
+        [
+            "/suid: goes without capabilities or other privileged attributes: it is not safe",
+            "/suid: goes without set-user-id or set-group-id: it is not safe",
+            "/null: goes without the device: it is not safe",
+        ]
+    );
+    let mode = fs::metadata(target.join("suid")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+    let mut value = [0; 8];
+    let len = rustix::fs::getxattr(target.join("suid"), "user.harmless", &mut value);
+    assert_eq!(len, Ok(4));
+    assert!(target.join("pipe").exists() && !target.join("null").exists());
 }
 
 #[test]

@@ -8,14 +8,12 @@
 //! A run has at most 256 entries. A directory of size 3 is empty: the size counts `.` and `..`,
 //! which are not stored.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use super::inode::kind_of;
 use super::metadata::{Place, Stream};
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::{Entry, Kind, NodeId};
+use crate::image::NodeId;
+use crate::listing::{EntryTarget, Stored};
 
 /// Bytes of a directory that are listed at most.
 pub(super) const BYTES_MAX: u32 = 128 << 20;
@@ -45,37 +43,74 @@ impl Directory {
     }
 
     /// Where to begin to look for a name, and how many bytes of runs lie before that: the last run
-    /// of the index whose first name is not behind it. `index` is at the index, `table` is where
-    /// the directory table begins.
-    pub(super) fn seek(
-        &self,
-        name: &[u8],
-        table: u64,
-        index: &mut Stream<'_>,
-    ) -> Result<(Place, u32)> {
-        let mut nearest = (self.place, 0);
-        let (_, count) = self.index.unwrap_or((self.place, 0));
-        for _ in 0..count {
-            let at = index.block();
-            let bytes: [u8; 12] = index.array()?;
-            let mut fields = Reader::new(&bytes, at);
-            let before = fields.u32("directory index byte")?;
-            let block = fields.u32("directory index block")?;
-            let len = fields.u32("directory index name")?;
-            let Some(len) = name_len(len) else {
-                return Err(Error::field("directory index name", at, format!("{len} + 1 bytes")));
-            };
-            let mut first = [0; NAME_MAX];
-            index.fill(&mut first[..len])?;
-            if &first[..len] > name || before > self.bytes {
-                break;
-            }
-            // A decoded block has 8192 bytes: where the run is inside follows from where it is.
-            let inside = (u32::from(self.place.inside) + before % BLOCK) % BLOCK;
-            let inside = u16::try_from(inside).expect("less than a block");
-            nearest = (Place { block: table.saturating_add(block.into()), inside }, before);
+    /// of the index before the first one whose name is greater. `index` is at the index, `table` is
+    /// where the directory table begins.
+    pub(super) fn seek(&self, name: &[u8], table: u64, index: Index<'_>) -> (Place, u32) {
+        let runs = index.take_while(|indexed| indexed.name.as_slice() <= name);
+        let last = runs.last().map(|indexed| (indexed.block, indexed.before));
+        last.map_or((self.place, 0), |(block, before)| {
+            (self.place_of(block, before, table), before)
+        })
+    }
+
+    /// Where the run of an index entry begins.
+    pub(super) fn place_of(&self, block: u32, before: u32, table: u64) -> Place {
+        // A decoded block has 8192 bytes: where the run is inside follows from where it is.
+        let inside = (u32::from(self.place.inside) + before % BLOCK) % BLOCK;
+        let inside = u16::try_from(inside).expect("less than a block");
+        Place { block: table.saturating_add(block.into()), inside }
+    }
+}
+
+/// A run that a directory's index names.
+#[derive(Clone, Debug)]
+pub(super) struct Indexed {
+    /// Its first name, as the index has it.
+    pub(super) name: Vec<u8>,
+    /// Its metadata block, counted from the directory table.
+    pub(super) block: u32,
+    /// Bytes of runs before it.
+    pub(super) before: u32,
+}
+
+/// The index of a directory. It ends where it cannot be read: Linux does without the rest, since
+/// the index only makes a lookup faster.
+pub(super) struct Index<'a> {
+    stream: Stream<'a>,
+    left: u16,
+}
+
+impl<'a> Index<'a> {
+    /// Of so many entries that begin where the stream is.
+    pub(super) const fn new(stream: Stream<'a>, count: u16) -> Self {
+        Self { stream, left: count }
+    }
+
+    fn read(&mut self) -> Option<Indexed> {
+        let at = self.stream.block();
+        let bytes: [u8; 12] = self.stream.array().ok()?;
+        let mut fields = Reader::new(&bytes, at);
+        let before = fields.u32("directory index byte").ok()?;
+        let block = fields.u32("directory index block").ok()?;
+        let len = name_len(fields.u32("directory index name").ok()?)?;
+        let mut name = vec![0; len];
+        self.stream.fill(&mut name).ok()?;
+        // Linux compares it as a string of C.
+        name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(len));
+        Some(Indexed { name, block, before })
+    }
+}
+
+impl Iterator for Index<'_> {
+    type Item = Indexed;
+
+    fn next(&mut self) -> Option<Indexed> {
+        self.left = self.left.checked_sub(1)?;
+        let indexed = self.read();
+        if indexed.is_none() {
+            self.left = 0;
         }
-        Ok(nearest)
+        indexed
     }
 }
 
@@ -86,9 +121,7 @@ const BLOCK: u32 = 8192;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
     pub(super) node: NodeId,
-    pub(super) kind: Kind,
-    /// The inode number.
-    pub(super) ino: u32,
+    pub(super) target: EntryTarget,
 }
 
 /// A walk over the entries of a directory.
@@ -131,22 +164,33 @@ impl<'a> Walk<'a> {
         };
         self.spend(name_len)?;
         self.stream.fill(&mut buffer[..name_len])?;
-        let name = &buffer[..name_len];
-        let Some(kind) = kind_of(number) else {
-            let found = format!("{number}, not in 1..=7, of {}", name.escape_ascii());
-            return Err(Error::field("directory entry type", at, found));
-        };
-        if matches!(name, b"." | b"..") || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-            return Err(Error::field("directory entry name", at, name.escape_ascii().to_string()));
-        }
-        let ino = i64::from(self.ino) + i64::from(delta);
-        let Some(ino) = u32::try_from(ino).ok().filter(|ino| *ino > 0) else {
-            let found = format!("{ino}, of {}", name.escape_ascii());
-            return Err(Error::field("directory entry inode", at, found));
-        };
         self.entries -= 1;
         let node = NodeId(u64::from(self.block) << 16 | u64::from(inside));
-        Ok(Some((name, Named { node, kind, ino })))
+        // Linux lets the sum wrap around as well.
+        let ino = self.ino.wrapping_add_signed(delta.into()).into();
+        let target = EntryTarget { ino, kind: kind_of(number) };
+        Ok(Some((&buffer[..name_len], Named { node, target })))
+    }
+
+    /// The next entry with a name of its own.
+    pub(super) fn next_stored(&mut self) -> Result<Option<Stored<()>>> {
+        let mut buffer = [0; NAME_MAX];
+        let next = self.next(&mut buffer)?;
+        Ok(next.map(|(name, Named { node, target })| Stored {
+            name: name.to_vec(),
+            node,
+            target,
+            extra: (),
+        }))
+    }
+
+    /// Where the next run begins and how many bytes are left from there on; none if the next entry
+    /// is in the present run, or there is none.
+    pub(super) fn run(&mut self) -> Result<Option<(Place, u32)>> {
+        if self.entries > 0 || self.left == 0 {
+            return Ok(None);
+        }
+        Ok(Some((self.stream.place()?, self.left)))
     }
 
     fn begin_run(&mut self) -> Result<()> {
@@ -178,72 +222,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// All entries of a directory.
-#[derive(Debug)]
-pub(super) struct Listing {
-    pub(super) entries: Arc<[Entry]>,
-    /// The inode number that the directory says of each.
-    inos: Box<[u32]>,
-    /// Whether the names are in ascending order, as they should be.
-    sorted: bool,
-    /// Memory that it takes, in bytes.
-    pub(super) weight: usize,
-}
-
-impl Listing {
-    /// Reads them all.
-    pub(super) fn read(mut walk: Walk<'_>) -> Result<Self> {
-        let mut buffer = [0; NAME_MAX];
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut inos = Vec::new();
-        let (mut sorted, mut names_len) = (true, 0);
-        while let Some((name, Named { node, kind, ino })) = walk.next(&mut buffer)? {
-            if entries.len() >= ENTRIES_MAX {
-                let what = format!("a directory of more than {ENTRIES_MAX} entries");
-                return Err(Error::Unsupported { what, offset: walk.stream.block() });
-            }
-            sorted &= entries.last().is_none_or(|last| last.name.as_slice() < name);
-            names_len += name.len();
-            entries.push(Entry { name: name.to_vec(), node, kind });
-            inos.push(ino);
-        }
-        if !sorted {
-            let mut seen = BTreeSet::new();
-            let first: Vec<bool> =
-                entries.iter().map(|entry| seen.insert(entry.name.as_slice())).collect();
-            drop(seen);
-            let mut keep = first.iter();
-            entries.retain(|_| *keep.next().unwrap_or(&false));
-            let mut keep = first.iter();
-            inos.retain(|_| *keep.next().unwrap_or(&false));
-        }
-        let weight = OVERHEAD + names_len + entries.len() * (size_of::<Entry>() + ENTRY_OVERHEAD);
-        Ok(Self { entries: entries.into(), inos: inos.into(), sorted, weight })
-    }
-
-    /// The listing of an empty directory.
-    pub(super) fn empty() -> Self {
-        Self { entries: Arc::new([]), inos: Box::new([]), sorted: true, weight: OVERHEAD }
-    }
-
-    /// What a name names, as the directory says it.
-    pub(super) fn find(&self, name: &[u8]) -> Option<Named> {
-        let at = if self.sorted {
-            self.entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok()?
-        } else {
-            self.entries.iter().position(|entry| entry.name == name)?
-        };
-        let (entry, ino) = (self.entries.get(at)?, *self.inos.get(at)?);
-        Some(Named { node: entry.node, kind: entry.kind, ino })
-    }
-}
-
 /// The length of a name from what is stored, one less.
 fn name_len(stored: u32) -> Option<usize> {
     usize::try_from(stored).ok().filter(|len| *len < NAME_MAX).map(|len| len + 1)
 }
-
-/// Memory of a listing beside its entries.
-const OVERHEAD: usize = 160;
-/// Memory of an entry beside itself and its name: an inode number, an allocation.
-const ENTRY_OVERHEAD: usize = 4 + 16;

@@ -14,7 +14,7 @@ use forebay_image::{
 use crate::abuse;
 use crate::squashfs_tree::{compare, full_tree, noise, scratch, set_time, text};
 
-mod craft;
+pub(crate) mod craft;
 mod hostile;
 
 const LZ4: &[u8] = include_bytes!("../fixtures/erofs-lz4.img");

@@ -5,6 +5,7 @@ mod abuse;
 mod conformance;
 mod cramfs;
 mod erofs;
+mod kernel;
 mod replay;
 mod squashfs;
 mod squashfs_craft;

@@ -3,30 +3,32 @@
 use std::sync::Arc;
 
 use forebay_image::squashfs::Squashfs;
+use forebay_image::verify::verify;
+use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Coding, Error, Image, NodeId, Options, Source, read_at};
 
 /// The parts of an image; all metadata is stored as it is.
 #[derive(Default)]
-struct Craft {
+pub(crate) struct Craft {
     /// What lies from byte 96 on.
     data: Vec<u8>,
     inodes: Vec<u8>,
-    directories: Vec<u8>,
+    pub(crate) directories: Vec<u8>,
     fragments: Vec<u8>,
     xattr_lists: Vec<u8>,
     xattr_rows: Vec<u8>,
     /// The reference of the root inode.
-    root: u64,
+    pub(crate) root: u64,
 }
 
 /// A reference to a byte of decoded metadata whose blocks are stored and full.
-const fn reference(byte: usize) -> u64 {
+pub(crate) const fn reference(byte: usize) -> u64 {
     ((byte / 8192 * 8194) as u64) << 16 | (byte % 8192) as u64
 }
 
 impl Craft {
     /// Adds an inode and says its reference.
-    fn inode(&mut self, kind: u16, ino: u32, rest: &[&[u8]]) -> u64 {
+    pub(crate) fn inode(&mut self, kind: u16, ino: u32, rest: &[&[u8]]) -> u64 {
         let at = reference(self.inodes.len());
         self.inodes.extend(kind.to_le_bytes());
         self.inodes.extend(0o755_u16.to_le_bytes());
@@ -37,7 +39,7 @@ impl Craft {
     }
 
     /// Adds a run of entries: name, reference, inode number, type. All in one inode block.
-    fn run(&mut self, entries: &[(&[u8], u64, u32, u16)]) {
+    pub(crate) fn run(&mut self, entries: &[(&[u8], u64, u32, u16)]) {
         let block = entries.first().map_or(0, |entry| entry.1 >> 16);
         self.directories.extend(u32::try_from(entries.len() - 1).unwrap().to_le_bytes());
         self.directories.extend(u32::try_from(block).unwrap().to_le_bytes());
@@ -59,7 +61,7 @@ impl Craft {
     }
 
     /// The bytes of the image.
-    fn image(&self) -> Vec<u8> {
+    pub(crate) fn image(&self) -> Vec<u8> {
         let mut image = vec![0; 96];
         image.extend(&self.data);
         let inodes = append(&mut image, &self.inodes)[0];
@@ -94,7 +96,7 @@ impl Craft {
         image
     }
 
-    fn open(&self) -> Result<Squashfs, Error> {
+    pub(crate) fn open(&self) -> Result<Squashfs, Error> {
         let source: Arc<dyn Source> = Arc::new(self.image());
         Ok(Squashfs::open(&source, Options::default())?.unwrap())
     }
@@ -168,26 +170,40 @@ fn dots_are_no_names() {
         let mut craft = Craft::default();
         craft.run(&[(name, 0, 1, 1)]);
         craft.root(1, NONE);
-        assert!(said(craft.open().unwrap().entries(NodeId(craft.root))).contains("entry name"));
+        let image = craft.open().unwrap();
+        assert!(image.entries(image.root()).unwrap().is_empty());
+        assert_eq!(image.defects(image.root()).unwrap().len(), 1);
+        assert_eq!(image.lookup(image.root(), name).unwrap(), None);
     }
 }
 
 #[test]
-fn an_unsorted_directory_with_doubles_is_searched_from_its_beginning() {
+fn of_an_unsorted_directory_with_doubles_the_names_that_linux_finds_are_shown() {
     let mut craft = Craft::default();
     let first = craft.inode(6, 2, &[&1_u32.to_le_bytes()]);
     let second = craft.inode(7, 3, &[&1_u32.to_le_bytes()]);
     craft.run(&[(b"z", first, 2, 6), (b"a", second, 3, 7), (b"z", second, 3, 7)]);
     craft.root(1, NONE);
     let image = craft.open().unwrap();
-    let names = |(name, node): (&[u8], u64)| (name.to_vec(), NodeId(node));
-    let wanted = [(b"z".as_slice(), first), (b"a", second)].map(names);
     let entries = image.entries(image.root()).unwrap();
     let found: Vec<_> = entries.iter().map(|entry| (entry.name.clone(), entry.node)).collect();
-    assert_eq!(found, wanted);
-    for (name, node) in wanted {
-        assert_eq!(image.lookup(image.root(), &name).unwrap(), Some(node));
-    }
+    assert_eq!(found, [(b"z".to_vec(), NodeId(first))]);
+    assert_eq!(image.lookup(image.root(), b"z").unwrap(), Some(NodeId(first)));
+    assert_eq!(image.lookup(image.root(), b"a").unwrap(), None);
+    let defects = image.defects(image.root()).unwrap();
+    let texts: Vec<String> = defects.iter().map(ToString::to_string).collect();
+    let behind = "the entry 'a' of inode 3 (socket) is left out: it stands behind 'z' of inode 2 \
+                  (pipe), where Linux does not find it";
+    let twice = "the name 'z' is there twice: inode 2 (pipe) is shown, inode 3 (socket) is left \
+                 out";
+    assert_eq!(texts, [behind, twice]);
+    // Verification names both inodes of each, and so does what reports them without a path.
+    let tree = Tree::whole(&image, Limits::default());
+    let damage = verify(&image, tree, 1, &|_| {}).damage;
+    let said: Vec<String> = damage.iter().map(ToString::to_string).collect();
+    assert!(said.iter().any(|text| text.ends_with(behind)), "{said:?}");
+    assert!(said.iter().any(|text| text.ends_with(twice)), "{said:?}");
+    assert_eq!(image.oddities().len(), 2);
 }
 
 #[test]

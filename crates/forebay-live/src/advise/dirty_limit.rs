@@ -149,7 +149,7 @@ pub(super) fn remedies(machine: &Machine, device: &Device, wanted: u64) -> Vec<S
     if device.queue.is_some() {
         let attributes =
             [("bdi/max_bytes", wanted.to_string()), ("bdi/strict_limit", "1".to_owned())];
-        lines.push(remedy::udev(device, &attributes));
+        lines.extend(remedy::udev(device, &attributes));
     }
     lines
 }

@@ -12,8 +12,12 @@ pub(super) fn now(path: &str, value: impl std::fmt::Display) -> String {
     format!("echo {value} > {path}")
 }
 
-/// Sets attributes of a disk whenever it comes or changes, in this order.
-pub(super) fn udev(device: &Device, attributes: &[(&str, String)]) -> String {
+/// Sets attributes of a disk whenever it comes or changes, in this order; a rule that is there is
+/// not added again. None for loop devices, whose name is another file's the next time.
+pub(super) fn udev(device: &Device, attributes: &[(&str, String)]) -> Option<String> {
+    if device.kind == Kind::Loop {
+        return None;
+    }
     // A stick's name is that of whichever came first.
     let which = if device.removable && device.kind == Kind::Scsi {
         "SUBSYSTEMS==\"usb\", ENV{DEVTYPE}==\"disk\"".to_owned()
@@ -24,7 +28,7 @@ pub(super) fn udev(device: &Device, attributes: &[(&str, String)]) -> String {
     for (attribute, value) in attributes {
         rule += &format!(", ATTR{{{attribute}}}=\"{value}\"");
     }
-    format!("echo '{rule}' >> {UDEV_FILE}")
+    Some(format!("grep -qsxF '{rule}' {UDEV_FILE} || echo '{rule}' >> {UDEV_FILE}"))
 }
 
 /// A path as a shell takes it.
@@ -43,9 +47,17 @@ pub(super) fn window(device: &Device, kib: u64) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(path) = device.queue_path() {
         lines.push(now(&format!("{path}/read_ahead_kb"), kib));
-        lines.push(udev(device, &[("queue/read_ahead_kb", kib.to_string())]));
+        lines.extend(udev(device, &[("queue/read_ahead_kb", kib.to_string())]));
     } else if let Some(path) = device.bdi_path() {
         lines.push(now(&format!("{path}/read_ahead_kb"), kib));
+    }
+    if !lines.is_empty() {
+        // A file takes its window when it is opened.
+        lines.push(format!(
+            "then start the program again: files that are open keep their window; forebay tune \
+             --scope {} reaches most of them as they are",
+            device.name
+        ));
     }
     lines
 }

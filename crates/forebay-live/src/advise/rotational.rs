@@ -45,7 +45,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             ),
             evidence,
             gain: None,
-            remedy: vec![super::remedy::udev(device, &attributes)],
+            remedy: super::remedy::udev(device, &attributes).into_iter().collect(),
         });
     }
     findings

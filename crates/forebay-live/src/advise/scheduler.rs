@@ -48,9 +48,9 @@ fn judged(device: &Device, queue: &Queue) -> Option<Finding> {
             Evidence::count("rotational", u64::from(queue.rotational), ""),
         ],
         gain,
-        remedy: vec![
-            remedy::now(&path, name),
-            remedy::udev(device, &[("queue/scheduler", name.to_owned())]),
-        ],
+        remedy: [remedy::now(&path, name)]
+            .into_iter()
+            .chain(remedy::udev(device, &[("queue/scheduler", name.to_owned())]))
+            .collect(),
     })
 }

@@ -12,8 +12,9 @@ use crate::knob::{Change as KnobChange, Event as KnobEvent, Knob, Value};
 use crate::machine::{Device, Kind};
 use crate::number::DevNumber;
 use crate::scope::Slot;
-use crate::signal::{BdiCounts, Sample};
+use crate::signal::{BdiCounts, DiskCounts, Sample};
 use crate::steer::limits;
+use crate::steer::waiters::{ReadTime, Waiters};
 use crate::steer::{Decision, Done, Limit};
 
 /// Writeback of a device as it was last read.
@@ -77,11 +78,13 @@ impl Daemon<'_> {
     pub(super) fn may_miss_writers(&self, world: &impl World) -> bool {
         let wakes = world.wakes();
         let mut devices = self.machine.devices.iter();
-        let missed = |device: &Device| self.may_limit(device) && !(wakes && self.is_eager(device));
+        let missed = |device: &Device| {
+            self.may_limit(device) && !(wakes && self.watched.contains(&device.number))
+        };
         self.has(Slot::Writeback) && devices.any(missed)
     }
 
-    pub(super) fn look_at_devices(&mut self, world: &mut impl World, now: Instant) {
+    pub(super) fn look_at_devices(&mut self, world: &mut impl World, now: Instant, is_look: bool) {
         let wakes = world.wakes();
         for place in 0..self.machine.devices.len() {
             let device = &self.machine.devices[place];
@@ -90,11 +93,20 @@ impl Daemon<'_> {
             }
             let number = device.number;
             let vm = &self.sample.vm;
+            let disk = self.sample.disks.iter().find(|disk| disk.number == number);
+            let before = self.last.disks.iter().find(|disk| disk.number == number);
+            let waiters = self.waiters.entry(number).or_default();
+            waiters.record_syncs(now, self.syncs.remove(&number).unwrap_or(0));
+            if let Some(reads) = disk.zip(before).filter(|_| is_look).map(reads_between) {
+                waiters.record_reads(now, reads, self.policy.read_latency > 0);
+            }
             let seen = limits::Seen {
                 name: &device.name,
-                eager: self.is_eager(device),
-                wakes,
-                disk: self.sample.disks.iter().find(|disk| disk.number == number),
+                named: self.scope.names_device(number),
+                removable: is_removable(device),
+                waits: waiters.waits(now),
+                wakes: wakes && self.watched.contains(&number),
+                disk,
                 bdi: self.sample.bdis.iter().find(|bdi| bdi.number == number),
                 dirty: vm.dirty + vm.writeback,
                 threshold: vm.dirty_threshold,
@@ -110,21 +122,26 @@ impl Daemon<'_> {
 
     /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.
     pub(super) fn look_at_burst(&mut self, world: &mut impl World) {
+        self.drain(world);
         let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
         let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
-        for _ in 0..BURST_LOOKS {
+        for pause in BURST_PAUSES_MS {
             let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
             let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
             if counts.iter().any(is_burst) {
                 self.sample.bdis.retain(|bdi| !devices.contains(&bdi.number));
                 self.sample.bdis.extend(counts);
                 let now = world.now();
-                self.look_at_devices(world, now);
+                self.look_at_devices(world, now, false);
                 break;
             }
-            world.pause(BURST_LOOK);
+            world.pause(Duration::from_millis(pause));
         }
-        self.rest = world.now() + BURST_REST;
+        let now = world.now();
+        let waits = |it: &Waiters| it.waits(now).is_some();
+        // Where something waits, a burst within the rest would be let in.
+        let is_guarded = devices.iter().any(|number| self.waiters.get(number).is_some_and(waits));
+        self.rest = if is_guarded { now } else { now + BURST_REST };
     }
 
     /// Whether a burst would be news: some device has no limit that would have one early.
@@ -134,13 +151,14 @@ impl Daemon<'_> {
     }
 
     fn may_burst(&self, device: &Device) -> bool {
-        let awaited = self.limits.awaits_burst(device.number);
-        awaited && self.is_eager(device) && self.may_limit(device)
-    }
-
-    /// Whether a device has a limit before it is known to be slow.
-    fn is_eager(&self, device: &Device) -> bool {
-        self.scope.names_device(device.number) || device.removable || device.kind == Kind::Mmc
+        let number = device.number;
+        let waits = self.scope.names_device(number)
+            || is_removable(device)
+            || self.waiters.get(&number).is_some_and(|it| it.waits(self.sample.at).is_some());
+        let threshold = self.sample.vm.dirty_threshold;
+        let keeps_up = || self.limits.keeps_up(number, threshold, &self.policy.limits);
+        let awaited = self.limits.awaits_burst(number) && self.watched.contains(&number);
+        waits && awaited && self.may_limit(device) && !keeps_up()
     }
 
     /// Whether a device is in scope and its kernel can hold its writers to a limit of its own.
@@ -166,6 +184,7 @@ impl Daemon<'_> {
         limit: Limit,
     ) -> Done {
         let Decision { expected, reason, .. } = decision;
+        let on_way = self.limits.is_on_way(device);
         let tenths = limit.bytes * 10 / (1 << 20);
         let what = format!(
             "dirty limit of {} to {}.{} MiB ({} ppm of the machine's), because {reason}; expected: \
@@ -195,7 +214,10 @@ impl Daemon<'_> {
                 return self.refused(&refused);
             }
         }
-        (self.say)(&format!("set the {what}"));
+        // Each second of a long way down is no news.
+        if !on_way || self.limits.present(device).is_none() {
+            (self.say)(&format!("set the {what}"));
+        }
         self.put_reads_first(device);
         Done::Applied
     }
@@ -251,6 +273,21 @@ impl Daemon<'_> {
     }
 }
 
+/// Whether a device can be pulled out at any time.
+fn is_removable(device: &Device) -> bool {
+    device.removable || device.kind == Kind::Mmc
+}
+
+/// What reads of a disk did between two samples.
+fn reads_between((new, old): (&DiskCounts, &DiskCounts)) -> ReadTime {
+    let grown = |new: u64, old: u64| new.saturating_sub(old);
+    ReadTime {
+        requests: grown(new.reads.requests, old.reads.requests),
+        time_ms: grown(new.reads.time_ms, old.reads.time_ms),
+        beside_writes: new.writes.requests != old.writes.requests,
+    }
+}
+
 /// Why writeback is held back: a limit bounds how much waits before a read, and not when.
 const READS_FIRST: &str = "it has a limit, and reads are to come first";
 
@@ -258,10 +295,9 @@ const READS_FIRST: &str = "it has a limit, and reads are to come first";
 /// takes dirty pages along, of which no counter tells.
 const KNOWN_LOOKS: u32 = 10;
 
-/// How often it is looked whether a burst comes of what has become dirty, and how soon again: a
-/// writer makes a MiB dirty in less than a millisecond.
-const BURST_LOOKS: u32 = 16;
-const BURST_LOOK: Duration = Duration::from_millis(1);
+/// The times between looks whether a burst comes of what has become dirty, in ms: a writer makes a
+/// MiB dirty in less than one, and one that calls fsync ten times a second begins anew each time.
+const BURST_PAUSES_MS: [u64; 9] = [1, 1, 2, 4, 8, 16, 16, 16, 16];
 
 /// After these looks nobody wakes us for so long: small files that are written one after another
 /// shall not keep us awake.

@@ -20,7 +20,7 @@ use crate::number::DevNumber;
 use crate::pattern::Pattern;
 use crate::signal::Sample;
 use crate::steer::file::{Held, Unreachable};
-use crate::steer::files::{Around, Seen};
+use crate::steer::files::{Around, Progress, Seen};
 use crate::steer::users::Asked;
 use crate::steer::{Decision, Done, User};
 
@@ -41,6 +41,16 @@ impl Daemon<'_> {
         now: Instant,
         asked: Vec<Asked>,
     ) {
+        let mut permitted = Vec::new();
+        for asked in asked.into_iter().chain(self.users.pooled()) {
+            if asked.user.process != std::process::id() && self.permits(world, now, asked.user) {
+                permitted.push(asked);
+            }
+        }
+        self.note_streams(now, &permitted);
+        self.look_at_defaults(now, &permitted);
+        let apart = self.without_pooled(world, permitted);
+        let asked = self.groups.merge(&apart, &self.files);
         let followed: Vec<User> = self.files.followed(now).map(|(user, _)| user).collect();
         let seen: BTreeSet<User> = asked.iter().map(|asked| asked.user).collect();
         let quiet = followed.into_iter().filter(|user| !seen.contains(user)).map(|user| Asked {
@@ -54,20 +64,105 @@ impl Daemon<'_> {
         }
     }
 
+    /// Whether a user may be steered: its device and its process.
+    fn permits(&mut self, world: &mut impl World, now: Instant, user: User) -> bool {
+        let Some(device) = self.device_of(world, now, user.file.dev) else { return false };
+        if !self.scope.has_device(device.number) || self.is_denied(user.process, now) {
+            return false;
+        }
+        // One that has ended is told of at the next look.
+        let Some(progress) = world.progress(user.process) else { return false };
+        self.is_allowed(user.process, progress.started, now)
+    }
+
+    /// What is left to be judged one by one: files of a pool are judged with it, and those that
+    /// were opened since get its window.
+    fn without_pooled(&mut self, world: &mut impl World, asked: Vec<Asked>) -> Vec<Asked> {
+        let mut apart = Vec::new();
+        for mut asked in asked {
+            let user = asked.user;
+            let pool = User::pool(user.file.dev, user.process);
+            let [own, present] = [self.files.own_window(&pool), self.files.window(&pool)]
+                .map(Option::unwrap_or_default);
+            if user.is_pool() {
+                let is_clear = asked.pattern == Pattern::RandomFaults;
+                let goes_back = asked.pattern == Pattern::Stream && present < own;
+                if !(is_clear || goes_back) {
+                    asked.pattern = Pattern::Unclear;
+                }
+                let wanted = self.files.knows(&pool) || is_clear;
+                if wanted && !self.files.has_trial(user.file.dev, user.process) {
+                    apart.push(asked);
+                }
+                continue;
+            }
+            if !self.files.knows(&pool) || self.files.is_steered(&user) {
+                apart.push(asked);
+                continue;
+            }
+            match asked.pattern {
+                Pattern::RandomFaults | Pattern::Unclear => {
+                    if asked.window > 0 && present > 0 && asked.window != present {
+                        self.give(world, &user, present, own, "as the process's other files");
+                    }
+                }
+                Pattern::Stream | Pattern::RandomReads { .. } => {
+                    if asked.window > 0 && asked.window == present && present != own {
+                        self.give(world, &user, own, own, "it is read in another way");
+                        asked.window = own;
+                    }
+                    apart.push(asked);
+                }
+            }
+        }
+        apart
+    }
+
+    /// Notes where streams are read. A default that was made smaller for other files goes back at
+    /// once: the next stream begins with it.
+    fn note_streams(&mut self, now: Instant, asked: &[Asked]) {
+        for asked in asked.iter().filter(|asked| asked.pattern == Pattern::Stream) {
+            let Some(found) = self.machine.device_of(asked.user.file.dev) else { continue };
+            let number = found.number;
+            self.streams.insert(number, now);
+            let Some(steering) = &mut self.steering else { continue };
+            let knob = Knob::ReadAheadKb(number);
+            if !self.lowered.remove(&number) {
+                continue;
+            }
+            if let Some(event) = steering.restore(knob, "a file on it is read as a stream") {
+                (self.say)(&event.to_string());
+            }
+        }
+    }
+
+    fn has_streams(&self, device: DevNumber) -> bool {
+        let now = self.sample.at;
+        self.streams.get(&device).is_some_and(|at| now.since(*at) < STREAMS)
+    }
+
+    /// Gives a file the window of its pool, or back the one that it was opened with.
+    fn give(&mut self, world: &mut impl World, user: &User, to: u64, before_kb: u64, why: &str) {
+        let Some(device) = self.machine.device_of(user.file.dev).map(|device| device.number) else {
+            return;
+        };
+        let Ok(held) = world.held(user) else { return };
+        let Some(steering) = &mut self.steering else { return };
+        let files: Vec<WindowOf> =
+            held.descriptors.iter().map(|file| WindowOf { file: *file, before_kb }).collect();
+        let brief = Brief { bdi: device, kb: to, why: why.to_owned() };
+        if let Err(refused) = steering.set_windows(&brief, &files) {
+            self.refused(&refused);
+        }
+    }
+
     fn look_at_file(&mut self, world: &mut impl World, now: Instant, asked: &Asked) {
         let user = asked.user;
         let Some(device) = self.device_of(world, now, user.file.dev) else { return };
         let (number, cuts) = (device.number, device.number.is_anonymous());
-        if !self.scope.has_device(number) || self.is_denied(user.process, now) {
-            return;
-        }
-        // One that has ended is told of at the next look.
-        let Some(progress) = world.progress(user.process) else { return };
-        if !self.is_allowed(user.process, progress.started, now) {
-            return;
-        }
+        let Some(progress) = self.progress(world, user) else { return };
         if asked.pattern == Pattern::RandomFaults && !self.sizes.contains_key(&user) {
-            let held = world.held(&user);
+            let held = self.held(world, &user);
             let size = held.as_ref().ok().and_then(|held| held.size);
             if self.sizes.len() >= SIZES_MAX {
                 self.sizes.clear();
@@ -91,10 +186,81 @@ impl Daemon<'_> {
             progress: Some(progress),
         };
         let around = self.around(number);
-        if let Some(decision) = self.files.look(now, &seen, &around) {
+        let decision = self.files.look(now, &seen, &around);
+        if let Some(outcome) = self.files.outcome(&user) {
+            let name = self.file_name(world, &user);
+            (self.say)(&format!("{name}: {outcome}"));
+        }
+        if let Some(decision) = decision {
             let done = self.perform(world, &decision);
             self.files.done(user, done);
         }
+    }
+
+    /// What the processes of a group got so far.
+    fn progress(&mut self, world: &mut impl World, user: User) -> Option<Progress> {
+        let mut sum: Option<Progress> = None;
+        for process in self.groups.processes(user) {
+            let Some(progress) = world.progress(process) else { continue };
+            let so_far = sum.unwrap_or_default();
+            sum = Some(Progress {
+                started: progress.started,
+                major_faults: so_far.major_faults + progress.major_faults,
+                minor_faults: so_far.minor_faults + progress.minor_faults,
+                bytes: so_far.bytes.saturating_add(progress.bytes),
+            });
+        }
+        sum
+    }
+
+    /// The descriptors of a group, or of a pool.
+    fn held(&mut self, world: &mut impl World, user: &User) -> Result<Held, Unreachable> {
+        if user.is_pool() {
+            let but: BTreeSet<_> = self.files.steered(user.file.dev, user.process).collect();
+            return world.held_on(user, &but);
+        }
+        let mut all: Option<Held> = None;
+        let mut amiss = None;
+        for process in self.groups.processes(*user) {
+            match (world.held(&User { process, ..*user }), &mut all) {
+                (Ok(held), Some(all)) => all.descriptors.extend(held.descriptors),
+                (Ok(held), None) => all = Some(held),
+                (Err(error), _) => amiss = Some(error),
+            }
+        }
+        all.ok_or(amiss.unwrap_or(Unreachable::None(*user)))
+    }
+
+    /// A file by its path and its process by its command, as far as they are to be had.
+    fn file_name(&mut self, world: &mut impl World, user: &User) -> String {
+        let device = self.machine.device_of(user.file.dev).map(|device| device.number);
+        let name = self.name(device.unwrap_or(user.file.dev));
+        if let Some(known) = self.names.get(user) {
+            return known.clone();
+        }
+        let path = self.held(world, user).ok().and_then(|held| {
+            let first = held.descriptors.first()?;
+            let path = self.tree.link(&format!("/proc/{}/fd/{}", first.pid, first.fd)).ok()?;
+            Some((path.to_string_lossy().into_owned(), held.descriptors.len()))
+        });
+        let comm = self.tree.text(&format!("/proc/{}/comm", user.process)).unwrap_or_default();
+        let others = match self.groups.processes(*user).len() {
+            0 | 1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let process = format!("{} {}{others}", comm.trim(), user.process);
+        let shown = match path {
+            Some((path, count)) if user.is_pool() => {
+                format!("{path} and others, {count} descriptors on {name} ({})", process.trim())
+            }
+            Some((path, _)) => format!("{path} on {name} ({})", process.trim()),
+            None => format!("{} on {name} ({})", user.file, process.trim()),
+        };
+        if self.names.len() >= SIZES_MAX {
+            self.names.clear();
+        }
+        self.names.insert(*user, shown.clone());
+        shown
     }
 
     /// Whether a number was that of a process out of scope a moment ago. Those are many, and hardly
@@ -160,12 +326,15 @@ impl Daemon<'_> {
         device: DevNumber,
         to: u64,
     ) -> Done {
-        let held = match world.held(user) {
+        let held = match self.held(world, user) {
             Ok(held) => held,
             Err(error) => {
                 let gone = matches!(error, Unreachable::Exited(_) | Unreachable::None(_));
                 if !gone {
-                    self.say_once(format!("{error}"));
+                    let is_closed = matches!(error, Unreachable::Closed(_));
+                    let hint = if is_closed && !self.policy.device_default { CLOSED } else { "" };
+                    let name = self.file_name(world, user);
+                    self.say_once(format!("{name}: {error}{hint}"));
                 }
                 return if gone {
                     Done::Gone
@@ -178,15 +347,15 @@ impl Daemon<'_> {
             return self.leave(user.process, &held);
         }
         let Decision { expected, reason, .. } = decision;
-        let name = self.name(device);
-        let what = format!(
-            "window of {user} on {name} to {to} KiB, because {reason}; expected: \
-                            {expected}"
-        );
-        let Some(steering) = &mut self.steering else {
-            self.would(&format!("set the {what}"));
+        if self.steering.is_none() {
+            let name = self.file_name(world, user);
+            self.would(&format!(
+                "set the read-ahead of {name} to {to} KiB, because {reason}; expected: {expected}"
+            ));
             return Done::Refused;
-        };
+        }
+        let name = self.file_name(world, user);
+        let Some(steering) = &mut self.steering else { return Done::Refused };
         let before_kb = self.files.own_window(user).unwrap_or(to);
         let files: Vec<WindowOf> =
             held.descriptors.iter().map(|file| WindowOf { file: *file, before_kb }).collect();
@@ -196,12 +365,11 @@ impl Daemon<'_> {
             Err(refused) => return self.refused(&refused),
         };
         if told.iter().any(Result::is_ok) {
-            (self.say)(&format!("set the {what}"));
             return Done::Applied;
         }
         let mut done = Done::Gone;
         for error in told.into_iter().filter_map(Result::err).filter(|error| !error.is_gone()) {
-            self.say_once(format!("the window of {user} was not set: {error}"));
+            self.say_once(format!("the read-ahead of {name} was not set: {error}"));
             done = Done::Refused;
         }
         done
@@ -241,8 +409,16 @@ impl Daemon<'_> {
             ));
             return Done::Refused;
         }
+        if self.has_streams(device) {
+            self.say_once(format!(
+                "the default read-ahead of {name} stays as it is: files on it are read as streams, \
+                 and the next ones would be slower"
+            ));
+            return Done::Later;
+        }
+        let to = to.max(DEFAULT_MIN);
         let reason = &decision.reason;
-        let what = format!("window of what is opened next on {name} to {to} KiB, because {reason}");
+        let what = format!("default read-ahead of {name} to {to} KiB, because {reason}");
         let Some(steering) = &mut self.steering else {
             self.has_wished = true;
             self.say_once(format!("would set the {what}"));
@@ -252,6 +428,7 @@ impl Daemon<'_> {
         let change = KnobChange { knob, to: Value::Number(to), why: reason.clone() };
         match steering.set(&change, self.sample.at) {
             Ok(_) => {
+                self.lowered.insert(device);
                 (self.say)(&format!("set the {what}"));
                 Done::Refused
             }
@@ -259,6 +436,16 @@ impl Daemon<'_> {
         }
     }
 }
+
+/// What helps where a file is out of reach.
+const CLOSED: &str = "; what helps is to keep the descriptor open, or to start the program again \
+                      with `device_default = true` in the policy file";
+
+/// The kernel's own default: a stream that is opened next begins with it anywhere else, too.
+const DEFAULT_MIN: u64 = 128;
+
+/// A device that had a stream this long ago may have another.
+const STREAMS: Duration = Duration::from_secs(60);
 
 /// The machine is read again for an unknown device at most this often.
 const READ_MIN: Duration = Duration::from_secs(5);

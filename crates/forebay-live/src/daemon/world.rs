@@ -1,6 +1,6 @@
 //! What the loop looks at and waits for: this machine, or a script.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use forebay_core::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::debugfs::Debugfs;
 use crate::machine::Machine;
-use crate::number::DevNumber;
+use crate::number::{DevNumber, FileKey};
 use crate::signal::{BdiCounts, Sample, Sampler};
 use crate::steer::User;
 use crate::steer::file::{self, Held, Unreachable};
@@ -46,6 +46,9 @@ pub trait World {
     /// How a process has a file open.
     fn held(&mut self, user: &User) -> Result<Held, Unreachable>;
 
+    /// How a process has the files of a file system open, but some.
+    fn held_on(&mut self, pool: &User, but: &BTreeSet<FileKey>) -> Result<Held, Unreachable>;
+
     /// Waits for this long, or until something else is to be done; files that become dirty, and
     /// events, are something else if that is asked for.
     fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken;
@@ -55,6 +58,9 @@ pub trait World {
 
     /// Whether files that become dirty end a wait.
     fn wakes(&self) -> bool;
+
+    /// The devices whose files do.
+    fn watched(&self) -> BTreeSet<DevNumber>;
 
     /// Writeback of one backing device as it is, if it can be had.
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts>;
@@ -171,6 +177,10 @@ impl World for Live {
         file::held(user, &self.tree)
     }
 
+    fn held_on(&mut self, pool: &User, but: &BTreeSet<FileKey>) -> Result<Held, Unreachable> {
+        file::held_on(pool.file.dev, pool.process, but, &self.tree)
+    }
+
     fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         if let Some(mounts) = &self.mounts {
@@ -215,6 +225,10 @@ impl World for Live {
 
     fn wakes(&self) -> bool {
         self.wakeup.is_some()
+    }
+
+    fn watched(&self) -> BTreeSet<DevNumber> {
+        self.wakeup.iter().flat_map(Wakeup::devices).copied().collect()
     }
 
     fn bdi(&mut self, number: DevNumber) -> Option<BdiCounts> {

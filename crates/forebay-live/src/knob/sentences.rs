@@ -1,6 +1,8 @@
-//! What happened, in as few sentences as say it: descriptors of one file that fared alike share
-//! one. A server with a descriptor for each client would fill a screen otherwise.
+//! What happened, in as few sentences as say it: descriptors of one file or of one process that
+//! fared alike share one. A server with a descriptor for each client, or a file for each table,
+//! would fill a screen otherwise.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{Event, OpenFile};
@@ -11,7 +13,9 @@ pub fn sentences(events: &[Event]) -> Vec<String> {
     for event in events {
         let fate = fate(event);
         let is_alike = |told: &&mut Told<'_>| match (fate, told.fate) {
-            (Some((file, fate)), Some((known, same))) => file.file == known.file && fate == same,
+            (Some((file, fate)), Some((known, same))) => {
+                (file.file == known.file || file.pid == known.pid) && fate == same
+            }
             (None | Some(_), None | Some(_)) => false,
         };
         match (fate, told.iter_mut().find(is_alike)) {
@@ -40,11 +44,18 @@ impl fmt::Display for Descriptors<'_> {
         processes.sort_unstable();
         processes.dedup();
         match processes[..] {
-            [pid] => write!(out, "{count} descriptors of process {pid} ({})", first.file),
+            [pid] => write!(out, "{count} descriptors of process {pid} ({}", first.file)?,
             _ => {
                 let processes = processes.len();
-                write!(out, "{count} descriptors of {processes} processes ({})", first.file)
+                write!(out, "{count} descriptors of {processes} processes ({}", first.file)?;
             }
+        }
+        let others: BTreeSet<_> =
+            self.0.iter().map(|of| of.file).filter(|file| *file != first.file).collect();
+        match others.len() {
+            0 => write!(out, ")"),
+            1 => write!(out, " and another file)"),
+            count => write!(out, " and {count} other files)"),
         }
     }
 }
@@ -121,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_of_one_file_that_fared_alike_share_a_sentence() {
+    fn descriptors_of_one_file_or_process_that_fared_alike_share_a_sentence() {
         let of = Of { knob: Knob::DirtyLimit, identity: Identity::default() };
         let mut events = vec![Event::Gone { of }];
         events.extend((3..25).map(|fd| Event::FileRestored { file: open(7, fd, 9), to_kb: 128 }));
@@ -132,12 +143,10 @@ mod tests {
         let said = sentences(&events);
         assert_eq!(said[0], events[0].to_string(), "what is no file's stays as it is");
         let rest = [
-            "the readahead windows of 22 descriptors of process 7 (inode 9 of 254:0) were put back \
-             to 128 KiB",
+            "the readahead windows of 23 descriptors of process 7 (inode 9 of 254:0 and another \
+             file) were put back to 128 KiB",
             "2 descriptors of process 7 (inode 9 of 254:0) are closed, and their readahead windows \
              are gone with them",
-            "the readahead window of descriptor 30 of process 7 (inode 10 of 254:0) was put back \
-             to 128 KiB",
             "the readahead windows of 2 descriptors of 2 processes (inode 9 of 254:0) were put \
              back to 64 KiB",
         ];

@@ -9,9 +9,10 @@
 //! Not for:    file systems whose files have another number for stat(2) than inside the kernel
 //!             (btrfs, overlay): no descriptor matches, and the file counts as out of reach.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, Statx, StatxFlags, statx};
 
 use super::User;
 use crate::knob::{OpenFile, started};
@@ -39,17 +40,13 @@ pub enum Unreachable {
     #[error("the files of process {0} may not be seen: it takes its user or CAP_SYS_PTRACE")]
     Denied(u32),
     /// It is mapped, and its descriptor was closed.
-    #[error(
-        "{0} is mapped and its descriptor closed, so that its window cannot be reached; keeping \
-         the descriptor open, or `device_default = true` in the policy file for what is opened \
-         next, would help"
-    )]
+    #[error("it is mapped and its descriptor closed, so that its window cannot be reached")]
     Closed(User),
     /// No descriptor is of the file.
-    #[error("{0}: no descriptor is of that file any more")]
+    #[error("no descriptor is of that file any more")]
     None(User),
     /// It is read past the page cache.
-    #[error("{0} is read past the page cache (O_DIRECT), which has no window")]
+    #[error("it is read past the page cache (O_DIRECT), which has no window")]
     Direct(User),
 }
 
@@ -89,6 +86,43 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
     }
 }
 
+/// The descriptors of a process on a file system, but those of some files; with the bytes of all
+/// their files.
+pub fn held_on(
+    dev: DevNumber,
+    process: u32,
+    but: &BTreeSet<FileKey>,
+    tree: &Tree,
+) -> Result<Held, Unreachable> {
+    let folder = format!("/proc/{process}/fd");
+    let names = tree.names(&folder).map_err(|unread| why(process, &unread))?;
+    let Some(started) = started(process) else { return Err(Unreachable::Exited(process)) };
+    let mut held = Held::default();
+    let mut sizes: BTreeMap<FileKey, u64> = BTreeMap::new();
+    for fd in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let Some(found) = cached(tree, &format!("{folder}/{fd}")) else { continue };
+        let of = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+        let file = FileKey { dev: of, ino: found.stx_ino };
+        let is_regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+        if of != dev || !is_regular || but.contains(&file) || held.descriptors.len() >= POOL_MAX {
+            continue;
+        }
+        let shown = tree.text(&format!("/proc/{process}/fdinfo/{fd}")).unwrap_or_default();
+        let flags = flags(&shown).unwrap_or(OFlags::empty());
+        if !flags.intersects(OFlags::DIRECT | OFlags::PATH | OFlags::WRONLY) {
+            sizes.insert(file, found.stx_size);
+            held.descriptors.push(OpenFile { pid: process, started, fd, file });
+        }
+    }
+    held.size = Some(sizes.values().fold(0, |sum, size| sum.saturating_add(*size)));
+    let pool = User::pool(dev, process);
+    match held.descriptors.is_empty() {
+        false => Ok(held),
+        true if is_mapped(&pool, tree) => Err(Unreachable::Closed(pool)),
+        true => Err(Unreachable::None(pool)),
+    }
+}
+
 fn why(process: u32, unread: &Unread) -> Unreachable {
     if unread.source.kind() == io::ErrorKind::PermissionDenied {
         Unreachable::Denied(process)
@@ -99,7 +133,7 @@ fn why(process: u32, unread: &Unread) -> Unreachable {
 
 /// What is known of a file here: a server that does not answer would hold us up.
 fn cached(tree: &Tree, path: &str) -> Option<Statx> {
-    let what = StatxFlags::INO | StatxFlags::SIZE;
+    let what = StatxFlags::INO | StatxFlags::SIZE | StatxFlags::TYPE;
     statx(CWD, tree.place(path), AtFlags::STATX_DONT_SYNC, what).ok()
 }
 
@@ -122,12 +156,15 @@ fn is_mapped(user: &User, tree: &Tree) -> bool {
     let ino = ino.to_string();
     text.lines().any(|line| {
         let mut words = line.split_ascii_whitespace().skip(3);
-        words.next() == Some(&device) && words.next() == Some(&ino)
+        words.next() == Some(&device) && (user.is_pool() || words.next() == Some(&ino))
     })
 }
 
 /// The most descriptors of one process and file that are steered.
 const DESCRIPTORS_MAX: usize = 64;
+
+/// The most descriptors of one process that are steered together.
+const POOL_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests {
@@ -156,6 +193,27 @@ mod tests {
         assert!(found.descriptors.iter().all(|of| of.file == user.file && of.started > 0));
         drop(kept);
         assert!(matches!(held(&user, &tree), Err(Unreachable::None(_))));
+    }
+
+    #[test]
+    fn a_pool_has_the_regular_files_of_a_file_system_but_those_that_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b", "c"].map(|name| folder.path().join(name));
+        for path in &paths {
+            std::fs::write(path, "12345").unwrap();
+        }
+        let kept = [&paths[0], &paths[1], &paths[1], &paths[2]].map(|it| File::open(it).unwrap());
+        let _folder = File::open(folder.path()).unwrap();
+        let writer = File::options().append(true).open(&paths[0]).unwrap();
+        let (tree, ours) = (Tree::machine(), std::process::id());
+        let but = BTreeSet::from([of(&paths[2]).file]);
+        let dev = of(&paths[0]).file.dev;
+        let found = held_on(dev, ours, &but, &tree).unwrap();
+        // Other tests of this process may have files open beside it.
+        let is_ours = |file: &&OpenFile| paths.iter().any(|path| of(path).file == file.file);
+        assert_eq!(found.descriptors.iter().filter(is_ours).count(), 3);
+        assert!(found.size >= Some(10));
+        drop((kept, writer));
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //!             through request rate, of an unknown device to the least window, whose rate beside
 //!             the old one tells the device. Streams: four times the window, again and again while
 //!             it helps, and where it does not, twice the window. What does not help is taken back
-//!             and not tried again for this file and process. A file that turns from faults to a
-//!             stream gets its window back at once.
+//!             and not tried again for some minutes, unless the file is read in another way
+//!             meanwhile. What was counted belongs to one way of reading: a file that turns is
+//!             watched anew, and one that turns from faults to a stream gets its window back at
+//!             once.
 //! Differs:    nothing.
 //! Not for:    files that will soon be in memory as a whole: the large window fills it fastest.
 //!
@@ -23,7 +25,7 @@ use forebay_core::time::{Duration, Instant};
 
 use super::window::{self, Bounds, Ceiling};
 use super::{Change, Decision, Done, User};
-use crate::number::DevNumber;
+use crate::number::{DevNumber, FileKey};
 use crate::pattern::Pattern;
 use crate::prove::{Claim, Side, Trial, Verdict};
 
@@ -95,7 +97,8 @@ impl Files {
             Stage::Watched => now.since(open.seen) < WATCHED_MAX && now.since(open.since) < UNCLEAR,
             // What cannot be done for long waits until the file is read again.
             Stage::Asked { .. } | Stage::Tried { .. } => open.delays < DELAYS_MAX,
-            Stage::Settled | Stage::Left => false,
+            Stage::Settled => open.measured.is_some_and(|since| now.since(since) < MEASURED),
+            Stage::Left => false,
         };
         self.open.values().filter(wanted).map(|open| (open.user, open.device))
     }
@@ -110,6 +113,56 @@ impl Files {
         self.open.get(user).map(|open| open.own).filter(|window| *window > 0)
     }
 
+    /// Whether a user is followed.
+    pub fn knows(&self, user: &User) -> bool {
+        self.open.contains_key(user)
+    }
+
+    /// A user of a file that asks it in this way, or may do so.
+    pub fn user_of(&self, file: FileKey, pattern: Pattern) -> Option<User> {
+        let range = User { file, process: 0 }..=User { file, process: u32::MAX };
+        let alike = |open: &&Open| {
+            let unclear = [pattern, open.pattern].contains(&Pattern::Unclear);
+            unclear || pattern.is_like(open.pattern)
+        };
+        self.open.range(range).map(|(_, open)| open).find(alike).map(|open| open.user)
+    }
+
+    /// Whether a trial or a step of some file of a process is under way, its pool left out.
+    pub fn has_trial(&self, dev: DevNumber, process: u32) -> bool {
+        let stages = |open: &Open| matches!(open.stage, Stage::Asked { .. } | Stage::Tried { .. });
+        self.open.values().any(|open| {
+            let of = open.user.process == process && open.user.file.dev == dev;
+            of && !open.user.is_pool() && stages(open)
+        })
+    }
+
+    /// The files of a process on a file system that have a window of their own by our doing.
+    pub fn steered(&self, dev: DevNumber, process: u32) -> impl Iterator<Item = FileKey> {
+        let all = self.open.values();
+        let is_steered = move |open: &&Open| {
+            let of = open.user.process == process && open.user.file.dev == dev;
+            of && !open.user.is_pool() && open.present != open.own
+        };
+        all.filter(is_steered).map(|open| open.user.file)
+    }
+
+    /// The largest window that was kept for a stream on a device, in KiB.
+    pub fn kept_for_streams(&self, device: DevNumber) -> Option<u64> {
+        let all = self.open.values().filter(|open| {
+            let is_kept = matches!(open.stage, Stage::Settled) && open.present > open.own;
+            open.device == device && open.pattern == Pattern::Stream && is_kept
+        });
+        all.map(|open| open.present).max()
+    }
+
+    /// A group is led by another user from now on.
+    pub fn hand_over(&mut self, from: User, to: User) {
+        if let Some(open) = self.open.remove(&from) {
+            self.open.insert(to, Open { user: to, last: None, ..open });
+        }
+    }
+
     /// Whether some other user of a file has a window by a step of ours, so that an event's window
     /// may be that one's.
     pub fn is_shared(&self, user: &User) -> bool {
@@ -119,18 +172,20 @@ impl Files {
         self.open.values().any(other)
     }
 
-    /// Processes whose files have another window by our doing, or may soon have; each once.
-    pub fn processes(&self) -> Vec<u32> {
-        let steered = |open: &&Open| {
-            let asked = matches!(open.stage, Stage::Asked { .. } | Stage::Tried { .. });
-            asked || open.present != open.own
-        };
-        let steered = self.open.values().filter(steered);
-        let mut processes: Vec<u32> = steered.map(|open| open.user.process).collect();
-        processes.dedup();
-        processes.sort_unstable();
-        processes.dedup();
-        processes
+    /// Users whose files have another window by our doing, or may soon have.
+    pub fn steered_users(&self) -> impl Iterator<Item = User> {
+        self.open.values().filter(|open| open.is_steered()).map(|open| open.user)
+    }
+
+    /// Whether a file has another window by our doing, or may soon have.
+    pub fn is_steered(&self, user: &User) -> bool {
+        self.open.get(user).is_some_and(Open::is_steered)
+    }
+
+    /// What came of a step or a trial, once: the step, the way of reading, the gain, and whether it
+    /// was kept.
+    pub fn outcome(&mut self, user: &User) -> Option<String> {
+        self.open.get_mut(user)?.outcome.take()
     }
 
     /// Drops files that caused no event for long and of which nothing has to be remembered.
@@ -199,10 +254,12 @@ struct Open {
     /// When it first and last caused an event.
     since: Instant,
     seen: Instant,
-    /// A window that did not help, so that it is not tried again.
-    refuted: Option<u64>,
+    refuted: Option<Refuted>,
     /// Windows and rates that were proved, the smallest and the largest window.
     rates: BTreeMap<u64, f64>,
+    /// Since when the rate at the present window is measured, in which nothing is left of the step.
+    measured: Option<Instant>,
+    outcome: Option<String>,
     /// What was decided at the last look.
     decided: Option<Decision>,
     /// What was decided and could not be done yet, and how often in a row.
@@ -217,6 +274,14 @@ enum Stage {
     Tried { step: Step, trial: Box<Trial>, settling: bool },
     Settled,
     Left,
+}
+
+/// A window that did not help, so that it is not tried again for a time.
+#[derive(Clone, Copy, Debug)]
+struct Refuted {
+    from: u64,
+    to: u64,
+    at: Instant,
 }
 
 /// A step from one window to another.
@@ -254,10 +319,17 @@ impl Open {
             seen: now,
             refuted: None,
             rates: BTreeMap::new(),
+            measured: None,
+            outcome: None,
             decided: None,
             owed: None,
             delays: 0,
         }
+    }
+
+    fn is_steered(&self) -> bool {
+        let asked = matches!(self.stage, Stage::Asked { .. } | Stage::Tried { .. });
+        asked || self.present != self.own
     }
 
     fn look(
@@ -283,6 +355,10 @@ impl Open {
         if turned {
             self.before = Side::default();
             self.rates.clear();
+            (self.refuted, self.since, self.measured) = (None, now, None);
+        }
+        if self.refuted.is_some_and(|refuted| now.since(refuted.at) >= REFUTED) {
+            self.refuted = None;
         }
         let moved = self.moved(now, seen);
         if let Some(owed) = self.owed.take() {
@@ -296,12 +372,15 @@ impl Open {
         }
         if turned && matches!(self.stage, Stage::Tried { .. }) {
             // What was counted was counted of something else.
-            self.stage = Stage::Settled;
+            self.stage = Stage::Watched;
             return (self.present != self.own).then(|| self.give_back(seen));
+        }
+        if turned && matches!(self.stage, Stage::Settled) {
+            self.stage = Stage::Watched;
         }
         match &mut self.stage {
             Stage::Left | Stage::Asked { .. } => None,
-            Stage::Tried { .. } => self.try_on(moved?, seen, around, bounds),
+            Stage::Tried { .. } => self.try_on(now, moved?, seen, around, bounds),
             Stage::Watched | Stage::Settled => {
                 if self.present < self.own && self.pattern == Pattern::Stream && turned {
                     return Some(self.give_back(seen));
@@ -309,6 +388,15 @@ impl Open {
                 self.windows += seen.windows;
                 if let Some((progress, elapsed)) = moved {
                     self.before.count(progress, elapsed);
+                }
+                if self.measured.is_some() {
+                    // A device that works off larger requests first, or a token bucket, makes the
+                    // first rate at a new window no measure of the device.
+                    if self.before.seconds() < MEASURED_MIN {
+                        return None;
+                    }
+                    self.measured = None;
+                    self.rates.insert(self.present, self.before.rate());
                 }
                 self.step(seen, around, bounds)
             }
@@ -371,11 +459,11 @@ impl Open {
     }
 
     fn is_refuted(&self, to: u64) -> bool {
-        match self.refuted {
-            Some(refuted) if to > self.present => to >= refuted,
-            Some(refuted) => to <= refuted,
-            None => false,
-        }
+        // A larger window that did not help says nothing of smaller ones.
+        self.refuted.is_some_and(|refuted| match refuted.to > refuted.from {
+            true => to > self.present && to >= refuted.to,
+            false => to < self.present && to <= refuted.to,
+        })
     }
 
     /// What the rates at two windows say of the device.
@@ -389,7 +477,10 @@ impl Open {
 
     fn give_back(&mut self, seen: &Seen) -> Decision {
         let step = Step { from: self.present, to: self.own, claim: None, metric: Metric::Bytes };
-        let reason = format!("{} is read in another way now", seen.user);
+        let way = self.pattern.words();
+        self.outcome =
+            Some(format!("read-ahead {} -> {}; {way} now; put back", kib(step.from), kib(step.to)));
+        let reason = format!("{way} now, {} in this look", seen.windows);
         self.ask(step, "it is read as before the first change".to_owned(), reason)
     }
 
@@ -404,22 +495,19 @@ impl Open {
                         format!("up to {} times the faults a second", from / to.max(&1))
                     }
                 };
-                let reason = format!(
-                    "{} is faulted in no order: each fault reads {from} KiB, {rate:.0} faults a \
-                     second",
-                    seen.user
-                );
+                let from = kib(*from);
+                let reason = format!("random faults, {rate:.0} a second, read {from} each");
                 (expected, reason)
             }
             Pattern::Stream => {
                 let expected = "more bytes a second, as more is in flight".to_owned();
                 let mib = rate / f64::from(1 << 20);
-                (expected, format!("{} is read as a stream at {mib:.0} MiB/s", seen.user))
+                (expected, format!("a stream reads {mib:.0} MiB/s"))
             }
             Pattern::RandomReads { request } => {
                 let kib = request.saturating_mul(4);
                 let expected = "each read goes out whole instead of in pieces".to_owned();
-                (expected, format!("{} is read in no order, {kib} KiB at a time", seen.user))
+                (expected, format!("random reads of {kib} KiB are cut into windows"))
             }
             Pattern::Unclear => (String::new(), seen.user.to_string()),
         }
@@ -465,6 +553,7 @@ impl Open {
     /// A window of a trial has passed.
     fn try_on(
         &mut self,
+        now: Instant,
         moved: (u64, Duration),
         seen: &Seen,
         around: &Around,
@@ -475,6 +564,7 @@ impl Open {
             return None;
         }
         let step = *step;
+        let way = self.pattern.words();
         let verdict = trial.count(moved.0, moved.1);
         let changed = trial.is_changed();
         match verdict {
@@ -483,40 +573,72 @@ impl Open {
                 let (from, to) = if changed { (step.from, step.to) } else { (step.to, step.from) };
                 let change = Change::Window { user: self.user, device: self.device, from, to };
                 let expected = "the difference becomes clear".to_owned();
-                let reason = format!("what {} gains is not clear yet", seen.user);
+                let reason = format!("what {} gains is not clear yet", step.metric.words());
                 if let Stage::Tried { settling, .. } = &mut self.stage {
                     *settling = step.metric == Metric::Bytes;
                 }
                 Some(Decision { change, expected, reason })
             }
-            Verdict::Helps(_) => {
+            Verdict::Helps(ratio) => {
+                self.outcome = Some(step.told(way, ratio, "kept"));
                 self.rates.insert(step.from, trial.without().rate());
                 self.rates.insert(step.to, trial.with().rate());
                 self.before = trial.with().clone();
                 self.stage = Stage::Settled;
-                if changed {
+                if step.metric == Metric::Faults {
+                    (self.before, self.measured) = (Side::default(), Some(now));
+                } else if changed {
                     // The next step follows at once, while the file is looked at often.
                     return self.step(seen, around, bounds);
                 }
+                if changed {
+                    return None;
+                }
                 let back = Step { from: step.from, to: step.to, claim: None, ..step };
-                let reason = format!("{} gains by it", seen.user);
+                let reason = format!("{} gain by it", step.metric.words());
                 Some(self.ask(back, "as in the trial".to_owned(), reason))
             }
             Verdict::DoesNotHelp(ratio) => {
-                self.refuted = Some(step.to);
+                self.outcome = Some(step.told(way, ratio, "taken back"));
+                self.refuted = Some(Refuted { from: step.from, to: step.to, at: now });
                 self.before = trial.without().clone();
                 self.stage = Stage::Settled;
                 let back = Step { from: step.to, to: step.from, claim: None, ..step };
                 changed.then(|| {
-                    let reason = format!(
-                        "{} gained nothing that is clear from {} KiB: {ratio:.2} times the \
-                         progress",
-                        seen.user, step.to
-                    );
-                    self.ask(back, "as before; it is not tried again".to_owned(), reason)
+                    let words = step.metric.words();
+                    let reason = format!("{ratio:.2} x the {words} is no clear gain");
+                    self.ask(back, "as before".to_owned(), reason)
                 })
             }
         }
+    }
+}
+
+impl Step {
+    /// A trial in a line, without the file's name.
+    fn told(&self, way: &str, ratio: f64, end: &str) -> String {
+        let Self { from, to, metric, .. } = self;
+        let words = metric.words();
+        let ratio = if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.0}") };
+        format!("read-ahead {} -> {}; {way}; {ratio} x the {words}; {end}", kib(*from), kib(*to))
+    }
+}
+
+impl Metric {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Faults => "faults/s",
+            Self::Bytes => "bytes/s",
+        }
+    }
+}
+
+/// A window in the unit that people use.
+fn kib(window: u64) -> String {
+    if window >= 1_024 && window.is_multiple_of(1_024) {
+        format!("{} MiB", window / 1_024)
+    } else {
+        format!("{window} KiB")
     }
 }
 
@@ -536,6 +658,11 @@ const WINDOWS_MIN: u64 = 8;
 
 /// The shortest time that progress is counted before the first step, in seconds.
 const BEFORE_MIN: f64 = 0.2;
+
+/// The time in which the rate at a new window is measured, in seconds, and after which it is looked
+/// at as before whether or not there was one.
+const MEASURED_MIN: f64 = 1.0;
+const MEASURED: Duration = Duration::from_millis(1_600);
 
 /// Major faults that may stand beside one of them before minor faults are taken to be others'.
 const MINOR_MAX: u64 = 64;
@@ -560,6 +687,9 @@ const DELAYS_MAX: u32 = 8;
 
 /// Nor does one whose pattern did not become clear in this time.
 const UNCLEAR: Duration = Duration::from_secs(20);
+
+/// What did not help may help after this time: others use the device then, or nobody does.
+const REFUTED: Duration = Duration::from_secs(300);
 
 /// A file that caused no event for this long is forgotten.
 const IDLE: Duration = Duration::from_secs(60);

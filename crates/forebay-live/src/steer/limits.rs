@@ -3,15 +3,17 @@
 //! Source:     The controllers of the core decide, the same that the simulator runs. That a share
 //!             is stored, and what a strict limit is, is `mm/page-writeback.c` and
 //!             `mm/backing-dev.c`.
-//! Behaviour:  a device that can be pulled out, or was named, has the controller's first limit as
-//!             soon as a MiB of it is dirty, of which the kernel wakes us; where it cannot, before
-//!             anything is written, because half a gigabyte gets dirty in less time than passes
-//!             between two looks. Any other device has one from the first drain on, if the
-//!             global limit is more than some seconds of it. A limit below what is dirty would stop
-//!             the writers, so that it comes down with the dirty pages, and after half a minute
-//!             with what the device writes. The share is computed anew when the global limit moves.
-//!             The limit goes when the device turns out fast, when it writes nothing for long, or
-//!             when it has starved the device.
+//! Behaviour:  a device has a limit while other requests wait for its writeback (`waiters`), or
+//!             if it can be pulled out; otherwise its writers are left alone. The limit is set when
+//!             a MiB is dirty, which wakes us, because half a gigabyte gets dirty in less time than
+//!             passes between two looks; where nothing can wake us it stands before. A device that
+//!             was not named and whose drain is not known gets a larger limit first, for the
+//!             fraction of a second in which it is seen whether it keeps up. A limit below what is
+//!             dirty would stop the writers, so that it comes down with the dirty pages, and after
+//!             half a minute with what the device writes. The share is computed anew when the
+//!             global limit moves. The limit goes when nothing waits any more, when pages are
+//!             dropped before they are written (temporary files), when the device turns out fast
+//!             or writes nothing for long, or when the limit has starved it.
 //! Differs:    nothing.
 //! Not for:    kernels before 6.2, which have no strict limit.
 //!
@@ -27,6 +29,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
 use forebay_core::writeback::{Drain, Knobs};
 
+use super::waiters::Wait;
 use super::{Change, Decision, Done, Limit};
 use crate::number::DevNumber;
 use crate::signal::{BdiCounts, DiskCounts, DiskTraffic};
@@ -39,9 +42,13 @@ mod tests;
 pub struct Seen<'a> {
     /// The device's name, for sentences.
     pub name: &'a str,
-    /// Whether it has a limit before its drain is known: it was named, or can be pulled out.
-    pub eager: bool,
-    /// Whether we are woken when somebody begins to write to it, so that its limit need not stand
+    /// Whether it was named, so that a limit is right before its drain is known.
+    pub named: bool,
+    /// Whether it can be pulled out: what is dirty then is lost.
+    pub removable: bool,
+    /// What waits for its writeback.
+    pub waits: Option<Wait>,
+    /// Whether we are woken when a file on it becomes dirty, so that its limit need not stand
     /// before.
     pub wakes: bool,
     /// Its requests so far; none without a disk.
@@ -65,7 +72,7 @@ pub struct Settings {
     pub floor: u64,
     /// A device is slow if the global limit is more than this many seconds of its drain.
     pub slow_seconds: u64,
-    /// How long a device that was not named writes nothing before its limit goes.
+    /// How long a device that does not wake us writes nothing before its limit goes.
     pub idle: Duration,
 }
 
@@ -125,6 +132,27 @@ impl Limits {
         self.devices.get(&number)?.present.map(|limit| limit.bytes)
     }
 
+    /// Whether the limit of a device is on its way down.
+    pub fn is_on_way(&self, number: DevNumber) -> bool {
+        self.devices.get(&number).is_some_and(|device| device.descent.is_some())
+    }
+
+    /// Whether some device is being tried with its first limit, and is to be looked at soon.
+    pub fn is_probing(&self) -> bool {
+        let mut devices = self.devices.values();
+        devices.any(|device| device.present.is_some() && device.probe.last.is_some())
+    }
+
+    /// Whether a device is known to need no limit, so that its bursts need not wake us.
+    pub fn keeps_up(&self, number: DevNumber, threshold: u64, settings: &Settings) -> bool {
+        let Some(device) = self.devices.get(&number) else { return false };
+        let slow = |drain: u64| threshold > drain.saturating_mul(settings.slow_seconds);
+        match device.drain.pages_per_second() {
+            Some(drain) => !slow(drain),
+            None => device.probe.passed.is_some(),
+        }
+    }
+
     /// Whether a device has no limit and may still get one.
     pub fn awaits_burst(&self, number: DevNumber) -> bool {
         self.devices.get(&number).is_none_or(|device| device.stage == Stage::Watched)
@@ -155,6 +183,51 @@ struct Device {
     stuck: u32,
     /// Since when a limit is on its way down, and the bytes that it had when its time was over.
     descent: Option<(Instant, Option<u64>)>,
+    dropped: Dropped,
+    probe: Probe,
+}
+
+/// Bytes that became dirty of late, and of those the ones that were dropped before they were
+/// written: pages of files that were removed or cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dropped {
+    dirtied: u64,
+    dropped: u64,
+    /// When both were last halved.
+    halved: Instant,
+}
+
+impl Dropped {
+    fn count(&mut self, now: Instant, new: &BdiCounts, old: &BdiCounts) {
+        if now.since(self.halved) >= DROPPED_HALF {
+            self.halved = now;
+            (self.dirtied, self.dropped) = (self.dirtied / 2, self.dropped / 2);
+        }
+        let dirtied = new.dirtied.saturating_sub(old.dirtied);
+        let came = unwritten(old).saturating_add(dirtied);
+        let went = unwritten(new).saturating_add(new.written.saturating_sub(old.written));
+        self.dirtied = self.dirtied.saturating_add(dirtied);
+        self.dropped = self.dropped.saturating_add(came.saturating_sub(went));
+    }
+
+    /// Whether a limit would make the device write what is not to be written at all.
+    fn is_much(&self) -> bool {
+        self.dropped >= DROPPED_MIN && self.dropped.saturating_mul(4) >= self.dirtied
+    }
+}
+
+/// Whether a device that is not known keeps up with its writers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    /// When its limit was set.
+    since: Instant,
+    /// When it was last looked at, and the bytes that had become dirty by then; none if it is not
+    /// being tried.
+    last: Option<(Instant, u64)>,
+    /// Looks in a row in which it kept up.
+    looks: u32,
+    /// When it was found to keep up.
+    passed: Option<Instant>,
 }
 
 /// Whether a device is steered.
@@ -209,6 +282,8 @@ impl Device {
             starved: 0,
             stuck: 0,
             descent: None,
+            dropped: Dropped { halved: now, ..Dropped::default() },
+            probe: Probe::default(),
         }
     }
 
@@ -217,15 +292,17 @@ impl Device {
         if self.stage == Stage::Left {
             return None;
         }
+        if self.keeps_up(now, seen) {
+            return self.release(format!("{} keeps up with its writers", seen.name));
+        }
         if !first && now.since(self.last.at) < LOOK_MIN {
             // Too soon for a sample, but not for a burst that has just begun.
-            let begins = self.stage == Stage::Watched && seen.eager && seen.wakes;
+            let begins = self.stage == Stage::Watched && seen.wakes;
             if !(begins && self.is_due(now, seen, settings)) {
                 return None;
             }
-            self.stage = Stage::Limited;
             self.wrote = now;
-            return self.limit(now, seen, settings);
+            return self.begin(now, seen, settings);
         }
         if !first {
             let sample = self.sample(now, seen);
@@ -238,10 +315,20 @@ impl Device {
             if !self.is_due(now, seen, settings) {
                 return None;
             }
-            self.stage = Stage::Limited;
-        } else if let Some(why) = self.is_over(now, seen, settings) {
+            return self.begin(now, seen, settings);
+        }
+        if let Some(why) = self.is_over(now, seen, settings) {
             return self.release(why);
         }
+        self.limit(now, seen, settings)
+    }
+
+    /// The first limit.
+    fn begin(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
+        self.stage = Stage::Limited;
+        let is_known = seen.named || seen.removable || self.drain.pages_per_second().is_some();
+        let last = seen.bdi.filter(|_| !is_known).map(|bdi| (now, bdi.dirtied));
+        self.probe = Probe { since: now, last, looks: 0, ..self.probe };
         self.limit(now, seen, settings)
     }
 
@@ -257,6 +344,9 @@ impl Device {
         let written = self.written(seen).unwrap_or(writes.sectors * SECTOR);
         if written > 0 {
             self.wrote = now;
+        }
+        if let (Some(new), Some(old)) = (seen.bdi, &self.last.bdi) {
+            self.dropped.count(now, new, old);
         }
         if self.is_backlogged(seen, elapsed, busy, written) {
             self.drain.begin(self.last.at);
@@ -306,14 +396,38 @@ impl Device {
         let is_busy = busy.as_nanos() / 4 * 5 >= elapsed.as_nanos();
         match (seen.bdi, self.last.bdi) {
             (Some(new), Some(old)) => {
-                let under_way = new.writeback > 0 && old.writeback > 0;
-                under_way && (is_busy || unwritten(&old) + unwritten(new) >= written / 2)
+                let under_way = new.writeback.min(old.writeback);
+                let waits = unwritten(&old).min(unwritten(new)) >= written / 2;
+                under_way > 0 && (is_busy || (under_way >= written / UNDER_WAY && waits))
             }
             // Writers that pause at both ends do so because there is more than enough to write.
             (Some(_) | None, None) | (None, Some(_)) => {
                 is_busy || (seen.pauses > 0 && self.last.pauses > 0)
             }
         }
+    }
+
+    /// Whether a device that was not named, and has its first limit, writes faster than its
+    /// writers do: twice in a row it is below the level at which the kernel paces them, although
+    /// pages became dirty.
+    fn keeps_up(&mut self, now: Instant, seen: &Seen<'_>) -> bool {
+        let (Some(present), Some(bdi)) = (self.present, seen.bdi) else { return false };
+        if self.drain.pages_per_second().is_some() || now.since(self.probe.since) >= PROBE_MAX {
+            self.probe.last = None;
+        }
+        let Some(last) = &mut self.probe.last else { return false };
+        if now.since(last.0) < PROBE_LOOK {
+            return false;
+        }
+        let grew = bdi.dirtied.saturating_sub(last.1) >= BURST_MIN;
+        *last = (now, bdi.dirtied);
+        let is_below = unwritten(bdi) / 3 * 4 < present.bytes;
+        self.probe.looks = if grew && is_below { self.probe.looks + 1 } else { 0 };
+        if self.probe.looks < PROBE_LOOKS {
+            return false;
+        }
+        self.probe = Probe { passed: Some(now), ..Probe::default() };
+        true
     }
 
     /// Whether the limit has left the device without work while writers were paused.
@@ -331,24 +445,41 @@ impl Device {
     /// The limit by the controller, in bytes.
     fn wanted(&self, seen: &Seen<'_>, settings: &Settings) -> u64 {
         let pages = self.knobs.limit.pages(seen.total);
-        pages.saturating_mul(PAGE_SIZE).max(settings.floor).saturating_mul(self.relief)
+        let is_known = seen.named || seen.removable || self.drain.pages_per_second().is_some();
+        let floor = if is_known { settings.floor } else { settings.floor.max(PROBE_LIMIT) };
+        pages.saturating_mul(PAGE_SIZE).max(floor).saturating_mul(self.relief)
     }
 
     /// Whether a device without a limit shall have one.
     fn is_due(&self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> bool {
-        let rests = !seen.eager || seen.wakes;
-        if !seen.eager && now.since(self.wrote) >= settings.idle {
+        let waits = seen.removable || seen.waits.is_some();
+        if !waits || self.dropped.is_much() || self.is_idle(now, seen, settings) {
             return false;
         }
-        if seen.eager && rests && self.dirty(seen) < BURST_MIN {
+        if seen.wakes && self.dirty(seen) < BURST_MIN {
             return false;
         }
-        let is_slow = self
-            .drain
-            .pages_per_second()
-            .is_some_and(|drain| seen.threshold > drain.saturating_mul(settings.slow_seconds));
-        let fits = self.wanted(seen, settings) < seen.threshold.saturating_mul(PAGE_SIZE);
-        (seen.eager && self.drain.pages_per_second().is_none() || is_slow) && fits
+        let is_slow = match self.drain.pages_per_second() {
+            Some(drain) => seen.threshold > drain.saturating_mul(settings.slow_seconds),
+            None if seen.named || seen.removable => true,
+            // Without its counters it could not be told whether it keeps up.
+            None => {
+                let passed = self.probe.passed;
+                seen.bdi.is_some() && passed.is_none_or(|at| now.since(at) >= settings.idle)
+            }
+        };
+        is_slow && self.wanted(seen, settings) < seen.threshold.saturating_mul(PAGE_SIZE)
+    }
+
+    /// Whether a device has been idle for so long that a limit is not worth standing: one whose
+    /// next burst wakes us is as safe without.
+    fn is_idle(&self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> bool {
+        let idle = now.since(self.wrote);
+        if seen.wakes {
+            self.present.is_some() && self.dirty(seen) < BURST_MIN && idle >= REST
+        } else {
+            !seen.removable && idle >= settings.idle
+        }
     }
 
     /// Why a limit goes.
@@ -366,17 +497,25 @@ impl Device {
             let rate = mib(drain.saturating_mul(PAGE_SIZE));
             return Some(format!("{name} is fast: it writes {rate} MiB/s"));
         }
+        if self.dropped.is_much() {
+            let Dropped { dirtied, dropped, .. } = self.dropped;
+            return Some(format!(
+                "of {} MiB that became dirty on {name} {} were removed before they were written",
+                dirtied >> 20,
+                dropped >> 20
+            ));
+        }
+        if !seen.removable && seen.waits.is_none() {
+            return Some(format!("nothing waits for what {name} writes"));
+        }
         let idle = now.since(self.wrote);
-        // A device whose next burst wakes us is as safe without a limit as with one.
-        let enough = if seen.eager && seen.wakes { settings.idle.min(REST) } else { settings.idle };
-        let rests = !seen.eager || (seen.wakes && self.dirty(seen) < BURST_MIN);
-        (rests && idle >= enough).then(|| format!("{name} wrote nothing for {idle}"))
+        self.is_idle(now, seen, settings).then(|| format!("{name} wrote nothing for {idle}"))
     }
 
     fn release(&mut self, reason: String) -> Option<Decision> {
         let failed = self.relief > RELIEF_MAX;
         self.stage = if failed { Stage::Left } else { Stage::Watched };
-        (self.asked, self.descent) = (None, None);
+        (self.asked, self.descent, self.probe.last) = (None, None, None);
         self.present.take()?;
         let change = Change::Release { device: self.number };
         let expected = "its writers are held by the machine's own limits alone".to_owned();
@@ -435,9 +574,13 @@ impl Device {
 
     fn words(&self, seen: &Seen<'_>, bytes: u64, wanted: u64) -> (String, String) {
         let name = seen.name;
+        let why = match seen.waits {
+            Some(wait) => wait.to_string(),
+            None => "it can be pulled out".to_owned(),
+        };
         let Some(drain) = self.drain.pages_per_second() else {
             let expected = "a burst waits in its writer instead of in memory".to_owned();
-            let reason = format!("what {name} writes in a second is not known yet");
+            let reason = format!("{why}, and the write rate of {name} is not measured yet");
             return (expected, reason);
         };
         let drain = drain.saturating_mul(PAGE_SIZE).max(1);
@@ -449,7 +592,7 @@ impl Device {
         let stage = if bytes > wanted { ", on the way down with what is dirty" } else { "" };
         let expected = format!("at most {} s of unwritten data{stage}", tenths(bytes));
         let reason = format!(
-            "{name} writes {} MiB/s, and the machine's limit is {} s of that",
+            "{why}, {name} writes {} MiB/s, and the machine's limit is {} s of that",
             mib(drain),
             tenths(global)
         );
@@ -488,6 +631,27 @@ const LOOK_MIN: Duration = Duration::from_millis(900);
 
 /// Fewer bytes in a sample say nothing of a drain.
 const DRAIN_MIN: u64 = 1 << 20;
+
+/// Where a device is not busy by its own count, because its requests are held back above it, at
+/// least this part of what it writes in a look is under way at both of its ends.
+const UNDER_WAY: u64 = 8;
+
+/// The first limit of a device that was not named: two seconds of a slow one, and enough for a fast
+/// one to show that it keeps up.
+const PROBE_LIMIT: u64 = 64 << 20;
+
+/// Looks that show it, and the time between two of them.
+const PROBE_LOOKS: u32 = 2;
+const PROBE_LOOK: Duration = Duration::from_millis(200);
+
+/// After this time it is looked at as any other.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+
+/// Fewer bytes that are dropped say nothing.
+const DROPPED_MIN: u64 = 16 << 20;
+
+/// What was dropped counts half after this time.
+const DROPPED_HALF: Duration = Duration::from_secs(30);
 
 /// Less than this that is dirty is no burst: the times of files, a log's line.
 pub const BURST_MIN: u64 = 1 << 20;

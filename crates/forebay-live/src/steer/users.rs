@@ -5,10 +5,13 @@
 //!             for a judgement, and then begin anew. Sixteen events are enough for any pattern;
 //!             eight are enough for faults in no order if nothing else happened, because there are
 //!             no more in half a second where windows are largest and help is wanted most.
+//!             The same counts are summed up over the files of a process that are not read in some
+//!             other way: two hundred files that are faulted in once a second each are clear
+//!             together long before one of them is.
 //! Differs:    nothing.
 //! Not for:    threads whose process cannot be told: their counts are nobody's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::time::{Duration, Instant};
 
@@ -19,6 +22,18 @@ use crate::pattern::{Counts, FileSeen, Pattern};
 #[derive(Debug, Default)]
 pub struct Users {
     sums: BTreeMap<User, Sum>,
+    pools: BTreeMap<User, Pool>,
+}
+
+/// Counts of the files of a process that are not clear one by one.
+#[derive(Clone, Debug, Default)]
+struct Pool {
+    sum: Sum,
+    /// Inode numbers since the counts began, as many as matter.
+    files: BTreeSet<u64>,
+    /// Windows since the last look.
+    windows: u64,
+    window: u64,
 }
 
 /// What a process asked of a file since the last look.
@@ -77,12 +92,64 @@ impl Users {
             }
             sum.counts += counts;
             sum.at = now;
-            let pattern = judged(&sum.counts, request);
+            // What is clear by itself is not clouded by what was before it.
+            let mut pattern = judged(&counts, request);
+            if pattern == Pattern::Unclear {
+                pattern = judged(&sum.counts, request);
+            }
             if pattern != Pattern::Unclear || sum.counts.events() >= SUM_MAX {
                 sum.counts = Counts::default();
             }
             let windows = counts.order.max(counts.unbounded);
-            all.push(Asked { user, pattern, windows, window: seen.window * page_kib });
+            let asked = Asked { user, pattern, windows, window: seen.window * page_kib };
+            if matches!(pattern, Pattern::RandomFaults | Pattern::Unclear) {
+                self.pool(now, &asked, counts);
+            }
+            all.push(asked);
+        }
+        all
+    }
+
+    fn pool(&mut self, now: Instant, asked: &Asked, counts: Counts) {
+        if counts.sync > 0 {
+            // Reads by calls do not tell of mappings.
+            return;
+        }
+        let user = User::pool(asked.user.file.dev, asked.user.process);
+        if self.pools.len() >= POOLS_MAX && !self.pools.contains_key(&user) {
+            self.pools.retain(|_, pool| now.since(pool.sum.at) < IDLE);
+            if self.pools.len() >= POOLS_MAX {
+                return;
+            }
+        }
+        let pool = self.pools.entry(user).or_default();
+        if now.since(pool.sum.at) >= IDLE {
+            *pool = Pool::default();
+        }
+        pool.sum.counts += counts;
+        pool.sum.at = now;
+        pool.windows += asked.windows;
+        if asked.window > 0 {
+            pool.window = asked.window;
+        }
+        if pool.files.len() < POOL_FILES {
+            pool.files.insert(asked.user.file.ino);
+        }
+    }
+
+    /// What processes asked of many files each since the last call.
+    pub fn pooled(&mut self) -> Vec<Asked> {
+        let mut all = Vec::new();
+        for (user, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.windows > 0) {
+            let is_pool = pool.files.len() >= POOL_FILES;
+            let pattern = if is_pool { judged(&pool.sum.counts, 0) } else { Pattern::Unclear };
+            if pattern != Pattern::Unclear || pool.sum.counts.events() >= SUM_MAX {
+                pool.sum.counts = Counts::default();
+                pool.files.clear();
+            }
+            let windows = std::mem::take(&mut pool.windows);
+            let (user, window) = (*user, pool.window);
+            all.push(Asked { user, pattern, windows, window });
         }
         all
     }
@@ -90,12 +157,15 @@ impl Users {
     /// A process has ended.
     pub fn exited(&mut self, process: u32) {
         self.sums.retain(|user, _| user.process != process);
+        self.pools.retain(|user, _| user.process != process);
     }
 }
 
 fn judged(counts: &Counts, request: u64) -> Pattern {
     let Counts { sync, marker, order, .. } = *counts;
-    if order >= FAULTS_MIN && sync == 0 && marker == 0 {
+    let is_large = counts.brought >= order.saturating_mul(LARGE);
+    let enough = if is_large { FAULTS_LARGE_MIN } else { FAULTS_MIN };
+    if order >= enough && sync == 0 && marker == 0 {
         return Pattern::RandomFaults;
     }
     let request = if request > 0 { request } else { counts.brought / counts.sync.max(1) };
@@ -105,9 +175,20 @@ fn judged(counts: &Counts, request: u64) -> Pattern {
 /// The most pairs of process and file whose counts are kept.
 pub const USERS_MAX: usize = 1_024;
 
+/// Pools whose counts are kept.
+const POOLS_MAX: usize = 256;
+
+/// The fewest files that are judged together: fewer become clear one by one.
+const POOL_FILES: usize = 4;
+
 /// The fewest windows that tell faults in no order from anything else, if nothing else happened: a
 /// stream reaches its marker in each.
 const FAULTS_MIN: u64 = 8;
+
+/// Half of them, where a window has so many pages (4 MiB): the larger it is, the longer eight of
+/// them take, and the more is lost meanwhile.
+const FAULTS_LARGE_MIN: u64 = 4;
+const LARGE: u64 = 1_024;
 
 /// Events after which a mixture begins anew, so that what was does not outweigh what is.
 const SUM_MAX: u64 = 256;
@@ -156,6 +237,43 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_faulted_in_seldom_are_clear_together() {
+        let (mut users, mut patterns) = (Users::new(), Patterns::new());
+        for ino in 0..8 {
+            let file = FileKey { ino: 100 + ino, ..FILE };
+            let readahead = Readahead { why: Why::Order, file, index: 7, pages: 32, window: 32 };
+            patterns.record(&Event { at: 1, pid: 11, what: What::Readahead(readahead) });
+        }
+        let now = Instant::ZERO + Duration::from_secs(1);
+        for seen in patterns.settle(now) {
+            let asked = users.record(now, seen, |_| Some(10));
+            assert_eq!(asked[0].pattern, Pattern::Unclear);
+        }
+        let pool = User::pool(FILE.dev, 10);
+        let expected =
+            Asked { user: pool, pattern: Pattern::RandomFaults, windows: 8, window: 128 };
+        assert_eq!(users.pooled(), [expected]);
+        assert_eq!(users.pooled(), [], "nothing happened since");
+        record(&mut patterns, 11, Why::Order, 8);
+        looked(&mut users, &mut patterns, 2);
+        assert_eq!(users.pooled()[0].pattern, Pattern::Unclear, "one file is no pool");
+    }
+
+    #[test]
+    fn four_large_windows_are_enough() {
+        for (pages, expected) in [(1_023, Pattern::Unclear), (1_024, Pattern::RandomFaults)] {
+            let (mut users, mut patterns) = (Users::new(), Patterns::new());
+            for step in 0..4 {
+                let index = step * 7_919;
+                let readahead =
+                    Readahead { why: Why::Order, file: FILE, index, pages, window: pages };
+                patterns.record(&Event { at: 1, pid: 11, what: What::Readahead(readahead) });
+            }
+            assert_eq!(looked(&mut users, &mut patterns, 1)[0].pattern, expected);
+        }
+    }
+
+    #[test]
     fn windows_whose_markers_are_reached_are_a_stream() {
         let (mut users, mut patterns) = (Users::new(), Patterns::new());
         for (second, expected) in [(1, Pattern::Unclear), (2, Pattern::Stream)] {
@@ -163,6 +281,18 @@ mod tests {
             record(&mut patterns, 11, Why::Async, 5);
             assert_eq!(looked(&mut users, &mut patterns, second)[0].pattern, expected);
         }
+    }
+
+    /// A look in which a scan turned into faults was neither, and what followed was summed up with
+    /// it for seconds.
+    #[test]
+    fn a_mixture_does_not_cloud_what_follows_it() {
+        let (mut users, mut patterns) = (Users::new(), Patterns::new());
+        record(&mut patterns, 11, Why::Order, 25);
+        record(&mut patterns, 11, Why::Async, 15);
+        assert_eq!(looked(&mut users, &mut patterns, 1)[0].pattern, Pattern::Unclear);
+        record(&mut patterns, 11, Why::Order, 20);
+        assert_eq!(looked(&mut users, &mut patterns, 2)[0].pattern, Pattern::RandomFaults);
     }
 
     #[test]

@@ -19,10 +19,12 @@ pub(super) enum Kind {
     Pause,
     /// `bdi_dirty_ratelimit`.
     Bandwidth,
+    /// A call of fsync(2) or fdatasync(2), as the file system traces it.
+    Sync,
 }
 
-/// The events that are recorded, by their folder below `events`. None of them fires on a read that
-/// the cache answers.
+/// The events that are recorded and that every kernel since 6.18 has, by their folder below
+/// `events`. None of them fires on a read that the cache answers.
 pub(super) const KINDS: [(&str, Kind); 6] = [
     ("readahead/page_cache_sync_ra", Kind::Readahead(Why::Sync)),
     ("readahead/page_cache_async_ra", Kind::Readahead(Why::Async)),
@@ -30,6 +32,14 @@ pub(super) const KINDS: [(&str, Kind); 6] = [
     ("readahead/page_cache_ra_unbounded", Kind::Readahead(Why::Unbounded)),
     ("writeback/balance_dirty_pages", Kind::Pause),
     ("writeback/bdi_dirty_ratelimit", Kind::Bandwidth),
+];
+
+/// Events of file systems, which are there only if the file system is. Btrfs traces fsync too, but
+/// names no device.
+pub(super) const OPTIONAL: [(&str, Kind); 3] = [
+    ("ext4/ext4_sync_file_enter", Kind::Sync),
+    ("xfs/xfs_file_fsync", Kind::Sync),
+    ("f2fs/f2fs_sync_file_enter", Kind::Sync),
 ];
 
 /// Knows where the fields of each kind lie.
@@ -64,6 +74,9 @@ enum Fields {
         bdi: Field,
         bandwidth: Field,
     },
+    Sync {
+        dev: Field,
+    },
 }
 
 impl Decoder {
@@ -90,6 +103,7 @@ impl Decoder {
                 bdi: format.field("bdi")?,
                 bandwidth: format.number("avg_write_bw")?,
             },
+            Kind::Sync => Fields::Sync { dev: format.number("dev")? },
         };
         let (kind_id, pid) = (format.number("common_type")?, format.number("common_pid")?);
         self.layouts.push(Layout { id: format.id, kind_id, pid, fields });
@@ -122,6 +136,9 @@ impl Decoder {
                 bdi: bdi_number(bdi.bytes(event)?),
                 bandwidth: bandwidth.value(event)?.saturating_mul(1024),
             },
+            Fields::Sync { dev } => {
+                What::Sync { dev: DevNumber::from_kernel(u32::try_from(dev.value(event)?).ok()?) }
+            }
         };
         Some(Event { at, pid, what })
     }
@@ -171,6 +188,21 @@ mod tests {
         }
         event[0] = 8;
         assert_eq!(decoder.decode(5, &event), None);
+    }
+
+    #[test]
+    fn a_sync_names_its_file_system() {
+        let text = "name: ext4_sync_file_enter\nID: 1232\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+            \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n";
+        let mut decoder = Decoder::default();
+        decoder.learn(Kind::Sync, text).unwrap();
+        let event = [0xd0, 4, 0, 0, 77, 0, 0, 0, 3, 0, 0x70, 0];
+        let dev = DevNumber { major: 7, minor: 3 };
+        let expected = Event { at: 9, pid: 77, what: What::Sync { dev } };
+        assert_eq!(decoder.decode(9, &event), Some(expected));
+        assert_eq!(decoder.decode(9, &event[..11]), None);
     }
 
     #[test]

@@ -13,12 +13,14 @@ use rustix::fs::OFlags;
 
 use super::tracefs::{Folder, Instance};
 use super::{Scope, TraceError};
+use crate::number::DevNumber;
 
 /// Becomes readable when files of some devices become dirty.
 #[derive(Debug)]
 pub struct Wakeup {
     // Closed before the instance is removed.
     buffers: Vec<OwnedFd>,
+    devices: Vec<DevNumber>,
     _instance: Instance,
 }
 
@@ -41,12 +43,17 @@ impl Wakeup {
             buffers.push(folder.open(&path, OFlags::RDONLY | OFlags::NONBLOCK)?);
         }
         folder.write(&format!("{EVENT}/enable"), "1")?;
-        Ok(Self { buffers, _instance: instance })
+        Ok(Self { buffers, devices: scope.devices.clone(), _instance: instance })
     }
 
     /// What becomes readable.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.buffers.iter().map(AsFd::as_fd)
+    }
+
+    /// The file systems of its scope.
+    pub fn devices(&self) -> &[DevNumber] {
+        &self.devices
     }
 
     /// Forgets what has happened, so that only what is new wakes us.

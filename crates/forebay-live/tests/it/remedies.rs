@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use forebay_live::advise::{Finding, Seen, advise};
-use forebay_live::machine::{Machine, Mount};
+use forebay_live::machine::{Kind, Machine, Mount};
 use forebay_live::tree::Tree;
 
 use crate::disk::Disk;
@@ -70,11 +70,12 @@ fn rules_for_udev_give_what_they_promise_when_the_device_changes() {
     // The rules are seen by the shell alone, and only its call of udev reads them. They are tried
     // for a loop device, not for whatever hangs on a bus.
     let mut script = "mount -t tmpfs none /etc/udev/rules.d".to_owned();
-    for rule in rules {
+    for rule in rules.iter().chain(&rules) {
         let which = "SUBSYSTEMS==\"usb\", ENV{DEVTYPE}==\"disk\"";
         let rule = rule.replace(which, &format!("KERNEL==\"{name}\""));
-        script += &format!(" && {rule}");
+        script += &format!(" && {{ {rule}; }}");
     }
+    script += &format!(" && test $(wc -l < /etc/udev/rules.d/99-forebay.rules) = {}", rules.len());
     script += &format!(" && udevadm test --action=change /sys/class/block/{name} >&2");
     let shell = ["--mount", "--propagation", "private", "sh", "-c", &script];
     let done = Command::new("unshare").args(shell).output().unwrap();
@@ -93,6 +94,8 @@ fn found(disk: &Disk) -> Vec<Finding> {
     let number = disk.number();
     let device = machine.devices.iter_mut().find(|device| device.number == number).unwrap();
     device.removable = true;
+    // Loop devices get no rules.
+    device.kind = Kind::Scsi;
     let name = device.name.clone();
     // Its mount has no place in the tree of files.
     let (point, kind) = ("/nowhere".into(), "ext4".to_owned());

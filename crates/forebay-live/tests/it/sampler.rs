@@ -1,5 +1,6 @@
 //! Samples of this machine.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use allocation_counter::measure;
 use forebay_core::time::{Duration, Instant};
 use forebay_live::daemon::{Daemon, Live, Notify, Wakes, Woken, World};
 use forebay_live::machine::Machine;
-use forebay_live::number::DevNumber;
+use forebay_live::number::{DevNumber, FileKey};
 use forebay_live::policy_file::PolicyFile;
 use forebay_live::scope::Scope;
 use forebay_live::signal::{BdiCounts, Sample, Sampler};
@@ -117,6 +118,14 @@ impl World for Quick {
 
     fn pause(&mut self, length: Duration) {
         self.now += length;
+    }
+
+    fn held_on(&mut self, pool: &User, but: &BTreeSet<FileKey>) -> Result<Held, Unreachable> {
+        self.live.held_on(pool, but)
+    }
+
+    fn watched(&self) -> BTreeSet<DevNumber> {
+        self.live.watched()
     }
 
     fn wakes(&self) -> bool {

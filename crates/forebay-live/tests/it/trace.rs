@@ -102,7 +102,7 @@ fn a_writer_that_is_throttled_is_seen_with_its_pauses() {
         disk.file(&format!("file {round}"), 8);
         let mut note = |event: Event| match event.what {
             What::Pause(pause) => pauses.push((event.pid, pause)),
-            What::Bandwidth { .. } | What::Readahead(_) => {}
+            What::Bandwidth { .. } | What::Readahead(_) | What::Sync { .. } => {}
         };
         tracer.drain(&mut note).unwrap();
         if !pauses.is_empty() {
@@ -114,6 +114,28 @@ fn a_writer_that_is_throttled_is_seen_with_its_pauses() {
         assert_eq!((pid, pause.bdi), (thread(), disk.number()));
         assert!((1..=200).contains(&pause.pause_ms), "{pause:?}");
     }
+}
+
+#[test]
+fn a_file_that_is_made_durable_is_seen_with_its_file_system() {
+    let test = "a_file_that_is_made_durable_is_seen_with_its_file_system";
+    let Some((disk, mut tracer)) = traced(test) else { return };
+    let file = disk.file("file", 1);
+    let syncs = |tracer: &mut Tracer| {
+        let mut seen = Vec::new();
+        let mut note = |event: Event| {
+            if let What::Sync { dev } = event.what {
+                seen.push((event.pid, dev));
+            }
+        };
+        tracer.drain(&mut note).unwrap();
+        seen
+    };
+    syncs(&mut tracer);
+    file.write_all_at(b"new", 0).unwrap();
+    assert_eq!(syncs(&mut tracer), [], "not by being written");
+    file.sync_data().unwrap();
+    assert_eq!(syncs(&mut tracer), [(thread(), disk.number())]);
 }
 
 #[test]

@@ -18,6 +18,12 @@ pub(crate) struct Image {
 pub(crate) enum What {
     /// Show what an image says about itself
     Info(Info),
+    /// Find the images inside a file or device, at any offset
+    ///
+    /// What looks like the beginning of an image is listed if it opens and its root can be listed.
+    /// gzip and xz streams that begin with an image are unpacked, and a uImage header around one is
+    /// named. An image that is cut off is listed as truncated. Exit code 1 if there is none.
+    Scan(Scan),
     /// List a directory
     ///
     /// Names are printed as they are; on a terminal, what it would obey is escaped, as in
@@ -32,14 +38,25 @@ pub(crate) enum What {
     /// Modes, times, extended attributes, hard links and holes are those of the image; owners and
     /// devices too if root asks. Nothing outside of DIR is touched, whatever the image holds. A
     /// file has its name only when it is complete; what a killed run leaves is named `.forebay-`
-    /// and a number, and may be removed. Exit code 1 if a file could not be extracted or a PATH is
-    /// not in the image; the others are. If none of them is there, nothing is made: exit code 2.
+    /// and a number, and may be removed. Exit code 1 if a file could not be extracted, the target
+    /// refused an extended attribute, or a PATH is not in the image; everything else is extracted.
+    /// If none of them is there, nothing is made: exit code 2.
     Extract(Extract),
+    /// Write an image's tree to standard output as a tar archive
+    ///
+    /// Owners, modes, times, links, devices and extended attributes are those of the image, whoever
+    /// runs it; holes become zeros. A file that is damaged is left out and named, as is a socket,
+    /// which tar does not know. Exit code 1 if anything is damaged.
+    Tar(Tar),
     /// Check an image's checksum, decode every node and every block
     ///
     /// Each damage has its line. Exit code 1 if there is any.
     Verify(Verify),
     /// Make an image of a directory; the same tree makes the same bytes
+    ///
+    /// Whatever of the tree the format cannot hold is refused with its path: owners above 65535,
+    /// groups above 255, extended attributes, capabilities, access control lists, further names of
+    /// a file. With `--lossy` it is cut or left out, and counted. Times are never kept.
     Make(Make),
     /// Compare an image with a directory or another image
     ///
@@ -98,6 +115,47 @@ pub(crate) struct Info {
     pub(crate) answer: Answer,
 }
 
+/// Arguments of `image scan`.
+#[derive(Debug, Args)]
+pub(crate) struct Scan {
+    /// The file or block device
+    pub(crate) file: PathBuf,
+    /// Write each image to a file in DIR, named after its offset and format
+    #[arg(long, value_name = "DIR")]
+    pub(crate) extract: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+/// Which paths.
+#[derive(Debug, Args)]
+pub(crate) struct Patterns {
+    /// Only what matches, with all below; may be given several times
+    ///
+    /// `*` and `?` stand for letters but a slash, `**` for any, `[a-z]` for one of them and
+    /// `{a,b}` for either. A pattern without a slash is for names in any directory.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Not what matches, nor anything below; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+}
+
+/// What `image ls --find` looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Trait {
+    /// Files with set-user-id
+    Setuid,
+    /// Files with set-group-id
+    Setgid,
+    /// Files with capabilities
+    Capability,
+    /// What anyone may write: no links, no sticky directories
+    WorldWritable,
+    /// Block and character devices
+    Device,
+}
+
 /// Arguments of `image ls`.
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
@@ -112,6 +170,13 @@ pub(crate) struct Ls {
     /// The directories below too
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
+    /// Search the directories below for this; each find is a line with its path
+    ///
+    /// Given several times, either of them is enough. Exit code 1 if nothing is found.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) find: Vec<Trait>,
+    #[command(flatten)]
+    pub(crate) patterns: Patterns,
     #[command(flatten)]
     pub(crate) answer: Answer,
 }
@@ -148,9 +213,22 @@ pub(crate) struct Extract {
     /// Where to: a directory that is empty, or is not there and is made
     #[arg(long, value_name = "DIR")]
     pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) patterns: Patterns,
     /// Leave everything to the caller; the only way if that is not root
     #[arg(long)]
     pub(crate) no_owner: bool,
+    /// Leave out devices, set-user-id, set-group-id, capabilities and other privileged attributes;
+    /// the default for others than root
+    #[arg(long)]
+    pub(crate) safe: bool,
+    /// Others than root: extract what --safe leaves out, as far as the system lets them
+    #[arg(long, conflicts_with = "safe")]
+    pub(crate) no_safe: bool,
+    /// Refuse if the files have more bytes than this in all, holes included; with a unit: k, M, G,
+    /// T
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_bytes: Option<String>,
     /// Extract into a directory that holds something, and replace files in it
     #[arg(long)]
     pub(crate) force: bool,
@@ -158,6 +236,17 @@ pub(crate) struct Extract {
     pub(crate) threads: Threads,
     #[command(flatten)]
     pub(crate) answer: Answer,
+}
+
+/// Arguments of `image tar`.
+#[derive(Debug, Args)]
+pub(crate) struct Tar {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// What to take, with all below and the directories above; everything if none is given
+    pub(crate) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) patterns: Patterns,
 }
 
 /// Arguments of `image verify`.
@@ -199,13 +288,14 @@ pub(crate) struct Make {
     /// The format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: MakeFormat,
-    /// Begin with 512 bytes of zeros, for boot code
+    /// Begin with 512 bytes of zeros, for boot code; Linux and fsck.cramfs take it, 7-Zip does not
     #[arg(long)]
     pub(crate) pad: bool,
-    /// Blocks of zeros take no bytes
+    /// Blocks of zeros take no bytes; Linux takes it, fsck.cramfs and 7-Zip do not
     #[arg(long)]
     pub(crate) holes: bool,
-    /// Store blocks as they are that packing does not make smaller; Linux before 4.15 refuses that
+    /// Store blocks as they are that packing does not make smaller; Linux takes it from 4.15 on,
+    /// fsck.cramfs and 7-Zip do not
     #[arg(long)]
     pub(crate) stored: bool,
     /// For machines that have the high byte first

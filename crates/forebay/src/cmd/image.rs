@@ -22,18 +22,23 @@ mod extract;
 mod info;
 mod ls;
 mod make;
+mod scan;
+mod select;
 mod show;
 mod stat;
+mod tar;
 mod verify;
 
 /// Does what was asked for.
 pub(crate) fn run(arguments: &Image) -> Result<u8> {
     match &arguments.what {
         What::Info(arguments) => info::run(arguments),
+        What::Scan(arguments) => scan::run(arguments),
         What::Ls(arguments) => ls::run(arguments),
         What::Stat(arguments) => stat::run(arguments),
         What::Cat(arguments) => cat::run(arguments),
         What::Extract(arguments) => extract::run(arguments),
+        What::Tar(arguments) => tar::run(arguments),
         What::Verify(arguments) => verify::run(arguments),
         What::Make(arguments) => make::run(arguments),
         What::Compare(arguments) => compare::run(arguments),
@@ -90,7 +95,7 @@ pub(crate) fn no_image(path: &Path, offset: u64, error: &images::Error) -> Compl
     let from = if offset == 0 { String::new() } else { format!(" from byte {offset} on") };
     let hint = match error {
         images::Error::Unknown { .. } if offset == 0 => {
-            "--offset finds an image inside a larger file"
+            "`forebay image scan FILE` finds images inside a larger file, for --offset"
         }
         images::Error::Unknown { .. }
         | images::Error::Read { .. }

@@ -82,6 +82,7 @@ fn options(arguments: &Mount) -> Result<Options> {
         trusted: arguments.trusted,
         profile: arguments.profile.as_deref().map(std::path::absolute).transpose()?,
         profile_update: arguments.profile_update,
+        record: arguments.record.as_deref().map(std::path::absolute).transpose()?,
     })
 }
 
@@ -194,9 +195,15 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
             let hint = "only a profile or an empty file is replaced: name another one";
             Complaint::new(error.to_string()).hint(hint).into()
         }
+        MountError::Recording { .. } => {
+            let hint = "a recording is a new file: name another one, or remove it";
+            Complaint::new(error.to_string()).hint(hint).into()
+        }
         MountError::Mount { .. }
         | MountError::Open { .. }
-        | MountError::Profile(ProfileError::File { .. }) => error.into(),
+        | MountError::Profile(ProfileError::File { .. } | ProfileError::Recording { .. }) => {
+            error.into()
+        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! `forebay simulate`: a fio job in virtual time.
+//! `forebay simulate`: a fio job in virtual time, or what a mount was asked.
 
 use std::io;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use forebay_core::units::PAGE_SIZE;
@@ -21,8 +22,19 @@ use crate::page::{self, Destination};
 use crate::results::{Drawn, Processor, Results, Run, Writeback};
 use crate::slots::{self, Chosen, SLOTS};
 
-/// Runs the job once with each set of policies and prints what it came to.
+mod mounted;
+
+/// Replays a recording or runs a job.
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
+    match (&arguments.replay.mount, &arguments.job) {
+        (Some(recording), _) => mounted::run(arguments, recording),
+        (None, Some(job)) => run_job(arguments, job),
+        (None, None) => bail!("simulate takes a job file or --mount"),
+    }
+}
+
+/// Runs the job once with each set of policies and prints what it came to.
+fn run_job(arguments: &Simulate, job: &Path) -> Result<u8> {
     let machine = choice::machine(&arguments.machine, &arguments.set)?;
     let place = |key: &str| {
         let is_set = |set: &String| set.split_once('=').is_some_and(|(set, _)| set == key);
@@ -32,8 +44,8 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         format!("machine '{}', {key}", arguments.machine)
     };
     let chosen = slots::sets(&arguments.policies, &machine.kernel(), place)?;
-    let parsed = jobs::read(&arguments.job)?;
-    let name = choice::name(&arguments.job);
+    let parsed = jobs::read(job)?;
+    let name = choice::name(job);
     let groups = groups(&parsed.jobs, &name, Access::Write)?;
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let compat = arguments.job_options.fio_compat.into();

@@ -130,6 +130,106 @@ fn what_is_extracted_is_what_is_in_the_image() {
 }
 
 #[test]
+fn images_inside_a_larger_file_are_found_and_taken_out() {
+    let image = image();
+    let blob = [&[0xa5; 1_000][..], &image, b"hsqs and no squashfs", &image[..9_000]].concat();
+    let mut scene = scene().file("blob", &blob);
+    scene
+        .forebay("image scan blob")
+        .forebay("image scan blob --extract out --json")
+        .refused("image scan blob --extract out")
+        .forebay("image info out/0x3e8.cramfs")
+        .forebay("image scan /dev/null")
+        .refused("image scan missing");
+    let empty = scene.path("nothing");
+    fs::write(&empty, "no image").unwrap();
+    scene.forebay("image scan nothing").forebay("image scan nothing --json");
+    scene.matches("image_scanned.txt");
+    assert_eq!(fs::read(scene.path("out/0x3e8.cramfs")).unwrap(), image);
+}
+
+#[test]
+fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
+    let mut tree = Tree::new(Attributes { permissions: 0o755, ..Attributes::default() });
+    let with = |permissions| Attributes { permissions, uid: 0, gid: 0 };
+    let bin = tree.add(tree.root(), b"bin", with(0o755), Content::Directory).unwrap();
+    let etc = tree.add(tree.root(), b"etc", with(0o755), Content::Directory).unwrap();
+    let deep = tree.add(etc, b"deep", with(0o1777), Content::Directory).unwrap();
+    for (above, name, permissions) in [
+        (bin, &b"su"[..], 0o4755),
+        (bin, b"write", 0o2755),
+        (bin, b"sh", 0o755),
+        (etc, b"a.conf", 0o644),
+        (etc, b"shared", 0o666),
+        (deep, b"b.conf", 0o600),
+    ] {
+        tree.add(above, name, with(permissions), Content::Bytes(name.repeat(100))).unwrap();
+    }
+    tree.add(bin, b"null", with(0o666), Content::CharDevice(1, 3)).unwrap();
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    let mut scene = Scene::new().file("image", image);
+    scene
+        .forebay("image ls image --find setuid")
+        .forebay("image ls image --find setgid --find world-writable --find device")
+        .forebay("image ls image etc --find setuid")
+        .forebay("image ls image --find capability --json")
+        .forebay("image ls image --find setuid --json")
+        .forebay("image ls image --include *.conf")
+        .forebay("image ls image -R --exclude deep --exclude /bin/s*")
+        .refused("image ls image --include [a")
+        .forebay("image extract image --to conf --no-owner --include *.conf --exclude deep")
+        .forebay("image extract image --to safe --no-owner --safe bin")
+        .refused("image extract image --to small --max-bytes 1k")
+        .forebay("image extract image --to large --max-bytes 2k --no-owner etc");
+    scene.matches("image_chosen.txt");
+    assert!(scene.path("conf/etc/a.conf").exists() && !scene.path("conf/etc/deep").exists());
+    assert!(!scene.path("conf/bin").exists() && !scene.path("small").exists());
+    let su = fs::metadata(scene.path("safe/bin/su")).unwrap();
+    assert_eq!(su.permissions().mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn an_archive_holds_what_the_image_holds() {
+    let scene = scene();
+    let archive = |line: &str| scene.command(line).output().unwrap();
+    let listed = |archive: &[u8], options: &str| {
+        fs::write(scene.path("archive"), archive).unwrap();
+        let mut tar = Command::new("tar");
+        let output = tar.args([options, "--numeric-owner", "-f"]).arg(scene.path("archive"));
+        let output = output.current_dir(scene.path(".")).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).to_owned()
+    };
+    let whole = archive("image tar image");
+    assert_eq!((whole.status.code(), stderr(&whole)), (Some(0), ""));
+    let names = listed(&whole.stdout, "-t");
+    let first: Vec<&str> = names.lines().take(3).collect();
+    assert_eq!(first[0], "./", "{names}");
+    for line in printed(scene.command("image ls -R image --json")).lines() {
+        if let Some(path) = line.trim().strip_prefix("\"path\": \"/") {
+            let path = path.trim_end_matches("\",");
+            assert!(names.lines().any(|name| name.trim_end_matches('/') == path), "{path}");
+        }
+    }
+    let part = archive("image tar image usr --include text");
+    assert_eq!(listed(&part.stdout, "-t"), "./\nusr/\nusr/share/\nusr/share/text\n");
+    fs::create_dir(scene.path("out")).unwrap();
+    listed(&part.stdout, "-x");
+    assert_eq!(fs::read(scene.path("usr/share/text")).unwrap(), text());
+    let missing = archive("image tar image nowhere");
+    assert_eq!((missing.status.code(), missing.stdout.len()), (Some(2), 0));
+    // What is damaged is left out, and the archive is whole.
+    let mut bytes = image();
+    let place = bytes.len() / 2;
+    bytes[place] ^= 0x10;
+    fs::write(scene.path("damaged"), bytes).unwrap();
+    let damaged = archive("image tar damaged");
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(stderr(&damaged).starts_with("error: /usr/share/text: block at byte "));
+    assert!(!listed(&damaged.stdout, "-t").contains("usr/share/text"));
+}
+
+#[test]
 fn a_time_that_the_format_cannot_keep_is_said() {
     let scene = Scene::new();
     let tree = scene.path("tree");

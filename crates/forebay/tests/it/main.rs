@@ -23,6 +23,7 @@ mod readme;
 mod reproduce;
 mod run;
 mod simulate;
+mod simulate_mount;
 mod streams;
 mod support;
 mod tune;

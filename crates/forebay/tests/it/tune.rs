@@ -1,7 +1,8 @@
 //! The running daemon from outside: what it refuses, and on a disk of its own what it does.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -117,7 +118,12 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
     let mut steers = String::new();
     let mut pipe = BufReader::new(daemon.stderr.take().expect("it is a pipe"));
     pipe.read_line(&mut steers).expect("it says what it steers");
-    // A MiB that is dirty is a burst, and stays dirty for longer than a look takes.
+    // Two calls of fsync say that more will wait for what is dirty. A MiB that is dirty is a burst,
+    // and stays dirty for longer than a look takes.
+    let log = File::create(rig.mounted().join("log")).expect("a file can be made");
+    for line in [b"one", b"two"] {
+        log.write_all_at(line, 0).and_then(|()| log.sync_all()).expect("it is written");
+    }
     let burst = vec![7_u8; 32 << 20];
     let written = fs::write(rig.mounted().join("burst"), burst);
     let mut said = String::new();
@@ -126,6 +132,20 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
     assert!(said.contains(&format!("dirty limit of {}", rig.name())), "{said}");
     assert!(said.contains("was put back"), "{said}");
     assert_eq!(rig.knobs(), before, "{said}");
+}
+
+#[test]
+fn writers_for_whom_nothing_waits_get_no_limit() {
+    let Some(rig) = Rig::new() else { return };
+    let mut daemon = rig.tune("--for 2s");
+    let mut steers = String::new();
+    let mut pipe = BufReader::new(daemon.stderr.take().expect("it is a pipe"));
+    pipe.read_line(&mut steers).expect("it says what it steers");
+    let written = fs::write(rig.mounted().join("burst"), vec![7_u8; 32 << 20]);
+    let mut said = String::new();
+    pipe.read_to_string(&mut said).expect("it speaks until its end");
+    assert!(written.is_ok() && daemon.wait().expect("it ends").success(), "{said}");
+    assert!(!said.contains("dirty limit"), "{said}");
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::measure::{READ, shuffle};
 pub enum Part {
     /// Touches pages of a mapped file in no order.
     Faults,
+    /// Touches all pages of a mapped file in order.
+    Mapped,
     /// Reads pages of a file in no order.
     Preads,
     /// Reads a file from its begin to its end.
@@ -60,7 +62,7 @@ pub struct Measured {
     pub faults: u64,
     /// Their processor time in nanoseconds.
     pub cpu: u64,
-    /// How long each page took, in nanoseconds, in order of time.
+    /// How long each page, block or file took, in nanoseconds, in order of time.
     pub took: Vec<u64>,
 }
 
@@ -74,15 +76,25 @@ pub fn perform(work: &Work<'_>) -> io::Result<Measured> {
     let mut spent = None;
     measured.begin = now();
     match work.part {
-        Part::Faults => faults(work, &mut measured)?,
+        Part::Faults => {
+            let offsets = offsets(work, &File::open(work.place)?)?;
+            faults(work, offsets, &mut measured)?;
+        }
+        Part::Mapped => {
+            let pages = File::open(work.place)?.metadata()?.len() / READ as u64;
+            let offsets = (0..pages).map(|page| page * READ as u64);
+            faults(work, offsets, &mut measured)?;
+        }
         Part::Preads => preads(work, &mut measured)?,
-        Part::Sequential => measured.bytes = whole(work.place)?,
+        Part::Sequential => measured.bytes = whole(work.place, &mut measured.took)?,
         Part::Tree => {
             let mut files = Vec::new();
             list(work.place, &mut files)?;
             let (number, count) = work.share;
             for file in files.iter().skip(number).step_by(count.max(1)) {
-                measured.bytes += whole(file)?;
+                let begin = Instant::now();
+                measured.bytes += whole(file, &mut Vec::new())?;
+                measured.took.push(begin.elapsed().as_nanos() as u64);
             }
         }
         Part::Start => spent = Some(start(work)?),
@@ -94,9 +106,12 @@ pub fn perform(work: &Work<'_>) -> io::Result<Measured> {
     Ok(measured)
 }
 
-fn faults(work: &Work<'_>, measured: &mut Measured) -> io::Result<()> {
-    let file = File::open(work.place)?;
-    let (map, offsets) = (Mapped::new(&file)?, offsets(work, &file)?);
+fn faults(
+    work: &Work<'_>,
+    offsets: impl IntoIterator<Item = u64>,
+    measured: &mut Measured,
+) -> io::Result<()> {
+    let map = Mapped::new(&File::open(work.place)?)?;
     for offset in offsets {
         let begin = Instant::now();
         map.touch(offset);
@@ -128,19 +143,21 @@ fn offsets(work: &Work<'_>, file: &File) -> io::Result<Vec<u64>> {
     Ok(offsets)
 }
 
-/// Reads a whole file and counts its bytes; an error names the file.
-fn whole(path: &Path) -> io::Result<u64> {
-    read_through(path)
+/// Reads a whole file, counts its bytes and times its blocks; an error names the file.
+fn whole(path: &Path, took: &mut Vec<u64>) -> io::Result<u64> {
+    read_through(path, took)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-fn read_through(path: &Path) -> io::Result<u64> {
+fn read_through(path: &Path, took: &mut Vec<u64>) -> io::Result<u64> {
     let (mut file, mut block, mut bytes) = (File::open(path)?, vec![0; BLOCK], 0);
     loop {
+        let begin = Instant::now();
         match file.read(&mut block)? {
             0 => return Ok(bytes),
             read => bytes += read as u64,
         }
+        took.push(begin.elapsed().as_nanos() as u64);
     }
 }
 
@@ -239,6 +256,8 @@ mod tests {
                 assert_eq!((measured.took.len(), measured.bytes), expected, "of {pages}");
                 assert!(measured.begin <= measured.end);
             }
+            let mapped = perform(&work(Part::Mapped, &file)).unwrap();
+            assert_eq!(mapped.took.len(), pages, "all pages in order");
             let file = File::open(&file).unwrap();
             let mut offsets = offsets(&work(Part::Faults, Path::new("")), &file).unwrap();
             offsets.sort_unstable();

@@ -8,7 +8,7 @@ use crate::measure::median;
 pub struct Round {
     /// Milliseconds from the first begin to the last end.
     pub wall: f64,
-    /// Half of the pages took no longer, in microseconds, if each was timed.
+    /// Half of the pages, blocks or files took no longer, in microseconds, if each was timed.
     pub p50: Option<f64>,
     /// All but a hundredth took no longer, in microseconds.
     pub p99: Option<f64>,
@@ -24,6 +24,8 @@ pub struct Round {
     pub rss: Option<f64>,
     /// Pages that were decoded, if known.
     pub decoded: Option<f64>,
+    /// MB (10^6 bytes) of the image that were brought in, if known.
+    pub image: Option<f64>,
 }
 
 /// One of the figures of a round.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::directory::DEPTH_MAX;
 use super::super::layout::{INODE_LEN, Inode, NAME_WORDS_MAX, Order, SIZE_MAX};
-use super::tree::{Content, Place, Tree};
+use super::tree::{Content, Extra, Place, Tree};
 use super::{OFFSET_MAX, Settings, WriteError};
 use crate::image::Kind;
 
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
 /// The longest target of a link, in bytes.
 const LINK_MAX: u64 = 4095;
 /// The longest name, in bytes.
@@ -101,23 +102,19 @@ pub(super) fn plan(tree: &Tree, settings: &Settings, start: usize) -> Fits<Plan>
         directories: Vec::new(),
     };
     plan.inodes[0] = fit(tree, tree.root(), &[], settings, &mut plan.warnings)?;
-    let mut todo = vec![(tree.root(), 0)];
-    while let Some((place, depth)) = todo.pop() {
+    let mut todo = vec![tree.root()];
+    while let Some(place) = todo.pop() {
         let node = tree.node(place);
         if node.content != Content::Directory {
             plan.contents.push(place);
             continue;
-        }
-        if depth > DEPTH_MAX {
-            let what = format!("it lies deeper than {DEPTH_MAX} directories");
-            return Err(WriteError::Limit { path: tree.path(place), what });
         }
         plan.place(tree, place, settings)?;
         for child in node.children.values().rev() {
             let content = &tree.node(*child).content;
             let goes_on = *content == Content::Directory || content.len() > 0;
             if goes_on && plan.inodes[child.0].is_some() {
-                todo.push((*child, depth + 1));
+                todo.push(*child);
             }
         }
     }
@@ -165,16 +162,24 @@ fn fit(
         }
     };
     let attributes = node.attributes;
-    if attributes.uid > u16::MAX.into() {
-        warn(warnings, "owners cut to 16 bits");
+    let owner = (attributes.uid > u16::MAX.into()).then_some(Loss::Owner(attributes.uid));
+    let group = (attributes.gid > u8::MAX.into()).then_some(Loss::Group(attributes.gid));
+    for loss in owner.into_iter().chain(group).chain(node.extras.iter().copied().map(Loss::Extra)) {
+        if !settings.lossy {
+            return Err(WriteError::Limit { path: tree.path(place), what: loss.refusal() });
+        }
+        warn(warnings, loss.warning());
     }
-    if attributes.gid > u8::MAX.into() {
-        warn(warnings, "groups cut to 8 bits");
+    // What runs as its owner would run as the one that the cut makes of it.
+    let mut permissions = attributes.permissions & 0o7777;
+    if kind == Kind::File {
+        permissions &= !(if owner.is_some() { SET_USER_ID } else { 0 });
+        permissions &= !(if group.is_some() { SET_GROUP_ID } else { 0 });
     }
     let [gid, ..] = attributes.gid.to_le_bytes();
     let [uid_low, uid_high, ..] = attributes.uid.to_le_bytes();
     Ok(Some(Inode {
-        mode: kind.mode() | attributes.permissions & 0o7777,
+        mode: kind.mode() | permissions,
         uid: u16::from_le_bytes([uid_low, uid_high]),
         gid,
         size,
@@ -195,6 +200,9 @@ enum Loss {
     Link,
     Device,
     Name,
+    Owner(u32),
+    Group(u32),
+    Extra(Extra),
 }
 
 impl Loss {
@@ -204,6 +212,9 @@ impl Loss {
             Self::Link => format!("the target of a link has 1 to {LINK_MAX} bytes"),
             Self::Device => "major and minor number of a device are 255 at most".to_owned(),
             Self::Name => format!("a name has {NAME_MAX} bytes at most"),
+            Self::Owner(uid) => format!("its owner is {uid}, and the format has 65535 at most"),
+            Self::Group(gid) => format!("its group is {gid}, and the format has 255 at most"),
+            Self::Extra(extra) => format!("the format cannot hold {}", extra.name()),
         }
     }
 
@@ -213,6 +224,12 @@ impl Loss {
             Self::Link => "links left out, whose target is empty or longer than 4095 bytes",
             Self::Device => "devices left out, whose numbers are above 255",
             Self::Name => "nodes left out, whose name is longer than 252 bytes",
+            Self::Owner(_) => "owners cut to 16 bits, without set-user-id",
+            Self::Group(_) => "groups cut to 8 bits, without set-group-id",
+            Self::Extra(Extra::Capabilities) => "files without their capabilities",
+            Self::Extra(Extra::Acl) => "nodes without their access control lists",
+            Self::Extra(Extra::Xattrs) => "nodes without their extended attributes",
+            Self::Extra(Extra::Links) => "further names of a file written as files of their own",
         }
     }
 }

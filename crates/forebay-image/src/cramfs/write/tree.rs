@@ -1,10 +1,12 @@
 //! The tree that becomes an image: node by node, or scanned from a directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
 
 use super::WriteError;
 
@@ -45,6 +47,31 @@ pub enum Content {
     Socket,
 }
 
+/// What a node on disk has that no cramfs can hold, beside its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extra {
+    /// Rights that a program has whoever runs it.
+    Capabilities,
+    /// An access control list, or the one that what is made in a directory gets.
+    Acl,
+    /// Other extended attributes.
+    Xattrs,
+    /// It is another name of a file that has one already.
+    Links,
+}
+
+impl Extra {
+    /// In words.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Capabilities => "its capabilities",
+            Self::Acl => "its access control list",
+            Self::Xattrs => "its extended attributes",
+            Self::Links => "further names of a file: it would be a file of its own",
+        }
+    }
+}
+
 /// A node of a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub(super) usize);
@@ -61,6 +88,7 @@ pub(super) struct Node {
     parent: Place,
     pub(super) attributes: Attributes,
     pub(super) content: Content,
+    pub(super) extras: Vec<Extra>,
     /// By name.
     pub(super) children: BTreeMap<Vec<u8>, Place>,
 }
@@ -73,26 +101,39 @@ impl Tree {
         tree
     }
 
-    /// The tree below a directory. Files are not read yet, links are not followed, and times, extra
-    /// attributes and further names of the same file are lost.
+    /// The tree below a directory. Files are not read yet, links are not followed, times are not
+    /// kept, and what else no image can hold is noted.
     ///
     /// # Errors
     ///
-    /// If a directory or a link cannot be read.
+    /// If a directory, a link or a list of attributes cannot be read.
     pub fn scan(directory: &Path) -> Result<Self, WriteError> {
         let read = |path: &Path, source| WriteError::Read { path: path.to_owned(), source };
         let metadata = fs::metadata(directory).map_err(|source| read(directory, source))?;
         let mut tree = Self::new(Attributes::of(&metadata));
+        tree.nodes[0].extras = Extra::of(directory).map_err(|source| read(directory, source))?;
+        let mut seen = BTreeSet::new();
         let mut todo = vec![(directory.to_owned(), tree.root())];
         while let Some((path, place)) = todo.pop() {
-            for entry in fs::read_dir(&path).map_err(|source| read(&path, source))? {
-                let path = entry.map_err(|source| read(&path, source))?.path();
+            let entries = fs::read_dir(&path).and_then(|entries| {
+                entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()
+            });
+            let mut paths = entries.map_err(|source| read(&path, source))?;
+            // Which of two names is the further one does not depend on the file system.
+            paths.sort();
+            for path in paths {
                 let metadata = path.symlink_metadata().map_err(|source| read(&path, source))?;
                 let content =
                     Content::of(&path, &metadata).map_err(|source| read(&path, source))?;
                 let is_directory = content == Content::Directory;
+                let mut extras = Extra::of(&path).map_err(|source| read(&path, source))?;
+                let is_shared = !is_directory && metadata.nlink() > 1;
+                if is_shared && !seen.insert((metadata.dev(), metadata.ino())) {
+                    extras.push(Extra::Links);
+                }
                 let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
                 let child = tree.add(place, &name, Attributes::of(&metadata), content)?;
+                tree.nodes[child.0].extras = extras;
                 if is_directory {
                     todo.push((path, child));
                 }
@@ -170,8 +211,32 @@ impl Tree {
         content: Content,
     ) -> Place {
         let place = Place(self.nodes.len());
-        self.nodes.push(Node { name, parent, attributes, content, children: BTreeMap::new() });
+        let (extras, children) = (Vec::new(), BTreeMap::new());
+        self.nodes.push(Node { name, parent, attributes, content, extras, children });
         place
+    }
+}
+
+impl Extra {
+    /// What the extended attributes of a file are; its data is not looked at.
+    fn of(path: &Path) -> std::io::Result<Vec<Self>> {
+        let mut names = vec![0; XATTR_NAMES_MAX];
+        let len = match rustix::fs::llistxattr(path, &mut names[..]) {
+            Ok(len) => len,
+            // The file system has none.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let kinds = names.filter_map(|name| match name {
+            b"security.capability" => Some(Self::Capabilities),
+            b"system.posix_acl_access" | b"system.posix_acl_default" => Some(Self::Acl),
+            // Labels belong to the machine and its policy rather than to the file.
+            b"security.selinux" => None,
+            _ => Some(Self::Xattrs),
+        });
+        let kinds: BTreeSet<Self> = kinds.collect();
+        Ok(kinds.into_iter().collect())
     }
 }
 
@@ -217,6 +282,9 @@ impl Content {
         }
     }
 }
+
+/// What Linux lets a list of attributes have at most, in bytes.
+const XATTR_NAMES_MAX: usize = 64 << 10;
 
 /// Major and minor number of a device, from the interleaved form of the C library.
 fn device(number: u64) -> (u32, u32) {

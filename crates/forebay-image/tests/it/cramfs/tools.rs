@@ -184,7 +184,9 @@ fn is_root() -> bool {
 
 /// Ours beside theirs: the settings, and the arguments of mkfs.cramfs.
 fn variants() -> Vec<(Settings, Vec<&'static str>)> {
-    let plain = Settings { edition: 5, name: b"sixteen letters.".to_vec(), ..Settings::default() };
+    // The further name of a file is a file of its own.
+    let name = b"sixteen letters.".to_vec();
+    let plain = Settings { edition: 5, name, lossy: true, ..Settings::default() };
     let mut variants = Vec::new();
     for (big_endian, order) in [(false, "little"), (true, "big")] {
         for holes in [false, true] {
@@ -200,6 +202,10 @@ fn variants() -> Vec<(Settings, Vec<&'static str>)> {
     variants
 }
 
+/// What is said of the further name in the source.
+const FURTHER_NAME: &str =
+    "1 further names of a file written as files of their own; first: /a/deep/er/link";
+
 #[test]
 fn what_mkfs_writes_is_read() {
     let source = source();
@@ -213,19 +219,26 @@ fn what_mkfs_writes_is_read() {
     }
 }
 
-/// mkfs.cramfs stores a length of 0 for longer names, so that nothing behind them can be found.
+/// mkfs.cramfs stores a length of 0 for longer names, so that Linux shows nothing behind them.
 #[test]
-fn a_name_that_mkfs_damages_costs_its_directory_only() {
-    for (len, is_whole) in [(252, true), (253, false), (255, false)] {
+fn a_name_that_mkfs_damages_costs_only_itself() {
+    for (len, count) in [(252, 3), (253, 2), (255, 2)] {
         let source = tempfile::tempdir().unwrap();
         fs::create_dir(source.path().join("d")).unwrap();
-        fs::write(source.path().join("d").join("n".repeat(len)), b"").unwrap();
+        for name in ["a", &"n".repeat(len), "z"] {
+            fs::write(source.path().join("d").join(name), name).unwrap();
+        }
         fs::write(source.path().join("e"), b"readable").unwrap();
         let Some(image) = make(source.path(), &[]) else { return };
         let image = open(&image, Options::default()).unwrap();
-        let entries = image.entries(super::find(image.as_ref(), "d"));
-        assert_eq!(entries.is_ok(), is_whole, "{len}");
-        assert_eq!(content(image.as_ref(), "e").unwrap(), b"readable");
+        let directory = super::find(image.as_ref(), "d");
+        assert_eq!(image.entries(directory).unwrap().len(), count, "{len}");
+        let defects = image.defects(directory).unwrap();
+        assert_eq!(defects.len(), 3 - count);
+        assert!(defects.iter().all(|defect| defect.name.len() == len));
+        for (path, bytes) in [("d/a", b"a".as_slice()), ("d/z", b"z"), ("e", b"readable")] {
+            assert_eq!(content(image.as_ref(), path).unwrap(), bytes);
+        }
     }
 }
 
@@ -237,7 +250,7 @@ fn ours_is_laid_out_as_that_of_mkfs() {
     for (settings, arguments) in variants() {
         let Some(theirs) = make(source.path(), &arguments) else { return };
         let ours = built(&tree, &settings);
-        assert_eq!(ours.warnings, [""; 0]);
+        assert_eq!(ours.warnings, [FURTHER_NAME]);
         let base = if settings.boot.is_some() { 512 } else { 0 };
         for (at, what) in [(8, "flags"), (36, "edition"), (40, "blocks"), (44, "files")] {
             let word = |image| word(image, base + at, settings.big_endian);
@@ -382,7 +395,8 @@ fn threads_and_repetition_make_no_difference() {
     let source = source();
     let image = |threads| {
         let threads = NonZero::new(threads).unwrap();
-        built(&Tree::scan(source.path()).unwrap(), &Settings { threads, ..Settings::default() })
+        let settings = Settings { threads, lossy: true, ..Settings::default() };
+        built(&Tree::scan(source.path()).unwrap(), &settings)
     };
     let one = image(1);
     for threads in [1, 2, 7] {
@@ -463,20 +477,74 @@ fn what_does_not_fit_is_an_error_or_left_out() {
     }
 }
 
+/// A program of the owner 65536 became one of root, with set-user-id, and nothing was refused.
 #[test]
-fn owners_and_groups_are_cut_with_a_warning() {
+fn owners_and_groups_that_do_not_fit_are_refused_or_cut_without_what_they_allow() {
     let mut tree = Tree::new(Attributes { permissions: 0o755, uid: 65_535, gid: 255 });
     assert_eq!(built(&tree, &Settings::default()).warnings, [""; 0]);
-    let owned = Attributes { permissions: 0o644, uid: 65_536 + 7, gid: 300 };
-    for name in [b"a", b"b"] {
-        tree.add(tree.root(), name, owned, Content::Fifo).unwrap();
+    let file = |uid, gid| Attributes { permissions: 0o6755, uid, gid };
+    for (name, attributes) in [("a", file(65_536, 44)), ("b", file(7, 300)), ("c", file(7, 44))] {
+        tree.add(tree.root(), name.as_bytes(), attributes, Content::Bytes(vec![])).unwrap();
     }
-    let written = built(&tree, &Settings::default());
-    let warnings = ["2 groups cut to 8 bits; first: /a", "2 owners cut to 16 bits; first: /a"];
+    let refused = super::write(&tree, &Settings::default(), &mut |_| {}).unwrap_err().to_string();
+    assert_eq!(refused, "/a: its owner is 65536, and the format has 65535 at most");
+    let written = built(&tree, &Settings { lossy: true, ..Settings::default() });
+    let warnings = [
+        "1 groups cut to 8 bits, without set-group-id; first: /b",
+        "1 owners cut to 16 bits, without set-user-id; first: /a",
+    ];
     assert_eq!(written.warnings, warnings);
     let image = open(&written.image, Options::default()).unwrap();
-    let node = image.node(super::find(image.as_ref(), "a")).unwrap();
-    assert_eq!((node.uid, node.gid), (7, 44));
+    for (name, uid, gid, permissions) in
+        [("a", 0, 44, 0o2755), ("b", 7, 44, 0o4755), ("c", 7, 44, 0o6755)]
+    {
+        let node = image.node(super::find(image.as_ref(), name)).unwrap();
+        assert_eq!((node.uid, node.gid, node.permissions), (uid, gid, permissions), "{name}");
+    }
+}
+
+#[test]
+fn what_the_format_does_not_keep_of_a_file_is_refused_or_told() {
+    use rustix::fs::XattrFlags;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "content").unwrap();
+    let said = |lossy| {
+        let tree = Tree::scan(directory.path()).unwrap();
+        let settings = Settings { lossy, ..Settings::default() };
+        let written = super::write(&tree, &settings, &mut |_| {});
+        written.map(|written| written.warnings).map_err(|error| error.to_string())
+    };
+    assert_eq!(said(false), Ok(vec![]));
+    // A list of rights for one more user, and the right to bind any port.
+    let acl = "02000000 01000600ffffffff 0200040007000000 04000400ffffffff 10000400ffffffff \
+               20000400ffffffff";
+    let capability = "0100000200040000 0000000000000000 00000000";
+    let lost = "the format cannot hold its";
+    for (name, value, refusal, warning) in [
+        ("user.x", "00", "extended attributes", "nodes without their extended attributes"),
+        (
+            "system.posix_acl_access",
+            acl,
+            "access control list",
+            "nodes without their access control lists",
+        ),
+        ("security.capability", capability, "capabilities", "files without their capabilities"),
+    ] {
+        let digits: Vec<u8> = value.bytes().filter(|byte| *byte != b' ').collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+        let value: Vec<u8> = digits.chunks(2).map(byte).collect();
+        if let Err(error) = rustix::fs::setxattr(&path, name, &value, XattrFlags::empty()) {
+            eprintln!("skip: {name} of a file: {error}");
+            continue;
+        }
+        assert_eq!(said(false), Err(format!("/file: {lost} {refusal}")));
+        assert_eq!(said(true), Ok(vec![format!("1 {warning}; first: /file")]));
+        rustix::fs::removexattr(&path, name).unwrap();
+    }
+    fs::hard_link(&path, directory.path().join("other")).unwrap();
+    assert!(said(false).unwrap_err().contains("further names of a file"));
+    assert_eq!(said(true).unwrap().len(), 1);
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn a_directory_that_names_one_above_it_is_not_endless() {
 }
 
 #[test]
-fn of_two_entries_of_one_name_the_first_is_kept() {
+fn of_two_entries_of_one_name_the_one_that_linux_finds_is_shown() {
     let mut craft = Craft::new(3);
     craft.inode(130, FILE, PLAIN, 10, 2);
     craft.inode(132, FILE, PLAIN, 20, 2);
@@ -169,8 +169,30 @@ fn of_two_entries_of_one_name_the_first_is_kept() {
     let image = open_bytes(&craft.bytes).unwrap();
     let names: Vec<_> =
         image.entries(image.root()).unwrap().iter().map(|e| e.name.clone()).collect();
+    // A search by halves looks at "a" first and goes on behind it.
     assert_eq!(names, [b"b", b"a"]);
-    assert_eq!(node(image.as_ref(), "b").size, 20);
+    assert_eq!(node(image.as_ref(), "b").size, 10);
+    let defects = image.defects(image.root()).unwrap();
+    assert_eq!(
+        defects[0].to_string(),
+        "the name 'b' is there twice: inode 130 (file) is shown, inode 132 (file) is left out"
+    );
+}
+
+#[test]
+fn dots_name_directories_and_stand_once() {
+    for (entries, count) in [
+        (&[(ROOT_NID, 2, "."), (ROOT_NID, 2, ".."), (130, 1, "x")][..], 0),
+        (&[(130, 1, "."), (130, 1, ".."), (130, 1, "x")], 2),
+        (&[(ROOT_NID, 2, "."), (ROOT_NID, 2, "."), (ROOT_NID, 2, ".."), (130, 1, "x")], 1),
+    ] {
+        let mut craft = Craft::new(3);
+        craft.inode(130, FILE, PLAIN, 10, 2);
+        craft.directory(2, entries);
+        let image = open_bytes(&craft.bytes).unwrap();
+        assert_eq!(image.defects(image.root()).unwrap().len(), count);
+        assert_eq!(image.entries(image.root()).unwrap().len(), 1);
+    }
 }
 
 #[test]
@@ -182,7 +204,9 @@ fn names_have_up_to_255_bytes_without_slashes_and_zeros() {
         craft.inode(130, FILE, PLAIN, 10, 2);
         craft.directory(2, &[(ROOT_NID, 2, ".."), (130, 1, &name), (130, 1, "other")]);
         let image = open_bytes(&craft.bytes).unwrap();
-        assert_eq!(image.entries(image.root()).is_ok(), is_valid, "{name}");
+        let count = image.entries(image.root()).unwrap().len();
+        assert_eq!(count, if is_valid { 2 } else { 1 }, "{name}");
+        assert_eq!(image.defects(image.root()).unwrap().len(), 2 - count);
         if is_valid {
             assert_eq!(node(image.as_ref(), &name).size, 10);
         }

@@ -110,6 +110,18 @@ fn sixteen_faults_a_second_are_steered_within_a_second_and_kept() {
     assert_eq!(play.files.followed(play.now).count(), 0);
 }
 
+/// A trial's first look still paid for windows of before, the device seemed to do a seventh of its
+/// requests, and the next trial was one of 256 KiB.
+#[test]
+fn the_first_rate_after_a_step_is_no_measure_of_the_device() {
+    let mut play = Play::new(8_192);
+    play.faults(VOLUME, 4);
+    assert_eq!(play.window, 16);
+    play.faults(Model { own: 1.0 / 450.0, ..VOLUME }, 1);
+    play.faults(VOLUME, 40);
+    assert!(play.changes.iter().all(|(_, to)| *to <= 32), "{:?}", play.changes);
+}
+
 #[test]
 fn on_a_disk_that_seeks_the_window_follows_without_loss() {
     let mut play = Play::new(8_192);
@@ -133,6 +145,10 @@ fn a_smaller_window_that_brings_no_more_faults_is_taken_back_and_remembered() {
         play.look(Pattern::RandomFaults, 20.0, |progress, n| progress.major_faults += n);
     }
     assert_eq!(play.changes.len(), changes, "it is not tried again");
+    for _ in 0..1_200 {
+        play.look(Pattern::RandomFaults, 20.0, |progress, n| progress.major_faults += n);
+    }
+    assert!(play.changes.len() > changes, "but after five minutes");
 }
 
 #[test]
@@ -187,6 +203,30 @@ fn a_file_that_turns_from_faults_to_a_stream_gets_its_window_back() {
     assert_eq!(play.window, 16);
     play.stream(|_| 100e6, 1);
     assert_eq!(play.window, 8_192, "{:?}", play.changes);
+}
+
+/// A mapping that was scanned for 3 s and then faulted in no order kept its 8 MiB: that 16 MiB had
+/// not helped the scan was taken to say that 16 KiB would not help either.
+#[test]
+fn what_did_not_help_a_stream_says_nothing_of_faults() {
+    let mut play = Play::new(4_096);
+    play.stream(|_| 125e6, 24);
+    assert_eq!(play.window, 4_096, "{:?}", play.changes);
+    play.faults(VOLUME, 6);
+    assert_eq!(play.window, 16, "{:?}", play.changes);
+    play.faults(VOLUME, 20);
+    assert_eq!(play.window, 16, "and it is kept: {:?}", play.changes);
+}
+
+#[test]
+fn a_trial_whose_file_turns_begins_anew_with_what_it_is_now() {
+    let mut play = Play::new(128);
+    play.stream(|_| 100e6, 4);
+    assert_eq!(play.window, 512, "{:?}", play.changes);
+    play.faults(VOLUME, 1);
+    assert_eq!(play.window, 128, "the trial ended: {:?}", play.changes);
+    play.faults(VOLUME, 8);
+    assert_eq!(play.window, 16, "{:?}", play.changes);
 }
 
 #[test]

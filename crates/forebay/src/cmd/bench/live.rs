@@ -43,7 +43,7 @@ mod rig;
 mod rounds;
 mod stage;
 mod targets;
-mod throttle;
+pub(super) mod throttle;
 mod tuner;
 mod unwritten;
 mod work;

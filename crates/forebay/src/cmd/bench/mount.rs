@@ -21,6 +21,7 @@ use crate::messages::{self, Complaint};
 use crate::page::{Destination, beside};
 use crate::table::{Cell, Table};
 
+use super::live::throttle::Throttle;
 use super::page::{self, Plot};
 use super::process::{self, Stop};
 use super::verdict::Verdict;
@@ -38,6 +39,7 @@ mod pushes;
 mod rounds;
 mod select;
 mod set;
+mod slow;
 mod targets;
 mod ways;
 
@@ -131,8 +133,9 @@ pub(crate) fn run_part(arguments: &BenchMountPart) -> Result<u8> {
 
 fn part(workload: Workload) -> Result<Part> {
     Ok(match workload {
-        Workload::Faults | Workload::FaultsDirect => Part::Faults,
-        Workload::Preads | Workload::Preads4 => Part::Preads,
+        Workload::Faults | Workload::FaultsDirect | Workload::FaultsSlow => Part::Faults,
+        Workload::Mapped => Part::Mapped,
+        Workload::Preads | Workload::Preads4 | Workload::PreadsSlow => Part::Preads,
         Workload::Sequential => Part::Sequential,
         Workload::Tree | Workload::Tree4 => Part::Tree,
         Workload::Start => Part::Start,
@@ -156,10 +159,21 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
     };
     let has_start = |workload: &Workload| *workload != Workload::Start || set.start.is_some();
     let rounds = Workload::ROUNDS.into_iter().filter(is_wanted).filter(has_start);
-    let rounds: Vec<Workload> = rounds.collect();
     let (ways, mut notes) = ways::all(&set.formats);
+    let throttle = Throttle::find();
+    let can_be_slow = |workload: &Workload| throttle.is_some() || !workload.is_slow();
+    let rounds: Vec<Workload> = rounds.filter(can_be_slow).collect();
+    if let Some(throttle) = throttle.as_ref().filter(|_| rounds.iter().any(|it| it.is_slow())) {
+        // Limits hold in this group alone; servers and parts inherit it.
+        let group = throttle.group().join("cgroup.procs");
+        fs::write(&group, std::process::id().to_string())
+            .with_context(|| format!("cannot join {}", group.display()))?;
+    }
+    if throttle.is_none() {
+        notes.push("skip: the slow device: no blkio controller of the first version".to_owned());
+    }
     let (count, pages) = if arguments.quick { (1, 32) } else { (arguments.rounds, 256) };
-    let lane = Lane { set, folder, pages, stop };
+    let lane = Lane { set, folder, pages, throttle: throttle.as_ref(), stop };
     let mut results = Results::new(ways);
     let bar = quiet("rounds");
     results.measure(&lane, &rounds, count, &bar)?;
@@ -231,8 +245,7 @@ impl Outcome {
 
     fn line(&self, workload: Workload, way: &Way, rounds: &[Round]) -> Vec<Cell> {
         let median = |of| Round::median(rounds, of);
-        let of = if workload.is_timed_by_page() { |round: &Round| round.p50 } else { WALL };
-        let beside = |format, name| ratio(rounds, self.results.find(workload, format, name)?, of);
+        let beside = |format, name| ratio(rounds, self.results.find(workload, format, name)?, WALL);
         let is_start = workload == Workload::Start && way.format == Format::SquashZlib;
         let useless = if is_start { self.useless(way, rounds) } else { None };
         vec![
@@ -249,6 +262,7 @@ impl Outcome {
             Cell::maybe(median(|round| Some(round.cpu)), 1),
             Cell::maybe(median(|round| round.cpu_server), 1),
             Cell::maybe(median(|round| round.rss), 1),
+            Cell::maybe(median(|round| round.image), 2),
             Cell::maybe(beside(way.format, SQUASHFUSE_LL), 3),
             Cell::maybe(beside(Format::Ext4, KERNEL), 3),
         ]
@@ -346,6 +360,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("cpu_ms", "cpu ms"),
     ("server_cpu_ms", "server cpu ms"),
     ("server_rss_mib", "server MiB"),
+    ("image_mb", "image MB"),
     ("time_to_squashfuse_ll", "x squashfuse_ll"),
     ("time_to_ext4", "x ext4"),
 ];

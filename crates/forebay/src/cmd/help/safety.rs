@@ -83,6 +83,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("mount --profile, --log", "the files that are named"),
     ("advise --record DIR", "a new folder"),
     ("image extract", "below the folder that is named; --force replaces what is there"),
+    ("image scan --extract", "new files in the folder that is named"),
     ("image make", "the image that is named"),
     ("man DIR", "pages in the folder that is named"),
 ];

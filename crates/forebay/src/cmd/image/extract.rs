@@ -1,37 +1,27 @@
 //! An image's tree on disk.
 
-use std::os::unix::ffi::OsStrExt;
-
 use anyhow::{Context, Result, bail};
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
-use forebay_image::walk::{Limits, Tree};
-use forebay_image::{Fault, Follow, resolve};
+use forebay_image::walk::Tree;
+use forebay_image::{Fault, Image, Kind};
 use serde_json::{Value, json};
 
-use super::{WHAT_IS_THERE, complain, open, print, show};
-use crate::NO;
+use super::{WHAT_IS_THERE, complain, open, print, select, show};
 use crate::args::image::Extract;
 use crate::messages::{Complaint, note, progress};
+use crate::{NO, choice};
 
 /// Extracts, and says what was extracted and what was not.
 pub(super) fn run(arguments: &Extract) -> Result<u8> {
     let image = open(&arguments.opened)?;
-    let (mut paths, mut missing) = (Vec::new(), Vec::new());
-    for path in &arguments.paths {
-        match resolve(&*image, path.as_os_str().as_bytes(), Follow::Above) {
-            Ok(found) => paths.push(found.path),
-            Err(fault) => missing.push(fault),
-        }
-    }
-    if paths.is_empty() && !missing.is_empty() {
+    let (tree, missing) = select::tree(&*image, &arguments.paths, &arguments.patterns)?;
+    if !arguments.paths.is_empty() && missing.len() == arguments.paths.len() {
         missing.iter().for_each(|fault| complain(fault));
         return Ok(super::failed());
     }
-    let tree = if paths.is_empty() {
-        Tree::whole(&*image, Limits::default())
-    } else {
-        Tree::of(&*image, &paths, Limits::default())
-    };
+    if let Some(limit) = &arguments.max_bytes {
+        check_size(&*image, &tree, choice::bytes("--max-bytes", limit)?)?;
+    }
     let is_root = rustix::process::geteuid().is_root();
     if !is_root && !arguments.no_owner {
         note("the caller is not root, and becomes the owner of everything; as does --no-owner");
@@ -40,6 +30,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         threads: arguments.threads.count(),
         owners: is_root && !arguments.no_owner,
         replace: arguments.force,
+        safe: arguments.safe || !is_root && !arguments.no_safe,
     };
     let bar = progress(tree.items().len() as u64, "extracting");
     let done = extract(&*image, tree, &arguments.to, settings, &|names| bar.inc(names));
@@ -64,13 +55,26 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         print(&format!("{:#}\n", object(&report)), "report")?;
     } else {
         report.skipped.iter().for_each(|fault| note(&fault.to_string()));
-        report.failed.iter().for_each(|fault| complain(fault));
+        report.lost.iter().chain(&report.failed).for_each(|fault| complain(fault));
         if !report.failed.is_empty() {
             super::hint(hint);
         }
         print(&text(&report), "report")?;
     }
-    Ok(if report.failed.is_empty() { 0 } else { NO })
+    Ok(if report.failed.is_empty() && report.lost.is_empty() { 0 } else { NO })
+}
+
+/// Refuses a tree whose files have more bytes than they may; each counts once. Nothing is made yet.
+fn check_size(image: &dyn Image, tree: &Tree, limit: u64) -> Result<()> {
+    let files = tree.items().iter().filter(|item| item.kind == Kind::File && item.first.is_none());
+    // What cannot be read is not extracted either.
+    let sizes = files.filter_map(|item| Some(image.node(item.node).ok()?.size));
+    let sum = sizes.fold(0, u64::saturating_add);
+    if sum <= limit {
+        return Ok(());
+    }
+    let what = format!("the files have {sum} bytes, and --max-bytes is {limit}");
+    bail!(Complaint::new(what).hint("nothing was extracted; name some paths, or another limit"))
 }
 
 /// What can be done where an image's own part of a tree is not on disk.
@@ -86,6 +90,7 @@ fn text(report: &Report) -> String {
         ("bytes", report.bytes),
         ("written", report.written),
         ("skipped", report.skipped.len() as u64),
+        ("lost", report.lost.len() as u64),
         ("failed", report.failed.len() as u64),
     ];
     show::columns(&rows.map(|(name, count)| (name, count.to_string())))
@@ -102,6 +107,7 @@ fn object(report: &Report) -> Value {
         "bytes": report.bytes,
         "written": report.written,
         "skipped": faults(&report.skipped),
+        "lost": faults(&report.lost),
         "failed": faults(&report.failed),
     })
 }

@@ -4,11 +4,13 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
 use forebay_image::walk::{Inside, Limits, Tree};
-use forebay_image::{Entry, Fault, Follow, Image, Kind, Node};
+use forebay_image::{Cause, Entry, Fault, Follow, Image, Kind, Node};
 use serde_json::Value;
 
-use super::{Out, complain, find, open, print, show};
-use crate::args::image::Ls;
+use super::select::Matcher;
+use super::{Out, complain, find, open, show};
+use crate::NO;
+use crate::args::image::{Ls, Trait};
 
 /// Lists what was asked for. What cannot be read is said, and the rest is listed.
 pub(super) fn run(arguments: &Ls) -> Result<u8> {
@@ -22,11 +24,23 @@ pub(super) fn run(arguments: &Ls) -> Result<u8> {
     let mut list = List::new(&*image, arguments);
     if node.kind != Kind::Directory {
         list.file(found.path, node)?;
-    } else if arguments.recursive {
+    } else if !arguments.find.is_empty() {
+        list.finds(&found.path)?;
+    } else if arguments.recursive || !Matcher::new(&arguments.patterns)?.is_empty() {
         list.tree(&found.path)?;
     } else {
-        match image.entries(node.id) {
-            Ok(entries) => list.directory(&found.path, entries.to_vec())?,
+        let listed =
+            image.entries(node.id).and_then(|entries| Ok((entries, image.defects(node.id)?)));
+        match listed {
+            Ok((entries, defects)) => {
+                list.directory(&found.path, entries.to_vec())?;
+                for defect in defects.iter() {
+                    list.fault(&Fault::new(
+                        &found.path[..],
+                        Cause::Entry(Box::new(defect.clone())),
+                    ));
+                }
+            }
             Err(error) => bail!(Fault::new(found.path, error)),
         }
     }
@@ -37,7 +51,10 @@ struct List<'a> {
     image: &'a dyn Image,
     arguments: &'a Ls,
     out: Out,
-    objects: Vec<Value>,
+    /// Objects that were printed.
+    objects: u64,
+    /// What `--find` has found.
+    found: u64,
     failed: bool,
 }
 
@@ -51,20 +68,66 @@ struct Row {
 
 impl<'a> List<'a> {
     fn new(image: &'a dyn Image, arguments: &'a Ls) -> Self {
-        Self { image, arguments, out: Out::new(), objects: Vec::new(), failed: false }
+        Self { image, arguments, out: Out::new(), objects: 0, found: 0, failed: false }
     }
 
     fn file(&mut self, path: Vec<u8>, node: Node) -> Result<()> {
         let name = show::absolute(&path);
         if self.arguments.long || self.arguments.answer.json {
             let target = self.target(&path, &node);
-            return self.rows(vec![Row { path, name, node, target }]);
+            let row = Row { path, name, node, target };
+            return if self.arguments.answer.json { self.object(&row) } else { self.rows(&[row]) };
         }
         self.short(&name).context(WRITING)
     }
 
+    /// Lists what has a trait that was asked for, with its path.
+    fn finds(&mut self, start: &[u8]) -> Result<()> {
+        let tree = self.chosen(start)?;
+        let mut rows = Vec::new();
+        for (place, item) in tree.items().iter().enumerate() {
+            let path = tree.path(place);
+            // The directories above belong to the tree too.
+            let rest = path.strip_prefix(start);
+            if rest.is_none_or(|rest| !(start.is_empty() || rest.is_empty() || rest[0] == b'/')) {
+                continue;
+            }
+            let node = match self.image.node(item.node) {
+                Ok(node) => node,
+                Err(error) => {
+                    self.fault(&Fault::new(path, error));
+                    continue;
+                }
+            };
+            let traits = self.arguments.find.iter().map(|what| has(self.image, &node, *what));
+            match traits.collect::<Result<Vec<bool>, _>>() {
+                Ok(traits) if traits.contains(&true) => {
+                    let row = Row { name: show::absolute(&path), path, node, target: None };
+                    if self.arguments.answer.json {
+                        self.object(&row)?;
+                    } else {
+                        rows.push(row);
+                    }
+                    self.found += 1;
+                }
+                Ok(_) => {}
+                Err(error) => self.fault(&Fault::new(path, error)),
+            }
+        }
+        self.rows(&rows)?;
+        tree.faults.iter().for_each(|fault| self.fault(fault));
+        Ok(())
+    }
+
+    /// The tree below a directory, as far as patterns take it.
+    fn chosen(&self, start: &[u8]) -> Result<Tree> {
+        let mut tree = Tree::of(self.image, &[start.to_vec()], Limits::default());
+        Matcher::new(&self.arguments.patterns)?.choose(&mut tree);
+        Ok(tree)
+    }
+
     fn tree(&mut self, start: &[u8]) -> Result<()> {
-        let tree = Tree::of(self.image, &[start.to_vec()], Limits::default());
+        let tree = self.chosen(start)?;
         let items = tree.items();
         let inside = Inside::new(&tree);
         let begin = (0..items.len()).find(|place| tree.path(*place) == start).unwrap_or(0);
@@ -102,19 +165,37 @@ impl<'a> List<'a> {
         if !self.arguments.long && !self.arguments.answer.json {
             return entries.iter().try_for_each(|entry| self.short(&entry.name)).context(WRITING);
         }
-        let mut rows = Vec::with_capacity(entries.len());
+        // Columns are as wide as the widest line; an object stands for itself.
+        let mut rows = Vec::new();
         for entry in entries {
             let between: &[u8] = if path.is_empty() { b"" } else { b"/" };
             let path = [path, between, &entry.name].concat();
             match self.image.node(entry.node) {
                 Ok(node) => {
                     let target = self.target(&path, &node);
-                    rows.push(Row { path, name: entry.name, node, target });
+                    let row = Row { path, name: entry.name, node, target };
+                    if self.arguments.answer.json {
+                        self.object(&row)?;
+                    } else {
+                        rows.push(row);
+                    }
                 }
                 Err(error) => self.fault(&Fault::new(path, error)),
             }
         }
-        self.rows(rows)
+        self.rows(&rows)
+    }
+
+    /// Prints a row as an element of an array.
+    fn object(&mut self, row: &Row) -> Result<()> {
+        let mut object = show::object(&row.path, &row.node);
+        if let Some(target) = &row.target {
+            show::put_name(&mut object, "target", target);
+        }
+        let begin = if self.objects == 0 { "[\n  " } else { ",\n  " };
+        self.objects += 1;
+        let text = format!("{:#}", Value::Object(object)).replace('\n', "\n  ");
+        write!(self.out.to, "{begin}{text}").context(WRITING)
     }
 
     fn target(&mut self, path: &[u8], node: &Node) -> Option<Vec<u8>> {
@@ -135,17 +216,7 @@ impl<'a> List<'a> {
         self.out.to.write_all(b"\n")
     }
 
-    fn rows(&mut self, rows: Vec<Row>) -> Result<()> {
-        if self.arguments.answer.json {
-            for row in rows {
-                let mut object = show::object(&row.path, &row.node);
-                if let Some(target) = &row.target {
-                    show::put_name(&mut object, "target", target);
-                }
-                self.objects.push(Value::Object(object));
-            }
-            return Ok(());
-        }
+    fn rows(&mut self, rows: &[Row]) -> Result<()> {
         let cells: Vec<[String; 6]> = rows.iter().map(cells).collect();
         let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
         let widths: [usize; 6] = std::array::from_fn(width);
@@ -175,16 +246,38 @@ impl<'a> List<'a> {
         self.failed = true;
     }
 
-    fn finish(self) -> Result<u8> {
-        self.out.finish("list")?;
+    fn finish(mut self) -> Result<u8> {
         if self.arguments.answer.json {
-            print(&format!("{:#}\n", Value::Array(self.objects)), "list")?;
+            let end: &[u8] = if self.objects == 0 { b"[]\n" } else { b"\n]\n" };
+            self.out.to.write_all(end).context(WRITING)?;
         }
-        Ok(if self.failed { super::failed() } else { 0 })
+        self.out.finish("list")?;
+        if self.failed {
+            return Ok(super::failed());
+        }
+        Ok(if self.arguments.find.is_empty() || self.found > 0 { 0 } else { NO })
     }
 }
 
 const WRITING: &str = "cannot write the list";
+
+/// Whether a node has a trait.
+fn has(image: &dyn Image, node: &Node, what: Trait) -> forebay_image::Result<bool> {
+    let (permissions, kind) = (node.permissions, node.kind);
+    Ok(match what {
+        Trait::Setuid => kind == Kind::File && permissions & 0o4000 != 0,
+        Trait::Setgid => kind == Kind::File && permissions & 0o2000 != 0,
+        Trait::Capability => {
+            kind == Kind::File
+                && image.xattrs(node.id)?.iter().any(|xattr| xattr.name == b"security.capability")
+        }
+        Trait::WorldWritable => {
+            let is_shared = kind == Kind::Directory && permissions & 0o1000 != 0;
+            kind != Kind::Symlink && permissions & 0o002 != 0 && !is_shared
+        }
+        Trait::Device => matches!(kind, Kind::BlockDevice | Kind::CharDevice),
+    })
+}
 
 /// Mode, names, owner, group, size or device, time.
 fn cells(row: &Row) -> [String; 6] {

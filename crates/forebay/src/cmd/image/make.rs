@@ -22,6 +22,7 @@ pub(super) fn run(arguments: &Make) -> Result<u8> {
     };
     write_whole(&arguments.image, &written.image)?;
     written.warnings.iter().for_each(|warning| note(warning));
+    note("cramfs keeps no times");
     let text = if arguments.answer.json {
         let object = json!({
             "format": "cramfs",
@@ -69,10 +70,8 @@ fn said(error: &WriteError) -> Complaint {
     let complaint = Complaint::new(error.to_string());
     let hint = match error {
         WriteError::Read { source, .. } => hints::of_kind(source.kind()),
-        WriteError::Changed { .. }
-        | WriteError::Limit { .. }
-        | WriteError::Setting { .. }
-        | WriteError::Name { .. } => None,
+        WriteError::Limit { .. } => Some("--lossy cuts or leaves out what does not fit"),
+        WriteError::Changed { .. } | WriteError::Setting { .. } | WriteError::Name { .. } => None,
     };
     match hint {
         Some(hint) => complaint.hint(hint),

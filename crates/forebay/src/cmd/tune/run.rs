@@ -227,16 +227,20 @@ fn tracer(
     }
 }
 
-/// Wakes us when somebody begins to write to a device that has a limit early; where there is none,
-/// these limits stand from the start.
+/// Wakes us when a file becomes dirty on a device that may get a dirty limit; where there is none,
+/// limits stand from the first fsync on. Of more devices than the kernel can filter by, those that
+/// were named or can be pulled out.
 fn wakeup(scope: &Scope, machine: &Machine) -> Option<Wakeup> {
-    let mut devices = named(scope, machine);
-    let removable = |device: &&Device| device.removable || device.kind == Kind::Mmc;
-    for device in machine.devices.iter().filter(removable) {
-        if !devices.contains(&device.number) && scope.has_device(device.number) {
-            devices.push(device.number);
-            devices.extend(&device.partitions);
-        }
+    let numbers = |is: &dyn Fn(&Device) -> bool| -> Vec<DevNumber> {
+        let devices = machine.devices.iter().filter(|device| is(device));
+        devices.flat_map(|it| [it.number].into_iter().chain(it.partitions.clone())).collect()
+    };
+    let mut devices = numbers(&|device| scope.has_limit_of(device) && device.size > 0);
+    if devices.len() > trace::SCOPE_MAX {
+        devices = numbers(&|device| {
+            let removable = device.removable || device.kind == Kind::Mmc;
+            scope.names_device(device.number) || (removable && scope.has_limit_of(device))
+        });
     }
     if devices.is_empty() {
         return None;

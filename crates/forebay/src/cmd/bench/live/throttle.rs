@@ -12,24 +12,24 @@ use forebay_host::measure::live::Model;
 
 /// The controller of the first version of control groups.
 #[derive(Clone, Debug)]
-pub(super) struct Throttle {
+pub(in crate::cmd::bench) struct Throttle {
     root: PathBuf,
 }
 
 /// What a device may do in a second; 0 sets no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(in crate::cmd::bench) struct Limits {
     /// Requests that read.
-    pub(super) read_iops: u64,
+    pub(in crate::cmd::bench) read_iops: u64,
     /// Bytes that are read.
-    pub(super) read_bps: u64,
+    pub(in crate::cmd::bench) read_bps: u64,
     /// Bytes that are written.
-    pub(super) write_bps: u64,
+    pub(in crate::cmd::bench) write_bps: u64,
 }
 
 impl Throttle {
     /// The controller, if this machine has it.
-    pub(super) fn find() -> Option<Self> {
+    pub(in crate::cmd::bench) fn find() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
         let root = mounts.lines().find_map(blkio)?;
         let file = root.join("blkio.throttle.read_iops_device");
@@ -37,12 +37,12 @@ impl Throttle {
     }
 
     /// Where programs whose accesses shall be limited go.
-    pub(super) fn group(&self) -> &Path {
+    pub(in crate::cmd::bench) fn group(&self) -> &Path {
         &self.root
     }
 
     /// Limits a device, by its numbers as `7:200`.
-    pub(super) fn set(&self, device: &str, limits: Limits) -> Result<()> {
+    pub(in crate::cmd::bench) fn set(&self, device: &str, limits: Limits) -> Result<()> {
         let Limits { read_iops, read_bps, write_bps } = limits;
         for (file, limit) in
             [("read_iops", read_iops), ("read_bps", read_bps), ("write_bps", write_bps)]
@@ -59,7 +59,7 @@ impl Throttle {
 impl Limits {
     /// A disk of our own with the same rates. It serves one request at a time, so that a request
     /// that is small takes its share of the number, and one that is large its share of the bytes.
-    pub(super) fn model(self) -> Model {
+    pub(in crate::cmd::bench) fn model(self) -> Model {
         let rate = [self.read_bps, self.write_bps].into_iter().filter(|rate| *rate > 0).min();
         let each = 1_000_000_000_u64.checked_div(self.read_iops).unwrap_or(0);
         Model {

@@ -22,10 +22,12 @@ use indicatif::ProgressBar;
 
 use crate::args::MountWorkload as Workload;
 
+use super::Throttle;
 use super::counted::decoded;
 use super::mounted::{Mounted, profile};
 use super::process::{self, Stop, answer, program};
 use super::set::{Format, PAGE, Set};
+use super::slow::SlowImage;
 use super::ways::{How, Ours, Way};
 
 /// What all rounds share.
@@ -36,6 +38,8 @@ pub(super) struct Lane<'a> {
     pub(super) folder: &'a Path,
     /// How many pages are touched or read in a round.
     pub(super) pages: usize,
+    /// Makes the slow device slow, if this machine can.
+    pub(super) throttle: Option<&'a Throttle>,
     pub(super) stop: &'a Stop,
 }
 
@@ -149,7 +153,15 @@ impl Lane<'_> {
         if is_led && turn == 0 {
             self.record(way, &folder)?;
         }
-        let image = self.set.image(way.format);
+        let mut image = self.set.image(way.format);
+        let slow = workload.is_slow().then(|| {
+            let throttle = self.throttle.context("no controller for a slow device")?;
+            SlowImage::new(&image, throttle, self.stop)
+        });
+        let slow = slow.transpose()?;
+        if let Some(slow) = &slow {
+            image = slow.path().to_owned();
+        }
         let mounted = Mounted::new(way, &image, &folder, self.stop)?;
         self.part(Workload::Preads, &folder.join("warm"), 0, 0)?;
         drop_caches(&image)?;
@@ -161,13 +173,28 @@ impl Lane<'_> {
             Workload::Tree | Workload::Tree4 | Workload::Start => folder.clone(),
             Workload::Faults
             | Workload::FaultsDirect
+            | Workload::FaultsSlow
+            | Workload::Mapped
             | Workload::Preads
             | Workload::Preads4
+            | Workload::PreadsSlow
             | Workload::Sequential
             | Workload::Pushes
             | Workload::Codec => folder.join("bulk"),
         };
-        let mut round = Round::new(&self.parts(workload, &place, u64::from(turn))?);
+        let brought = slow.as_ref().map(SlowImage::bytes_read).transpose()?;
+        if let Some(slow) = &slow {
+            slow.limit(true)?;
+        }
+        let parts = self.parts(workload, &place, u64::from(turn));
+        if let Some(slow) = &slow {
+            slow.limit(false)?;
+        }
+        let mut round = Round::new(&parts?);
+        round.image = match (&slow, brought) {
+            (Some(slow), Some(before)) => Some((slow.bytes_read()? - before) as f64 / 1e6),
+            _ => resident(&image, self.stop)?,
+        };
         if let (Some(server), Some(cpu)) = (server, cpu) {
             let (_, most) = rss_of(server)?;
             round.cpu_server = Some(cpu_of(server)?.saturating_sub(cpu).as_secs_f64() * 1e3);
@@ -263,6 +290,17 @@ impl Lane<'_> {
         // A server that lets the kernel keep nothing between two opens leaves nothing to count.
         Ok((pages > 0.0).then_some(pages))
     }
+}
+
+/// MB of an image that are in the page cache, which held none before.
+fn resident(image: &Path, stop: &Stop) -> Result<Option<f64>> {
+    if !process::find("fincore") {
+        return Ok(None);
+    }
+    let mut command = program("fincore");
+    command.args(["--bytes", "--noheadings", "--output", "RES"]).arg(image);
+    let bytes: Option<f64> = answer(command, LIMIT, stop)?.trim().parse().ok();
+    Ok(bytes.map(|bytes| bytes / 1e6))
 }
 
 /// A process that does not outlive its round.

@@ -40,11 +40,14 @@ pub(super) struct Way {
 
 impl Workload {
     /// Those that are measured in rounds, in the order of the table.
-    pub(super) const ROUNDS: [Self; 8] = [
+    pub(super) const ROUNDS: [Self; 11] = [
         Self::Faults,
         Self::FaultsDirect,
+        Self::FaultsSlow,
+        Self::Mapped,
         Self::Preads,
         Self::Preads4,
+        Self::PreadsSlow,
         Self::Sequential,
         Self::Tree,
         Self::Tree4,
@@ -55,8 +58,11 @@ impl Workload {
         match self {
             Self::Faults => "faults",
             Self::FaultsDirect => "faults-direct",
+            Self::FaultsSlow => "faults-slow",
+            Self::Mapped => "mapped",
             Self::Preads => "preads",
             Self::Preads4 => "preads-4",
+            Self::PreadsSlow => "preads-slow",
             Self::Sequential => "sequential",
             Self::Tree => "tree",
             Self::Tree4 => "tree-4",
@@ -72,7 +78,10 @@ impl Workload {
             Self::Preads4 | Self::Tree4 => 4,
             Self::Faults
             | Self::FaultsDirect
+            | Self::FaultsSlow
+            | Self::Mapped
             | Self::Preads
+            | Self::PreadsSlow
             | Self::Sequential
             | Self::Tree
             | Self::Start
@@ -81,17 +90,9 @@ impl Workload {
         }
     }
 
-    /// Whether each page is timed, so that ratios are those of the median page.
-    pub(super) fn is_timed_by_page(self) -> bool {
-        match self {
-            Self::Faults | Self::FaultsDirect | Self::Preads | Self::Preads4 => true,
-            Self::Sequential
-            | Self::Tree
-            | Self::Tree4
-            | Self::Start
-            | Self::Pushes
-            | Self::Codec => false,
-        }
+    /// Whether the image lies on the slow device.
+    pub(super) fn is_slow(self) -> bool {
+        matches!(self, Self::FaultsSlow | Self::PreadsSlow)
     }
 }
 
@@ -100,6 +101,14 @@ impl Way {
     /// in the format of the targets, one process.
     pub(super) fn takes_part(&self, workload: Workload) -> bool {
         let direct = workload == Workload::FaultsDirect;
+        let is_peer = match self.how {
+            How::Ours(ours) => !ours.direct && !ours.profile && ours.policy != "eager",
+            How::Server(name) => name == SQUASHFUSE_LL,
+            How::Kernel { .. } => false,
+        };
+        if workload.is_slow() {
+            return is_peer && self.format == Format::SquashZlib;
+        }
         match self.how {
             How::Ours(Ours { profile: true, .. }) => workload == Workload::Start,
             How::Ours(Ours { direct: is_direct, .. }) | How::Kernel { direct: is_direct }
@@ -112,7 +121,10 @@ impl Way {
                     true
                 }
                 Workload::FaultsDirect
+                | Workload::FaultsSlow
+                | Workload::Mapped
                 | Workload::Preads4
+                | Workload::PreadsSlow
                 | Workload::Tree
                 | Workload::Tree4
                 | Workload::Pushes
@@ -255,7 +267,8 @@ mod tests {
                 (true, ..) => assert_eq!(found, [Workload::Start]),
                 (_, true, _) => assert_eq!(found, [Workload::FaultsDirect]),
                 (.., true) => assert_eq!(found.len(), Workload::ROUNDS.len() - 1),
-                (.., false) => assert_eq!(found.len(), 4),
+                (.., false) if ours.policy == "eager" => assert_eq!(found.len(), 4),
+                (.., false) => assert_eq!(found.len(), 6, "slow devices too"),
             }
         }
     }

@@ -1,0 +1,495 @@
+//! How many raw bytes are read around a miss before they are demanded.
+//!
+//! A device moves a large piece in the time of a few requests, so reading around a miss pays when
+//! the next demands lie there, and costs all readers when they do not. Two things are learned:
+//!
+//! ```text
+//!   locality   a demand is near if it lies beside one of the last demands of any task:
+//!
+//!              image  ....|====|..........|==|......................|===|.....
+//!                             ^ near                 ^ far             ^ near
+//!
+//!              far, far, near, near, near, near, near, far, far
+//!   score      0    0    1     2     3     4     5     3    1     one for each task, one for all
+//!                                    |---- reads ahead ----|
+//!
+//!   use        of what was read ahead, the share that was demanded soon
+//! ```
+//!
+//! A new task begins with what is known of all tasks, but one step short of reading ahead. So one
+//! random reader among streams is told apart, and so are many tasks with one random fault each.
+//!
+//! A piece is as long as the device needs for it no longer than for some requests. If what was read
+//! ahead was demanded so little that single requests would have taken less, pieces become shorter,
+//! and end; they are tried again when demands stay near.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::DeviceSpeed;
+use crate::packed::RawBytes;
+use crate::time::{Duration, Instant};
+
+/// Decides for one image what is read ahead.
+#[derive(Debug, Default)]
+pub struct RawAhead {
+    /// The last demands, the oldest first.
+    recent: VecDeque<RawBytes>,
+    tasks: Vec<Task>,
+    /// Of all tasks together.
+    score: u8,
+    /// What was read ahead, the oldest first.
+    pieces: VecDeque<Piece>,
+    /// How often pieces are halved.
+    halvings: u32,
+    /// Near misses for which nothing was read ahead because that had come to nothing.
+    forgone: u32,
+    speed: DeviceSpeed,
+    /// Counts demands.
+    demands: u64,
+    /// The bytes of a demand, a moving average.
+    demand_bytes: u64,
+}
+
+/// A demand for raw bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawRead {
+    /// The task that asked.
+    pub task: u32,
+    /// What it needed.
+    pub needed: RawBytes,
+    /// What lies in its window; reading ahead covers it.
+    pub window: RawBytes,
+    /// It waited for the device.
+    pub is_miss: bool,
+}
+
+/// A task that reads the image.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    number: u32,
+    score: u8,
+    used: u64,
+}
+
+/// Bytes that were read ahead.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    bytes: RawBytes,
+    /// Of them, what was demanded.
+    demanded: u64,
+    /// When it will be there.
+    ready: Instant,
+    /// The demand that it was read for.
+    born: u64,
+    is_judged: bool,
+}
+
+impl RawAhead {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A read that waited for the device took so long.
+    pub fn on_device(&mut self, bytes: u64, took: Duration) {
+        self.speed.on_read(bytes, took);
+    }
+
+    /// What the device was seen to do.
+    pub fn speed(&self) -> &DeviceSpeed {
+        &self.speed
+    }
+
+    /// A demand. Returns what is to be read ahead, if anything.
+    pub fn on_read(&mut self, read: &RawRead, now: Instant) -> Option<RawBytes> {
+        if read.needed.is_empty() {
+            return None;
+        }
+        self.demands += 1;
+        let bytes = read.needed.len().min(PIECE_MAX);
+        self.demand_bytes = (self.demand_bytes * (WEIGHT - 1) + bytes) / WEIGHT;
+        let is_near = self.recent.iter().any(|other| is_beside(*other, read.needed));
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(read.needed);
+        let is_local = self.task_score(read.task, is_near) >= ENOUGH;
+        self.score = moved(self.score, is_near);
+        self.judge();
+        let is_coming = self.meet_pieces(read, now);
+        if !read.is_miss || !is_local || is_coming {
+            return None;
+        }
+        if self.halvings > HALVINGS_MAX {
+            self.forgone += 1;
+            if self.forgone < FORGONE_MAX {
+                return None;
+            }
+            (self.forgone, self.halvings) = (0, HALVINGS_MAX);
+        }
+        Some(self.begin_piece(read, now))
+    }
+
+    /// The score of a task after a demand. The task that asked longest ago makes room.
+    fn task_score(&mut self, number: u32, is_near: bool) -> u8 {
+        let found = self.tasks.iter().position(|task| task.number == number);
+        let place = found.unwrap_or_else(|| {
+            if self.tasks.len() == TASKS_MAX {
+                let oldest = self.tasks.iter().enumerate().min_by_key(|(_, task)| task.used);
+                let place = oldest.map_or(0, |(place, _)| place);
+                self.tasks.swap_remove(place);
+            }
+            self.tasks.push(Task { number, score: self.score.min(ENOUGH - 1), used: 0 });
+            self.tasks.len() - 1
+        });
+        let task = &mut self.tasks[place];
+        task.used = self.demands;
+        task.score = moved(task.score, is_near);
+        task.score
+    }
+
+    /// Counts a demand in the pieces where it lies. Says whether its bytes are on their way. A
+    /// piece of which something is missing later was dropped, and may be read again.
+    fn meet_pieces(&mut self, read: &RawRead, now: Instant) -> bool {
+        let mut is_coming = false;
+        for piece in &mut self.pieces {
+            let common = overlap(piece.bytes, read.needed);
+            if common == 0 {
+                continue;
+            }
+            piece.demanded = piece.demanded.saturating_add(common);
+            is_coming |= read.is_miss && now < piece.ready;
+        }
+        is_coming
+    }
+
+    /// Learns from pieces that are old enough, once from each.
+    fn judge(&mut self) {
+        for place in 0..self.pieces.len() {
+            let piece = &self.pieces[place];
+            if !piece.is_judged && self.demands - piece.born >= JUDGED_AFTER {
+                self.learn(place);
+            }
+        }
+    }
+
+    fn learn(&mut self, place: usize) {
+        self.pieces[place].is_judged = true;
+        let has_paid = self.has_paid(&self.pieces[place]);
+        self.halvings = if has_paid {
+            self.halvings.saturating_sub(1)
+        } else {
+            (self.halvings + 1).min(HALVINGS_MAX + 1)
+        };
+    }
+
+    /// Whether single requests for what was demanded of a piece would have taken longer than what
+    /// was not demanded of it.
+    fn has_paid(&self, piece: &Piece) -> bool {
+        let demanded = piece.demanded.min(piece.bytes.len());
+        let requests = demanded / self.demand_bytes.max(1);
+        let saved = self.speed.request().times(requests);
+        saved >= self.speed.transfer(piece.bytes.len() - demanded)
+    }
+
+    fn begin_piece(&mut self, read: &RawRead, now: Instant) -> RawBytes {
+        let limit = self.speed.request().times(REQUESTS);
+        let mut len = PIECE_MAX;
+        while len > PIECE_MIN && self.speed.transfer(len) > limit {
+            len /= 2;
+        }
+        len = (len >> self.halvings).max(PIECE_MIN);
+        let mut start = read.needed.start.min(read.window.start);
+        for piece in &self.pieces {
+            // What is missing lies behind it.
+            let is_partly = overlap(piece.bytes, read.needed) < read.needed.len();
+            if is_partly && piece.bytes.start <= start && start < piece.bytes.end {
+                start = piece.bytes.end;
+            }
+        }
+        // Aligned, so that pieces do not overlap; a window may lie in two.
+        let end = read.needed.end.max(read.window.end);
+        let end = end.clamp(start.saturating_add(1), start.saturating_add(WINDOW_MAX));
+        let end = end.div_ceil(len).saturating_mul(len);
+        let bytes = RawBytes { start: start / len * len, end };
+        let took = self.speed.request() + self.speed.transfer(bytes.len());
+        let demanded = overlap(bytes, read.needed);
+        if self.pieces.len() == PIECES_MAX {
+            if !self.pieces[0].is_judged {
+                self.learn(0);
+            }
+            self.pieces.pop_front();
+        }
+        let (ready, born) = (now + took, self.demands);
+        self.pieces.push_back(Piece { bytes, demanded, ready, born, is_judged: false });
+        bytes
+    }
+}
+
+/// A score after a near or a far demand.
+const fn moved(score: u8, is_near: bool) -> u8 {
+    match (is_near, score) {
+        (true, SCORE_MAX) => SCORE_MAX,
+        (true, _) => score + 1,
+        (false, _) => score.saturating_sub(FAR),
+    }
+}
+
+/// Whether two demands lie beside each other.
+const fn is_beside(one: RawBytes, other: RawBytes) -> bool {
+    one.start <= other.end.saturating_add(NEAR) && other.start <= one.end.saturating_add(NEAR)
+}
+
+/// The bytes that two ranges share.
+const fn overlap(one: RawBytes, other: RawBytes) -> u64 {
+    let start = if one.start > other.start { one.start } else { other.start };
+    let end = if one.end < other.end { one.end } else { other.end };
+    end.saturating_sub(start)
+}
+
+/// Demands that the next one is compared with.
+const RECENT_MAX: usize = 16;
+
+/// Bytes between demands that lie beside each other. Of random demands in 32 MiB one in thirty has
+/// one of the last 16 so near.
+const NEAR: u64 = 32 << 10;
+
+/// The score from which on misses are read around.
+const ENOUGH: u8 = 3;
+
+/// Three far demands in a row end reading ahead.
+const SCORE_MAX: u8 = 8;
+
+/// What a far demand takes from the score. A recorded start of a program of 80 modules brought in
+/// 19.5 MB with 2 and 26.6 MB with 1, in the same time.
+const FAR: u8 = 2;
+
+/// Tasks that are told apart.
+const TASKS_MAX: usize = 16;
+
+/// Pieces that are watched.
+const PIECES_MAX: usize = 64;
+
+/// Demands after which a piece is judged by what was demanded of it.
+const JUDGED_AFTER: u64 = 64;
+
+/// A piece takes as long as so many requests at most.
+const REQUESTS: u64 = 32;
+
+/// Bytes of the longest piece.
+const PIECE_MAX: u64 = 1 << 20;
+
+/// Bytes of the shortest piece: less is not worth a request.
+const PIECE_MIN: u64 = 64 << 10;
+
+/// Bytes of a window that count.
+const WINDOW_MAX: u64 = 1 << 20;
+
+/// Beyond so many halvings nothing is read ahead.
+const HALVINGS_MAX: u32 = 4;
+
+/// Near misses after which it is tried again.
+const FORGONE_MAX: u32 = 256;
+
+/// A demand counts for one in so many in the mean size.
+const WEIGHT: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+
+    use super::*;
+    use crate::testing::Random;
+
+    /// An image that is asked by hand. What was read ahead is in memory from then on.
+    struct Bench {
+        ahead: RawAhead,
+        pieces: Vec<RawBytes>,
+        now: Instant,
+    }
+
+    impl Bench {
+        /// Over a device with this time in microseconds for a request, in nanoseconds for a KiB.
+        fn new(request: u64, kib: u64) -> Self {
+            let mut ahead = RawAhead::new();
+            for _ in 0..100 {
+                for kibs in [4, 128] {
+                    ahead.on_device(kibs << 10, Duration(request * 1_000 + kib * kibs));
+                }
+            }
+            Self { ahead, pieces: Vec::new(), now: Instant::ZERO }
+        }
+
+        /// A virtual disk.
+        fn fast() -> Self {
+            Self::new(100, 1_000)
+        }
+
+        /// A demand for 3 KiB at a place; returns the KiB that are read ahead.
+        fn read(&mut self, task: u32, start: u64) -> u64 {
+            let needed = RawBytes { start, end: start + (3 << 10) };
+            let window = RawBytes { start, end: start + (48 << 10) };
+            let is_miss = !self.pieces.iter().any(|piece| overlap(*piece, needed) == needed.len());
+            self.now += Duration::from_millis(10);
+            let read = RawRead { task, needed, window, is_miss };
+            let piece = self.ahead.on_read(&read, self.now);
+            self.pieces.extend(piece);
+            piece.map_or(0, RawBytes::len) >> 10
+        }
+
+        /// KiB that are read ahead for all of these places.
+        fn sum(&mut self, places: impl IntoIterator<Item = (u32, u64)>) -> u64 {
+            places.into_iter().map(|(task, place)| self.read(task, place)).sum()
+        }
+    }
+
+    fn random(seed: u64, image: u64, count: usize) -> Vec<u64> {
+        let mut random = Random(seed);
+        (0..count).map(|_| random.below(image)).collect()
+    }
+
+    fn stream(from: u64, count: u64) -> impl Iterator<Item = u64> {
+        (0..count).map(move |step| from + step * (3 << 10))
+    }
+
+    #[test]
+    fn a_stream_is_read_ahead_from_its_fourth_demand_on_in_pieces_that_do_not_overlap() {
+        let mut bench = Bench::fast();
+        let found: Vec<u64> = stream(0, 700).map(|place| bench.read(1, place)).collect();
+        assert_eq!(found[..4], [0, 0, 0, 1024]);
+        assert_eq!(found.iter().sum::<u64>(), 3072, "2 MiB and the next piece");
+        let starts: Vec<u64> = bench.pieces.iter().map(|piece| piece.start).collect();
+        assert_eq!(starts, [0, 1 << 20, 2 << 20]);
+    }
+
+    #[test]
+    fn random_demands_have_nothing_read_ahead() {
+        // In a small image some lie beside each other by chance.
+        for (image, most) in [(32 << 20, 1024), (1 << 30, 0), (1 << 40, 0)] {
+            let (mut one, mut many) = (0, 0);
+            for seed in 0..20 {
+                let places = random(seed, image, 512);
+                one += Bench::fast().sum(places.iter().map(|place| (1, *place)));
+                many += Bench::fast().sum((0..).zip(places));
+            }
+            assert!(one <= most, "one task: {one} KiB in 20 runs, image of {image}");
+            assert!(many <= most, "a task for each: {many} KiB in 20 runs, image of {image}");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_becomes_random_stops_within_three_demands_and_streams_again_after_three() {
+        let mut bench = Bench::fast();
+        bench.sum(stream(0, 100).map(|place| (1, place)));
+        let found: Vec<u64> =
+            random(3, 1 << 40, 50).into_iter().map(|place| bench.read(1, place)).collect();
+        assert!(found[..2].iter().all(|piece| *piece > 0), "it may be a jump");
+        assert!(found[2..].iter().all(|piece| *piece == 0), "{found:?}");
+        let found: Vec<u64> = stream(1 << 41, 10).map(|place| bench.read(1, place)).collect();
+        assert_eq!(found[..4], [0, 0, 0, 1024]);
+    }
+
+    #[test]
+    fn a_random_reader_beside_a_stream_is_told_apart_and_so_are_new_tasks() {
+        let mut bench = Bench::fast();
+        let (mut of_stream, mut of_random) = (0, 0);
+        for (place, far) in stream(0, 1400).zip(random(5, 1 << 40, 1400)) {
+            of_stream += bench.read(1, place);
+            of_random += bench.read(2, far);
+        }
+        assert_eq!((of_stream, of_random), (5120, 0));
+        let new = bench.sum((100..).zip(random(6, 1 << 40, 200)));
+        assert_eq!(new, 0, "tasks with one random demand each, while another one streams");
+    }
+
+    #[test]
+    fn tasks_that_share_a_tree_are_one_stream() {
+        let mut bench = Bench::fast();
+        let places = stream(0, 1400).enumerate().map(|(step, place)| (step as u32 % 4, place));
+        assert_eq!(bench.sum(places), 5120);
+        let short =
+            stream(1 << 40, 700).enumerate().map(|(step, place)| (100 + step as u32, place));
+        assert!(Bench::fast().sum(short) >= 2048, "each task reads one file");
+    }
+
+    #[test]
+    fn pieces_are_sized_by_the_device() {
+        // Microseconds of a request, nanoseconds of a KiB; a virtual disk, 20 MB/s and 1000
+        // requests a second, an arm, a link with a long way, memory.
+        let rows = [
+            (100, 1_000, 1024),
+            (1_000, 51_200, 512),
+            (8_000, 7_000, 1024),
+            (5, 500, 256),
+            (1, 500, 64),
+        ];
+        for (request, kib, expected) in rows {
+            let mut bench = Bench::new(request, kib);
+            let found: Vec<u64> = stream(0, 4).map(|place| bench.read(1, place)).collect();
+            assert_eq!(found[3], expected, "{request} us, {kib} ns a KiB");
+        }
+    }
+
+    #[test]
+    fn pieces_of_which_little_is_demanded_become_shorter_and_end_and_are_tried_again() {
+        // Eight demands beside each other, then far away, on a device of 33 MB/s.
+        let mut bench = Bench::new(100, 30_000);
+        let clusters = |seed| {
+            let starts = random(seed, 1 << 40, 100);
+            starts.into_iter().flat_map(|start| stream(start, 8).map(|place| (1, place)))
+        };
+        for seed in 0..4 {
+            let before = bench.pieces.len();
+            bench.sum(clusters(seed));
+            let pieces = bench.pieces.len() - before;
+            assert!((1..50).contains(&pieces), "{pieces} for 100 clusters");
+        }
+        let found = bench.sum(stream(1 << 41, 4_000).map(|place| (1, place)));
+        assert!(found > 9_000, "of a stream of 12000 KiB: {found}");
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_read_twice_and_what_was_dropped_is() {
+        let mut ahead = RawAhead::new();
+        let mut miss = |start: u64, now| {
+            let needed = RawBytes { start, end: start + 4096 };
+            ahead.on_read(&RawRead { task: 1, needed, window: needed, is_miss: true }, Instant(now))
+        };
+        for start in [0, 4096, 8192] {
+            assert_eq!(miss(start, 0), None);
+        }
+        let all = Some(RawBytes { start: 0, end: 1 << 20 });
+        assert_eq!(miss(12_288, 0), all);
+        assert_eq!(miss(16_384, 1_000), None, "on its way");
+        assert_eq!(miss(20_480, 1_000_000_000), all, "it was there, and is not any more");
+    }
+
+    #[test]
+    fn any_numbers_are_survived_within_the_limits_and_alike_twice() {
+        let run = |seed| {
+            let (mut random, mut ahead) = (Random(seed), RawAhead::new());
+            let mut found = vec![];
+            for _ in 0..3_000 {
+                let mut any = || random.below(u64::MAX) >> random.below(64);
+                let mut range = || {
+                    let (one, other) = (any(), any());
+                    RawBytes { start: one.min(other), end: one.max(other) }
+                };
+                let (needed, window) = (range(), range());
+                let (task, now) = (random.below(40) as u32, Instant(random.below(1 << 62)));
+                let read = RawRead { task, needed, window, is_miss: random.below(2) == 0 };
+                ahead.on_device(random.below(1 << 40), Duration(random.below(u64::MAX)));
+                found.push(ahead.on_read(&read, now));
+                assert!(ahead.recent.len() <= RECENT_MAX && ahead.tasks.len() <= TASKS_MAX);
+                assert!(ahead.pieces.len() <= PIECES_MAX);
+                let longest = WINDOW_MAX + 2 * PIECE_MAX;
+                assert!(found.iter().flatten().all(|piece| piece.len() <= longest));
+            }
+            found
+        };
+        for seed in 0..4 {
+            assert_eq!(run(seed), run(seed));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The file that holds the image: pages of it for the engine, bytes of its tree for the parser.
+//!
+//! The tree is read through the page cache of the kernel, and so are the blocks, unless they are to
+//! be read past it. The file is open twice: for long runs, which the kernel reads ahead of, and for
+//! random places, where it reads what it is asked for.
+//!
+//! The thread that takes requests must not wait for a device. What it reads of the tree at
+//! [`Pace::Quick`] is in memory, or is [`Absent`].
+
+use std::cell::Cell;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::num::NonZero;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use forebay_core::units::PAGE_SIZE;
+use forebay_image::{Error, Source};
+use rustix::fs::{Advice, fadvise};
+use rustix::io::ReadWriteFlags;
+
+use super::fault::Pace;
+use super::stats::Stats;
+use crate::access::Buffer;
+use crate::frames::{Bytes, PAGE, PageBytes};
+
+/// The image file.
+#[derive(Debug)]
+pub(super) struct ImageFile {
+    /// For long runs; past the page cache if that is wanted.
+    file: File,
+    /// For places in no order, through the page cache.
+    random: File,
+    /// Where the image begins in the file.
+    base: u64,
+    /// What the image may be as long as; reads beyond what is there fail.
+    len: u64,
+    /// What the file itself had when it was opened.
+    file_len: u64,
+    direct: bool,
+    stats: Arc<Stats>,
+}
+
+/// An image file that is open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// For long runs.
+    pub(super) file: File,
+    /// For places in no order, through the page cache.
+    pub(super) random: File,
+    /// Whether `file` goes past the page cache.
+    pub(super) direct: bool,
+}
+
+/// Bytes of the image that are not in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Absent(pub(super) Range<u64>);
+
+impl ImageFile {
+    /// Over an open file; the image lies at `place`.
+    pub(super) fn new(opened: Opened, place: Range<u64>, stats: Arc<Stats>) -> Self {
+        let Opened { file, random, direct } = opened;
+        // A file system that has no use for advice reads as it likes.
+        let _ = fadvise(&random, 0, None, Advice::Random);
+        Self {
+            file,
+            random,
+            base: place.start,
+            len: place.end.saturating_sub(place.start),
+            file_len: place.end,
+            direct,
+            stats,
+        }
+    }
+
+    /// The same file, as if the image were `len` bytes long.
+    pub(super) fn with_len(self, len: u64) -> Self {
+        Self { len, ..self }
+    }
+
+    /// The bytes of the image that are in the file.
+    pub(super) fn present_bytes(&self) -> u64 {
+        self.len.min(self.file_len.saturating_sub(self.base))
+    }
+
+    /// Whether blocks are read past the page cache.
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Reads pages of the image if that takes no device; says whether it did.
+    pub(super) fn read_near(&self, first: u64, pages: &mut [Box<Bytes>]) -> bool {
+        if self.direct {
+            return false;
+        }
+        let wanted = self.bytes_at(first, pages.len());
+        let near = self.preadv(&self.random, first, pages, ReadWriteFlags::NOWAIT);
+        let near = near.is_ok_and(|read| read >= wanted);
+        self.stats.raw_near.add(u64::from(near));
+        near
+    }
+
+    /// Reads pages of the image; the last one may reach beyond its end.
+    pub(super) fn read(&self, first: u64, pages: &mut [Box<Bytes>]) -> io::Result<()> {
+        let begin = Instant::now();
+        let wanted = self.bytes_at(first, pages.len());
+        if self.direct {
+            self.read_direct(first, pages, wanted)?;
+        } else {
+            let mut done = 0;
+            while done < wanted {
+                // A read that ended early goes on at a page.
+                let whole = done / PAGE;
+                let file = if pages.len() >= LONG { &self.file } else { &self.random };
+                let (rest, flags) = (&mut pages[whole..], ReadWriteFlags::empty());
+                let read = self.preadv(file, first + whole as u64, rest, flags)?;
+                if read == 0 || whole * PAGE + read <= done {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                done = whole * PAGE + read;
+            }
+        }
+        self.stats.raw_operations.add(1);
+        self.stats.raw_bytes.add(wanted as u64);
+        self.stats.raw_nanos.add(crate::processor::nanos(begin.elapsed()));
+        Ok(())
+    }
+
+    /// Whether a range is in memory.
+    pub(super) fn has(&self, range: &Range<u64>) -> bool {
+        let mut bytes = vec![0; index(range.end.saturating_sub(range.start))];
+        self.copy_near(range, &mut bytes)
+    }
+
+    /// Begins to read a range into the page cache.
+    pub(super) fn will_need(&self, range: &Range<u64>) {
+        let len = NonZero::new(range.end.saturating_sub(range.start));
+        if let (false, Some(len)) = (self.direct, len) {
+            // If it cannot, the next read waits for the device.
+            let offset = self.base.saturating_add(range.start);
+            let _ = fadvise(&self.random, offset, Some(len), Advice::WillNeed);
+            self.stats.raw_advised.add(len.get());
+        }
+    }
+
+    /// The bytes of the image that lie in pages.
+    fn bytes_at(&self, first: u64, pages: usize) -> usize {
+        let there = self.present_bytes().saturating_sub(first.saturating_mul(PAGE_SIZE));
+        usize::try_from(there).unwrap_or(usize::MAX).min(pages * PAGE)
+    }
+
+    fn preadv(
+        &self,
+        file: &File,
+        first: u64,
+        pages: &mut [Box<Bytes>],
+        flags: ReadWriteFlags,
+    ) -> io::Result<usize> {
+        let offset = self.base.saturating_add(first * PAGE_SIZE);
+        let mut slices: Vec<IoSliceMut<'_>> =
+            pages.iter_mut().map(|page| IoSliceMut::new(page.bytes_mut())).collect();
+        loop {
+            match rustix::io::preadv2(file, &mut slices, offset, flags) {
+                Err(rustix::io::Errno::INTR) => {}
+                read => return Ok(read?),
+            }
+        }
+    }
+
+    /// A device wants aligned memory and places; the image need not begin at one.
+    fn read_direct(&self, first: u64, pages: &mut [Box<Bytes>], wanted: usize) -> io::Result<()> {
+        let start = self.base.saturating_add(first * PAGE_SIZE);
+        let before = index(start % DIRECT);
+        let aligned = start - start % DIRECT;
+        let len = (before + wanted).next_multiple_of(index(DIRECT));
+        let mut memory = Buffer::new(len);
+        let mut done = 0;
+        while done < before + wanted {
+            if !(done as u64).is_multiple_of(DIRECT) {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            match self.file.read_at(&mut memory[done..], aligned + done as u64) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => done += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let bytes = &memory[before..before + wanted];
+        for (page, bytes) in pages.iter_mut().zip(bytes.chunks(PAGE)) {
+            page.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Copies a range through the page cache if that takes no device; says whether it did.
+    fn copy_near(&self, range: &Range<u64>, target: &mut [u8]) -> bool {
+        let offset = self.base.saturating_add(range.start);
+        let wanted = target.len();
+        let mut target = [IoSliceMut::new(target)];
+        let near = rustix::io::preadv2(&self.random, &mut target, offset, ReadWriteFlags::NOWAIT);
+        near == Ok(wanted)
+    }
+}
+
+impl Source for ImageFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What reads through this is the tree.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.len);
+        let range = offset..end.ok_or(ErrorKind::UnexpectedEof)?;
+        if self.copy_near(&range, buffer) {
+            return Ok(());
+        }
+        if QUICK.get() {
+            return Err(io::Error::new(ErrorKind::WouldBlock, Absent(range)));
+        }
+        // A reader of some of the tree reads more of it.
+        let around = self.base.saturating_add(offset) / TREE * TREE;
+        let _ = fadvise(&self.random, around, NonZero::new(TREE), Advice::WillNeed);
+        let begin = Instant::now();
+        self.random.read_exact_at(buffer, self.base.saturating_add(offset))?;
+        self.stats.raw_operations.add(1);
+        self.stats.raw_bytes.add(buffer.len() as u64);
+        self.stats.raw_nanos.add(crate::processor::nanos(begin.elapsed()));
+        Ok(())
+    }
+}
+
+/// Does something at a pace: what it reads of the tree is absent if it would have to wait for it.
+pub(super) fn at_pace<T>(pace: Pace, what: impl FnOnce() -> T) -> T {
+    /// Puts it back, also if what is done breaks down.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            QUICK.set(self.0);
+        }
+    }
+    let _before = Before(QUICK.replace(pace == Pace::Quick));
+    what()
+}
+
+/// Whether this thread does something quickly.
+pub(super) fn is_quick() -> bool {
+    QUICK.get()
+}
+
+/// What was absent, if that is what is wrong.
+pub(super) fn absent(error: &Error) -> Option<Absent> {
+    let Error::Read { source, .. } = error else { return None };
+    source.get_ref()?.downcast_ref().cloned()
+}
+
+impl std::error::Error for Absent {}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytes {:?} of the image are not in memory", self.0)
+    }
+}
+
+/// A number that is no larger than a buffer.
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+thread_local! {
+    /// Whether this thread must not wait for a device.
+    static QUICK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Pages that are read as a long run.
+const LONG: usize = 8;
+
+/// Bytes of the tree that are read where some are wanted.
+const TREE: u64 = 128 << 10;
+
+/// What places past the page cache are multiples of at most, on any device we know.
+const DIRECT: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// A file of `len` bytes, the image in it from `base` on; read aligned as if it were past the
+    /// page cache, which any file allows.
+    fn opened(len: usize, base: u64, direct: bool) -> (ImageFile, Vec<u8>) {
+        let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let random = file.try_clone().unwrap();
+        let opened = Opened { file, random, direct };
+        let image = ImageFile::new(opened, base..len as u64, Arc::default());
+        (image, bytes[index(base)..].to_vec())
+    }
+
+    fn pages(count: usize) -> Vec<Box<Bytes>> {
+        (0..count).map(|_| Bytes::new()).collect()
+    }
+
+    #[test]
+    fn any_pages_read_as_the_file_does() {
+        for (base, direct) in [(0, false), (0, true), (777, false), (777, true)] {
+            let (image, bytes) = opened(100_000, base, direct);
+            for (first, count) in [(0, 1), (3, 20), (0, 25), (24, 1)] {
+                let mut target = pages(count);
+                image.read(first, &mut target).unwrap();
+                let found: Vec<u8> = target.iter().flat_map(|page| *page.bytes()).collect();
+                let wanted = &bytes[index(first) * PAGE..];
+                let len = wanted.len().min(found.len());
+                assert_eq!(found[..len], wanted[..len], "{first} {count} from {base} {direct}");
+                target = pages(count);
+                assert_eq!(image.read_near(first, &mut target), !direct);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrank_is_an_error() {
+        for direct in [false, true] {
+            let (image, _) = opened(100_000, 0, direct);
+            image.file.set_len(50_000).unwrap();
+            image.read(0, &mut pages(12)).unwrap();
+            assert!(image.read(12, &mut pages(2)).is_err());
+            assert!(!image.read_near(12, &mut pages(2)));
+        }
+    }
+
+    #[test]
+    fn beyond_the_end_is_an_error_and_what_lies_before_it_is_there() {
+        let (image, bytes) = opened(20_000, 0, false);
+        let image = image.with_len(1 << 30);
+        assert_eq!(image.present_bytes(), 20_000);
+        let mut target = [0; 100];
+        assert!(image.read_exact_at(&mut target, 19_950).is_err());
+        assert!(image.read_exact_at(&mut target, 1 << 25).is_err());
+        assert!(image.read_exact_at(&mut target, u64::MAX - 10).is_err());
+        image.read_exact_at(&mut target, 19_900).unwrap();
+        assert_eq!(target, bytes[19_900..]);
+    }
+
+    #[test]
+    fn the_quick_pace_is_this_threads_alone_and_ends() {
+        at_pace(Pace::Quick, || {
+            assert!(is_quick());
+            std::thread::scope(|scope| scope.spawn(|| assert!(!is_quick())).join().unwrap());
+            at_pace(Pace::Patient, || assert!(!is_quick()));
+            assert!(is_quick());
+        });
+        assert!(!is_quick());
+    }
+}

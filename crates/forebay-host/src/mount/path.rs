@@ -1,0 +1,561 @@
+//! The I/O path behind the mount: the server of the core, its page memory, and the work that it
+//! gives out.
+//!
+//! ```text
+//!   begin(parts) --lock--> server --outputs--> copies, near reads      done in place
+//!                            ^                 decodes, far reads --> jobs, without the lock
+//!                            '------ finish(done) ----------------------'
+//! ```
+//!
+//! A thread that begins a request gets the jobs that came of it, and carries them out or has
+//! another thread do so. Whichever thread finishes the last of them gets the request back.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use forebay_core::io::{self, Decode, IoError};
+use forebay_core::packed::RawBytes;
+use forebay_core::serving::{
+    ImageMount, MountConfig, PackedBlock, Part, PartSource, PathOutput, Use,
+};
+use forebay_core::time::{self, Duration};
+use forebay_core::units::{FrameId, PAGE_SIZE};
+use forebay_image::{Block, Coding, Image};
+
+use super::fault::Fault;
+use super::image_file::ImageFile;
+use super::stats::Stats;
+use crate::frames::{Bytes, Frames, PAGE, PageBytes};
+use crate::processor::nanos;
+
+/// The path. `T` is what a request is for.
+#[derive(Debug)]
+pub(super) struct Path<T> {
+    state: Mutex<State<T>>,
+    /// Rings when a request ends that a thread waits for, and when a number is free again.
+    bell: Condvar,
+    image: Arc<dyn Image>,
+    file: Arc<ImageFile>,
+    stats: Arc<Stats>,
+    origin: Instant,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    mount: ImageMount,
+    frames: Frames<Bytes>,
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    /// What was said about blocks and pages that failed lately, by where they begin.
+    faults: VecDeque<Fault>,
+    /// No worker is left that would carry jobs out.
+    is_closed: bool,
+}
+
+/// A request in flight, or a free place for one.
+#[derive(Debug)]
+struct Slot<T> {
+    buffer: Vec<u8>,
+    /// The bytes of the image that its parts are made of.
+    raw: Range<u64>,
+    then: Then<T>,
+    /// A device was waited for.
+    waited: bool,
+}
+
+/// What becomes of a request when it ends.
+#[derive(Debug)]
+enum Then<T> {
+    /// Nothing.
+    Drop,
+    /// A thread waits for it.
+    Wait(Option<Result<(), Fault>>),
+    /// It goes to whichever thread finishes it.
+    Hand(T),
+}
+
+/// What came of some inputs.
+#[derive(Debug)]
+pub(super) struct Round<T> {
+    /// Requests that have ended.
+    pub(super) ended: Vec<Ended<T>>,
+    /// What has to be done without the lock.
+    pub(super) jobs: Vec<Job>,
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub(super) struct Ended<T> {
+    pub(super) what: T,
+    pub(super) bytes: Vec<u8>,
+    pub(super) result: Result<(), Fault>,
+    /// The bytes of the image that it is made of.
+    pub(super) raw: Range<u64>,
+    /// A device was waited for.
+    pub(super) waited: bool,
+}
+
+/// Work for a thread.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Pages of the image are read; a device may be waited for.
+    Read { request: io::Request, frames: Vec<FrameId>, pages: Vec<Box<Bytes>> },
+    /// A block is decoded.
+    Decode(Box<DecodeJob>),
+}
+
+/// A block that is decoded.
+#[derive(Debug)]
+pub(super) struct DecodeJob {
+    decode: Decode,
+    block: PackedBlock,
+    /// The bytes of it that are wanted.
+    upto: u64,
+    /// The bytes that it came to.
+    valid: u64,
+    raw: Vec<u8>,
+    pages: Vec<(u64, FrameId, Box<Bytes>)>,
+}
+
+/// A job that was carried out.
+#[derive(Debug)]
+pub(super) struct Done {
+    job: Job,
+    result: Result<(), Fault>,
+    took: Duration,
+}
+
+impl<T> Default for Round<T> {
+    fn default() -> Self {
+        Self { ended: Vec::new(), jobs: Vec::new() }
+    }
+}
+
+impl<T> Path<T> {
+    /// A path over an image.
+    pub(super) fn new(
+        image: &Arc<dyn Image>,
+        file: &Arc<ImageFile>,
+        config: &MountConfig,
+        stats: &Arc<Stats>,
+    ) -> Self {
+        let slot = || Slot { buffer: Vec::new(), raw: 0..0, then: Then::Drop, waited: false };
+        let state = State {
+            mount: ImageMount::new(config),
+            frames: Frames::new(config.path.frames),
+            slots: std::iter::repeat_with(slot).take(config.path.requests_max as usize).collect(),
+            free: (0..config.path.requests_max).rev().collect(),
+            faults: VecDeque::new(),
+            is_closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            bell: Condvar::new(),
+            image: Arc::clone(image),
+            file: Arc::clone(file),
+            stats: Arc::clone(stats),
+            origin: Instant::now(),
+        }
+    }
+
+    /// Begins a request, which fills `buffer` and then goes to the thread that finishes it. If too
+    /// many are in flight, `what` comes back.
+    pub(super) fn begin(&self, parts: &[Part], buffer: Vec<u8>, what: T) -> Result<Round<T>, T> {
+        let mut state = self.lock();
+        let Some(number) = state.free.pop() else { return Err(what) };
+        Ok(self.start(&mut state, number, parts, buffer, (Then::Hand(what), Use::Last)))
+    }
+
+    /// Whether no further request can begin.
+    pub(super) fn is_full(&self) -> bool {
+        self.lock().free.is_empty()
+    }
+
+    /// Reads, carries the jobs out, and waits for those of others. Says whether a device was
+    /// waited for. `finish` is given what else comes of it.
+    pub(super) fn read(
+        &self,
+        parts: &[Part],
+        buffer: Vec<u8>,
+        mut finish: impl FnMut(Vec<Ended<T>>),
+    ) -> (Vec<u8>, Result<bool, Fault>) {
+        let mut state = self.lock();
+        let number = loop {
+            match state.free.pop() {
+                Some(number) => break number,
+                None if state.is_closed => return (buffer, Err(has_ended())),
+                None => state = self.wait(state),
+            }
+        };
+        let mut round =
+            self.start(&mut state, number, parts, buffer, (Then::Wait(None), Use::Last));
+        drop(state);
+        while !round.jobs.is_empty() {
+            let done: Vec<Done> = round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
+            finish(round.ended);
+            round = self.finish(done);
+        }
+        finish(round.ended);
+        let mut state = self.lock();
+        loop {
+            if let Some((buffer, result)) = self.take_over(&mut state, number) {
+                return (buffer, result);
+            }
+            if state.is_closed {
+                state.slots[number as usize].then = Then::Drop;
+                return (Vec::new(), Err(has_ended()));
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Reads what is in memory; nothing if it would take a device or a large block.
+    pub(super) fn read_near(&self, parts: &[Part], buffer: Vec<u8>) -> (Round<T>, Option<Vec<u8>>) {
+        let mut state = self.lock();
+        let Some(number) = state.free.pop() else {
+            return (Round::default(), None);
+        };
+        let mut round =
+            self.start(&mut state, number, parts, buffer, (Then::Wait(None), Use::Early));
+        drop(state);
+        while !round.jobs.is_empty() && round.jobs.iter().all(Job::is_quick) {
+            let done: Vec<Done> = round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
+            let before = round.ended;
+            round = self.finish(done);
+            round.ended.splice(..0, before);
+        }
+        let mut state = self.lock();
+        let over = self.take_over(&mut state, number);
+        if over.is_none() {
+            state.slots[number as usize].then = Then::Drop;
+        }
+        (round, over.and_then(|(buffer, result)| result.ok().map(|_| buffer)))
+    }
+
+    /// Carries a job out. It needs no lock.
+    pub(super) fn carry_out(&self, mut job: Job) -> Done {
+        let begin = Instant::now();
+        let result = match &mut job {
+            Job::Read { request, pages, .. } => {
+                self.file.read(request.first, pages).map_err(|error| {
+                    let offset = request.first * PAGE_SIZE;
+                    let what = format!("byte {offset} of the image cannot be read: {error}");
+                    Fault { offset, what }
+                })
+            }
+            // A codec that breaks down costs its block.
+            Job::Decode(job) => catch_unwind(AssertUnwindSafe(|| self.decode(job)))
+                .unwrap_or_else(|_| Err(failed(&job.block, "decoding broke down"))),
+        };
+        Done { job, result, took: Duration(nanos(begin.elapsed())) }
+    }
+
+    /// Begins to read what a job waits for; says whether it is one that waits for a device.
+    pub(super) fn send_for(&self, job: &Job) -> bool {
+        let Job::Read { request, .. } = job else { return false };
+        let start = request.first * PAGE_SIZE;
+        self.file.will_need(&(start..start + request.pages * PAGE_SIZE));
+        !self.file.is_direct()
+    }
+
+    /// Carries a read out if its bytes have come into memory; they were sent for at `begin`.
+    pub(super) fn carry_out_near(&self, job: &mut Job, begin: Instant) -> Option<Done> {
+        let Job::Read { request, frames, pages } = job else { return None };
+        if !self.file.read_near(request.first, pages) {
+            return None;
+        }
+        let (frames, pages) = (std::mem::take(frames), std::mem::take(pages));
+        let job = Job::Read { request: *request, frames, pages };
+        Some(Done { job, result: Ok(()), took: Duration(nanos(begin.elapsed())) })
+    }
+
+    /// Has jobs' results go on.
+    pub(super) fn finish(&self, done: Vec<Done>) -> Round<T> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut round = Round::default();
+        for Done { job, result, took } in done {
+            if let Err(fault) = &result {
+                state.faults.truncate(FAULTS_MAX - 1);
+                state.faults.push_front(fault.clone());
+            }
+            let now = self.now();
+            match job {
+                Job::Read { request, frames, pages } => {
+                    for (frame, page) in frames.into_iter().zip(pages) {
+                        state.frames.give_back(frame, page);
+                    }
+                    if result.is_ok() && took > Duration::ZERO {
+                        state.mount.device_read(request.pages * PAGE_SIZE, took);
+                    }
+                    let result = result.map_err(|_| IoError::Device);
+                    state.mount.path().read_done(now, request.id, result, took);
+                }
+                Job::Decode(job) => {
+                    for (_, frame, page) in job.pages {
+                        state.frames.give_back(frame, page);
+                    }
+                    let result = result.map(|()| job.valid).map_err(|_| IoError::Corrupt);
+                    state.mount.path().decoded(now, &job.decode, result);
+                }
+            }
+            self.take_outputs(state, &mut round);
+        }
+        round
+    }
+
+    /// The workers end: no thread waits for their jobs any more.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.bell.notify_all();
+    }
+
+    /// Asks the core something, at this moment.
+    pub(super) fn with<R>(&self, ask: impl FnOnce(&mut ImageMount, time::Instant) -> R) -> R {
+        let mut state = self.lock();
+        let now = self.now();
+        ask(&mut state.mount, now)
+    }
+
+    fn start(
+        &self,
+        state: &mut State<T>,
+        number: u32,
+        parts: &[Part],
+        buffer: Vec<u8>,
+        (then, kind): (Then<T>, Use),
+    ) -> Round<T> {
+        let raw = hull(parts);
+        state.slots[number as usize] = Slot { buffer, raw, then, waited: false };
+        state.mount.path().request(self.now(), number, parts, kind);
+        let mut round = Round::default();
+        self.take_outputs(state, &mut round);
+        round
+    }
+
+    fn take_outputs(&self, state: &mut State<T>, round: &mut Round<T>) {
+        while let Some(output) = state.mount.path().poll_output() {
+            match output {
+                PathOutput::Copy(copy) => {
+                    let buffer = &mut state.slots[copy.request as usize].buffer;
+                    let target = &mut buffer[index(copy.at)..index(copy.at + copy.len)];
+                    state.frames.copy_out(copy.frame, index(copy.start), target);
+                }
+                PathOutput::Read(request) => self.read_or_give_out(state, request, round),
+                PathOutput::Decode(decode) => {
+                    let job = state.decode_job(decode);
+                    round.jobs.push(Job::Decode(Box::new(job)));
+                }
+                PathOutput::End(number, result) => self.end(state, number, result, round),
+            }
+        }
+    }
+
+    /// Reads pages at once if the kernel has them in memory.
+    fn read_or_give_out(&self, state: &mut State<T>, request: io::Request, round: &mut Round<T>) {
+        let frames: Vec<FrameId> = state.mount.path().frames_of(&request).collect();
+        let mut pages: Vec<Box<Bytes>> =
+            frames.iter().map(|frame| state.frames.lend(*frame)).collect();
+        if self.file.read_near(request.first, &mut pages) {
+            for (frame, page) in frames.into_iter().zip(pages) {
+                state.frames.give_back(frame, page);
+            }
+            state.mount.path().read_done(self.now(), request.id, Ok(()), Duration::ZERO);
+            return;
+        }
+        if let Some(number) = state.mount.path().asker(&request) {
+            state.slots[number as usize].waited = true;
+        }
+        round.jobs.push(Job::Read { request, frames, pages });
+    }
+
+    fn end(
+        &self,
+        state: &mut State<T>,
+        number: u32,
+        result: Result<(), (usize, IoError)>,
+        round: &mut Round<T>,
+    ) {
+        let result = result.map_err(|(part, error)| state.fault(number, part, error));
+        let slot = &mut state.slots[number as usize];
+        match std::mem::replace(&mut slot.then, Then::Drop) {
+            Then::Wait(_) => {
+                slot.then = Then::Wait(Some(result));
+                self.bell.notify_all();
+                return;
+            }
+            Then::Hand(what) => {
+                let (bytes, waited) = (std::mem::take(&mut slot.buffer), slot.waited);
+                let raw = slot.raw.clone();
+                round.ended.push(Ended { what, bytes, result, raw, waited });
+            }
+            Then::Drop => slot.buffer = Vec::new(),
+        }
+        if state.free.is_empty() {
+            self.bell.notify_all();
+        }
+        state.free.push(number);
+    }
+
+    /// Takes a request that a thread waits for, if it has ended.
+    fn take_over(
+        &self,
+        state: &mut State<T>,
+        number: u32,
+    ) -> Option<(Vec<u8>, Result<bool, Fault>)> {
+        let slot = &mut state.slots[number as usize];
+        let Then::Wait(over) = &mut slot.then else { return None };
+        let result = over.take()?;
+        slot.then = Then::Drop;
+        let (buffer, waited) = (std::mem::take(&mut slot.buffer), slot.waited);
+        state.free.push(number);
+        self.bell.notify_all();
+        Some((buffer, result.map(|()| waited)))
+    }
+
+    fn decode(&self, job: &mut DecodeJob) -> Result<(), Fault> {
+        let begin = Instant::now();
+        let PackedBlock { raw, decoded, variant } = job.block;
+        let block = Block {
+            plain: 0..u64::from(decoded),
+            raw: raw.start..raw.end,
+            coding: Coding::Packed,
+            decoded,
+            inside: 0,
+            variant,
+        };
+        let upto = index(job.upto);
+        let decode = |content: &mut [u8]| {
+            let valid = self.image.decode(&block, &job.raw, upto, content)?.min(upto);
+            content[valid..upto].fill(0);
+            Ok::<u64, Fault>(valid as u64)
+        };
+        // What is no larger than a page is decoded where it stays.
+        if let ([(0, _, page)], true) = (&mut job.pages[..], decoded as usize <= PAGE) {
+            job.valid = decode(&mut page.bytes_mut()[..decoded as usize])?;
+        } else {
+            SCRATCH.with_borrow_mut(|scratch| {
+                if scratch.len() < decoded as usize {
+                    scratch.resize(decoded as usize, 0);
+                }
+                job.valid = decode(&mut scratch[..decoded as usize])?;
+                for (place, _, page) in &mut job.pages {
+                    let content = &scratch[index(*place * PAGE_SIZE)..decoded as usize];
+                    let len = content.len().min(PAGE);
+                    page.bytes_mut()[..len].copy_from_slice(&content[..len]);
+                }
+                if scratch.len() > SCRATCH_KEPT {
+                    *scratch = Vec::new();
+                }
+                Ok::<(), Fault>(())
+            })?;
+        }
+        self.stats.decode_nanos.add(nanos(begin.elapsed()));
+        self.stats.blocks_decoded.add(1);
+        self.stats.pages_decoded.add(job.upto.div_ceil(PAGE_SIZE));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        self.bell.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> time::Instant {
+        time::Instant(nanos(self.origin.elapsed()))
+    }
+}
+
+impl<T> State<T> {
+    fn decode_job(&mut self, decode: Decode) -> DecodeJob {
+        let (block, upto) = self.mount.path().block_of(&decode);
+        let mut raw = vec![0; index(block.raw.len())];
+        let mut start = index(block.raw.start % PAGE_SIZE);
+        let mut rest = &mut raw[..];
+        let (path, frames) = (self.mount.path(), &mut self.frames);
+        for frame in path.raw_frames_of(&decode) {
+            let (now, later) = rest.split_at_mut(rest.len().min(PAGE - start));
+            frames.copy_out(frame, start, now);
+            (start, rest) = (0, later);
+        }
+        let pages = path.filled_by(&decode);
+        let pages = pages.map(|(place, frame)| (place, frame, frames.lend(frame))).collect();
+        DecodeJob { decode, block, upto, valid: 0, raw, pages }
+    }
+
+    /// What is wrong with a part.
+    fn fault(&mut self, number: u32, part: usize, error: IoError) -> Fault {
+        let raw = raw_of(&self.mount.path().part(number, part));
+        let pages = raw.start / PAGE_SIZE * PAGE_SIZE..raw.end;
+        let known = self.faults.iter().find(|fault| pages.contains(&fault.offset));
+        known.cloned().unwrap_or_else(|| {
+            let raw = RawBytes { start: raw.start, end: raw.end };
+            failed(&PackedBlock { raw, decoded: 0, variant: 0 }, &error.to_string())
+        })
+    }
+}
+
+impl Job {
+    /// Whether it takes no longer than handing it to another thread.
+    pub(super) fn is_quick(&self) -> bool {
+        match self {
+            Self::Read { .. } => false,
+            Self::Decode(job) => job.upto <= QUICK_MAX,
+        }
+    }
+}
+
+/// The bytes of the image that parts are made of, first to last; of parts that lie far from each
+/// other, as the end of a file that shares a block with others does, those of the first one.
+fn hull(parts: &[Part]) -> Range<u64> {
+    let raws = parts.iter().map(raw_of);
+    let Some(first) = raws.clone().next() else { return 0..0 };
+    let sum: u64 = raws.clone().map(|raw| raw.end - raw.start).sum();
+    let start = raws.clone().map(|raw| raw.start).min().unwrap_or(first.start);
+    let end = raws.map(|raw| raw.end).max().unwrap_or(first.end);
+    if end - start <= sum.saturating_mul(2) { start..end } else { first }
+}
+
+/// The bytes of the image that a part is made of.
+fn raw_of(part: &Part) -> Range<u64> {
+    match part.source {
+        PartSource::Stored(offset) | PartSource::Ahead(offset) => {
+            offset..offset.saturating_add(part.len)
+        }
+        PartSource::Packed(block, _) => block.raw.start..block.raw.end.max(block.raw.start),
+    }
+}
+
+fn has_ended() -> Fault {
+    Fault { offset: 0, what: "the mount has ended".to_owned() }
+}
+
+fn failed(block: &PackedBlock, what: &str) -> Fault {
+    let (offset, len) = (block.raw.start, block.raw.len());
+    Fault { offset, what: format!("block at byte {offset} of the image ({len} bytes): {what}") }
+}
+
+/// A number that is no larger than a block or a buffer.
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+thread_local! {
+    /// Where a thread decodes a block that goes to several pages.
+    static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// Bytes of it that a thread keeps.
+const SCRATCH_KEPT: usize = 256 << 10;
+
+/// Faults whose words are kept until the requests that met them have ended.
+const FAULTS_MAX: usize = 64;
+
+/// Bytes that are decoded in a tenth of the time that a device takes: four pages.
+const QUICK_MAX: u64 = 4 * PAGE_SIZE;

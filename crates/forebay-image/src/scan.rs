@@ -1,0 +1,393 @@
+//! Images inside a larger file: a flash chip's content, an update, a disk.
+//!
+//! ```text
+//!   file    ....|uImage|gzip.......|....|squashfs......|....|erofs, magic at 1024......|...
+//!                         |
+//!   inside                squashfs                 what a wrapper begins with is searched too
+//! ```
+//!
+//! The file is read once, front to back, for the magic numbers. What follows one must open as an
+//! image whose root can be listed, so that bytes that only look like a beginning are passed over.
+//! The inside of what was found is searched as well: an image may hold others as they are.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, Input};
+
+use crate::bytes::Reader;
+use crate::codec::{Crc32, Unpack};
+use crate::error::{Error, Result};
+use crate::image::{Image, Options, Summary};
+use crate::source::Source;
+use crate::{cramfs, erofs, squashfs};
+
+/// Bytes that are searched at once: as much as stays in a processor's own cache.
+const CHUNK: usize = 512 << 10;
+/// Bytes of a wrapper's content in which an image may begin.
+const HEAD: usize = 64 << 10;
+/// Bytes of a wrapper's content at most; what follows is taken for cut off.
+const UNPACKED_MAX: u64 = 1 << 30;
+
+/// An image inside a file.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// Where it begins in the file; if it is wrapped, where the wrapper does.
+    pub offset: u64,
+    /// What it says about itself; `bytes` of it are its length.
+    pub summary: Summary,
+    /// Whether the file or the wrapper ends before the image does.
+    pub truncated: bool,
+    /// The compressed stream that it is in.
+    pub wrapper: Option<Wrapper>,
+    /// The uImage that it is in: where that begins.
+    pub uimage: Option<UImage>,
+}
+
+/// A compressed stream with an image in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrapper {
+    /// `gzip` or `xz`.
+    pub format: &'static str,
+    /// Bytes of the stream in the file.
+    pub bytes: u64,
+    /// Where the image begins in what it unpacks to.
+    pub inside: u64,
+}
+
+/// The header that U-Boot puts before what it loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UImage {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Bytes of it, the header included.
+    pub bytes: u64,
+    /// Its name.
+    pub name: Vec<u8>,
+}
+
+impl Hit {
+    /// `little-endian` or `big-endian`.
+    pub fn byte_order(&self) -> &str {
+        let said = self.summary.details.iter().find(|(name, _)| *name == "byte order");
+        said.map_or("little-endian", |(_, order)| order)
+    }
+
+    /// Bytes of the image that are there, from its beginning on.
+    ///
+    /// # Errors
+    ///
+    /// If the wrapper cannot be unpacked again.
+    pub fn source(&self, file: &Arc<dyn Source>) -> Result<Arc<dyn Source>> {
+        let (inner, offset) = match &self.wrapper {
+            None => (Arc::clone(file), self.offset),
+            Some(wrapper) => {
+                let magic = if wrapper.format == "xz" { Magic::Xz } else { Magic::Gzip };
+                let mut unpacker = unpacker(file, self.offset, magic)?;
+                (Arc::new(unpacker.rest(Vec::new())) as Arc<dyn Source>, wrapper.inside)
+            }
+        };
+        let len = self.summary.bytes.min(inner.len().saturating_sub(offset));
+        Ok(Arc::new(Part { inner, offset, len }))
+    }
+}
+
+/// Finds the images in a file, in the order of their beginnings. `progress` is told how many bytes
+/// were searched.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Vec<Hit>> {
+    let magics = Magics::new();
+    let (mut hits, mut uimages) = (Vec::new(), Vec::new());
+    let mut buffer = vec![0; CHUNK + MAGIC_LEN_MAX - 1];
+    let mut at = 0;
+    while at < file.len() {
+        let there = in_memory((file.len() - at).min(buffer.len() as u64));
+        file.fill(&mut buffer[..there], at)?;
+        for (place, magic) in magics.find(&buffer[..there], CHUNK) {
+            let offset = at + place as u64;
+            match magic {
+                Magic::UImage => uimages.extend(uimage(file, offset)?),
+                Magic::Gzip | Magic::Xz => hits.extend(wrapped(&magics, file, offset, magic)?),
+                Magic::Squashfs | Magic::Cramfs | Magic::Erofs => {
+                    hits.extend(plain(file, offset, magic)?);
+                }
+            }
+        }
+        at += CHUNK.min(there) as u64;
+        progress(at.min(file.len()));
+    }
+    for hit in &mut hits {
+        let holds = |uimage: &&UImage| {
+            (uimage.offset..uimage.offset.saturating_add(uimage.bytes)).contains(&hit.offset)
+        };
+        hit.uimage = uimages.iter().rfind(holds).cloned();
+    }
+    hits.sort_by_key(|hit| hit.offset);
+    Ok(hits)
+}
+
+/// What a magic number announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Magic {
+    Squashfs,
+    Cramfs,
+    Erofs,
+    UImage,
+    Gzip,
+    Xz,
+}
+
+/// The magic numbers: the bytes, and what they announce.
+const MAGICS: [(&[u8], Magic); 7] = [
+    (b"hsqs", Magic::Squashfs),
+    (b"\x45\x3d\xcd\x28", Magic::Cramfs),
+    (b"\x28\xcd\x3d\x45", Magic::Cramfs),
+    (b"\xe2\xe1\xf5\xe0", Magic::Erofs),
+    (b"\x27\x05\x19\x56", Magic::UImage),
+    // The method, which is always deflate, belongs to it.
+    (b"\x1f\x8b\x08", Magic::Gzip),
+    (b"\xfd7zXZ\0", Magic::Xz),
+];
+const MAGIC_LEN_MAX: usize = 6;
+
+struct Magics(AhoCorasick);
+
+impl Magics {
+    fn new() -> Self {
+        let patterns = MAGICS.map(|(bytes, _)| bytes);
+        Self(AhoCorasick::new(patterns).expect("a few short patterns"))
+    }
+
+    /// Those that begin in the first bytes of a buffer. They may overlap.
+    fn find<'a>(
+        &'a self,
+        buffer: &'a [u8],
+        first: usize,
+    ) -> impl Iterator<Item = (usize, Magic)> + 'a {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let found = self.0.find(Input::new(buffer).range(from.min(buffer.len())..))?;
+            from = found.start() + 1;
+            (found.start() < first).then(|| (found.start(), MAGICS[found.pattern().as_usize()].1))
+        })
+    }
+}
+
+/// The image whose magic number is at a place, if there is one.
+fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>> {
+    let starts: &[u64] = match magic {
+        Magic::Squashfs => &[0],
+        // Maybe behind 512 bytes for boot code, from which places are counted.
+        Magic::Cramfs => &[512, 0],
+        Magic::Erofs => &[1024],
+        Magic::UImage | Magic::Gzip | Magic::Xz => &[],
+    };
+    for before in starts {
+        let Some(offset) = place.checked_sub(*before) else { continue };
+        let len = file.len() - offset;
+        let inner = Arc::clone(file);
+        let source: Arc<dyn Source> = Arc::new(Part { inner, offset, len });
+        let options = Options::default();
+        let opened = match magic {
+            Magic::Squashfs => squashfs::open(&source, options),
+            Magic::Cramfs => cramfs::open(&source, options),
+            Magic::Erofs => erofs::open(&source, options),
+            Magic::UImage | Magic::Gzip | Magic::Xz => Ok(None),
+        };
+        let hit = |summary, truncated| {
+            Some(Hit { offset, summary, truncated, wrapper: None, uimage: None })
+        };
+        match opened {
+            Ok(Some(image)) => {
+                let truncated = image.summary().bytes > len;
+                let is_place = *before != 512 || image.verify().is_ok();
+                if is_place && (truncated || lists_root(&*image)) {
+                    return Ok(hit(image.summary().clone(), truncated));
+                }
+            }
+            // Its superblock is valid, or it would be another error.
+            Err(Error::Truncated { expected, .. })
+                if expected > SUPERBLOCK_MAX && *before != 512 =>
+            {
+                let format = if magic == Magic::Squashfs { "squashfs" } else { "cramfs" };
+                let summary = Summary { format, bytes: expected, ..Summary::default() };
+                return Ok(hit(summary, true));
+            }
+            // The file cannot be read, which is not the image's fault.
+            Err(Error::Read { offset, len, source })
+                if source.kind() != io::ErrorKind::UnexpectedEof =>
+            {
+                return Err(Error::Read { offset, len, source });
+            }
+            Ok(None) | Err(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Longer than the superblock of any format, with what stands before it.
+const SUPERBLOCK_MAX: u64 = 1024;
+
+/// Whether the root is a directory whose names lead to nodes; some of them are looked at.
+fn lists_root(image: &dyn Image) -> bool {
+    let looked_at = image.node(image.root()).and_then(|_| image.entries(image.root()));
+    looked_at.is_ok_and(|entries| {
+        entries.is_empty() || entries.iter().take(16).any(|entry| image.node(entry.node).is_ok())
+    })
+}
+
+/// The image that a compressed stream begins with, if it does.
+fn wrapped(
+    magics: &Magics,
+    file: &Arc<dyn Source>,
+    offset: u64,
+    magic: Magic,
+) -> Result<Option<Hit>> {
+    let Ok(mut unpacker) = unpacker(file, offset, magic) else { return Ok(None) };
+    let head = unpacker.head();
+    let candidates: Vec<_> = magics.find(&head, head.len()).collect();
+    let is_image = |magic| matches!(magic, Magic::Squashfs | Magic::Cramfs | Magic::Erofs);
+    if !candidates.iter().any(|(_, magic)| is_image(*magic)) {
+        return Ok(None);
+    }
+    let content: Arc<dyn Source> = Arc::new(unpacker.rest(head));
+    let bytes = unpacker.used();
+    let format = if magic == Magic::Xz { "xz" } else { "gzip" };
+    for (place, magic) in candidates {
+        if let Some(hit) = plain(&content, place as u64, magic)? {
+            let wrapper = Wrapper { format, bytes, inside: hit.offset };
+            return Ok(Some(Hit { offset, wrapper: Some(wrapper), ..hit }));
+        }
+    }
+    Ok(None)
+}
+
+/// A stream that is unpacked as far as it can be.
+struct Unpacker(Unpack<Reading>);
+
+fn unpacker(file: &Arc<dyn Source>, offset: u64, magic: Magic) -> Result<Unpacker> {
+    let reading = Reading::new(Arc::clone(file), offset);
+    let unpack = if magic == Magic::Xz { Unpack::xz(reading) } else { Ok(Unpack::gzip(reading)) };
+    let failed = |why: String| Error::Block { offset, len: 0, why };
+    unpack.map(Unpacker).map_err(|failure| failed(failure.to_string()))
+}
+
+impl Unpacker {
+    fn head(&mut self) -> Vec<u8> {
+        self.up_to(HEAD as u64, Vec::with_capacity(HEAD))
+    }
+
+    /// What there is behind the head.
+    fn rest(&mut self, head: Vec<u8>) -> Vec<u8> {
+        let left = UNPACKED_MAX.saturating_sub(head.len() as u64);
+        self.up_to(left, head)
+    }
+
+    /// A stream that breaks off is one that is cut off: what came before is content.
+    fn up_to(&mut self, len: u64, mut content: Vec<u8>) -> Vec<u8> {
+        let _ = (&mut self.0).take(len).read_to_end(&mut content);
+        content
+    }
+
+    fn used(&self) -> u64 {
+        self.0.packed().used()
+    }
+}
+
+/// The header at a place, if its checksum is right.
+fn uimage(file: &Arc<dyn Source>, offset: u64) -> Result<Option<UImage>> {
+    const LEN: u64 = 64;
+    if file.len() - offset < LEN {
+        return Ok(None);
+    }
+    let mut header = [0; 64];
+    file.fill(&mut header, offset)?;
+    let mut fields = Reader::new(&header, offset).big_endian(true);
+    fields.u32("magic")?;
+    let says = fields.u32("header checksum")?;
+    fields.u32("time")?;
+    let size = fields.u32("size")?;
+    let name = header[32..].split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+    let mut crc = Crc32::default();
+    header[4..8].fill(0);
+    crc.update(&header);
+    let bytes = LEN + u64::from(size);
+    Ok((crc.value() == says).then_some(UImage { offset, bytes, name }))
+}
+
+/// Some bytes of another source.
+struct Part {
+    inner: Arc<dyn Source>,
+    offset: u64,
+    len: u64,
+}
+
+impl Source for Part {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.len);
+        end.ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.inner.read_exact_at(buffer, self.offset + offset)
+    }
+}
+
+/// A source as a stream, which knows how much of it was used.
+pub(crate) struct Reading {
+    source: Arc<dyn Source>,
+    /// Where the buffer was read.
+    begin: u64,
+    start: u64,
+    buffer: Vec<u8>,
+    at: usize,
+}
+
+impl Reading {
+    fn new(source: Arc<dyn Source>, start: u64) -> Self {
+        Self { source, begin: start, start, buffer: Vec::new(), at: 0 }
+    }
+
+    fn used(&self) -> u64 {
+        self.begin - self.start + self.at as u64
+    }
+}
+
+impl Read for Reading {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let len = io::Read::read(&mut io::BufRead::fill_buf(self)?, target)?;
+        io::BufRead::consume(self, len);
+        Ok(len)
+    }
+}
+
+impl io::BufRead for Reading {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.buffer.len() {
+            self.begin += self.buffer.len() as u64;
+            // A false beginning is seen to be one soon; a true one is read on in larger pieces.
+            let wanted = if self.buffer.is_empty() { 4 << 10 } else { 256 << 10 };
+            let left = self.source.len().saturating_sub(self.begin);
+            self.buffer.resize(in_memory(left.min(wanted)), 0);
+            self.at = 0;
+            self.source.read_exact_at(&mut self.buffer, self.begin)?;
+        }
+        Ok(&self.buffer[self.at..])
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.at += len;
+    }
+}
+
+/// A number that was bounded by a length in memory.
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("bounded by a buffer")
+}
+
+#[cfg(test)]
+mod tests;

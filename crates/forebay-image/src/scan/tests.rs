@@ -1,0 +1,156 @@
+//! Images in larger files, in wrappers, cut short, and what only looks like one.
+
+use super::*;
+use crate::codec::{pack_gzip, pack_xz};
+use crate::cramfs::write::{Attributes, Content, Settings, Tree, write};
+
+const SQUASHFS: &[u8] = include_bytes!("../../tests/fixtures/squashfs-gzip.img");
+const EROFS: &[u8] = include_bytes!("../../tests/fixtures/erofs-lz4.img");
+
+fn cramfs_of(big_endian: bool, pad: bool) -> Vec<u8> {
+    let owned = Attributes { permissions: 0o755, ..Attributes::default() };
+    let mut tree = Tree::new(owned);
+    tree.add(tree.root(), b"file", owned, Content::Bytes(b"content".to_vec())).unwrap();
+    let boot = pad.then(|| Box::new([0; 512]));
+    write(&tree, &Settings { big_endian, boot, ..Settings::default() }, &mut |_| {}).unwrap().image
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..len).map(|_| byte()).collect()
+}
+
+fn scanned(bytes: &[u8]) -> Vec<Hit> {
+    let file: Arc<dyn Source> = Arc::new(bytes.to_vec());
+    scan(&file, &mut |_| {}).unwrap()
+}
+
+/// Offset, format and bytes.
+fn places(hits: &[Hit]) -> Vec<(u64, &'static str, u64)> {
+    hits.iter().map(|hit| (hit.offset, hit.summary.format, hit.summary.bytes)).collect()
+}
+
+#[test]
+fn images_are_found_at_any_offset_and_in_any_order() {
+    let images: [(Vec<u8>, &str); 5] = [
+        (SQUASHFS.to_vec(), "squashfs"),
+        (cramfs_of(false, false), "cramfs"),
+        (EROFS.to_vec(), "erofs"),
+        (cramfs_of(true, false), "cramfs"),
+        (cramfs_of(false, true), "cramfs"),
+    ];
+    let (mut blob, mut wanted) = (Vec::new(), Vec::new());
+    // The edges of what is searched at once among the gaps.
+    for (gap, (image, format)) in [0, 7, CHUNK - 5_000, CHUNK - 2, 3].into_iter().zip(&images) {
+        blob.extend(noise(gap));
+        let file: Arc<dyn Source> = Arc::new(image.clone());
+        let bytes = crate::open(&file, Options::default()).unwrap().summary().bytes;
+        wanted.push((blob.len() as u64, *format, bytes));
+        blob.extend(image);
+    }
+    blob.extend(noise(100));
+    let hits = scanned(&blob);
+    assert_eq!(places(&hits), wanted);
+    assert!(hits.iter().all(|hit| !hit.truncated && hit.wrapper.is_none()));
+    let orders = hits.iter().filter(|hit| hit.byte_order() == "big-endian").count();
+    assert_eq!(orders, 1);
+    let file: Arc<dyn Source> = Arc::new(blob);
+    for (hit, (image, _)) in hits.iter().zip(&images) {
+        let source = hit.source(&file).unwrap();
+        let mut bytes = vec![0; in_memory(source.len())];
+        source.fill(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, image[..bytes.len()]);
+    }
+}
+
+#[test]
+fn the_magic_is_found_across_every_edge() {
+    for before in CHUNK - 8..CHUNK + 2 {
+        let blob = [&vec![0; before][..], SQUASHFS].concat();
+        assert_eq!(scanned(&blob).len(), 1, "{before}");
+    }
+}
+
+#[test]
+fn what_only_begins_like_an_image_is_passed_over() {
+    let mut blob = Vec::new();
+    for (bytes, _) in MAGICS {
+        blob.extend(bytes);
+        blob.extend(noise(2_000));
+        blob.extend(bytes);
+        blob.extend([0; 2_000]);
+    }
+    // A superblock whose tables are elsewhere, and one without the end of its magic.
+    blob.extend(&SQUASHFS[..96]);
+    blob.extend(noise(SQUASHFS.len()));
+    blob.extend(b"hsq");
+    assert_eq!(places(&scanned(&blob)), []);
+    assert_eq!(places(&scanned(b"")), []);
+    assert_eq!(places(&scanned(b"hsqs")), []);
+    assert_eq!(places(&scanned(b"\x1f\x8b\x08")), []);
+}
+
+#[test]
+fn an_image_inside_another_and_one_that_overlaps_a_false_magic_are_found() {
+    let owned = Attributes { permissions: 0o755, ..Attributes::default() };
+    let mut tree = Tree::new(owned);
+    tree.add(tree.root(), b"inner", owned, Content::Bytes(SQUASHFS.to_vec())).unwrap();
+    let settings = Settings { stored: true, ..Settings::default() };
+    let outer = write(&tree, &settings, &mut |_| {}).unwrap().image;
+    let found = scanned(&outer);
+    assert_eq!(found[0].summary.format, "cramfs");
+    // The last bytes of the magic number of one byte order begin that of the other.
+    let overlapping = [b"\x45\x3d\xcd", &cramfs_of(true, false)[..]].concat();
+    let hits = scanned(&overlapping);
+    assert_eq!((hits.len(), hits[0].offset), (1, 3));
+}
+
+#[test]
+fn a_wrapper_is_unpacked_and_named() {
+    for (packed, format) in [(pack_gzip(SQUASHFS), "gzip"), (pack_xz(SQUASHFS), "xz")] {
+        let mut header = [0; 64];
+        header[..4].copy_from_slice(b"\x27\x05\x19\x56");
+        header[12..16].copy_from_slice(&u32::try_from(packed.len()).unwrap().to_be_bytes());
+        header[32..38].copy_from_slice(b"rootfs");
+        let mut crc = Crc32::default();
+        crc.update(&header);
+        header[4..8].copy_from_slice(&crc.value().to_be_bytes());
+        let blob = [&noise(1_000)[..], &header, &packed, &noise(1_000)].concat();
+        let hits = scanned(&blob);
+        assert_eq!(hits.len(), 1);
+        assert_eq!((hits[0].offset, hits[0].summary.format), (1_064, "squashfs"));
+        let bytes = packed.len() as u64;
+        assert_eq!(hits[0].wrapper, Some(Wrapper { format, bytes, inside: 0 }));
+        let uimage = UImage { offset: 1_000, bytes: 64 + bytes, name: b"rootfs".to_vec() };
+        assert_eq!(hits[0].uimage, Some(uimage));
+        let file: Arc<dyn Source> = Arc::new(blob.clone());
+        let source = hits[0].source(&file).unwrap();
+        let mut bytes = vec![0; in_memory(source.len())];
+        source.fill(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, SQUASHFS[..bytes.len()]);
+        // A header whose checksum is wrong says nothing.
+        let mut blob = blob;
+        blob[1_040] ^= 1;
+        assert_eq!(scanned(&blob)[0].uimage, None);
+    }
+    // One that holds anything else is passed over.
+    assert_eq!(places(&scanned(&pack_gzip(&noise(10_000)))), []);
+}
+
+#[test]
+fn an_image_that_is_cut_off_is_said_to_be() {
+    for (image, format) in [(SQUASHFS, "squashfs"), (&cramfs_of(false, false), "cramfs")] {
+        let hits = scanned(&image[..image.len() - 1_000]);
+        let found: Vec<_> = hits.iter().map(|hit| (hit.summary.format, hit.truncated)).collect();
+        assert_eq!(found, [(format, true)]);
+    }
+    let packed = pack_gzip(SQUASHFS);
+    let hits = scanned(&packed[..packed.len() / 2]);
+    assert_eq!((hits.len(), hits[0].truncated), (1, true));
+}

@@ -1,0 +1,136 @@
+//! Images inside a larger file.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use forebay_image::scan::{Hit, scan};
+use forebay_image::{Source, shown};
+use serde_json::{Value, json};
+
+use super::{print, show, source};
+use crate::NO;
+use crate::args::image::Scan;
+use crate::messages::progress;
+
+/// Bytes that are copied at once.
+const CHUNK: u64 = 1 << 20;
+
+/// Finds them, writes them to files if asked, and lists them.
+pub(super) fn run(arguments: &Scan) -> Result<u8> {
+    let file: Arc<dyn Source> = Arc::new(source(&arguments.file, "--offset", 0)?);
+    let bar = progress(file.len(), "scanning");
+    let hits = scan(&file, &mut |bytes| bar.set_position(bytes));
+    bar.finish_and_clear();
+    let hits = hits.with_context(|| format!("cannot read '{}'", arguments.file.display()))?;
+    let mut files = Vec::new();
+    if let Some(folder) = &arguments.extract {
+        let cannot = || format!("cannot make '{}'", folder.display());
+        fs::create_dir_all(folder).with_context(cannot)?;
+        for hit in &hits {
+            files.push(extract(&file, hit, folder)?);
+        }
+    }
+    let text = if arguments.answer.json {
+        let objects = hits.iter().enumerate().map(|(at, hit)| object(hit, files.get(at)));
+        format!("{:#}\n", Value::Array(objects.collect()))
+    } else {
+        hits.iter().enumerate().fold(String::new(), |mut text, (at, hit)| {
+            text += &line(hit, files.get(at));
+            text
+        })
+    };
+    print(&text, "list")?;
+    Ok(if hits.is_empty() { NO } else { 0 })
+}
+
+/// Writes an image to a new file, which goes again if that fails.
+fn extract(file: &Arc<dyn Source>, hit: &Hit, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join(format!("{:#x}.{}", hit.offset, hit.summary.format));
+    let cannot = || format!("cannot write '{}'", path.display());
+    let mut target = File::create_new(&path).with_context(cannot)?;
+    let written = copy(file, hit, &mut target);
+    if written.is_err() {
+        // What matters is said below.
+        let _ = fs::remove_file(&path);
+    }
+    written.with_context(cannot)?;
+    Ok(path)
+}
+
+fn copy(file: &Arc<dyn Source>, hit: &Hit, target: &mut File) -> Result<()> {
+    let image = hit.source(file)?;
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    while at < image.len() {
+        buffer.resize(usize::try_from(CHUNK.min(image.len() - at))?, 0);
+        image.fill(&mut buffer, at)?;
+        target.write_all(&buffer)?;
+        at += buffer.len() as u64;
+    }
+    Ok(target.sync_all()?)
+}
+
+fn line(hit: &Hit, file: Option<&PathBuf>) -> String {
+    let Hit { offset, summary, .. } = hit;
+    let mut text = format!("{offset:#x}  {}  {} bytes", summary.format, summary.bytes);
+    let mut add = |word: &str| {
+        text += ", ";
+        text += word;
+    };
+    if !summary.codecs.is_empty() {
+        add(&summary.codecs.join("+"));
+    }
+    add(hit.byte_order());
+    if summary.block_size > 0 {
+        add(&format!("blocks of {}", summary.block_size));
+    }
+    if hit.truncated {
+        add("truncated");
+    }
+    if let Some(wrapper) = &hit.wrapper {
+        let inside = if wrapper.inside == 0 {
+            String::new()
+        } else {
+            format!(", at byte {:#x} of what it unpacks to", wrapper.inside)
+        };
+        add(&format!("in {} bytes of {}{inside}", wrapper.bytes, wrapper.format));
+    }
+    if let Some(uimage) = &hit.uimage {
+        add(&format!("in the uImage '{}' at {:#x}", shown(&uimage.name), uimage.offset));
+    }
+    let file = file.map_or_else(String::new, |file| format!(" -> {}", file.display()));
+    format!("{text}{file}\n")
+}
+
+fn object(hit: &Hit, file: Option<&PathBuf>) -> Value {
+    let Hit { offset, summary, .. } = hit;
+    let mut object = json!({
+        "offset": offset,
+        "format": summary.format,
+        "bytes": summary.bytes,
+        "codecs": summary.codecs,
+        "endianness": hit.byte_order().trim_end_matches("-endian"),
+        "block_size": summary.block_size,
+        "nodes": summary.nodes,
+        "truncated": hit.truncated,
+        "wrapper": hit.wrapper.as_ref().map(|wrapper| json!({
+            "format": wrapper.format,
+            "bytes": wrapper.bytes,
+            "inside": wrapper.inside,
+        })),
+    });
+    object["uimage"] = hit.uimage.as_ref().map_or(Value::Null, |uimage| {
+        let mut object = serde_json::Map::new();
+        object.insert("offset".to_owned(), uimage.offset.into());
+        object.insert("bytes".to_owned(), uimage.bytes.into());
+        show::put_name(&mut object, "name", &uimage.name);
+        Value::Object(object)
+    });
+    if let Some(file) = file {
+        object["file"] = file.display().to_string().into();
+    }
+    object
+}

@@ -1,0 +1,139 @@
+//! Paths that were typed, and patterns of paths.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use forebay_image::walk::{Choice, Limits, Tree};
+use forebay_image::{Fault, Follow, Image, resolve};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::args::image::Patterns;
+use crate::messages::Complaint;
+
+/// Patterns that are ready for use.
+pub(super) struct Matcher {
+    include: GlobSet,
+    exclude: GlobSet,
+}
+
+impl Matcher {
+    /// Of what was typed.
+    pub(super) fn new(patterns: &Patterns) -> Result<Self> {
+        let set = |flag: &str, patterns: &[String]| -> Result<GlobSet> {
+            let mut set = GlobSetBuilder::new();
+            for pattern in patterns {
+                // One without a slash is for names in any directory.
+                let anchored = match pattern.strip_prefix('/') {
+                    Some(path) => path.to_owned(),
+                    None if pattern.contains('/') => pattern.clone(),
+                    None => format!("**/{pattern}"),
+                };
+                match GlobBuilder::new(anchored.trim_end_matches('/'))
+                    .literal_separator(true)
+                    .build()
+                {
+                    Ok(glob) => set.add(glob),
+                    Err(error) => bail!(
+                        Complaint::new(format!(
+                            "{flag} '{pattern}' is no pattern: {}",
+                            error.kind()
+                        ))
+                        .hint("quote it, such as --include '*.conf'")
+                    ),
+                };
+            }
+            Ok(set.build()?)
+        };
+        Ok(Self {
+            include: set("--include", &patterns.include)?,
+            exclude: set("--exclude", &patterns.exclude)?,
+        })
+    }
+
+    /// Whether there is a pattern.
+    pub(super) fn is_empty(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    /// Leaves what was asked for in a tree.
+    pub(super) fn choose(&self, tree: &mut Tree) {
+        if !self.is_empty() {
+            tree.choose(|path| self.choice(path));
+        }
+    }
+
+    fn choice(&self, path: &[u8]) -> Choice {
+        let path = Path::new(OsStr::from_bytes(path));
+        if self.exclude.is_match(path) {
+            Choice::Out
+        } else if self.include.is_empty() || self.include.is_match(path) {
+            Choice::In
+        } else {
+            Choice::None
+        }
+    }
+}
+
+/// The tree of what was typed, and the paths that are not there.
+pub(super) fn tree(
+    image: &dyn Image,
+    typed: &[PathBuf],
+    patterns: &Patterns,
+) -> Result<(Tree, Vec<Fault>)> {
+    let matcher = Matcher::new(patterns)?;
+    let (mut paths, mut missing) = (Vec::new(), Vec::new());
+    for path in typed {
+        match resolve(image, path.as_os_str().as_bytes(), Follow::Above) {
+            Ok(found) => paths.push(found.path),
+            Err(fault) => missing.push(fault),
+        }
+    }
+    let mut tree = if typed.is_empty() {
+        Tree::whole(image, Limits::default())
+    } else {
+        Tree::of(image, &paths, Limits::default())
+    };
+    matcher.choose(&mut tree);
+    Ok((tree, missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(include: &[&str], exclude: &[&str], path: &str) -> Choice {
+        let owned = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect();
+        let patterns = Patterns { include: owned(include), exclude: owned(exclude) };
+        Matcher::new(&patterns).expect("the patterns are valid").choice(path.as_bytes())
+    }
+
+    #[test]
+    fn names_match_anywhere_and_paths_from_the_root() {
+        for (pattern, path, is_in) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", "etc/deep/a.conf", true),
+            ("*.conf", "etc/a.conf/x", false),
+            ("/etc/*.conf", "etc/a.conf", true),
+            ("etc/*.conf", "etc/deep/a.conf", false),
+            ("etc/**/*.conf", "etc/deep/er/a.conf", true),
+            ("usr/", "usr", true),
+            ("/usr", "other/usr", false),
+            ("[ab]?", "x/b1", true),
+            ("{sh,ash}", "bin/ash", true),
+        ] {
+            let expected = if is_in { Choice::In } else { Choice::None };
+            assert_eq!(choice(&[pattern], &[], path), expected, "{pattern} {path}");
+        }
+        assert_eq!(choice(&["*.so"], &["lib*"], "libc.so"), Choice::Out);
+        assert_eq!(choice(&[], &["lib*"], "x.so"), Choice::In);
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_by_its_flag() {
+        let patterns = Patterns { include: vec![], exclude: vec!["[a".to_owned()] };
+        let error = Matcher::new(&patterns).err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.starts_with("--exclude '[a' is no pattern: ")));
+    }
+}

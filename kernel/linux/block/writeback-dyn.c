@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The knobs of writeback follow the load of the disks and the share of writes in it, after Park,
+ * Kim and Shin's policy DYN for Linux 2.2.19.
+ *
+ *   each second         L = time with a request under way / elapsed     W = writes / all requests
+ *   each three seconds  x = mean L * mean W
+ *                       dirty_ratio = max(30, 100 W), background half of it
+ *                       dirty_writeback_interval = 5 s * x, from 0.15 to 5 s
+ *
+ * The third knob of the policy, the length of a batch of bdflush, has no counterpart. Knobs in
+ * bytes are left alone: while one is set, nothing is turned.
+ */
+#include <linux/blkdev.h>
+#include <linux/math64.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/part_stat.h>
+#include <linux/sysctl.h>
+#include <linux/workqueue.h>
+#include <linux/writeback.h>
+#include <linux/writeback-dyn.h>
+
+#define SAMPLES 3
+#define RATIO_MIN 30
+/* In hundredths of a second. */
+#define INTERVAL_MIN 15
+#define INTERVAL_MAX 500
+/* Shares are counted in thousandths. */
+#define WHOLE 1000
+
+/* Sums over all disks. */
+struct sample {
+	u64 busy, reads, writes;
+	unsigned int disks;
+};
+
+static bool enabled;
+static DEFINE_MUTEX(enabled_lock);
+static struct sample last;
+static unsigned long last_jiffies;
+static unsigned int samples, load_sum, share_sum;
+static struct {
+	int ratio, background;
+	unsigned int interval;
+} stock;
+
+/* Of the last window, and how many windows turned the knobs. */
+static unsigned int load, share;
+module_param(load, uint, 0444);
+module_param(share, uint, 0444);
+static unsigned long turns;
+module_param(turns, ulong, 0444);
+
+static void take(struct sample *now)
+{
+	struct class_dev_iter iter;
+	struct device *dev;
+
+	*now = (struct sample){};
+	class_dev_iter_init(&iter, &block_class, NULL, &disk_type);
+	while ((dev = class_dev_iter_next(&iter))) {
+		struct block_device *disk = dev_to_disk(dev)->part0;
+		u64 reads = part_stat_read(disk, ios[STAT_READ]);
+		u64 writes = part_stat_read(disk, ios[STAT_WRITE]);
+
+		/* Disks that nobody uses would dilute the load. */
+		if (!reads && !writes)
+			continue;
+		now->disks++;
+		now->busy += part_stat_read(disk, io_ticks);
+		now->reads += reads;
+		now->writes += writes;
+	}
+	class_dev_iter_exit(&iter);
+}
+
+static void turn(unsigned int load, unsigned int share)
+{
+	unsigned int x = load * share / WHOLE;
+	int ratio = clamp(DIV_ROUND_CLOSEST(share * 100, WHOLE), RATIO_MIN, 100);
+
+	/* A ratio of zero says that the limit is set in bytes. */
+	if (!*wb_dirty_ratio || !*wb_background_ratio)
+		return;
+	*wb_dirty_ratio = ratio;
+	*wb_background_ratio = ratio / 2;
+	writeback_set_ratelimit();
+	/* Not through the sysctl, which would start to write all that is dirty. */
+	dirty_writeback_interval = clamp(DIV_ROUND_CLOSEST(INTERVAL_MAX * x, WHOLE), INTERVAL_MIN,
+					 INTERVAL_MAX);
+	turns++;
+}
+
+static void look(struct work_struct *work);
+static DECLARE_DELAYED_WORK(dyn_work, look);
+
+static void look(struct work_struct *work)
+{
+	unsigned long elapsed = max(jiffies - last_jiffies, 1UL);
+	struct sample now;
+	u64 reads, writes, busy;
+
+	take(&now);
+	reads = now.reads - min(now.reads, last.reads);
+	writes = now.writes - min(now.writes, last.writes);
+	busy = now.busy - min(now.busy, last.busy);
+	last = now;
+	last_jiffies = jiffies;
+	load_sum += min_t(u64, div64_u64(busy * WHOLE, (u64)elapsed * max(now.disks, 1U)), WHOLE);
+	if (reads + writes)
+		share_sum += div64_u64(writes * WHOLE, reads + writes);
+	if (++samples == SAMPLES) {
+		load = load_sum / SAMPLES;
+		share = share_sum / SAMPLES;
+		turn(load, share);
+		samples = 0;
+		load_sum = 0;
+		share_sum = 0;
+	}
+	schedule_delayed_work(&dyn_work, HZ);
+}
+
+static int enabled_set(const char *text, const struct kernel_param *kp)
+{
+	bool on;
+	int error = kstrtobool(text, &on);
+
+	if (error)
+		return error;
+	mutex_lock(&enabled_lock);
+	if (on && !enabled) {
+		stock.ratio = *wb_dirty_ratio;
+		stock.background = *wb_background_ratio;
+		stock.interval = dirty_writeback_interval;
+		samples = 0;
+		load_sum = 0;
+		share_sum = 0;
+		take(&last);
+		last_jiffies = jiffies;
+		schedule_delayed_work(&dyn_work, HZ);
+	} else if (!on && enabled) {
+		cancel_delayed_work_sync(&dyn_work);
+		if (*wb_dirty_ratio && *wb_background_ratio) {
+			*wb_dirty_ratio = stock.ratio;
+			*wb_background_ratio = stock.background;
+			writeback_set_ratelimit();
+		}
+		dirty_writeback_interval = stock.interval;
+	}
+	enabled = on;
+	mutex_unlock(&enabled_lock);
+	return 0;
+}
+
+static const struct kernel_param_ops enabled_ops = {
+	.set = enabled_set,
+	.get = param_get_bool,
+};
+module_param_cb(enabled, &enabled_ops, &enabled, 0644);
+MODULE_PARM_DESC(enabled, "Let the knobs of writeback follow load and share of writes");
