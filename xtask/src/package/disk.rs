@@ -58,13 +58,15 @@ impl Disk {
 
     /// Makes dirty pages that stay dirty for longer than a look of a daemon takes.
     pub(super) fn burst(&self) -> Result<()> {
-        // Calls of fsync say that more of them will wait for what is dirty.
+        let path = self.files().join("burst");
+        let written = File::options().append(true).create(true).open(&path)?;
+        // Calls of fsync say that more of them will wait for what is dirty. They also write what
+        // the last burst left: pages that are cut off before they are written count as those of
+        // a temporary file, which has no limit.
         for _ in 0..COMMITS {
-            let log = fs::File::create(self.files().join("log"))?;
-            log.sync_all().context("cannot sync a file of our own disk")?;
+            written.sync_all().context("cannot sync a file of our own disk")?;
         }
-        let bytes = vec![b'f'; BURST_BYTES];
-        fs::write(self.files().join("burst"), bytes).context("cannot write to our own disk")
+        fs::write(path, vec![b'f'; BURST_BYTES]).context("cannot write to our own disk")
     }
 
     /// What it is set to, by name.
