@@ -3,11 +3,35 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use clap::{Args, Subcommand};
 
 use crate::process::{cargo, say};
 
+mod real;
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Measure programs of others on slow devices: default, `forebay tune`, best fixed setting
+    Real(real::Arguments),
+}
+
+/// Measures what was asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    match &arguments.what {
+        Some(What::Real(arguments)) => real::run(arguments),
+        None => path(),
+    }
+}
+
 /// Measures the path in virtual time, then how long the paper's table takes.
-pub(crate) fn run() -> Result<u8> {
+fn path() -> Result<u8> {
     let path = cargo().args(["bench", "--package", "forebay-sim", "--bench", "path"]).status()?;
     ensure!(path.success(), "the benchmark of the path failed");
     let forebay = ["--release", "--package", "forebay"];

@@ -38,8 +38,8 @@ enum Task {
     Ci,
     /// Install what the tests need where that is allowed, then run them all
     Test(test::Arguments),
-    /// Measure the path's throughput and the time that a reproduction takes
-    Bench,
+    /// Measure the path's throughput and the time that a reproduction takes, or real programs
+    Bench(bench::Arguments),
     /// Check licences, sources and versions of the dependencies, and what is known against them
     Deny,
     /// Build the book from the documents, and check its links
@@ -79,7 +79,7 @@ fn run(task: &Task) -> Result<u8> {
     match task {
         Task::Ci => ci::run(),
         Task::Test(arguments) => test::run(arguments),
-        Task::Bench => bench::run(),
+        Task::Bench(arguments) => bench::run(arguments),
         Task::Deny => deny::run(),
         Task::Docs => docs::run(),
         Task::Fidelity(options) => fidelity::run(options),

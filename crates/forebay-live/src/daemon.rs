@@ -37,6 +37,7 @@ use crate::steer::groups::Groups;
 use crate::steer::limits::Limits;
 use crate::steer::users::{Asked, Users};
 use crate::steer::waiters::Waiters;
+use crate::steer::writers::Writers;
 use crate::steer::{Change, Decision, Done, User};
 use crate::trace::{Drained, What};
 use crate::tree::Tree;
@@ -84,6 +85,10 @@ pub struct Daemon<'a> {
     limits: Limits,
     /// Pauses of writers since the last look.
     pauses: BTreeMap<DevNumber, u64>,
+    /// Threads that paused since then.
+    paused: BTreeMap<DevNumber, BTreeSet<u32>>,
+    /// What these write.
+    writers: BTreeMap<DevNumber, Writers>,
     /// Calls of fsync since the last look, by backing device.
     syncs: BTreeMap<DevNumber, u64>,
     /// What waits for a device's writeback.
@@ -148,6 +153,8 @@ impl<'a> Daemon<'a> {
             names: BTreeMap::new(),
             limits,
             pauses: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            writers: BTreeMap::new(),
             syncs: BTreeMap::new(),
             waiters: BTreeMap::new(),
             watched: BTreeSet::new(),
@@ -244,6 +251,7 @@ impl<'a> Daemon<'a> {
             self.look_at_devices(world, now, true);
         }
         self.pauses.clear();
+        self.paused.clear();
         self.watch_foreign();
         self.rest(world, now)
     }
@@ -320,16 +328,23 @@ impl<'a> Daemon<'a> {
         let machine = &self.machine;
         self.limits.keep(|number| machine.device_of(number).is_some());
         self.waiters.retain(|number, _| machine.device_of(*number).is_some());
+        self.writers.retain(|number, _| machine.device_of(*number).is_some());
         self.writeback.retain(|number, _| machine.device_of(*number).is_some());
     }
 
     /// Takes in what happened since the last call; none if the trace cannot be read.
     fn drain(&mut self, world: &mut impl World) -> Option<Drained> {
         let (patterns, pauses, syncs) = (&mut self.patterns, &mut self.pauses, &mut self.syncs);
-        let machine = &self.machine;
+        let (paused, machine) = (&mut self.paused, &self.machine);
         let drained = world.drain(&mut |event| match &event.what {
             What::Readahead(_) => patterns.record(&event),
-            What::Pause(pause) => *pauses.entry(pause.bdi).or_default() += 1,
+            What::Pause(pause) => {
+                *pauses.entry(pause.bdi).or_default() += 1;
+                let paused = paused.entry(pause.bdi).or_default();
+                if paused.len() < PAUSED_MAX {
+                    paused.insert(event.pid);
+                }
+            }
             What::Sync { dev } => {
                 if let Some(device) = machine.device_of(*dev) {
                     *syncs.entry(device.number).or_default() += 1;
@@ -405,6 +420,9 @@ impl<'a> Daemon<'a> {
 
 /// The time between two looks while something is being decided.
 pub const LOOK_SOON: Duration = Duration::from_millis(250);
+
+/// Threads that are looked at because they paused.
+const PAUSED_MAX: usize = 16;
 
 /// Where nothing has happened for so long, the next look waits for two intervals, or for five.
 const CALM: Duration = Duration::from_secs(10);

@@ -3,7 +3,8 @@
 //! Source:     Forebay; what the events of Linux 6.18 look like was counted for seven patterns.
 //! Behaviour:  per file and period: many windows and hardly a marker reached are faults in no
 //!             order; as many markers as windows are a stream; misses answered by plain ranges are
-//!             reads in no order. Whatever lies between is left alone. A pattern that is known
+//!             reads in no order; misses that are followed by windows are reads in short runs.
+//!             Whatever lies between is left alone. A pattern that is known
 //!             gives way to another one after two judgements that agree, or after one of many
 //!             events.
 //! Differs:    nothing.
@@ -36,6 +37,11 @@ pub enum Pattern {
         /// Pages.
         request: u64,
     },
+    /// Reads in order that begin anew elsewhere: ranges of a database, blocks of a log.
+    ShortRuns {
+        /// Pages of a run, as far as events show it: the median by pages, a power of two.
+        pages: u64,
+    },
     /// Something between, or too few events to say.
     #[default]
     Unclear,
@@ -63,6 +69,9 @@ pub struct FileSeen {
     /// The largest window of its description, in pages, as the last event that says so had it;
     /// 0 if none did.
     pub window: u64,
+    /// Pages that are read in order before the next jump: the median by pages, a power of two; 0 if
+    /// there was no jump.
+    pub run: u64,
     /// Who asked in the period.
     pub threads: Threads,
     /// The windows that may reach beyond the file's end.
@@ -129,6 +138,7 @@ impl Pattern {
             Self::RandomFaults => "random faults",
             Self::Stream => "a stream",
             Self::RandomReads { .. } => "random reads",
+            Self::ShortRuns { .. } => "short runs",
             Self::Unclear => "unclear",
         }
     }
@@ -306,8 +316,8 @@ mod tests {
         }
         let seen = patterns.settle(Instant(1))[0];
         let of = |thread| seen.threads.iter().find(|seen| seen.thread == thread).unwrap().counts;
-        assert_eq!(of(5).pattern(0), Pattern::RandomFaults);
-        assert_eq!(of(6).pattern(0), Pattern::Stream);
+        assert_eq!(of(5).pattern(0, 0), Pattern::RandomFaults);
+        assert_eq!(of(6).pattern(0, 0), Pattern::Stream);
         assert_eq!(of(5).brought, 40 * 32);
         // The next period begins with none.
         patterns.record(&event(1, 5, Why::Order, 0, 32));

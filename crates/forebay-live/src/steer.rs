@@ -25,6 +25,7 @@ pub mod limits;
 pub mod users;
 pub mod waiters;
 pub mod window;
+pub mod writers;
 
 /// One change that shall be made.
 #[derive(Clone, Debug, PartialEq)]

@@ -439,6 +439,9 @@ pub(crate) enum BenchWhat {
     /// One process's part of `bench live`
     #[command(hide = true)]
     LivePart(live_bench::BenchLivePart),
+    /// A slow device for programs of others
+    #[command(hide = true)]
+    LiveRig(live_bench::BenchLiveRig),
 }
 
 /// Arguments of `bench dispatch`.

@@ -4,6 +4,8 @@
 //! when somebody begins to write to a device that has a limit early, and it is looked at for some
 //! milliseconds.
 
+use std::collections::BTreeSet;
+
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
 
@@ -92,7 +94,12 @@ impl Daemon<'_> {
                 continue;
             }
             let number = device.number;
-            let vm = &self.sample.vm;
+            let rewritten = self.rewritten(world, now, number);
+            let device = &self.machine.devices[place];
+            // What writers remove while they are held may have been written for nothing.
+            let mount = self.machine.mounts_on(device).next();
+            let is_held = self.limits.present(number).is_some();
+            let free = mount.filter(|_| is_held).and_then(|mount| world.free(&mount.point));
             let disk = self.sample.disks.iter().find(|disk| disk.number == number);
             let before = self.last.disks.iter().find(|disk| disk.number == number);
             let waiters = self.waiters.entry(number).or_default();
@@ -108,16 +115,33 @@ impl Daemon<'_> {
                 wakes: wakes && self.watched.contains(&number),
                 disk,
                 bdi: self.sample.bdis.iter().find(|bdi| bdi.number == number),
-                dirty: vm.dirty + vm.writeback,
-                threshold: vm.dirty_threshold,
+                dirty: self.sample.vm.dirty + self.sample.vm.writeback,
+                threshold: self.sample.vm.dirty_threshold,
                 total: self.sample.available / PAGE_SIZE,
                 pauses: self.pauses.get(&number).copied().unwrap_or(0),
+                free,
+                rewritten,
             };
             if let Some(decision) = self.limits.look(now, number, &seen) {
                 let done = self.perform(world, &decision);
                 self.limits.done(number, done);
             }
         }
+    }
+
+    /// Bytes of the files that paused writers of a device write again and again.
+    fn rewritten(&mut self, world: &mut impl World, now: Instant, number: DevNumber) -> u64 {
+        let threads = self.paused.remove(&number).unwrap_or_default();
+        let processes: BTreeSet<u32> =
+            threads.into_iter().filter_map(|thread| world.process(thread)).collect();
+        let machine = &self.machine;
+        let is_on = |dev| machine.device_of(dev).is_some_and(|device| device.number == number);
+        for process in processes {
+            if let Some(written) = world.written(process, &is_on) {
+                self.writers.entry(number).or_default().record(now, process, written);
+            }
+        }
+        self.writers.get_mut(&number).map_or(0, |writers| writers.rewritten(now))
     }
 
     /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.

@@ -7,7 +7,7 @@
 //!                                 +---------- how it went --+
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::time::{Duration, Instant};
 
@@ -47,6 +47,10 @@ impl Daemon<'_> {
                 permitted.push(asked);
             }
         }
+        let mut brought: BTreeMap<u32, u64> = BTreeMap::new();
+        for asked in &permitted {
+            *brought.entry(asked.user.process).or_default() += asked.brought;
+        }
         self.note_streams(now, &permitted);
         self.look_at_defaults(now, &permitted);
         let apart = self.without_pooled(world, permitted);
@@ -58,9 +62,10 @@ impl Daemon<'_> {
             pattern: Pattern::Unclear,
             windows: 0,
             window: 0,
+            brought: 0,
         });
         for asked in asked.into_iter().chain(quiet) {
-            self.look_at_file(world, now, &asked);
+            self.look_at_file(world, now, &asked, &brought);
         }
     }
 
@@ -106,7 +111,7 @@ impl Daemon<'_> {
                         self.give(world, &user, present, own, "as the process's other files");
                     }
                 }
-                Pattern::Stream | Pattern::RandomReads { .. } => {
+                Pattern::Stream | Pattern::RandomReads { .. } | Pattern::ShortRuns { .. } => {
                     if asked.window > 0 && asked.window == present && present != own {
                         self.give(world, &user, own, own, "it is read in another way");
                         asked.window = own;
@@ -156,7 +161,14 @@ impl Daemon<'_> {
         }
     }
 
-    fn look_at_file(&mut self, world: &mut impl World, now: Instant, asked: &Asked) {
+    /// `brought` has the bytes that were brought in for each process.
+    fn look_at_file(
+        &mut self,
+        world: &mut impl World,
+        now: Instant,
+        asked: &Asked,
+        brought: &BTreeMap<u32, u64>,
+    ) {
         let user = asked.user;
         let Some(device) = self.device_of(world, now, user.file.dev) else { return };
         let (number, cuts) = (device.number, device.number.is_anonymous());
@@ -175,6 +187,7 @@ impl Daemon<'_> {
             Some(steering) if self.files.is_shared(&user) => steering.window(number),
             Some(_) | None => of_event,
         };
+        let processes = self.groups.processes(user);
         let seen = Seen {
             user,
             device: number,
@@ -184,12 +197,17 @@ impl Daemon<'_> {
             window,
             size: self.sizes.get(&user).copied().flatten(),
             progress: Some(progress),
+            brought: processes.iter().filter_map(|process| brought.get(process)).sum(),
         };
         let around = self.around(number);
         let decision = self.files.look(now, &seen, &around);
         if let Some(outcome) = self.files.outcome(&user) {
             let name = self.file_name(world, &user);
-            (self.say)(&format!("{name}: {outcome}"));
+            let told = format!("{name}: {outcome}");
+            if let Some(steering) = &self.steering {
+                steering.record_outcome(&format!("{}/{}", user.file.dev, user.file.ino), &told);
+            }
+            (self.say)(&told);
         }
         if let Some(decision) = decision {
             let done = self.perform(world, &decision);
@@ -208,6 +226,7 @@ impl Daemon<'_> {
                 major_faults: so_far.major_faults + progress.major_faults,
                 minor_faults: so_far.minor_faults + progress.minor_faults,
                 bytes: so_far.bytes.saturating_add(progress.bytes),
+                asked: so_far.asked.saturating_add(progress.asked),
             });
         }
         sum

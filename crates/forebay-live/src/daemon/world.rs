@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use forebay_core::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::statvfs;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::debugfs::Debugfs;
@@ -14,6 +16,7 @@ use crate::signal::{BdiCounts, Sample, Sampler};
 use crate::steer::User;
 use crate::steer::file::{self, Held, Unreachable};
 use crate::steer::files::Progress;
+use crate::steer::writers::Written;
 use crate::trace::{Drained, Event, TraceError, Tracer, Wakeup};
 use crate::tree::Tree;
 
@@ -48,6 +51,12 @@ pub trait World {
 
     /// How a process has the files of a file system open, but some.
     fn held_on(&mut self, pool: &User, but: &BTreeSet<FileKey>) -> Result<Held, Unreachable>;
+
+    /// What a process has written, and the files that it can write to on some devices.
+    fn written(&mut self, process: u32, is_on: &dyn Fn(DevNumber) -> bool) -> Option<Written>;
+
+    /// Free bytes of the file system that is mounted at a place.
+    fn free(&mut self, place: &Path) -> Option<u64>;
 
     /// Waits for this long, or until something else is to be done; files that become dirty, and
     /// events, are something else if that is asked for.
@@ -181,6 +190,15 @@ impl World for Live {
         file::held_on(pool.file.dev, pool.process, but, &self.tree)
     }
 
+    fn written(&mut self, process: u32, is_on: &dyn Fn(DevNumber) -> bool) -> Option<Written> {
+        file::written(process, is_on, &self.tree)
+    }
+
+    fn free(&mut self, place: &Path) -> Option<u64> {
+        let found = statvfs(self.tree.place(&place.to_string_lossy())).ok()?;
+        found.f_bfree.checked_mul(found.f_frsize)
+    }
+
     fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         if let Some(mounts) = &self.mounts {
@@ -250,8 +268,9 @@ fn progress(stat: &str, io: Option<&str>) -> Option<Progress> {
         let number = lines.find_map(|line| line.strip_prefix(name));
         number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
     };
-    let bytes = of("rchar:").max(of("read_bytes:"));
-    Some(Progress { started, major_faults, minor_faults, bytes })
+    let asked = of("rchar:");
+    let bytes = asked.max(of("read_bytes:"));
+    Some(Progress { started, major_faults, minor_faults, bytes, asked })
 }
 
 fn monotonic() -> Instant {
@@ -271,8 +290,8 @@ mod tests {
         let stat = "77 (a) b) R 1 77 77 0 -1 4194304 1234 0 56 0 7 8 0 0 20 0 1 0 4711 99";
         let io = "rchar: 10\nwchar: 0\nread_bytes: 4096\n";
         let found = progress(stat, Some(io)).unwrap();
-        let (major_faults, minor_faults, bytes) = (56, 1_234, 4_096);
-        assert_eq!(found, Progress { started: 4_711, major_faults, minor_faults, bytes });
+        let (major_faults, minor_faults, bytes, asked) = (56, 1_234, 4_096, 10);
+        assert_eq!(found, Progress { started: 4_711, major_faults, minor_faults, bytes, asked });
         assert_eq!(progress(stat, None).unwrap().bytes, 0);
         assert_eq!(progress("77 (a", None), None);
         assert_eq!(progress("77 (a) R 1 2", None), None);

@@ -42,13 +42,23 @@ impl History {
     /// Adds what has happened.
     pub fn add(&self, event: &Event) {
         let at = now();
+        let clean = |text: String| text.replace(char::is_control, " ");
+        let (what, about) = (event.word(), clean(event.about()).replace(' ', "_"));
+        self.line(&format!("{at} {what} {about} {}\n", clean(event.to_string())));
+    }
+
+    /// Adds what a change has brought; `about` is what it changed.
+    pub fn add_outcome(&self, about: &str, sentence: &str) {
+        let clean = |text: &str| text.replace(char::is_control, " ");
+        let about = clean(about).replace(' ', "_");
+        self.line(&format!("{} {OUTCOME} {about} {}\n", now(), clean(sentence)));
+    }
+
+    fn line(&self, line: &str) {
         let is_long = fs::metadata(&self.path).is_ok_and(|found| found.len() > LOG_MAX);
         if is_long {
             let _ = fs::rename(&self.path, &self.old);
         }
-        let clean = |text: String| text.replace(char::is_control, " ");
-        let (what, about) = (event.word(), clean(event.about()).replace(' ', "_"));
-        let line = format!("{at} {what} {about} {}\n", clean(event.to_string()));
         let how = &mut OpenOptions::new();
         if let Ok(mut file) = opened(how.append(true).create(true), &self.path) {
             let _ = file.write_all(line.as_bytes());
@@ -84,6 +94,20 @@ fn text(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Past {
+    /// Whether something was changed.
+    pub fn is_change(&self) -> bool {
+        ["set", "set-again", "file-set"].contains(&self.what.as_str())
+    }
+
+    /// What came of a change: of the later lines, the first that is about the same. An outcome of a
+    /// file stands for all descriptors of it.
+    pub fn outcome<'a>(&self, later: &'a [Self]) -> Option<&'a Self> {
+        later.iter().find(|line| {
+            let is_of_file = || self.knob.ends_with(&format!("/{}", line.knob));
+            line.knob == self.knob || (line.what == OUTCOME && is_of_file())
+        })
+    }
+
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.splitn(4, ' ');
         Some(Self {
@@ -100,5 +124,31 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// The word of what a change has brought.
+const OUTCOME: &str = "outcome";
+
 /// When a new file is begun, in bytes; one old file is kept.
 const LOG_MAX: u64 = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_of_a_change_is_found_behind_it() {
+        let lines: Vec<Past> = [
+            "10 file-set 77/fd3/8:1/12 the window was set",
+            "11 set max_ratio_fine/8:0 the share was set",
+            "12 outcome 8:1/112 another file",
+            "13 outcome 8:1/12 31 x the faults/s; kept",
+            "14 restored max_ratio_fine/8:0 the share was put back",
+        ]
+        .into_iter()
+        .map(|line| Past::parse(line).unwrap())
+        .collect();
+        let of = |place: usize| lines[place].outcome(&lines[place + 1..]).map(|line| line.at);
+        assert_eq!((of(0), of(1), of(2)), (Some(13), Some(14), None));
+        let changes = lines.iter().filter(|line| line.is_change()).count();
+        assert_eq!(changes, 2);
+    }
+}

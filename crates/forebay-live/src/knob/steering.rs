@@ -583,6 +583,13 @@ impl Steering {
         })
     }
 
+    /// Puts on the log what a change has brought; `about` is what it changed, as the log names it.
+    pub fn record_outcome(&self, about: &str, sentence: &str) {
+        if let Some(history) = &self.history {
+            history.add_outcome(about, sentence);
+        }
+    }
+
     fn note(&self, event: &Event) {
         if let Some(history) = &self.history {
             history.add(event);

@@ -3,7 +3,8 @@
 //! Source:     Forebay; counts of seven patterns on Linux 6.18.
 //! Behaviour:  shares alone decide, by thresholds that lie far from all counts that were seen.
 //! Differs:    nothing.
-//! Not for:    mixtures, which are unclear unless one part is ten times the other.
+//! Not for:    mixtures of faults and streams, which are unclear unless one part is ten times the
+//!             other; a mixture of reads is short runs, whoever reads them.
 
 use super::{EVENTS_MIN, Pattern};
 
@@ -37,8 +38,9 @@ impl Counts {
         (self.brought > 0).then(|| self.brought.saturating_mul(100) / self.used.max(1))
     }
 
-    /// The pattern that these counts are; `request` is the median size of reads in pages.
-    pub fn pattern(&self, request: u64) -> Pattern {
+    /// The pattern that these counts are; `request` is the median size of reads in pages, `run`
+    /// that of what is read in order.
+    pub fn pattern(&self, request: u64, run: u64) -> Pattern {
         if self.events() < EVENTS_MIN {
             return Pattern::Unclear;
         }
@@ -54,6 +56,11 @@ impl Counts {
         let (less, more) = (self.sync.min(self.unbounded), self.sync.max(self.unbounded));
         if is_most(less, more) && few(self.order, self.sync) {
             return Pattern::RandomReads { request };
+        }
+        // Each run begins with misses, goes on with windows, and leaves the last ones unused.
+        let begins = self.sync > 0 && !few(self.sync, self.order);
+        if begins && self.marker > 0 && !few(self.order, self.sync) && run > 1 {
+            return Pattern::ShortRuns { pages: run };
         }
         Pattern::Unclear
     }
@@ -81,16 +88,19 @@ mod tests {
     #[test]
     fn thresholds_are_where_they_are_said_to_be() {
         let counts = |sync, marker, order, unbounded| {
-            Counts { sync, marker, order, unbounded, ..Counts::default() }.pattern(3)
+            Counts { sync, marker, order, unbounded, ..Counts::default() }.pattern(3, 24)
         };
         assert_eq!(counts(0, 9, 100, 0), Pattern::RandomFaults);
         assert_eq!(counts(0, 10, 100, 0), Pattern::Unclear);
         assert_eq!(counts(0, 80, 100, 0), Pattern::Unclear);
         assert_eq!(counts(9, 81, 100, 0), Pattern::Stream);
-        assert_eq!(counts(10, 81, 100, 0), Pattern::Unclear);
+        assert_eq!(counts(10, 81, 100, 0), Pattern::ShortRuns { pages: 24 });
+        assert_eq!(counts(9, 60, 100, 0), Pattern::Unclear);
         assert_eq!(counts(100, 0, 0, 81), Pattern::RandomReads { request: 3 });
         assert_eq!(counts(100, 0, 0, 80), Pattern::Unclear);
         assert_eq!(counts(100, 0, 10, 100), Pattern::Unclear);
+        assert_eq!(counts(100, 8, 10, 100), Pattern::ShortRuns { pages: 24 });
+        assert_eq!(counts(100, 8, 9, 40), Pattern::Unclear);
         assert_eq!(counts(0, 0, EVENTS_MIN - 1, 0), Pattern::Unclear);
         assert_eq!(counts(0, 100, 0, 0), Pattern::Unclear);
         let many = u64::MAX / 1_000;

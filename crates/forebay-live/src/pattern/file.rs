@@ -31,6 +31,9 @@ pub(super) struct File {
     unjudged: Counts,
     unjudged_since: Instant,
     sizes: Sizes,
+    runs: Sizes,
+    /// The median of the runs that were last known.
+    run: u64,
     window: u64,
     threads: [Thread; THREADS_MAX],
     /// Number of the last event.
@@ -57,6 +60,8 @@ struct Last {
     open: u64,
     /// The last window: its first page and the page behind it.
     window: (u64, u64),
+    /// What is read in order: the first page, and the one behind the last that was asked for.
+    run: (u64, u64),
 }
 
 impl File {
@@ -71,6 +76,8 @@ impl File {
             unjudged: Counts::default(),
             unjudged_since: at,
             sizes: Sizes::default(),
+            runs: Sizes::default(),
+            run: 0,
             window: 0,
             threads: [Thread::default(); THREADS_MAX],
             turn: 0,
@@ -87,7 +94,7 @@ impl File {
             self.window = readahead.window;
         }
         if readahead.why == Why::Sync {
-            self.sizes.add(readahead.pages);
+            self.sizes.add(readahead.pages, 1);
         }
         if self.unjudged.events() == 0 {
             self.unjudged_since = at;
@@ -95,6 +102,7 @@ impl File {
         let turn = self.turn;
         let thread = self.thread(thread);
         thread.turn = turn;
+        let ended = thread.last.follow(readahead);
         let change = thread.last.step(readahead);
         thread.counts += change;
         if readahead.why == Why::Order {
@@ -103,6 +111,10 @@ impl File {
         }
         self.counts += change;
         self.unjudged += change;
+        if let Some(pages) = ended {
+            // By pages: four lookups of one page beside a range of a hundred do not hide it.
+            self.runs.add(pages, pages);
+        }
     }
 
     /// Judges, and ends the period.
@@ -125,8 +137,8 @@ impl File {
             let ends = std::mem::take(&mut place.ends);
             threads.push(ThreadSeen { thread: place.thread, counts, ends });
         }
-        let Self { key, pattern, since, window, .. } = *self;
-        Some(FileSeen { file: key, pattern, since, counts, window, threads, ends })
+        let Self { key, pattern, since, window, run, .. } = *self;
+        Some(FileSeen { file: key, pattern, since, counts, window, run, threads, ends })
     }
 
     fn judge(&mut self, now: Instant) {
@@ -134,7 +146,10 @@ impl File {
         if events < EVENTS_MIN {
             return;
         }
-        let found = self.unjudged.pattern(self.sizes.median());
+        if self.runs.median() > 0 {
+            self.run = std::mem::take(&mut self.runs).median();
+        }
+        let found = self.unjudged.pattern(self.sizes.median(), self.run);
         self.unjudged = Counts::default();
         self.sizes = Sizes::default();
         if found.is_like(self.pattern) {
@@ -166,6 +181,24 @@ impl File {
 }
 
 impl Last {
+    /// Follows what is read in order; the pages of the run that ended with this event.
+    fn follow(&mut self, readahead: &Readahead) -> Option<u64> {
+        let behind = readahead.index.saturating_add(readahead.pages);
+        let (first, known) = self.run;
+        if matches!(readahead.why, Why::Order | Why::Unbounded) {
+            return None;
+        }
+        // Onwards only: what was brought in and not missed may have been read. Lookups that hit
+        // markers of earlier windows would otherwise be one run without end.
+        if (known..=known.max(self.window.1)).contains(&readahead.index) {
+            self.run.1 = behind;
+            return None;
+        }
+        // Also a marker that another run has left.
+        self.run = (readahead.index, behind);
+        Some(known - first).filter(|pages| *pages > 0)
+    }
+
     /// What an event adds to the counts.
     fn step(&mut self, readahead: &Readahead) -> Counts {
         let mut change = Counts::default();
@@ -205,15 +238,15 @@ impl Last {
     }
 }
 
-/// How many reads asked for how much, by powers of two.
+/// How many reads or runs had how many pages, by powers of two.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sizes([u32; SIZES]);
 
 impl Sizes {
-    fn add(&mut self, pages: u64) {
+    fn add(&mut self, pages: u64, weight: u64) {
         let power = pages.max(1).next_power_of_two().trailing_zeros() as usize;
         let place = &mut self.0[power.min(SIZES - 1)];
-        *place = place.saturating_add(1);
+        *place = place.saturating_add(u32::try_from(weight).unwrap_or(u32::MAX));
     }
 
     /// The median, rounded up to a power of two; 0 of none.
@@ -236,20 +269,47 @@ const SIZES: usize = 21;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::DevNumber;
+
+    /// Eight reads of 16 pages at places in no order, at windows of 8 MiB, as Linux 6.18 answers
+    /// them.
+    #[test]
+    fn eight_reads_in_order_are_a_run() {
+        let key = FileKey { dev: DevNumber { major: 8, minor: 0 }, ino: 12 };
+        let mut file = File::new(key, Instant::ZERO);
+        for run in 0..20_u64 {
+            let first = run * 7_919 % 1_000 * 4_096;
+            for (why, at, pages) in [
+                (Why::Sync, 0, 16),
+                (Why::Unbounded, 0, 16),
+                (Why::Sync, 16, 16),
+                (Why::Order, 16, 64),
+                (Why::Async, 32, 16),
+                (Why::Order, 80, 256),
+                (Why::Async, 80, 16),
+                (Why::Order, 336, 512),
+            ] {
+                let event = Readahead { why, file: key, index: first + at, pages, window: 2_048 };
+                file.record(Instant(1), 7, &event);
+            }
+        }
+        let seen = file.settle(Instant(2)).unwrap();
+        assert_eq!((seen.run, seen.pattern), (128, Pattern::ShortRuns { pages: 128 }));
+    }
 
     #[test]
     fn the_median_is_that_of_most_reads() {
         let mut sizes = Sizes::default();
         assert_eq!(sizes.median(), 0);
         for pages in [1, 16, 16, 13, 1 << 40] {
-            sizes.add(pages);
+            sizes.add(pages, 1);
         }
         assert_eq!(sizes.median(), 16);
         sizes = Sizes::default();
-        sizes.add(u64::MAX / 2);
+        sizes.add(u64::MAX / 2, 1);
         assert_eq!(sizes.median(), 1 << 20);
         sizes = Sizes::default();
-        sizes.add(0);
+        sizes.add(0, 1);
         assert_eq!(sizes.median(), 1);
     }
 }

@@ -15,6 +15,7 @@ use std::io;
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, Statx, StatxFlags, statx};
 
 use super::User;
+use super::writers::Written;
 use crate::knob::{OpenFile, started};
 use crate::number::{DevNumber, FileKey};
 use crate::tree::{Tree, Unread};
@@ -123,6 +124,30 @@ pub fn held_on(
     }
 }
 
+/// What a process has written by calls, and the size of the files that it has open for writing on a
+/// device; none if it has ended or may not be seen.
+pub fn written(process: u32, is_on: &dyn Fn(DevNumber) -> bool, tree: &Tree) -> Option<Written> {
+    let io = tree.text(&format!("/proc/{process}/io")).ok()?;
+    let bytes = field(&io, "wchar:")?.parse().ok()?;
+    let folder = format!("/proc/{process}/fd");
+    let names = tree.names(&folder).ok()?;
+    let mut sizes: BTreeMap<FileKey, u64> = BTreeMap::new();
+    for fd in names.iter().filter_map(|name| name.parse::<u32>().ok()).take(POOL_MAX) {
+        let Some(found) = cached(tree, &format!("{folder}/{fd}")) else { continue };
+        let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+        let is_regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+        if !is_regular || !is_on(dev) {
+            continue;
+        }
+        let shown = tree.text(&format!("/proc/{process}/fdinfo/{fd}")).unwrap_or_default();
+        let flags = flags(&shown).unwrap_or(OFlags::empty());
+        if flags.intersects(OFlags::WRONLY | OFlags::RDWR) && !flags.contains(OFlags::DIRECT) {
+            sizes.insert(FileKey { dev, ino: found.stx_ino }, found.stx_size);
+        }
+    }
+    Some(Written { bytes, size: sizes.values().fold(0, |sum, size| sum.saturating_add(*size)) })
+}
+
 fn why(process: u32, unread: &Unread) -> Unreachable {
     if unread.source.kind() == io::ErrorKind::PermissionDenied {
         Unreachable::Denied(process)
@@ -214,6 +239,27 @@ mod tests {
         assert_eq!(found.descriptors.iter().filter(is_ours).count(), 3);
         assert!(found.size >= Some(10));
         drop((kept, writer));
+    }
+
+    #[test]
+    fn what_a_process_may_write_to_is_summed_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let dev = of(&path).file.dev;
+        let all = |dev: DevNumber| {
+            written(std::process::id(), &move |found| found == dev, &Tree::machine()).unwrap()
+        };
+        let reader = File::open(&path).unwrap();
+        let before = all(dev);
+        let writers = [(); 2].map(|()| File::options().append(true).open(&path).unwrap());
+        // Other tests of this process write beside it, but no file as large.
+        let found = all(dev);
+        assert!((1 << 20..2 << 20).contains(&(found.size - before.size)), "{found:?} {before:?}");
+        assert!(found.bytes >= 1 << 20);
+        assert_eq!(all(DevNumber { major: 4_000, minor: 7 }).size, 0);
+        drop((reader, writers));
+        assert_eq!(written(0x3fff_fff0, &|_| true, &Tree::machine()), None);
     }
 
     #[test]

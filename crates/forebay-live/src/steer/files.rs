@@ -29,6 +29,11 @@ use crate::number::{DevNumber, FileKey};
 use crate::pattern::Pattern;
 use crate::prove::{Claim, Side, Trial, Verdict};
 
+use source::Source;
+use step::{Metric, Step, kib};
+
+mod source;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +56,8 @@ pub struct Seen {
     pub size: Option<u64>,
     /// The process's progress since it began; none if it may not be read.
     pub progress: Option<Progress>,
+    /// Bytes that were brought in for its process, of all files.
+    pub brought: u64,
 }
 
 /// What a process got so far.
@@ -64,6 +71,8 @@ pub struct Progress {
     pub minor_faults: u64,
     /// Bytes that it read, cached or not, or that were read for it, whichever is more.
     pub bytes: u64,
+    /// Bytes that it asked for by calls, cached or not.
+    pub asked: u64,
 }
 
 /// What is known of the surroundings at a look.
@@ -251,6 +260,7 @@ struct Open {
     windows: u64,
     before: Side,
     last: Option<(Instant, Progress)>,
+    source: Source,
     /// When it first and last caused an event.
     since: Instant,
     seen: Instant,
@@ -284,24 +294,6 @@ struct Refuted {
     at: Instant,
 }
 
-/// A step from one window to another.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    from: u64,
-    to: u64,
-    /// None if it needs no proof: it takes back what was done.
-    claim: Option<Claim>,
-    /// Where the trial stands when this is a change of its sides.
-    metric: Metric,
-}
-
-/// What counts as progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Metric {
-    Faults,
-    Bytes,
-}
-
 impl Open {
     fn new(now: Instant, seen: &Seen) -> Self {
         let window = seen.window.unwrap_or(0);
@@ -315,6 +307,7 @@ impl Open {
             windows: 0,
             before: Side::default(),
             last: None,
+            source: Source::default(),
             since: now,
             seen: now,
             refuted: None,
@@ -353,7 +346,7 @@ impl Open {
             self.pattern = seen.pattern;
         }
         if turned {
-            self.before = Side::default();
+            (self.before, self.source) = (Side::default(), Source::default());
             self.rates.clear();
             (self.refuted, self.since, self.measured) = (None, now, None);
         }
@@ -361,6 +354,7 @@ impl Open {
             self.refuted = None;
         }
         let moved = self.moved(now, seen);
+        self.source.count(seen.brought, moved.map_or(0, |(progress, _)| progress));
         if let Some(owed) = self.owed.take() {
             if !turned {
                 return Some(owed);
@@ -416,6 +410,8 @@ impl Open {
             Metric::Faults if minor <= major.saturating_mul(MINOR_MAX) => major + minor,
             Metric::Faults => major,
             Metric::Bytes => grown(progress.bytes, old.bytes),
+            // What was brought in for nothing is no progress.
+            Metric::Asked => grown(progress.asked, old.asked),
         };
         Some((moved, now.since(then)))
     }
@@ -423,7 +419,8 @@ impl Open {
     fn metric(&self) -> Metric {
         match self.pattern {
             Pattern::RandomFaults | Pattern::Unclear => Metric::Faults,
-            Pattern::Stream | Pattern::RandomReads { .. } => Metric::Bytes,
+            Pattern::Stream => Metric::Bytes,
+            Pattern::RandomReads { .. } | Pattern::ShortRuns { .. } => Metric::Asked,
         }
     }
 
@@ -431,6 +428,9 @@ impl Open {
     fn step(&mut self, seen: &Seen, around: &Around, bounds: Bounds) -> Option<Decision> {
         let clear = self.windows >= WINDOWS_MIN && self.before.seconds() >= BEFORE_MIN;
         if !clear || seen.windows == 0 || self.present == 0 {
+            return None;
+        }
+        if self.pattern == Pattern::Stream && self.source.is_memory() {
             return None;
         }
         let to = window::wanted(self.pattern, self.present, self.measured(), seen.cuts, bounds)?;
@@ -468,7 +468,7 @@ impl Open {
 
     /// What the rates at two windows say of the device.
     fn measured(&self) -> Option<Ceiling> {
-        if self.metric() == Metric::Bytes {
+        if self.metric() != Metric::Faults {
             return None;
         }
         let (small, large) = (self.rates.first_key_value()?, self.rates.last_key_value()?);
@@ -509,6 +509,11 @@ impl Open {
                 let expected = "each read goes out whole instead of in pieces".to_owned();
                 (expected, format!("random reads of {kib} KiB are cut into windows"))
             }
+            Pattern::ShortRuns { pages } => {
+                let kib = pages.saturating_mul(4);
+                let expected = "less is read ahead behind the end of each run".to_owned();
+                (expected, format!("runs of about {kib} KiB are read in order"))
+            }
             Pattern::Unclear => (String::new(), seen.user.to_string()),
         }
     }
@@ -538,7 +543,7 @@ impl Open {
                         step,
                         trial: Box::new(Trial::begin(claim, &self.before)),
                         // What a stream has in flight is still of the old size.
-                        settling: step.metric == Metric::Bytes,
+                        settling: step.metric != Metric::Faults,
                     },
                     None => Stage::Settled,
                 };
@@ -575,7 +580,7 @@ impl Open {
                 let expected = "the difference becomes clear".to_owned();
                 let reason = format!("what {} gains is not clear yet", step.metric.words());
                 if let Stage::Tried { settling, .. } = &mut self.stage {
-                    *settling = step.metric == Metric::Bytes;
+                    *settling = step.metric != Metric::Faults;
                 }
                 Some(Decision { change, expected, reason })
             }
@@ -611,34 +616,6 @@ impl Open {
                 })
             }
         }
-    }
-}
-
-impl Step {
-    /// A trial in a line, without the file's name.
-    fn told(&self, way: &str, ratio: f64, end: &str) -> String {
-        let Self { from, to, metric, .. } = self;
-        let words = metric.words();
-        let ratio = if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.0}") };
-        format!("read-ahead {} -> {}; {way}; {ratio} x the {words}; {end}", kib(*from), kib(*to))
-    }
-}
-
-impl Metric {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Faults => "faults/s",
-            Self::Bytes => "bytes/s",
-        }
-    }
-}
-
-/// A window in the unit that people use.
-fn kib(window: u64) -> String {
-    if window >= 1_024 && window.is_multiple_of(1_024) {
-        format!("{} MiB", window / 1_024)
-    } else {
-        format!("{window} KiB")
     }
 }
 

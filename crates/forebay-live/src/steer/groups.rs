@@ -108,7 +108,7 @@ mod tests {
 
     fn asked(process: u32, pattern: Pattern, windows: u64) -> Asked {
         let user = User { file: FILE, process };
-        Asked { user, pattern, windows, window: 128 }
+        Asked { user, pattern, windows, window: 128, brought: 0 }
     }
 
     #[test]

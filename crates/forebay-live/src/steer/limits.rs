@@ -34,6 +34,11 @@ use super::{Change, Decision, Done, Limit};
 use crate::number::DevNumber;
 use crate::signal::{BdiCounts, DiskCounts, DiskTraffic};
 
+use dropped::Dropped;
+use rates::Rates;
+
+mod dropped;
+mod rates;
 #[cfg(test)]
 mod tests;
 
@@ -63,6 +68,10 @@ pub struct Seen<'a> {
     pub total: u64,
     /// Pauses of its writers since the last look.
     pub pauses: u64,
+    /// Free bytes of the file system on it, if they were asked for.
+    pub free: Option<u64>,
+    /// Bytes of files that its paused writers write again and again.
+    pub rewritten: u64,
 }
 
 /// Settings of all devices.
@@ -137,10 +146,12 @@ impl Limits {
         self.devices.get(&number).is_some_and(|device| device.descent.is_some())
     }
 
-    /// Whether some device is being tried with its first limit, and is to be looked at soon.
+    /// Whether a device is to be looked at soon: it is being tried with its first limit, or its
+    /// writers are held, perhaps for nothing.
     pub fn is_probing(&self) -> bool {
         let mut devices = self.devices.values();
-        devices.any(|device| device.present.is_some() && device.probe.last.is_some())
+        let holds = |device: &Device| device.last.pauses > 0 && !device.dropped.is_calm();
+        devices.any(|it| it.present.is_some() && (it.probe.last.is_some() || holds(it)))
     }
 
     /// Whether a device is known to need no limit, so that its bursts need not wake us.
@@ -184,36 +195,8 @@ struct Device {
     /// Since when a limit is on its way down, and the bytes that it had when its time was over.
     descent: Option<(Instant, Option<u64>)>,
     dropped: Dropped,
+    rates: Rates,
     probe: Probe,
-}
-
-/// Bytes that became dirty of late, and of those the ones that were dropped before they were
-/// written: pages of files that were removed or cut.
-#[derive(Clone, Copy, Debug, Default)]
-struct Dropped {
-    dirtied: u64,
-    dropped: u64,
-    /// When both were last halved.
-    halved: Instant,
-}
-
-impl Dropped {
-    fn count(&mut self, now: Instant, new: &BdiCounts, old: &BdiCounts) {
-        if now.since(self.halved) >= DROPPED_HALF {
-            self.halved = now;
-            (self.dirtied, self.dropped) = (self.dirtied / 2, self.dropped / 2);
-        }
-        let dirtied = new.dirtied.saturating_sub(old.dirtied);
-        let came = unwritten(old).saturating_add(dirtied);
-        let went = unwritten(new).saturating_add(new.written.saturating_sub(old.written));
-        self.dirtied = self.dirtied.saturating_add(dirtied);
-        self.dropped = self.dropped.saturating_add(came.saturating_sub(went));
-    }
-
-    /// Whether a limit would make the device write what is not to be written at all.
-    fn is_much(&self) -> bool {
-        self.dropped >= DROPPED_MIN && self.dropped.saturating_mul(4) >= self.dirtied
-    }
 }
 
 /// Whether a device that is not known keeps up with its writers.
@@ -282,7 +265,8 @@ impl Device {
             starved: 0,
             stuck: 0,
             descent: None,
-            dropped: Dropped { halved: now, ..Dropped::default() },
+            dropped: Dropped::new(now),
+            rates: Rates::default(),
             probe: Probe::default(),
         }
     }
@@ -291,6 +275,15 @@ impl Device {
         let first = self.last.disk.is_none() && self.last.bdi.is_none();
         if self.stage == Stage::Left {
             return None;
+        }
+        if let Some(bdi) = seen.bdi {
+            self.dropped.count(now, bdi, seen.free);
+            self.rates.count(now, bdi.dirtied, self.present.is_some());
+        }
+        if self.present.is_some() && self.dropped.is_much() {
+            // The next file of a temporary kind is written in less than a look.
+            let why = self.is_over(now, seen, settings)?;
+            return self.release(why);
         }
         if self.keeps_up(now, seen) {
             return self.release(format!("{} keeps up with its writers", seen.name));
@@ -344,9 +337,6 @@ impl Device {
         let written = self.written(seen).unwrap_or(writes.sectors * SECTOR);
         if written > 0 {
             self.wrote = now;
-        }
-        if let (Some(new), Some(old)) = (seen.bdi, &self.last.bdi) {
-            self.dropped.count(now, new, old);
         }
         if self.is_backlogged(seen, elapsed, busy, written) {
             self.drain.begin(self.last.at);
@@ -447,7 +437,17 @@ impl Device {
         let pages = self.knobs.limit.pages(seen.total);
         let is_known = seen.named || seen.removable || self.drain.pages_per_second().is_some();
         let floor = if is_known { settings.floor } else { settings.floor.max(PROBE_LIMIT) };
-        pages.saturating_mul(PAGE_SIZE).max(floor).saturating_mul(self.relief)
+        let limit = pages.saturating_mul(PAGE_SIZE).max(floor).saturating_mul(self.relief);
+        limit.saturating_add(self.for_rewritten(seen))
+    }
+
+    /// Room for what is written again and again, where all of it is dirty at most: writing it each
+    /// time would be for nothing. Writeback begins at half of a limit, pauses at three quarters.
+    fn for_rewritten(&self, seen: &Seen<'_>) -> u64 {
+        let Some(drain) = self.drain.pages_per_second() else { return 0 };
+        let most = drain.saturating_mul(PAGE_SIZE).saturating_mul(REWRITTEN_SECONDS);
+        let room = seen.rewritten.saturating_mul(2);
+        if seen.rewritten <= most { room } else { 0 }
     }
 
     /// Whether a device without a limit shall have one.
@@ -498,11 +498,10 @@ impl Device {
             return Some(format!("{name} is fast: it writes {rate} MiB/s"));
         }
         if self.dropped.is_much() {
-            let Dropped { dirtied, dropped, .. } = self.dropped;
             return Some(format!(
                 "of {} MiB that became dirty on {name} {} were removed before they were written",
-                dirtied >> 20,
-                dropped >> 20
+                self.dropped.dirtied() >> 20,
+                self.dropped.dropped() >> 20
             ));
         }
         if !seen.removable && seen.waits.is_none() {
@@ -517,6 +516,10 @@ impl Device {
         self.stage = if failed { Stage::Left } else { Stage::Watched };
         (self.asked, self.descent, self.probe.last) = (None, None, None);
         self.present.take()?;
+        let reason = match self.rates.take() {
+            Some(told) => format!("{reason}; {told}"),
+            None => reason,
+        };
         let change = Change::Release { device: self.number };
         let expected = "its writers are held by the machine's own limits alone".to_owned();
         Some(Decision { change, expected, reason })
@@ -647,11 +650,8 @@ const PROBE_LOOK: Duration = Duration::from_millis(200);
 /// After this time it is looked at as any other.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 
-/// Fewer bytes that are dropped say nothing.
-const DROPPED_MIN: u64 = 16 << 20;
-
-/// What was dropped counts half after this time.
-const DROPPED_HALF: Duration = Duration::from_secs(30);
+/// Files that are rewritten are few if the device writes all of them in so many seconds.
+const REWRITTEN_SECONDS: u64 = 10;
 
 /// Less than this that is dirty is no burst: the times of files, a log's line.
 pub const BURST_MIN: u64 = 1 << 20;

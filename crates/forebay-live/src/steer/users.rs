@@ -47,6 +47,8 @@ pub struct Asked {
     pub windows: u64,
     /// The window in KiB, as the file's last event had it; 0 if none did.
     pub window: u64,
+    /// Bytes that were brought in.
+    pub brought: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,7 +81,10 @@ impl Users {
         let page_kib = rustix::param::page_size() as u64 / 1_024;
         let request = match seen.pattern {
             Pattern::RandomReads { request } => request,
-            Pattern::RandomFaults | Pattern::Stream | Pattern::Unclear => 0,
+            Pattern::RandomFaults
+            | Pattern::Stream
+            | Pattern::ShortRuns { .. }
+            | Pattern::Unclear => 0,
         };
         let mut all = Vec::new();
         for (user, counts) in asked {
@@ -93,15 +98,16 @@ impl Users {
             sum.counts += counts;
             sum.at = now;
             // What is clear by itself is not clouded by what was before it.
-            let mut pattern = judged(&counts, request);
+            let mut pattern = judged(&counts, request, seen.run);
             if pattern == Pattern::Unclear {
-                pattern = judged(&sum.counts, request);
+                pattern = judged(&sum.counts, request, seen.run);
             }
             if pattern != Pattern::Unclear || sum.counts.events() >= SUM_MAX {
                 sum.counts = Counts::default();
             }
             let windows = counts.order.max(counts.unbounded);
-            let asked = Asked { user, pattern, windows, window: seen.window * page_kib };
+            let (window, brought) = (seen.window * page_kib, counts.brought * page_kib * 1_024);
+            let asked = Asked { user, pattern, windows, window, brought };
             if matches!(pattern, Pattern::RandomFaults | Pattern::Unclear) {
                 self.pool(now, &asked, counts);
             }
@@ -142,14 +148,15 @@ impl Users {
         let mut all = Vec::new();
         for (user, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.windows > 0) {
             let is_pool = pool.files.len() >= POOL_FILES;
-            let pattern = if is_pool { judged(&pool.sum.counts, 0) } else { Pattern::Unclear };
+            let pattern = if is_pool { judged(&pool.sum.counts, 0, 0) } else { Pattern::Unclear };
             if pattern != Pattern::Unclear || pool.sum.counts.events() >= SUM_MAX {
                 pool.sum.counts = Counts::default();
                 pool.files.clear();
             }
             let windows = std::mem::take(&mut pool.windows);
             let (user, window) = (*user, pool.window);
-            all.push(Asked { user, pattern, windows, window });
+            // They are counted with the files themselves.
+            all.push(Asked { user, pattern, windows, window, brought: 0 });
         }
         all
     }
@@ -161,7 +168,7 @@ impl Users {
     }
 }
 
-fn judged(counts: &Counts, request: u64) -> Pattern {
+fn judged(counts: &Counts, request: u64, run: u64) -> Pattern {
     let Counts { sync, marker, order, .. } = *counts;
     let is_large = counts.brought >= order.saturating_mul(LARGE);
     let enough = if is_large { FAULTS_LARGE_MIN } else { FAULTS_MIN };
@@ -169,7 +176,7 @@ fn judged(counts: &Counts, request: u64) -> Pattern {
         return Pattern::RandomFaults;
     }
     let request = if request > 0 { request } else { counts.brought / counts.sync.max(1) };
-    counts.pattern(request)
+    counts.pattern(request, run)
 }
 
 /// The most pairs of process and file whose counts are kept.
@@ -250,8 +257,13 @@ mod tests {
             assert_eq!(asked[0].pattern, Pattern::Unclear);
         }
         let pool = User::pool(FILE.dev, 10);
-        let expected =
-            Asked { user: pool, pattern: Pattern::RandomFaults, windows: 8, window: 128 };
+        let expected = Asked {
+            user: pool,
+            pattern: Pattern::RandomFaults,
+            windows: 8,
+            window: 128,
+            brought: 0,
+        };
         assert_eq!(users.pooled(), [expected]);
         assert_eq!(users.pooled(), [], "nothing happened since");
         record(&mut patterns, 11, Why::Order, 8);

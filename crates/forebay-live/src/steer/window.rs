@@ -6,11 +6,12 @@
 //!             device can do; then bandwidth through request rate, the size at which a request
 //!             costs as much in bytes as in operations. Streams: four times the present one, as a
 //!             trial. Reads in no order: nothing on a disk, which reads what was asked for; their
-//!             own size where a window cuts them (FUSE, network). Sizes are powers of two, and a
-//!             window stays as it is while it is near what is wanted.
+//!             own size where a window cuts them (FUSE, network). Short runs: a quarter of a run,
+//!             as what was read ahead at its end, a window or two, is for nothing. Sizes are powers
+//!             of two, and a window stays as it is while it is near what is wanted.
 //! Differs:    nothing.
-//! Not for:    files that are wholly cached or whose reader has switched windows off: they cause
-//!             no windows, and nobody asks.
+//! Not for:    files that are wholly cached or whose reader has switched windows off: they cause no
+//!             windows, and nobody asks.
 
 use crate::pattern::Pattern;
 
@@ -81,6 +82,10 @@ pub fn wanted(
         Pattern::RandomReads { request } if cuts => {
             bounds.above(request.saturating_mul(PAGE)).max(present)
         }
+        Pattern::ShortRuns { pages } => {
+            let part = bounds.above(pages.saturating_mul(PAGE) / RUN_PARTS);
+            part.max(RUN_LEAST.min(bounds.cap))
+        }
         Pattern::RandomReads { .. } | Pattern::Unclear => return None,
     };
     is_worth(present, wanted).then_some(wanted)
@@ -120,6 +125,12 @@ pub fn ceiling_of(small: (u64, f64), large: (u64, f64)) -> Option<Ceiling> {
 pub fn is_worth(present: u64, wanted: u64) -> bool {
     wanted != present && (wanted / 2 >= present || present / 2 >= wanted)
 }
+
+/// Windows in a run.
+const RUN_PARTS: u64 = 4;
+
+/// The least window of runs in KiB: below it a request costs more than its bytes on any device.
+const RUN_LEAST: u64 = 64;
 
 const PAGE: u64 = 4_096;
 
@@ -161,6 +172,15 @@ mod tests {
     }
 
     #[test]
+    fn short_runs_get_a_quarter_of_their_length() {
+        let runs = |pages| Pattern::ShortRuns { pages };
+        assert_eq!(window(runs(128), 8_192, None, false), Some(128), "512 KiB");
+        assert_eq!(window(runs(1_024), 128, None, false), Some(1_024), "4 MiB");
+        assert_eq!(window(runs(2), 8_192, None, false), Some(64), "the least");
+        assert_eq!(window(runs(256), 256, None, false), None, "as it is");
+    }
+
+    #[test]
     fn a_window_stays_until_it_is_off_by_two() {
         assert_eq!(window(Pattern::RandomFaults, 32, VOLUME, false), None);
         assert_eq!(window(Pattern::RandomFaults, 48, VOLUME, false), None);
@@ -190,9 +210,12 @@ mod tests {
         for size in [0, 1, 4_096, 1 << 40, u64::MAX] {
             for rate in [0, 1, 1_000, u64::MAX] {
                 let ceiling = Some(Ceiling { bandwidth: size, iops: rate });
-                for pattern in
-                    [Pattern::RandomFaults, Pattern::Stream, Pattern::RandomReads { request: size }]
-                {
+                for pattern in [
+                    Pattern::RandomFaults,
+                    Pattern::Stream,
+                    Pattern::RandomReads { request: size },
+                    Pattern::ShortRuns { pages: size },
+                ] {
                     if let Some(kib) = wanted(pattern, 128, ceiling, true, bounds) {
                         assert!((bounds.floor..=bounds.cap).contains(&kib), "{ceiling:?}: {kib}");
                         assert!(kib.is_power_of_two());

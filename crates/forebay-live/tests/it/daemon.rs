@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use forebay_core::time::{Duration, Instant};
 use forebay_live::daemon::{Daemon, Notify, Wakes, Woken, World};
@@ -14,6 +15,7 @@ use forebay_live::signal::{BdiCounts, DiskCounts, Sample};
 use forebay_live::steer::User;
 use forebay_live::steer::file::{Held, Unreachable};
 use forebay_live::steer::files::Progress;
+use forebay_live::steer::writers::Written;
 use forebay_live::trace::{Drained, Event, Readahead, TraceError, What, Why};
 use forebay_live::tree::Tree;
 
@@ -226,6 +228,14 @@ impl World for Script {
 
     fn held_on(&mut self, pool: &User, _: &BTreeSet<FileKey>) -> Result<Held, Unreachable> {
         Err(Unreachable::None(*pool))
+    }
+
+    fn free(&mut self, _: &Path) -> Option<u64> {
+        None
+    }
+
+    fn written(&mut self, _: u32, _: &dyn Fn(DevNumber) -> bool) -> Option<Written> {
+        None
     }
 
     fn wait(&mut self, length: Duration, wakes: Wakes) -> Woken {

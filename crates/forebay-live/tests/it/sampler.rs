@@ -15,6 +15,7 @@ use forebay_live::signal::{BdiCounts, Sample, Sampler};
 use forebay_live::steer::User;
 use forebay_live::steer::file::{Held, Unreachable};
 use forebay_live::steer::files::Progress;
+use forebay_live::steer::writers::Written;
 use forebay_live::trace::{Drained, Event, TraceError};
 use forebay_live::tree::Tree;
 
@@ -108,6 +109,14 @@ impl World for Quick {
 
     fn held(&mut self, user: &User) -> Result<Held, Unreachable> {
         self.live.held(user)
+    }
+
+    fn free(&mut self, _: &Path) -> Option<u64> {
+        None
+    }
+
+    fn written(&mut self, _: u32, _: &dyn Fn(DevNumber) -> bool) -> Option<Written> {
+        None
     }
 
     fn wait(&mut self, length: Duration, _: Wakes) -> Woken {

@@ -137,3 +137,29 @@ pub(crate) enum LivePart {
     /// Makes the whole file system durable
     Sync,
 }
+
+/// Arguments of `bench live-rig`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchLiveRig {
+    /// Where its folder is made
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub(crate) work: PathBuf,
+    /// What it is like
+    #[arg(value_enum)]
+    pub(crate) speed: LiveRigSpeed,
+    /// Its size in bytes
+    pub(crate) bytes: u64,
+}
+
+/// What a slow device is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LiveRigSpeed {
+    /// 3000 reads and 125 MiB of them in a second
+    Volume,
+    /// 300 MB/s and 2 ms
+    Link,
+    /// 20 MB/s of writes
+    Stick,
+    /// As memory
+    Fast,
+}

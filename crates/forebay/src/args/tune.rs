@@ -114,11 +114,35 @@ pub(crate) struct Undo {
 /// Arguments of `tune log`.
 #[derive(Debug, Args)]
 pub(crate) struct Log {
+    /// Only what was changed at this time, with what came of it: `03:07`, `03:07:15`, or with a
+    /// date, `2026-11-23 03:07`; in UTC, as the log shows it. Exit code 1 if nothing was
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) at: Option<String>,
     /// One object a line for programs
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) place: Place,
+}
+
+/// A time of day, perhaps with a date, as the beginning of what a log shows.
+fn moment(text: &str) -> Result<String, String> {
+    let wrong = || format!("'{text}' is not a time such as 03:07, 03:07:15 or 2026-11-23 03:07");
+    let shape = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0");
+    let (date, time) = match text.rsplit_once(' ') {
+        Some((date, time)) if shape(date) == "0000-00-00" => (format!("{date} "), time),
+        Some(_) => return Err(wrong()),
+        None => (String::new(), text),
+    };
+    // Hours of one digit, as people write them.
+    let time = if shape(time).starts_with("0:") { format!("0{time}") } else { time.to_owned() };
+    let is_time = ["00:00", "00:00:00"].contains(&shape(&time).as_str());
+    let hour = time.split(':').next().and_then(|hour| hour.parse::<u32>().ok());
+    if is_time && hour.is_some_and(|hour| hour < 24) {
+        Ok(format!("{date}{time}"))
+    } else {
+        Err(wrong())
+    }
 }
 
 /// A time with its unit: `500ms`, `90s`, `10min`, `2h`.
@@ -142,6 +166,16 @@ const LONGEST: Duration = Duration::from_secs(8_760 * 3_600);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_the_beginning_of_what_a_log_shows() {
+        assert_eq!(moment("3:07"), Ok("03:07".to_owned()));
+        assert_eq!(moment("23:07:15"), Ok("23:07:15".to_owned()));
+        assert_eq!(moment("2026-11-23 03:07"), Ok("2026-11-23 03:07".to_owned()));
+        for text in ["", "3", "24:00", "3:7", "2026-11-23", "2026-11-23T03:07", "é:07"] {
+            assert!(moment(text).unwrap_err().contains("is not a time"), "{text}");
+        }
+    }
 
     #[test]
     fn a_time_has_a_unit_and_bounds() {

@@ -19,6 +19,7 @@ pub(crate) fn run(arguments: &Bench) -> Result<u8> {
         BenchWhat::MountPart(arguments) => mount::run_part(arguments),
         BenchWhat::Live(arguments) => live::run(arguments),
         BenchWhat::LivePart(arguments) => live::run_part(arguments),
+        BenchWhat::LiveRig(arguments) => live::lent::run(arguments),
     }
 }
 

@@ -36,6 +36,30 @@ fn what_a_killed_one_has_left_is_shown_and_put_back() {
 }
 
 #[test]
+fn the_log_says_what_was_changed_at_a_time_and_what_it_brought() {
+    let scene = scene();
+    steer_and_die(&scene);
+    // 03:07:15 of 2026-11-23.
+    let lines = "1795403235 file-set 77/fd3/8:1/12 the readahead window of fd 3 was set\n\
+                 1795403236 outcome 8:1/12 big.db: random faults; 31 x the faults/s; kept\n\
+                 1795403300 file-gone 77/fd3/8:1/12 it is closed\n";
+    fs::write(scene.path("state/log"), lines).unwrap();
+    let answer = |arguments: &str| {
+        let log = scene.command(&format!("tune log --state state {arguments}")).output().unwrap();
+        (log.status.code(), stdout(&log).to_owned())
+    };
+    let told = "2026-11-23 03:07:15 the readahead window of fd 3 was set\n  \
+                2026-11-23 03:07:16 big.db: random faults; 31 x the faults/s; kept\n";
+    assert_eq!(answer("--at 3:07"), (Some(0), told.to_owned()));
+    let none = "Nothing was changed at 03:08 (UTC).\nThe last change was at 2026-11-23 03:07:15: \
+                the readahead window of fd 3 was set\n";
+    assert_eq!(answer("--at 03:08"), (Some(1), none.to_owned()));
+    let (code, json) = answer("--at 03:07:15 --json");
+    assert_eq!((code, json.lines().count()), (Some(0), 1));
+    assert!(json.contains("\"outcome\":{\"at\":1795403236,"), "{json}");
+}
+
+#[test]
 fn where_nothing_was_ever_changed_nothing_is_made() {
     let mut scene = scene();
     scene

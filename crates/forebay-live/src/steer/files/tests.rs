@@ -31,6 +31,8 @@ struct Play {
     rest: f64,
     around: Around,
     cuts: bool,
+    /// Whether what is read was in memory before.
+    is_cached: bool,
     /// Every change that was made.
     changes: Vec<(u64, u64)>,
 }
@@ -50,6 +52,7 @@ impl Play {
             rest: 0.0,
             around,
             cuts: false,
+            is_cached: false,
             changes: Vec::new(),
         }
     }
@@ -60,7 +63,9 @@ impl Play {
         self.rest += rate / 4.0;
         let windows = self.rest as u64;
         self.rest -= windows as f64;
+        let before = self.progress.bytes;
         moved(&mut self.progress, windows);
+        let brought = if self.is_cached { 0 } else { self.progress.bytes - before };
         let seen = Seen {
             user: USER,
             device: DEVICE,
@@ -70,6 +75,7 @@ impl Play {
             window: (windows > 0).then_some(self.window),
             size: Some(8 << 30),
             progress: Some(self.progress),
+            brought,
         };
         let Some(decision) = self.files.look(self.now, &seen, &self.around) else { return false };
         let Change::Window { from, to, .. } = decision.change else { panic!("{decision:?}") };
@@ -236,10 +242,35 @@ fn requests_whose_size_drifts_are_one_pattern() {
     for look in 0..60 {
         let (request, window) = (60 + look % 3, play.window);
         play.look(Pattern::RandomReads { request }, 1_000.0, |progress, n| {
-            progress.bytes += n * (window << 10);
+            progress.asked += n * (window << 10);
         });
     }
     assert_eq!(play.changes, [(64, 256)]);
+}
+
+/// Runs of 512 KiB: what is read behind the end of each one costs as much as what is in it.
+#[test]
+fn short_runs_get_a_window_that_wastes_less() {
+    let mut play = Play::new(8_192);
+    for _ in 0..60 {
+        let rate = 130e6 / (512.0 + 1.5 * play.window as f64) / 1_024.0;
+        play.look(Pattern::ShortRuns { pages: 128 }, 4.0 * rate, |progress, _| {
+            progress.asked += (rate * 128.0 * 1_024.0) as u64;
+            progress.bytes += 130_000_000 / 4;
+        });
+    }
+    assert_eq!(play.changes, [(8_192, 128)], "bytes that nobody asked for are no progress");
+}
+
+#[test]
+fn a_reader_of_what_is_cached_is_no_stream() {
+    let mut play = Play::new(128);
+    play.is_cached = true;
+    play.stream(|_| 3e9, 40);
+    assert_eq!(play.changes, []);
+    play.is_cached = false;
+    play.stream(|window| 1e6 * window as f64, 40);
+    assert_eq!(play.changes[0], (128, 512), "until it reads what is not");
 }
 
 #[test]
@@ -278,6 +309,7 @@ fn what_was_refused_is_not_asked_again() {
             window: Some(8_192),
             size: None,
             progress: Some(Progress { major_faults: look * 10, ..Progress::default() }),
+            brought: 0,
         };
         let now = Instant::ZERO + LOOK.times(look);
         if files.look(now, &seen, &Around::default()).is_some() {
@@ -302,6 +334,7 @@ fn the_number_of_files_is_bounded() {
             window: Some(128),
             size: None,
             progress: None,
+            brought: 0,
         };
         assert_eq!(files.look(Instant(ino), &seen, &Around::default()), None);
         assert!(files.open.len() <= OPEN_MAX);
@@ -326,6 +359,7 @@ fn what_cannot_be_done_yet_is_asked_again_as_it_was() {
             window: Some(8_192),
             size: Some(8 << 30),
             progress: Some(play.progress),
+            brought: 0,
         };
         let decision = play.files.look(play.now, &seen, &play.around);
         if let Some(first) = &owed {

@@ -24,6 +24,7 @@ struct Play {
     limit: Option<Limit>,
     changes: Vec<Change>,
     pauses: u64,
+    rewritten: u64,
 }
 
 impl Play {
@@ -44,6 +45,7 @@ impl Play {
             limit: None,
             changes: Vec::new(),
             pauses: 0,
+            rewritten: 0,
         }
     }
 
@@ -84,6 +86,8 @@ impl Play {
             threshold: self.threshold,
             total: 24 * 1_024 * MIB / PAGE_SIZE,
             pauses: self.pauses,
+            free: None,
+            rewritten: self.rewritten,
         };
         let Some(decision) = self.limits.look(self.now, DEVICE, &seen) else { return };
         match &decision.change {
@@ -106,6 +110,44 @@ fn a_named_device_has_a_limit_before_its_first_write() {
     play.look();
     assert_eq!(play.bytes(), Some(32 * MIB));
     assert_eq!(play.limit.unwrap().ppm, 6_667, "32 of 4800 MiB, rounded up");
+}
+
+/// Beside calls of fsync a file of 64 MiB that was written again and again was written to the
+/// device each time, and its writer paused.
+#[test]
+fn a_small_file_that_is_rewritten_has_room_and_a_large_one_has_not() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.wanted = 500_000_000;
+    for _ in 0..10 {
+        play.second();
+    }
+    let before = play.bytes().unwrap();
+    play.rewritten = 64 * MIB;
+    play.second();
+    assert_eq!(play.bytes().unwrap() / MIB, before / MIB + 128);
+    play.rewritten = 300 * MIB;
+    play.second();
+    assert!(play.bytes().unwrap() <= before + before / 10, "the device needs 15 s for it");
+}
+
+/// A limit of 20 MB has most of a temporary file of 60 MB written before it is removed.
+#[test]
+fn a_limit_goes_within_a_quarter_of_a_second_after_the_first_temporary_file() {
+    let mut play = Play::new(SPEC, 20_000_000, true);
+    play.look();
+    play.wanted = 60_000_000;
+    for _ in 0..2 {
+        play.second();
+    }
+    assert!(play.bytes().is_some());
+    (play.bdi.reclaimable, play.bdi.writeback) = (0, 0);
+    play.now += Duration::from_millis(250);
+    play.look();
+    assert_eq!(play.bytes(), None, "{:?}", play.changes);
+    play.wanted = 60_000_000;
+    play.second();
+    assert_eq!(play.bytes(), None, "the next one is left alone");
 }
 
 #[test]

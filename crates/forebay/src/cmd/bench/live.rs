@@ -39,6 +39,7 @@ use work::Work;
 
 mod folder;
 mod knobs;
+pub(in crate::cmd::bench) mod lent;
 mod rig;
 mod rounds;
 mod stage;
@@ -261,14 +262,15 @@ impl Lane<'_> {
         let device = self.rig.device().name();
         let tuner = match way.how {
             How::Forebay | How::ReadsFirst => {
-                let mut arguments = bench.arguments.tune.clone();
+                let mut arguments = vec!["--scope".to_owned(), device];
+                arguments.extend(bench.arguments.tune.clone());
                 let is_given = arguments.iter().any(|word| word.starts_with("--policy"));
                 if way.how == How::ReadsFirst && !is_given {
                     let policy = bench.folder.join("reads-first.toml");
                     fs::write(&policy, READS_POLICY)?;
                     arguments.push(format!("--policy={}", policy.display()));
                 }
-                Some(Tuner::start(bench.folder, &device, &arguments, bench.stop)?)
+                Some(Tuner::start(bench.folder, &arguments, bench.stop)?)
             }
             How::Default | How::Fixed(_) => None,
         };

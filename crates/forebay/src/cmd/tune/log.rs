@@ -1,12 +1,14 @@
-//! `forebay tune log`: what was done, the oldest first.
+//! `forebay tune log`: what was done, the oldest first; what was changed at a time, why, and what
+//! it brought.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use forebay_image::Time;
-use forebay_live::journal::History;
+use forebay_live::journal::{History, Past};
 use serde_json::json;
 
+use crate::NO;
 use crate::args::tune::Log;
 use crate::messages::Complaint;
 
@@ -24,18 +26,61 @@ pub(super) fn run(arguments: &Log) -> Result<u8> {
         None => Vec::new(),
     };
     let mut out = io::stdout().lock();
+    if let Some(moment) = &arguments.at {
+        return answer(&mut out, &lines, moment, arguments.json);
+    }
     if lines.is_empty() && !arguments.json {
         writeln!(out, "Nothing was changed since the machine was started.")?;
     }
     for line in &lines {
         if arguments.json {
-            let (what, knob, sentence) = (&line.what, &line.knob, &line.sentence);
-            let object = json!({ "at": line.at, "what": what, "knob": knob, "sentence": sentence });
-            writeln!(out, "{object}")?;
+            writeln!(out, "{}", object(line))?;
         } else {
-            let time = Time { seconds: line.at.cast_signed(), nanos: 0 };
-            writeln!(out, "{time} {}", line.sentence)?;
+            writeln!(out, "{} {}", time(line), line.sentence)?;
         }
     }
     Ok(0)
+}
+
+/// What was changed at a moment, why, and what came of it.
+fn answer(out: &mut impl Write, lines: &[Past], moment: &str, is_json: bool) -> Result<u8> {
+    let is_dated = moment.contains(' ');
+    let is_then = |line: &Past| {
+        let shown = time(line);
+        let of_day = shown.split_once(' ').map_or("", |(_, time)| time);
+        if is_dated { shown.starts_with(moment) } else { of_day.starts_with(moment) }
+    };
+    let changed = lines.iter().enumerate().filter(|(_, line)| line.is_change() && is_then(line));
+    let mut is_none = true;
+    for (place, line) in changed {
+        is_none = false;
+        let outcome = line.outcome(&lines[place + 1..]);
+        if is_json {
+            let mut object = object(line);
+            object["outcome"] = outcome.map_or(serde_json::Value::Null, self::object);
+            writeln!(out, "{object}")?;
+            continue;
+        }
+        writeln!(out, "{} {}", time(line), line.sentence)?;
+        match outcome {
+            Some(outcome) => writeln!(out, "  {} {}", time(outcome), outcome.sentence)?,
+            None => writeln!(out, "  nothing has come of it so far")?,
+        }
+    }
+    if is_none && !is_json {
+        writeln!(out, "Nothing was changed at {moment} (UTC).")?;
+        if let Some(last) = lines.iter().rfind(|line| line.is_change()) {
+            writeln!(out, "The last change was at {}: {}", time(last), last.sentence)?;
+        }
+    }
+    Ok(if is_none { NO } else { 0 })
+}
+
+fn time(line: &Past) -> String {
+    Time { seconds: line.at.cast_signed(), nanos: 0 }.to_string()
+}
+
+fn object(line: &Past) -> serde_json::Value {
+    let (what, knob, sentence) = (&line.what, &line.knob, &line.sentence);
+    json!({ "at": line.at, "what": what, "knob": knob, "sentence": sentence })
 }

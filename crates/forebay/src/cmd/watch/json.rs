@@ -67,7 +67,17 @@ fn file(file: &FileView) -> Value {
         "pattern": pattern(file.pattern),
         "request_pages": match file.pattern {
             Pattern::RandomReads { request } => Some(request),
-            Pattern::RandomFaults | Pattern::Stream | Pattern::Unclear => None,
+            Pattern::RandomFaults
+            | Pattern::Stream
+            | Pattern::ShortRuns { .. }
+            | Pattern::Unclear => None,
+        },
+        "run_pages": match file.pattern {
+            Pattern::ShortRuns { pages } => Some(pages),
+            Pattern::RandomFaults
+            | Pattern::Stream
+            | Pattern::RandomReads { .. }
+            | Pattern::Unclear => None,
         },
         "events": file.events,
         "brought": file.brought,
@@ -100,6 +110,7 @@ pub(super) fn pattern(pattern: Pattern) -> &'static str {
         Pattern::RandomFaults => "random-faults",
         Pattern::Stream => "stream",
         Pattern::RandomReads { .. } => "random-reads",
+        Pattern::ShortRuns { .. } => "short-runs",
         Pattern::Unclear => "unclear",
     }
 }

@@ -217,6 +217,7 @@ fn pattern(pattern: Pattern) -> String {
         Pattern::RandomFaults => "random faults".to_owned(),
         Pattern::Stream => "stream".to_owned(),
         Pattern::RandomReads { request } => format!("random reads of {request}"),
+        Pattern::ShortRuns { pages } => format!("runs of {pages}"),
         Pattern::Unclear => "-".to_owned(),
     }
 }

@@ -68,7 +68,7 @@ impl<'a> Rig<'a> {
         stop: &'a Stop,
     ) -> Result<Self> {
         let ram = folder.join("ram");
-        run("mount", &["-t", "tmpfs", "-o", "size=3g,mode=700", "none", text(&ram)?], stop)?;
+        run("mount", &["-t", "tmpfs", "-o", "size=6g,mode=755", "none", text(&ram)?], stop)?;
         let (model, limited) = match (spec.speed, throttle) {
             (Speed::Fast, _) => (None, None),
             (Speed::Limited(limits), Some(throttle)) => (None, Some((throttle, limits))),
@@ -105,7 +105,7 @@ impl<'a> Rig<'a> {
         run("mkfs.ext4", &options, stop)?;
         rig.mount()?;
         for (name, bytes) in spec.files {
-            rig.fill(&rig.at().join(name), *bytes, &disk)?;
+            rig.fill(&rig.at().join(name), *bytes)?;
         }
         Ok(rig)
     }
@@ -174,7 +174,9 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    fn fill(&self, path: &Path, bytes: u64, disk: &Path) -> Result<()> {
+    /// Makes a file of zeros that is read from the device all the same.
+    pub(super) fn fill(&self, path: &Path, bytes: u64) -> Result<()> {
+        let disk = self.folder.join("ram").join(DISK);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
         let file = options.open(path).with_context(|| path.display().to_string())?;
@@ -188,7 +190,7 @@ impl<'a> Rig<'a> {
             if offset % SLICE == 0 || offset >= bytes {
                 // Nothing may be on its way to a block that is looked at and given back.
                 syncfs(&file)?;
-                run("fallocate", &["--dig-holes", text(disk)?], self.stop)?;
+                run("fallocate", &["--dig-holes", text(&disk)?], self.stop)?;
             }
         }
         Ok(())

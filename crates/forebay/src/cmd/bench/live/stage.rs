@@ -245,16 +245,16 @@ const SETTLE: Duration = Duration::from_secs(2);
 const MIB: u64 = 1 << 20;
 
 /// A volume as clouds sell it.
-const VOLUME: Limits = Limits { read_iops: 3_000, read_bps: 125 << 20, write_bps: 0 };
+pub(super) const VOLUME: Limits = Limits { read_iops: 3_000, read_bps: 125 << 20, write_bps: 0 };
 
 /// A disk by its rates: a request is as dear as a seek.
 const DISK: Limits = Limits { read_iops: 150, read_bps: 160_000_000, write_bps: 0 };
 
 /// A stick, or a card.
-const STICK: Limits = Limits { read_iops: 0, read_bps: 0, write_bps: 20_000_000 };
+pub(super) const STICK: Limits = Limits { read_iops: 0, read_bps: 0, write_bps: 20_000_000 };
 
 /// A file server on a network.
-const LINK: Model = Model {
+pub(super) const LINK: Model = Model {
     rate: 300_000_000,
     least: Duration::ZERO,
     seek: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! `forebay tune` beside a round: started for the rig's device alone, ended by a signal.
+//! `forebay tune` beside a round: started for it, ended by a signal.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -32,13 +32,8 @@ pub(super) struct Cost {
 }
 
 impl Tuner {
-    /// Starts it for one device, and waits until it says that it works.
-    pub(super) fn start(
-        folder: &Folder,
-        device: &str,
-        arguments: &[String],
-        stop: &Stop,
-    ) -> Result<Self> {
+    /// Starts it, and waits until it says that it works.
+    pub(super) fn start(folder: &Folder, arguments: &[String], stop: &Stop) -> Result<Self> {
         let (log, notices) = (folder.join("tune.log"), folder.join("notices"));
         if notices.exists() {
             fs::remove_file(&notices)?;
@@ -57,7 +52,7 @@ impl Tuner {
         // In memory, as is the folder that it has by default.
         let state = folder.join("ram/state");
         fs::create_dir_all(&state)?;
-        command.args(["tune", "--scope", device, "--state"]).arg(state);
+        command.args(["tune", "--state"]).arg(state);
         command.args(arguments).env("NOTIFY_SOCKET", &notices).stdin(std::process::Stdio::null());
         let words = fs::File::create(&log)?;
         command.stdout(words.try_clone()?).stderr(words);
