@@ -10,12 +10,12 @@ pub(super) const FIO: &[(&str, &str)] = &[("fio", "fio")];
 /// Makes a folder with 40 files of 20 MB.
 pub(super) fn make_folder(rig: &mut Rig<'_>) -> Result<()> {
     rig.run(&["mkdir", &rig.path("folder")])?;
-    (0..40).try_for_each(|file| rig.order(&format!("fill folder/file{file} 20000000")))
+    (0..40).try_for_each(|file| rig.order(&format!("fill folder/file{file} {}", 20_u64 << 20)))
 }
 
 /// Makes a file of 800 MB.
 pub(super) fn make_stream(rig: &mut Rig<'_>) -> Result<()> {
-    rig.order("fill stream 800000000")
+    rig.order(&format!("fill stream {}", 800_u64 << 20))
 }
 
 /// MB in a second of runs of eight reads.

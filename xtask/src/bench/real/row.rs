@@ -122,7 +122,7 @@ const FAULTS: Row = Row {
     name: "",
     what: "",
     device: Device::Volume,
-    bytes: 4 << 30,
+    bytes: 5 << 30,
     read_ahead: Some(8_192),
     fixed: &[Way::ReadAhead(16), Way::ReadAhead(32)],
     tuned: Tuned::Named,
@@ -159,7 +159,7 @@ const WRITES: Row = Row {
 pub(super) const ROWS: &[Row] = &[
     Row {
         name: "lmdb",
-        what: "LMDB, gets of random keys for 12 s, 1 GB",
+        what: "LMDB, gets of random keys for 12 s, 4 GB",
         unit: "gets",
         needs: databases::LMDB,
         prepare: databases::make_lmdb,
@@ -176,10 +176,10 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "sqlite ranges",
-        what: "SQLite, pread, ranges of 200 rows and 4 lookups each for 8 s, 2 GB",
+        what: "SQLite, pread, ranges of 200 rows and 4 lookups each for 8 s, 4 GB",
         unit: "rows",
         fixed: &[Way::ReadAhead(32), Way::ReadAhead(128), Way::ReadAhead(512)],
-        prepare: databases::make_sqlite,
+        prepare: databases::make_large_sqlite,
         work: databases::sqlite_ranges,
         ..FAULTS
     },
