@@ -269,7 +269,7 @@ fn a_reader_of_what_is_cached_is_no_stream() {
     play.stream(|_| 3e9, 40);
     assert_eq!(play.changes, []);
     play.is_cached = false;
-    play.stream(|window| 1e6 * window as f64, 40);
+    play.stream(|window| 1e6 * window as f64, 120);
     assert_eq!(play.changes[0], (128, 512), "until it reads what is not");
 }
 

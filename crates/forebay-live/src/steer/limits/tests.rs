@@ -126,8 +126,10 @@ fn a_small_file_that_is_rewritten_has_room_and_a_large_one_has_not() {
     play.rewritten = 64 * MIB;
     play.second();
     assert_eq!(play.bytes().unwrap() / MIB, before / MIB + 128);
-    play.rewritten = 300 * MIB;
-    play.second();
+    (play.rewritten, play.wanted) = (300 * MIB, 0);
+    for _ in 0..20 {
+        play.second();
+    }
     assert!(play.bytes().unwrap() <= before + before / 10, "the device needs 15 s for it");
 }
 
@@ -145,7 +147,7 @@ fn a_limit_goes_within_a_quarter_of_a_second_after_the_first_temporary_file() {
     play.now += Duration::from_millis(250);
     play.look();
     assert_eq!(play.bytes(), None, "{:?}", play.changes);
-    play.wanted = 60_000_000;
+    play.wanted = 20_000_000;
     play.second();
     assert_eq!(play.bytes(), None, "the next one is left alone");
 }
