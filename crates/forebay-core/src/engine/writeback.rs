@@ -237,10 +237,12 @@ impl Writeback {
 }
 
 impl Engine {
-    /// A page of a file has been written. Says whether it was clean.
-    pub(super) fn mark_dirty(&mut self, file: FileId, frame: FrameId) -> bool {
+    /// A page of a file has been written, which `allocated` it or not. Says whether it was clean.
+    pub(super) fn mark_dirty(&mut self, file: FileId, frame: FrameId, allocated: bool) -> bool {
         let state = &mut self.writeback.state;
-        let due = self.now + state.knobs.expire;
+        let expire = state.knobs.expire;
+        let new = state.knobs.expire_new.filter(|_| allocated).unwrap_or(expire);
+        let due = self.now + expire.min(new);
         let moving = self.cache.is_moving(frame);
         // The metadata change with every write, also of a page that is dirty already.
         let inode = &mut state.inodes[file.index()];

@@ -11,9 +11,9 @@
 //!             writes those that it meets, one by one, until enough frames are free.
 //! Differs:    one zone without anonymous or mapped pages; the fast path's limit of dirty pages per
 //!             zone is left out, since direct reclaim ignores it. Frames are reclaimed when none is
-//!             free and not at the watermarks; kswapd runs only to write. A caller sleeps until a
-//!             page is clean, not for a tenth of a second. With nothing dirty and all inactive
-//!             pages in use, active ones leave.
+//!             free and not at the watermarks; kswapd runs only to write. Beside dirty pages a
+//!             caller looks at 32, then sleeps until one is clean, not for a tenth of a second.
+//!             With nothing dirty and all inactive pages in use, active ones leave.
 //! Not for:    loads without writes larger than memory, where `two-lists` costs less.
 
 use alloc::boxed::Box;

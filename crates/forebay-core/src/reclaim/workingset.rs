@@ -60,6 +60,9 @@ const NEXT: u8 = 1 << 2;
 
 /// Pages that one reclaim looks for at least.
 const CLUSTER: u64 = 32;
+/// Pages that one reclaim looks at beside dirty ones. The kernel begins with a 4096th of the list,
+/// at least so many, and waits before it looks further.
+const SCAN_MAX: u64 = CLUSTER;
 
 impl Workingset {
     pub(super) fn new(rules: Rules) -> Self {
@@ -127,6 +130,10 @@ impl Workingset {
     fn shrink(&mut self, wanted: u64, table: &mut FrameTable<'_>) {
         self.age_active(table);
         let (mut freed, mut unseen) = (0, u64::from(self.inactive.len()));
+        if self.dirty > 0 {
+            // A caller that finds none in its share sleeps until more pages are clean.
+            unseen = unseen.min(SCAN_MAX);
+        }
         let mut dirty_in_a_row = 0;
         while freed < wanted
             && unseen > 0
