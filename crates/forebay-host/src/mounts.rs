@@ -116,7 +116,8 @@ pub fn mounted_images() -> io::Result<Vec<MountedImage>> {
 /// detached, open files or not, since no access to it can succeed. With `lazy` any mount is: it is
 /// gone from the tree of files at once, and its server ends with the last open file.
 ///
-/// A caller who may not unmount has `fusermount3` do it, which lets users unmount what they mounted.
+/// A caller who may not unmount has `fusermount3` do it, which lets users unmount what they have
+/// mounted.
 ///
 /// # Errors
 ///
@@ -269,8 +270,9 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel_are_understood() {
-        let line = br"36 35 0:42 / /mnt/a\040b ro,noatime shared:7 - fuse.forebay /img\134x ro,user_id=1000,group_id=0";
-        let found = MountLine::parse(line).unwrap();
+        let place = r"36 35 0:42 / /mnt/a\040b ro,noatime shared:7";
+        let line = format!(r"{place} - fuse.forebay /img\134x ro,user_id=1000,group_id=0");
+        let found = MountLine::parse(line.as_bytes()).unwrap();
         let (folder, source) = (PathBuf::from("/mnt/a b"), PathBuf::from("/img\\x"));
         let kind = KIND.to_owned();
         assert_eq!(found, MountLine { folder, kind, source, user: Some(1000) });

@@ -65,8 +65,8 @@ pub(crate) enum What {
     ///
     /// The profile is one that `mount --profile` has written. Beside the image as it is stands what
     /// sorting its files by their first read would bring. `--sort` prints the order for a writer:
-    /// `mksquashfs TREE IMAGE -sort FILE`, or a list of paths for `tar -T`, whose archive mkfs.erofs
-    /// from 1.8 on lays out in its order. `make --profile` makes a sorted cramfs.
+    /// `mksquashfs TREE IMAGE -sort FILE`, or a list of paths for `tar -T`, for a writer that lays
+    /// an archive out in its order. `make --profile` makes a sorted cramfs.
     Layout(Layout),
     /// Compare an image with a directory or another image
     ///

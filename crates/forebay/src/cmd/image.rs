@@ -167,8 +167,13 @@ impl Out {
 }
 
 /// Prints lines or an object, and says what was being written if that fails.
-fn print(text: impl AsRef<[u8]>, what: &'static str) -> Result<()> {
+fn print(text: &str, what: &'static str) -> Result<()> {
+    print_bytes(text.as_bytes(), what)
+}
+
+/// The same of what may hold names that are no text.
+fn print_bytes(bytes: &[u8], what: &'static str) -> Result<()> {
     let mut out = Out::new();
-    out.to.write_all(text.as_ref()).with_context(|| format!("cannot write the {what}"))?;
+    out.to.write_all(bytes).with_context(|| format!("cannot write the {what}"))?;
     out.finish(what)
 }

@@ -8,7 +8,7 @@ use forebay_image::layout::{ReadPages, Scatter, StartLayout, file_order, start_l
 use forebay_image::shown;
 use serde_json::{Value, json};
 
-use super::{open, print, show};
+use super::{open, print_bytes, show};
 use crate::args::image::{Layout, SortList};
 use crate::messages::{Complaint, note};
 
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Layout) -> Result<u8> {
         None if arguments.answer.json => format!("{:#}\n", object(&found)).into_bytes(),
         None => text(&found).into_bytes(),
     };
-    print(&bytes, "report")?;
+    print_bytes(&bytes, "report")?;
     Ok(0)
 }
 
