@@ -14,27 +14,30 @@
 //! than what holds it. Pages that belong to a folio each have a frame and carry its order; they are
 //! added and evicted together.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::readahead::Folio;
+use crate::reclaim::{self, Origin, Reclaim};
 use crate::units::{CallId, FileId, FrameId, PageIndex};
 
 mod dirty;
 mod index;
-mod lists;
 mod pages;
-mod reclaim;
+mod room;
 
 pub(crate) use dirty::Dirtied;
 use dirty::DirtyPages;
-use index::Index;
-use lists::Lists;
+pub(crate) use index::Index;
 
-/// No frame, or no call, in a link.
-const NONE: u32 = u32::MAX;
+/// No frame in a link.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// No call: one more than the largest id.
+const NO_CALL: u16 = u16::MAX;
 
 /// Frames that are reserved at once: 16 GiB of page memory in 128 MiB of address space.
-const RESERVED_MAX: u32 = 1 << 22;
+pub(crate) const RESERVED_MAX: u32 = 1 << 22;
 
 /// The bounded page memory and everything known about it.
 #[derive(Debug)]
@@ -43,7 +46,13 @@ pub(crate) struct PageCache {
     frames: Vec<Frame>,
     frames_max: u32,
     index: Index,
-    lists: Lists,
+    /// Who leaves when memory is short.
+    reclaim: Box<dyn Reclaim>,
+    /// Frames that reclaim keeps free.
+    low: u64,
+    waits_for_pass: bool,
+    /// Reclaim's background writer has woken since it was last asked.
+    reclaim_woke: bool,
     /// Used frames that hold no page any more, the next to be used last.
     free: Vec<u32>,
     /// Frames whose page is being read.
@@ -63,43 +72,70 @@ pub(crate) struct Counters {
     pub(crate) used: u64,
     /// Pages evicted to make room.
     pub(crate) evicted: u64,
+    /// Frames that reclaim has looked at one after another, on behalf of callers.
+    pub(crate) scanned: u64,
+    /// The same by its background writer.
+    pub(crate) scanned_behind: u64,
 }
 
 /// What is known about one frame; meaningful only while it holds a page.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    page: PageIndex,
-    file: u32,
+pub struct Frame {
+    pub(crate) page: PageIndex,
+    pub(crate) file: u32,
     /// Of a dirty page the number of its entry in the queue; of one on its way its next due. Of a
     /// page of a packed file what fills it, or whether it counts as unused.
     mark: u32,
-    prev: u32,
-    next: u32,
+    /// The links belong to reclaim.
+    pub(crate) prev: u32,
+    pub(crate) next: u32,
     /// The first call that waits for the page; the rest hang on the calls.
-    waiters: u32,
+    waiters: u16,
     /// Woken calls that have not resumed yet; the page stays for them.
     pins: u16,
-    flags: u8,
+    pub(crate) flags: u8,
     /// Log2 of the pages of the folio that this page belongs to.
-    order: u8,
+    pub(crate) order: u8,
+    /// What reclaim notes about the page.
+    pub(crate) rank: u8,
 }
 
 /// The frame holds a page.
-const PRESENT: u8 = 1;
+pub(crate) const PRESENT: u8 = 1;
 /// The page's contents are on their way.
-const READING: u8 = 1 << 1;
+pub(crate) const READING: u8 = 1 << 1;
 /// The folio asks for the next window; kept on its first page.
-const MARKED: u8 = 1 << 2;
-/// The page was accessed once since it came or was made inactive.
-const REFERENCED: u8 = 1 << 3;
-/// The page is on the active list.
-const ACTIVE: u8 = 1 << 4;
+pub(crate) const MARKED: u8 = 1 << 2;
+/// Reclaim has noted that further accesses change nothing.
+pub(crate) const SETTLED: u8 = 1 << 3;
 /// The page has been accessed.
-const USED: u8 = 1 << 5;
+const USED: u8 = 1 << 4;
 /// The page differs from the device.
-const DIRTY: u8 = 1 << 6;
+pub(crate) const DIRTY: u8 = 1 << 5;
 /// The page is on its way to the device.
-const WRITEBACK: u8 = 1 << 7;
+pub(crate) const WRITEBACK: u8 = 1 << 6;
+
+impl Frame {
+    /// Whether the page is being read, written or waited for, or is dirty.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.flags & (READING | DIRTY | WRITEBACK) != 0 || self.pins > 0
+    }
+
+    /// Whether the frame holds a page.
+    pub(crate) fn is_present(&self) -> bool {
+        self.flags & PRESENT != 0
+    }
+
+    /// Whether the page differs from its device, on its way there or not.
+    pub(crate) fn is_unsafe(&self) -> bool {
+        self.flags & (DIRTY | WRITEBACK) != 0
+    }
+
+    /// Whether no call waits for the page or holds it.
+    pub(crate) fn is_let_go(&self) -> bool {
+        self.pins == 0 && self.waiters == NO_CALL
+    }
+}
 
 /// A page that was found.
 #[derive(Clone, Copy, Debug)]
@@ -111,11 +147,22 @@ pub(crate) struct Hit {
 impl PageCache {
     /// Page memory of `frames` pages.
     pub(crate) fn new(frames: u32) -> Self {
+        Self::with_reclaim(frames, &reclaim::Spec::default())
+    }
+
+    /// Page memory of `frames` pages under a reclaim policy.
+    pub(crate) fn with_reclaim(frames: u32, reclaim: &reclaim::Spec) -> Self {
+        let mut reclaim = reclaim.build();
+        reclaim.begin(frames);
+        let low = reclaim.low();
         Self {
             frames: Vec::with_capacity(frames.min(RESERVED_MAX) as usize),
             frames_max: frames,
             index: Index::new(frames),
-            lists: Lists::default(),
+            waits_for_pass: reclaim.waits_for_pass(),
+            reclaim,
+            low,
+            reclaim_woke: false,
             free: Vec::new(),
             reading: 0,
             dirty: DirtyPages::default(),
@@ -125,12 +172,12 @@ impl PageCache {
 
     /// Adds the absent pages of a folio, all being read. Says whether there was memory.
     pub(crate) fn add(&mut self, file: FileId, folio: Folio) -> bool {
-        if !self.reserve(folio.pages()) {
+        if !self.reserve(folio.pages(), Origin::Read) {
             return false;
         }
         for page in folio.first..folio.first + folio.pages() {
             let marked = if folio.marked && page == folio.first { MARKED } else { 0 };
-            self.place(file, page, READING | marked, folio.order);
+            self.place((file, page), READING | marked, folio.order, Origin::Read);
         }
         self.reading += folio.pages() as u32;
         self.counters.added += folio.pages();
@@ -139,11 +186,11 @@ impl PageCache {
 
     /// Adds an absent page whose bytes the caller is about to give. Nothing if there is no memory.
     pub(crate) fn add_written(&mut self, file: FileId, page: PageIndex) -> Option<Hit> {
-        if !self.reserve(1) {
+        if !self.reserve(1, Origin::Write) {
             return None;
         }
         self.counters.added += 1;
-        let frame = self.place(file, page, USED | REFERENCED, 0);
+        let frame = self.place((file, page), USED, 0, Origin::Write);
         Some(self.hit(frame))
     }
 
@@ -189,42 +236,37 @@ impl PageCache {
     /// A page could not be read: it is absent again. The rest of its folio become single pages.
     pub(crate) fn fail_read(&mut self, frame: FrameId) {
         self.stop_reading(frame);
-        assert!(self.frames[frame.index()].waiters == NONE, "waiters were told first");
+        assert!(self.frames[frame.index()].waiters == NO_CALL, "waiters were told first");
         self.split(frame.0);
-        self.remove(frame.0);
+        self.drop_folio(frame.0);
     }
 
-    /// An access by read or fault; a second one makes the page active.
+    /// An access by read, write or fault.
+    #[inline]
     pub(crate) fn touch(&mut self, frame: FrameId) {
-        let slot = &mut self.frames[frame.index()];
-        let flags = slot.flags;
-        if flags & (USED | REFERENCED | ACTIVE) == USED | REFERENCED | ACTIVE {
+        let flags = self.frames[frame.index()].flags;
+        if flags & (USED | SETTLED) == USED | SETTLED {
             return;
         }
-        if flags & USED == 0 {
+        let first = flags & USED == 0;
+        if first {
             self.counters.used += 1;
+            self.frames[frame.index()].flags |= USED;
         }
-        slot.flags |= USED | REFERENCED;
-        if flags & (REFERENCED | ACTIVE) == REFERENCED {
-            slot.flags = (slot.flags & !REFERENCED) | ACTIVE;
-            if flags & (DIRTY | WRITEBACK) != 0 {
-                return;
-            }
-            self.lists.inactive.remove(&mut self.frames, frame.0);
-            self.lists.active.push_front(&mut self.frames, frame.0);
-        }
+        let (reclaim, mut table) = self.parts();
+        reclaim.on_accessed(frame.0, first, &mut table);
     }
 
     /// Makes `call` the first waiter of a page and returns the one that was.
     pub(crate) fn push_waiter(&mut self, frame: FrameId, call: CallId) -> Option<CallId> {
-        let first = core::mem::replace(&mut self.frames[frame.index()].waiters, call.0);
-        (first != NONE).then_some(CallId(first))
+        let first = core::mem::replace(&mut self.frames[frame.index()].waiters, waiter(call));
+        (first != NO_CALL).then_some(CallId(first.into()))
     }
 
     /// Takes the chain of waiters from a page.
     pub(crate) fn take_waiters(&mut self, frame: FrameId) -> Option<CallId> {
-        let first = core::mem::replace(&mut self.frames[frame.index()].waiters, NONE);
-        (first != NONE).then_some(CallId(first))
+        let first = core::mem::replace(&mut self.frames[frame.index()].waiters, NO_CALL);
+        (first != NO_CALL).then_some(CallId(first.into()))
     }
 
     /// Keeps a page for a woken call.
@@ -314,8 +356,8 @@ impl PageCache {
         if order == 0 {
             return Folio { first: slot.page, order, marked: slot.flags & MARKED != 0 };
         }
-        let first = slot.page >> order << order;
-        let head = self.find(FileId(slot.file), first).expect("a folio is present as a whole");
+        let head = head_of(&self.frames, &self.index, slot);
+        let first = self.frames[head as usize].page;
         Folio { first, order, marked: self.frames[head as usize].flags & MARKED != 0 }
     }
 
@@ -324,10 +366,9 @@ impl PageCache {
         Some(self.folio_of(FrameId(self.find(file, page)?)))
     }
 
-    /// Pages that are free, or inactive and idle.
+    /// Pages that are free, or could leave before pages that matter more.
     pub(crate) fn available(&self) -> u64 {
-        let inactive = self.lists.inactive.len.saturating_sub(self.reading);
-        self.free() + u64::from(inactive)
+        self.free() + self.reclaim.evictable().saturating_sub(u64::from(self.reading))
     }
 
     /// The most pages that it holds.
@@ -366,31 +407,39 @@ impl PageCache {
         Hit { frame: FrameId(frame), reading: self.frames[frame as usize].flags & READING != 0 }
     }
 
-    /// Puts an absent page into a free frame, on the inactive list.
-    fn place(&mut self, file: FileId, page: PageIndex, flags: u8, order: u8) -> u32 {
+    /// Puts an absent page into a free frame.
+    fn place(
+        &mut self,
+        (file, page): (FileId, PageIndex),
+        flags: u8,
+        order: u8,
+        origin: Origin,
+    ) -> u32 {
         let frame = self.take(Frame {
             page,
             file: file.0,
             mark: 0,
             prev: NONE,
             next: NONE,
-            waiters: NONE,
+            waiters: NO_CALL,
             pins: 0,
             flags: PRESENT | flags,
             order,
+            rank: 0,
         });
         self.index.insert(file.0, page, frame);
-        self.lists.inactive.push_front(&mut self.frames, frame);
+        let (reclaim, mut table) = self.parts();
+        reclaim.on_added(frame, origin, &mut table);
         frame
     }
 
     fn find(&self, file: FileId, page: PageIndex) -> Option<u32> {
-        self.index.find(&self.frames, file.0, page)
+        frame_of(&self.frames, &self.index, file, page)
     }
 
     fn invalidate_one(&mut self, frame: u32, first: PageIndex, end: PageIndex) -> u64 {
         let folio = self.folio_of(FrameId(frame));
-        if folio.first < first || folio.first + folio.pages() > end || self.busy(folio, frame) {
+        if folio.first < first || folio.first + folio.pages() > end || self.busy(frame) {
             return 0;
         }
         self.drop_folio(frame)
@@ -406,15 +455,10 @@ impl PageCache {
         }
     }
 
-    fn remove(&mut self, frame: u32) {
-        let slot = self.frames[frame as usize];
-        let state = slot.flags & (PRESENT | READING | DIRTY | WRITEBACK);
-        assert!(state == PRESENT, "only an idle page can leave");
-        assert!(slot.pins == 0 && slot.waiters == NONE, "nobody waits for a page that leaves");
-        self.index.remove(slot.file, slot.page, frame);
-        self.lists.of(slot.flags).remove(&mut self.frames, frame);
-        self.frames[frame as usize].flags = 0;
-        self.free.push(frame);
+    /// Removes all pages of the idle folio of a frame; returns how many.
+    fn drop_folio(&mut self, frame: u32) -> u64 {
+        let (reclaim, mut table) = self.parts();
+        reclaim::remove_folio(reclaim, frame, false, &mut table)
     }
 
     /// States the invariants of the cache.
@@ -437,19 +481,19 @@ impl PageCache {
                 assert_eq!(self.frames[part as usize].order, folio.order, "one order per folio");
             }
             let idle = frame.flags & (READING | WRITEBACK) == 0;
-            assert!(!(idle && frame.waiters != NONE), "nobody waits for what is there");
+            assert!(!(idle && frame.waiters != NO_CALL), "nobody waits for what is there");
         }
-        let listed = self.lists.check(&self.frames);
+        let listed = self.reclaim.check(&self.frames);
         let (dirty, writeback) = self.dirty_counts();
-        let unlisted = (dirty + writeback) as usize;
-        assert_eq!(listed + unlisted, resident, "each clean page is on one list");
+        let unlisted = if self.reclaim.lists_dirty() { 0 } else { dirty + writeback };
+        assert_eq!(listed as u64 + unlisted, resident as u64, "each page is on one list");
         self.check_dirty();
     }
 
     /// The first call that waits for a page.
     pub(crate) fn first_waiter(&self, frame: FrameId) -> Option<CallId> {
         let first = self.frames[frame.index()].waiters;
-        (first != NONE).then_some(CallId(first))
+        (first != NO_CALL).then_some(CallId(first.into()))
     }
 
     /// The number of frames that were ever used.
@@ -461,6 +505,31 @@ impl PageCache {
     pub(crate) fn reading(&self) -> u32 {
         self.reading
     }
+}
+
+/// The frame of a page.
+pub(crate) fn frame_of(
+    frames: &[Frame],
+    index: &Index,
+    file: FileId,
+    page: PageIndex,
+) -> Option<u32> {
+    index.find(file.0, page, |frame| {
+        let slot = &frames[frame as usize];
+        slot.page == page && slot.file == file.0
+    })
+}
+
+/// The frame of the first page of the folio of a page.
+pub(crate) fn head_of(frames: &[Frame], index: &Index, slot: &Frame) -> u32 {
+    let first = slot.page >> slot.order << slot.order;
+    let head = frame_of(frames, index, FileId(slot.file), first);
+    head.expect("a folio is present as a whole")
+}
+
+/// A call in the link of a page.
+fn waiter(call: CallId) -> u16 {
+    u16::try_from(call.0).expect("fewer calls are in flight than 16 bits can name")
 }
 
 #[cfg(test)]

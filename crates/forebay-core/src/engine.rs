@@ -24,6 +24,7 @@ use crate::elevator;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
 use crate::packed::{Fill, Pages};
 use crate::readahead::Readahead;
+use crate::reclaim;
 use crate::stats::{Stats, Windows};
 use crate::time::Instant;
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, pages_touched};
@@ -146,6 +147,13 @@ impl Engine {
         self.writeback.set_policies(policies, self.now);
     }
 
+    /// Puts a policy in charge of reclaim; without a call, [`reclaim::Spec::default`] is. Memory is
+    /// empty.
+    pub fn set_reclaim(&mut self, reclaim: &reclaim::Spec) {
+        assert!(self.cache.len() == 0, "reclaim is set before the first page");
+        self.cache = PageCache::with_reclaim(self.cache.capacity(), reclaim);
+    }
+
     /// Adds a device.
     pub fn add_device(&mut self, queue: QueueConfig) -> DeviceId {
         self.writeback.add_device();
@@ -251,7 +259,8 @@ impl Engine {
 
     /// When the engine wants [`Input::Timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.block.timeout(), self.writeback.timeout()].into_iter().flatten().min()
+        let reclaim = self.cache.reclaim_timeout();
+        [self.block.timeout(), self.writeback.timeout(), reclaim].into_iter().flatten().min()
     }
 
     /// Whether no call, no request and no decode is in flight. Pages may be dirty.
@@ -359,6 +368,12 @@ impl Engine {
     /// Dirty pages that flush rules have looked at so far, one after another.
     pub fn pages_walked(&self) -> u64 {
         self.writeback.pages_walked()
+    }
+
+    /// Frames that reclaim has looked at so far one after another: on behalf of callers, and by its
+    /// background writer.
+    pub fn frames_scanned(&self) -> (u64, u64) {
+        (self.cache.counters.scanned, self.cache.counters.scanned_behind)
     }
 
     /// What was counted so far.

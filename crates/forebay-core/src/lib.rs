@@ -119,6 +119,7 @@ pub mod io;
 pub mod packed;
 pub mod policy;
 pub mod readahead;
+pub mod reclaim;
 pub mod serving;
 pub mod stats;
 #[cfg(test)]

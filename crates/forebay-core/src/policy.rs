@@ -8,6 +8,7 @@
 //!   flush        flush::POLICIES                when and how much to write
 //!   controller   control::POLICIES              how the flush rule's knobs follow the load
 //!   throttle     throttle::POLICIES             how long a writer waits
+//!   reclaim      reclaim::POLICIES              which pages leave when memory is short
 //!   elevator     elevator::POLICIES             in which order a device works
 //!   dispatch     dispatch::POLICIES             who runs while it works
 //!   fill         packed::POLICIES               what is decoded of a packed file, and when

@@ -46,7 +46,7 @@ mod stream;
 pub use ahead::{RawAhead, RawRead};
 pub use folder::FolderWalks;
 pub use given::GivenPages;
-pub use mount::{Aftermath, ImageMount, MountConfig, OpenFile, ReadCall, Verdict};
+pub use mount::{Aftermath, MountConfig, MountRules, OpenFile, ReadCall, Verdict};
 pub use path::{CopyOut, ImagePath, PackedBlock, Part, PartSource, PathConfig, PathOutput, Use};
 pub use program::{ProgramPages, Segment};
 pub use pushes::{FilePages, Pushes};

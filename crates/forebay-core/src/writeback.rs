@@ -27,6 +27,8 @@ pub struct Knobs {
     pub interval: Duration,
     /// The age at which a dirty page is old.
     pub expire: Duration,
+    /// The same of a page that the write has added to its file, if it is a lesser one.
+    pub expire_new: Option<Duration>,
 }
 
 impl Knobs {
@@ -39,6 +41,7 @@ impl Knobs {
         in_flight: None,
         interval: Duration::from_secs(5),
         expire: Duration::from_secs(30),
+        expire_new: None,
     };
 }
 

@@ -60,6 +60,7 @@ use fuser::{Config, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 
 use attach::{Identity, Terms};
+use buffers::Buffers;
 use content::Content;
 use image_file::{ImageFile, Opened};
 use inodes::Inodes;
@@ -83,6 +84,7 @@ pub use stats::{ATTRIBUTE, of_mount};
 mod arenas;
 mod ask;
 mod attach;
+mod buffers;
 mod content;
 mod fault;
 mod image_file;
@@ -196,6 +198,18 @@ pub enum MountError {
         /// What is wrong.
         what: String,
     },
+    /// The cache holds no block.
+    #[error(
+        "a cache of {cache} bytes is too small for blocks of {block} bytes: one and its raw bytes \
+         take {}",
+        2 * block
+    )]
+    Cache {
+        /// Bytes of the cache.
+        cache: u64,
+        /// Bytes of a block.
+        block: u64,
+    },
     /// The profile cannot be used.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -282,10 +296,7 @@ pub fn mount(
     let (stats, log) = (Arc::<Stats>::default(), Arc::new(Log::new(sink)));
     let failed = |why| MountError::Mount { folder: folder.to_owned(), why };
     let (image, file) = open(path, options, &stats, &log)?;
-    if options.strict {
-        let damaged = |what| MountError::Damaged { path: path.into(), what };
-        strict::check(&*image, options.threads + 1).map_err(damaged)?;
-    }
+    check(&*image, path, options)?;
     let ProfilePlan { steps, recorder } = ProfilePlan::of(options, &image, &log)?;
     let recording = begin_recording(options, &image)?;
     let config = core_config(options, &file, recorder.is_some());
@@ -299,6 +310,7 @@ pub fn mount(
         image: Arc::clone(&image),
         content: Arc::clone(&content),
         crowd: Mutex::default(),
+        buffers: Buffers::default(),
         ahead: config.ahead,
         queue,
         workers: Workers::new(),
@@ -453,6 +465,19 @@ impl ProfilePlan {
         }
         Ok(Self::default())
     }
+}
+
+/// Whether the image can be mounted so.
+fn check(image: &dyn Image, path: &Path, options: &Options) -> Result<(), MountError> {
+    let (cache, block) = (options.cache, u64::from(image.summary().block_size));
+    if cache < 2 * block {
+        return Err(MountError::Cache { cache, block });
+    }
+    if options.strict {
+        let damaged = |what| MountError::Damaged { path: path.into(), what };
+        strict::check(image, options.threads + 1).map_err(damaged)?;
+    }
+    Ok(())
 }
 
 /// Opens the image; one that is cut short is opened as if it were whole, unless that is refused.

@@ -110,6 +110,8 @@ pub struct Kernel {
     pub throttle: String,
     /// The controller, as a user types it.
     pub controller: String,
+    /// The reclaim policy, as a user types it.
+    pub reclaim: String,
     /// The elevator, as a user types it.
     pub elevator: String,
     /// The rule of dispatch, as a user types it.
@@ -254,6 +256,7 @@ impl Machine {
             page_dirty: self.time("cpu.page_dirty"),
             flush_page: self.time("cpu.flush_page"),
             flush_scan: self.time("cpu.flush_scan"),
+            frame_scan: self.time("cpu.frame_scan"),
             scheduler: self.scheduler(),
             cache_bytes: self.number("cpu.cache"),
             footprint_bytes: self.number("cpu.footprint"),
@@ -284,6 +287,7 @@ impl Machine {
             flush: self.text("kernel.flush").to_owned(),
             throttle: self.text("kernel.throttle").to_owned(),
             controller: self.text("kernel.controller").to_owned(),
+            reclaim: self.text("kernel.reclaim").to_owned(),
             elevator: self.text("kernel.elevator").to_owned(),
             dispatch: self.text("kernel.dispatch").to_owned(),
             queue_depth: self.count("kernel.queue_depth"),

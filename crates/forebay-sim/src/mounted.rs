@@ -6,7 +6,7 @@
 //!                              | READ            ^ answer, refusal, STORE
 //!                              v                 |
 //!   server threads          one takes requests, N workers, one pushes, one fetches
-//!                              |   ImageMount of the core: verdicts, pushes, path
+//!                              |   MountRules of the core: verdicts, pushes, path
 //!                              v
 //!   image file              page cache, device
 //! ```

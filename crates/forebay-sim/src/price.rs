@@ -30,6 +30,8 @@ pub struct Prices {
     pub flush_page: Duration,
     /// What the flusher spends on one page that it only looks at.
     pub flush_scan: Duration,
+    /// Looking at one frame when reclaim goes through all of them.
+    pub frame_scan: Duration,
     /// Which task gets a core.
     pub scheduler: Scheduler,
     /// The cache that a task finds emptied by others when it comes back; none if zero.
@@ -83,6 +85,7 @@ impl Prices {
         page_dirty: Duration::ZERO,
         flush_page: Duration::ZERO,
         flush_scan: Duration::ZERO,
+        frame_scan: Duration::ZERO,
         scheduler: Scheduler::RoundRobin,
         cache_bytes: 0,
         footprint_bytes: 0,

@@ -10,6 +10,7 @@ use forebay_core::flush;
 use forebay_core::io::Op;
 use forebay_core::packed::{self, BlockMap};
 use forebay_core::readahead::{self, Settings};
+use forebay_core::reclaim;
 use forebay_core::stats::Stats;
 use forebay_core::throttle;
 use forebay_core::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub struct PolicySet {
     pub controller: control::Spec,
     /// How long a writer waits.
     pub throttle: throttle::Spec,
+    /// Which pages leave when memory is short.
+    pub reclaim: reclaim::Spec,
     /// In which order the device works.
     pub elevator: elevator::Spec,
     /// Who runs while it works.
@@ -90,6 +93,8 @@ impl PolicySet {
                 .map_err(|error| ("kernel.controller", error))?,
             throttle: throttle::Spec::parse(&kernel.throttle)
                 .map_err(|error| ("kernel.throttle", error))?,
+            reclaim: reclaim::Spec::parse(&kernel.reclaim)
+                .map_err(|error| ("kernel.reclaim", error))?,
             elevator: elevator::Spec::parse(&kernel.elevator)
                 .map_err(|error| ("kernel.elevator", error))?,
             dispatch: dispatch::Spec::parse(&kernel.dispatch)
@@ -136,6 +141,7 @@ impl Scenario {
         // One call more than tasks: what makes all safe at the end.
         let calls_max = (tasks + 1).min(engine::CALLS_MAX);
         let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
+        engine.set_reclaim(&policies.reclaim);
         let device = engine.add_device(queue(machine));
         engine.set_rules(device, &policies.elevator, &policies.dispatch);
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };

@@ -19,8 +19,8 @@ use crate::rng::Rng;
 use crate::scenario::SyncAll;
 use crate::world::{Corruption, SimWorld};
 use draw::{
-    random_device, random_policies, random_policy, random_prices, random_queue, random_rules,
-    random_size,
+    random_device, random_policies, random_policy, random_prices, random_queue, random_reclaim,
+    random_rules, random_size,
 };
 use packed::{Fills, random_packed, with_decoding};
 use task::{File, RandomTask, Sizes};
@@ -78,6 +78,7 @@ fn scenario(seed: u64, with_images: bool) -> Swarmed {
     let finale = rng.chance(500_000);
     let mut engine = Engine::new(Config { frames: memory, calls_max: task_count + 1 });
     engine.set_policies(random_policies(&mut rng));
+    engine.set_reclaim(&random_reclaim(&mut rng.fork("reclaim", 0)));
     let (devices, mut files) = random_files(&mut engine, &mut rng);
     let mut of_images = rng.fork("images", 0);
     let plain = files.len() as u64;

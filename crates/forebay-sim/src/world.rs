@@ -68,6 +68,8 @@ pub struct SimWorld<'a> {
     pages_added: u64,
     raw_pages_added: u64,
     pages_walked: u64,
+    /// Frames that reclaim had looked at: for callers, and behind their backs.
+    frames_scanned: (u64, u64),
     /// Major faults that the engine had counted.
     faults_major: u64,
     /// Windows of readahead that it had counted.
@@ -166,6 +168,7 @@ impl<'a> SimWorld<'a> {
             faults_major: engine.faults_major(),
             windows: engine.windows(),
             pages_walked: engine.pages_walked(),
+            frames_scanned: engine.frames_scanned(),
             reads_opened: engine.reads_opened(),
             reads_charged: engine.reads_opened(),
             observer,
@@ -327,6 +330,9 @@ impl<'a> SimWorld<'a> {
         let walked = engine.pages_walked() - self.pages_walked;
         self.pages_walked += walked;
         self.flusher.debt += self.prices.flush_scan.times(walked);
+        let scanned = engine.frames_scanned().1;
+        let new = scanned - std::mem::replace(&mut self.frames_scanned.1, scanned);
+        self.flusher.debt += self.prices.frame_scan.times(new);
         let levels = engine.levels();
         self.unsafe_pages = levels.unsafe_pages();
         self.looked = (self.now, levels.unsafe_pages() > 0 && engine.devices_are_idle());

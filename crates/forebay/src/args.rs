@@ -215,9 +215,9 @@ pub(crate) struct MountReplay {
 #[derive(Debug, Args)]
 pub(crate) struct PolicyChoice {
     /// The policy of a slot: `readahead=request-size:max=32`; the slots are readahead, flush,
-    /// controller, throttle, elevator and dispatch (see `forebay policies`). A slot is filled
-    /// once. `run` only reads, and takes readahead and dispatch alone; `simulate --mount` takes
-    /// fill rules by their names
+    /// controller, throttle, reclaim, elevator and dispatch (see `forebay policies`). A slot is
+    /// filled once. `run` only reads, and takes readahead and dispatch alone; `simulate --mount`
+    /// takes fill rules by their names
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
     /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give

@@ -203,6 +203,7 @@ mod tests {
             in_flight: None,
             interval: Duration::ZERO,
             expire: Duration::ZERO,
+            expire_new: None,
         };
         let record = Record {
             seconds: vec![(1, Moved { read: 2_000, written: 0, requests: 2 })],

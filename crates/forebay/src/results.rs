@@ -190,6 +190,7 @@ const EVERY: &[Column] = &[
     (SLOTS[3], |row| label(row, 3)),
     (SLOTS[4], |row| label(row, 4)),
     (SLOTS[5], |row| label(row, 5)),
+    (SLOTS[6], |row| label(row, 6)),
     ("job", job),
     ("throughput_mb_s", throughput),
     ("errors", |row| row.errors.into()),

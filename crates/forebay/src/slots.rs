@@ -14,6 +14,7 @@ use forebay_core::flush::bdflush_vector::{FIELDS, Vector};
 use forebay_core::flush::{self, Flush};
 use forebay_core::policy::{Slot, Spec, SpecError};
 use forebay_core::readahead::{self, Readahead};
+use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
 use forebay_sim::machine::Kernel;
 use forebay_sim::scenario::PolicySet;
@@ -22,13 +23,14 @@ use crate::args::PolicyChoice;
 use crate::messages::Complaint;
 
 /// The slots that policies can fill, in the order of a table's columns.
-pub(crate) const SLOTS: [&str; 6] = [
+pub(crate) const SLOTS: [&str; 7] = [
     <dyn Readahead as Slot>::NAME,
     <dyn Flush as Slot>::NAME,
     <dyn Controller as Slot>::NAME,
     <dyn Throttle as Slot>::NAME,
     <dyn Elevator as Slot>::NAME,
     <dyn Dispatch as Slot>::NAME,
+    <dyn Reclaim as Slot>::NAME,
 ];
 
 /// The place of readahead among the slots.
@@ -74,6 +76,7 @@ pub(crate) fn sets(
         &kernel.throttle,
         &kernel.elevator,
         &kernel.dispatch,
+        &kernel.reclaim,
     ];
     for (slot, text) in own.into_iter().enumerate() {
         if typed.texts[slot].is_none() {
@@ -188,10 +191,10 @@ impl Typed {
 }
 
 /// Texts that are in order in every slot.
-const DEFAULTS: PerSlot<&str> = ["off", "linux-6", "fixed", "off", "none", "deferred"];
+const DEFAULTS: PerSlot<&str> = ["off", "linux-6", "fixed", "off", "none", "deferred", "two-lists"];
 
 fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
-    let [readahead, flush, controller, throttle, elevator, dispatch] = texts;
+    let [readahead, flush, controller, throttle, elevator, dispatch, reclaim] = texts;
     let (flush, flush_label) = flush_spec(flush)?;
     let policies = PolicySet {
         readahead: spec(readahead)?,
@@ -200,6 +203,7 @@ fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
         throttle: spec(throttle)?,
         elevator: spec(elevator)?,
         dispatch: spec(dispatch)?,
+        reclaim: spec(reclaim)?,
     };
     let labels = [
         policies.readahead.to_string(),
@@ -208,6 +212,7 @@ fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
         policies.throttle.to_string(),
         policies.elevator.to_string(),
         policies.dispatch.to_string(),
+        policies.reclaim.to_string(),
     ];
     Ok(Filled { policies, labels })
 }
@@ -294,7 +299,7 @@ fn listed(typed: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const OWN: PerSlot<&str> = ["r", "f", "c", "t", "e", "d"];
+    const OWN: PerSlot<&str> = ["r", "f", "c", "t", "e", "d", "m"];
 
     fn choice(policy: &[&str], compare: &[&str]) -> PolicyChoice {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -315,8 +320,8 @@ mod tests {
         let typed = Typed::of(&choice).unwrap();
         let runs = typed.product(OWN).unwrap();
         let expected = [("x", "a"), ("y", "a"), ("x", "b"), ("y", "b")];
-        let expected =
-            expected.map(|(readahead, throttle)| [readahead, "linux-6", "c", throttle, "e", "d"]);
+        let expected = expected
+            .map(|(readahead, throttle)| [readahead, "linux-6", "c", throttle, "e", "d", "m"]);
         assert_eq!(runs, expected);
     }
 

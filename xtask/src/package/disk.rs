@@ -58,15 +58,17 @@ impl Disk {
 
     /// Makes dirty pages that stay dirty for longer than a look of a daemon takes.
     pub(super) fn burst(&self) -> Result<()> {
-        let path = self.files().join("burst");
-        let written = File::options().append(true).create(true).open(&path)?;
-        // Calls of fsync say that more of them will wait for what is dirty. They also write what
-        // the last burst left: pages that are cut off before they are written count as those of
-        // a temporary file, which has no limit.
+        // Calls of fsync say that more of them will wait for what is dirty.
         for _ in 0..COMMITS {
-            written.sync_all().context("cannot sync a file of our own disk")?;
+            let log = File::create(self.files().join("log"))?;
+            log.sync_all().context("cannot sync a file of our own disk")?;
         }
-        fs::write(path, vec![b'f'; BURST_BYTES]).context("cannot write to our own disk")
+        // A new file each time: pages that are cut off before they are written are those of
+        // temporary files, which have no limit.
+        let number = fs::read_dir(self.files())?.count();
+        let bytes = vec![b'f'; BURST_BYTES];
+        fs::write(self.files().join(format!("burst{number}")), bytes)
+            .context("cannot write to our own disk")
     }
 
     /// What it is set to, by name.
@@ -129,5 +131,6 @@ const KNOBS: &[&str] = &[
 /// Calls of fsync before a burst.
 const COMMITS: u32 = 3;
 
-const IMAGE_BYTES: u64 = 256 << 20;
+/// Room for all bursts; the file is sparse.
+const IMAGE_BYTES: u64 = 1 << 30;
 const BURST_BYTES: usize = 32 << 20;

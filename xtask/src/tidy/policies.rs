@@ -15,6 +15,7 @@ const FRONT_DOORS: &[&str] = &[
     "crates/forebay-core/src/flush.rs",
     "crates/forebay-core/src/packed.rs",
     "crates/forebay-core/src/readahead.rs",
+    "crates/forebay-core/src/reclaim.rs",
     "crates/forebay-core/src/throttle.rs",
 ];
 

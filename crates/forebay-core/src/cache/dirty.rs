@@ -83,7 +83,8 @@ impl PageCache {
             of_file.again += 1;
             self.frames[frame.index()].mark = ticks(due);
         } else {
-            self.lists.of(flags).remove(&mut self.frames, frame.0);
+            let (reclaim, mut table) = self.parts();
+            reclaim.on_dirtied(frame.0, &mut table);
             self.push_dirty(frame.0, ticks(due));
         }
         true
@@ -116,7 +117,8 @@ impl PageCache {
             let due = self.frames[frame.index()].mark;
             self.push_dirty(frame.0, due);
         } else {
-            self.lists.of(flags).push_front(&mut self.frames, frame.0);
+            let (reclaim, mut table) = self.parts();
+            reclaim.on_cleaned(frame.0, &mut table);
         }
         flags & DIRTY != 0
     }
@@ -126,12 +128,12 @@ impl PageCache {
         let slot = &mut self.frames[frame.index()];
         assert_eq!(slot.flags & (DIRTY | WRITEBACK), DIRTY, "what is on its way cannot be stopped");
         slot.flags &= !DIRTY;
-        let flags = slot.flags;
         let of_file = &mut self.dirty.files[slot.file as usize];
         of_file.dirty.remove(slot.page);
         of_file.forget_if_clean();
         self.dirty.waiting -= 1;
-        self.lists.of(flags).push_front(&mut self.frames, frame.0);
+        let (reclaim, mut table) = self.parts();
+        reclaim.on_cleaned(frame.0, &mut table);
     }
 
     /// The page that has been dirty longest, among those not on their way.
@@ -217,7 +219,7 @@ impl PageCache {
             if folio.order > 0 && pages.clone().any(dirty) {
                 continue;
             }
-            if self.busy(folio, frame) {
+            if self.busy(frame) {
                 in_use = Some(FrameId(frame));
             } else {
                 self.drop_folio(frame);
@@ -319,7 +321,7 @@ impl PageCache {
         entries.filter(|(place, entry)| self.counts(*entry, *place)).map(|(_, entry)| entry)
     }
 
-    fn dirtied(&self, frame: u32) -> Dirtied {
+    pub(super) fn dirtied(&self, frame: u32) -> Dirtied {
         let slot = &self.frames[frame as usize];
         Dirtied { file: FileId(slot.file), page: slot.page, frame: FrameId(frame) }
     }
@@ -355,8 +357,8 @@ impl OfFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ACTIVE;
     use super::*;
+    use crate::reclaim::ACTIVE;
     use crate::time::Duration;
 
     const FILE: FileId = FileId(0);
@@ -485,7 +487,7 @@ mod tests {
         let mut cache = PageCache::new(8);
         let frame = write(&mut cache, 1, at(0), at(30));
         cache.touch(frame);
-        assert_eq!(cache.frames[frame.index()].flags & ACTIVE, ACTIVE);
+        assert_eq!(cache.frames[frame.index()].rank & ACTIVE, ACTIVE);
         cache.start_writeback(frame);
         cache.end_writeback(frame);
         cache.check();

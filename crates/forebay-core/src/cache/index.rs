@@ -10,11 +10,12 @@
 
 use alloc::vec::Vec;
 
-use super::{Frame, RESERVED_MAX};
+use super::RESERVED_MAX;
 use crate::units::PageIndex;
 
+/// Where the pages in frames are found; also the evicted pages that a policy remembers.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(crate) struct Index {
     /// A power of two of them. Zeros come from the system as they are touched, so unused memory
     /// costs nothing.
     slots: Vec<u64>,
@@ -23,13 +24,13 @@ pub(super) struct Index {
 
 impl Index {
     /// An index for `frames` pages; beyond a limit it grows with the pages that it holds.
-    pub(super) fn new(frames: u32) -> Self {
+    pub(crate) fn new(frames: u32) -> Self {
         let slots = 2 * frames.min(RESERVED_MAX).next_power_of_two() as usize;
         Self { slots: alloc::vec![0; slots], used: 0 }
     }
 
     /// Adds the page of a frame.
-    pub(super) fn insert(&mut self, file: u32, page: PageIndex, frame: u32) {
+    pub(crate) fn insert(&mut self, file: u32, page: PageIndex, frame: u32) {
         if 2 * self.used >= self.slots.len() {
             self.grow();
         }
@@ -38,7 +39,7 @@ impl Index {
     }
 
     /// Takes the page of a frame out.
-    pub(super) fn remove(&mut self, file: u32, page: PageIndex, frame: u32) {
+    pub(crate) fn remove(&mut self, file: u32, page: PageIndex, frame: u32) {
         let wanted = entry(hash(file, page), frame);
         let mut gap = self.home(wanted);
         while self.slots[gap] != wanted {
@@ -60,8 +61,14 @@ impl Index {
         self.slots[gap] = 0;
     }
 
-    /// The frame of a page.
-    pub(super) fn find(&self, frames: &[Frame], file: u32, page: PageIndex) -> Option<u32> {
+    /// The number that was inserted for a page and that `holds` it.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        file: u32,
+        page: PageIndex,
+        holds: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let wanted = hash(file, page);
         let mut at = self.home(entry(wanted, 0));
         loop {
@@ -71,8 +78,7 @@ impl Index {
             }
             if (found >> 32) as u32 == wanted {
                 let frame = found as u32 - 1;
-                let slot = &frames[frame as usize];
-                if slot.page == page && slot.file == file {
+                if holds(frame) {
                     return Some(frame);
                 }
             }
@@ -120,13 +126,7 @@ fn hash(file: u32, page: PageIndex) -> u32 {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::NONE;
     use super::*;
-
-    fn frame(file: u32, page: PageIndex) -> Frame {
-        let (prev, next, waiters) = (NONE, NONE, NONE);
-        Frame { page, file, mark: 0, prev, next, waiters, pins: 0, flags: 0, order: 0 }
-    }
 
     #[test]
     fn it_agrees_with_an_ordered_map_however_small_it_began() {
@@ -139,13 +139,14 @@ mod tests {
             if let Some(old) = model.remove(&(file, page)) {
                 index.remove(file, page, old);
             } else {
-                frames.push(frame(file, page));
+                frames.push((file, page));
                 let new = frames.len() as u32 - 1;
                 index.insert(file, page, new);
                 model.insert((file, page), new);
             }
             let (file, page) = ((state >> 50) as u32 % 3, (state >> 20) % 900);
-            assert_eq!(index.find(&frames, file, page), model.get(&(file, page)).copied());
+            let found = index.find(file, page, |frame| frames[frame as usize] == (file, page));
+            assert_eq!(found, model.get(&(file, page)).copied());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The page cache by hand.
 
 use super::*;
+use crate::reclaim::ACTIVE;
 
 fn single(first: PageIndex) -> Folio {
     Folio { first, order: 0, marked: false }
@@ -100,9 +101,9 @@ fn pages_that_were_aged_leave_or_return_after_two_accesses() {
     }
     read(&mut cache, 5);
     let second = cache.lookup(FileId(0), 2).unwrap().frame;
-    assert_eq!(cache.frames[second.index()].flags & ACTIVE, 0, "aged");
+    assert_eq!(cache.frames[second.index()].rank & ACTIVE, 0, "aged");
     cache.touch(second);
-    assert_eq!(cache.frames[second.index()].flags & ACTIVE, 0, "once is not twice");
+    assert_eq!(cache.frames[second.index()].rank & ACTIVE, 0, "once is not twice");
     let three = Folio { first: 8, order: 1, marked: false };
     assert!(cache.add(FileId(0), three));
 }

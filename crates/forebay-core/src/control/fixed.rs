@@ -99,6 +99,7 @@ mod tests {
             in_flight: Knobs::LINUX.in_flight,
             interval: Duration::from_secs(5),
             expire: Duration::from_secs(30),
+            expire_new: Some(Duration::from_secs(5)),
         };
         assert_eq!(begin("redhat"), redhat);
         let sol = Knobs {

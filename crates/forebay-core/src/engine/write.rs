@@ -131,8 +131,10 @@ impl Engine {
     /// A page has been written, up to byte `end` of its file: what holds its writer up.
     fn dirtied(&mut self, call: CallId, file: FileId, frame: FrameId, end: u64) -> Option<Hold> {
         let bytes = &mut self.files[file.index()].bytes;
+        // The write fills one page, up to `end`.
+        let allocated = (end - 1) / PAGE_SIZE >= bytes.div_ceil(PAGE_SIZE);
         *bytes = (*bytes).max(end);
-        let newly = self.mark_dirty(file, frame);
+        let newly = self.mark_dirty(file, frame, allocated);
         self.stats.pages_written += 1;
         if newly && self.ask_flush(file) == Demand::RunAndWait {
             return Some(Hold::Pass);

@@ -73,6 +73,8 @@ pub(super) struct Writeback {
     pub(super) places_promised: u32,
     pub(super) request_waiters: Vec<(RequestId, CallId)>,
     errors: Vec<WriteErrors>,
+    /// Whose turn it is when both the flush rule and reclaim wait for a device.
+    reclaim_first: bool,
     next_sample: Option<Instant>,
     last_sample: Instant,
     samples: Vec<Sample>,
@@ -140,6 +142,7 @@ impl Writeback {
             places_promised: 0,
             request_waiters: Vec::new(),
             errors: Vec::new(),
+            reclaim_first: false,
             next_sample: None,
             last_sample: now,
             samples: Vec::new(),
@@ -234,10 +237,12 @@ impl Writeback {
 }
 
 impl Engine {
-    /// A page of a file has been written. Says whether it was clean.
-    pub(super) fn mark_dirty(&mut self, file: FileId, frame: FrameId) -> bool {
+    /// A page of a file has been written, which `allocated` it or not. Says whether it was clean.
+    pub(super) fn mark_dirty(&mut self, file: FileId, frame: FrameId, allocated: bool) -> bool {
         let state = &mut self.writeback.state;
-        let due = self.now + state.knobs.expire;
+        let expire = state.knobs.expire;
+        let new = state.knobs.expire_new.filter(|_| allocated).unwrap_or(expire);
+        let due = self.now + expire.min(new);
         let moving = self.cache.is_moving(frame);
         // The metadata change with every write, also of a page that is dirty already.
         let inode = &mut state.inodes[file.index()];
@@ -295,14 +300,18 @@ impl Engine {
 
     /// Lets the flush rule run if anything has changed for it.
     pub(super) fn run_flush(&mut self) {
-        if !core::mem::take(&mut self.writeback.wanted) {
+        let woke = self.cache.take_reclaim_woke();
+        if !core::mem::take(&mut self.writeback.wanted) && !woke {
             return;
         }
         self.writeback.state.memory_short = !self.memory_waiters.is_empty();
         self.writeback.state.calls_wait =
             !self.writeback.place_waiters.is_empty() || self.writeback.places_promised > 0;
+        let (first, evicted) = (self.writeback.reclaim_first, self.cache.counters.evicted);
         let (rule, mut sender) = self.rule_and_sender();
+        let waits = if first { sender.reclaim() } else { false };
         rule.run(&mut sender);
+        let waits = if first { waits } else { sender.reclaim() };
         let stuck = sender.state.memory_short && sender.state.all.writeback == 0;
         if stuck {
             // Reclaim writes what it meets, whatever the rule thinks.
@@ -314,7 +323,14 @@ impl Engine {
             sender.block.unplug_all(sender.now);
         }
         let nothing_left = sender.state.all.unsafe_pages() == 0;
+        self.writeback.reclaim_first = waits && !first;
+        if self.cache.counters.evicted > evicted {
+            self.wake_memory_waiters();
+        }
         if core::mem::take(&mut self.writeback.state.pass_ended) || nothing_left {
+            if self.cache.waits_for_pass() {
+                self.wake_memory_waiters();
+            }
             while let Some(call) = self.writeback.pass_waiters.pop() {
                 self.wake(call, None);
             }
@@ -328,6 +344,7 @@ impl Engine {
     pub(super) fn writeback_timeout(&mut self) {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= self.now);
         self.writeback.wanted |= due(self.writeback.policies.flush.timeout());
+        self.writeback.wanted |= due(self.cache.reclaim_timeout());
         if due(self.writeback.next_sample) {
             self.sample();
         }
@@ -392,7 +409,9 @@ impl Engine {
         }
         let last = self.block.data_writes(request.device) == 0;
         own.drain.end(self.now, request.pages, last);
-        self.wake_memory_waiters();
+        if !self.cache.waits_for_pass() || self.writeback.state.all.writeback == 0 {
+            self.wake_memory_waiters();
+        }
     }
 
     /// The dirty pages, for a call that waits for some.

@@ -4,7 +4,10 @@
 //! Behaviour:  above half of nfract bdflush is woken, above nfract the writer also sleeps until a
 //!             pass has ended. A pass writes up to ndirty pages, oldest first, whatever their age;
 //!             the next one follows at once until a pass finds nothing or enough has been written.
-//!             Every interval kupdate writes old metadata, then all old pages.
+//!             Every interval kupdate writes old metadata, then all old pages. A page that its
+//!             write has allocated is old after age_super, not age_buffer: ext2 marks the block
+//!             dirty with a flag (ext2_alloc_block in fs/ext2/inode.c, ext2_new_block in
+//!             balloc.c), and set_writetime never moves a time back.
 //! Differs:    a buffer is a page. The list of locked buffers holds nothing to write: a page that
 //!             is redirtied on its way becomes dirty when its write ends. kupdate's timer does not
 //!             slip by the length of its passes, but one that falls into an open pass is lost, and

@@ -34,7 +34,12 @@ pub const FIELDS: &[Parameter] = &[
     Parameter::new("nref_dirt", 256, (25, 2_000), "never read"),
     Parameter::new("interval", 500, (0, 6_000), "jiffies between passes of kupdate; 0 stops it"),
     Parameter::new("age_buffer", 3_000, (100, 60_000), "jiffies until a dirty page is old"),
-    Parameter::new("age_super", 500, (100, 60_000), "jiffies until changed metadata is old"),
+    Parameter::new(
+        "age_super",
+        500,
+        (100, 60_000),
+        "jiffies until changed metadata and newly allocated pages are old",
+    ),
     Parameter::new("dummy1", 1_884, (1, 2_047), "never read"),
     Parameter::new("dummy2", 2, (1, 5), "never read"),
 ];
@@ -132,7 +137,7 @@ impl Vector {
 
     /// What the fields mean to a flush rule; a value beyond its range counts as its nearest end.
     pub fn knobs(&self) -> Knobs {
-        let [nfract, ndirty, _, _, interval, age_buffer, ..] = self.0;
+        let [nfract, ndirty, _, _, interval, age_buffer, age_super, ..] = self.0;
         let knobs = Knobs {
             background: Amount::Pages(0),
             limit: Amount::Pages(0),
@@ -140,6 +145,7 @@ impl Vector {
             in_flight: None,
             interval: Duration::ZERO,
             expire: JIFFY.times(age_buffer),
+            expire_new: Some(JIFFY.times(age_super)),
         };
         turned(knobs, nfract, ndirty, interval)
     }
@@ -278,5 +284,6 @@ mod tests {
         assert_eq!(knobs.background, Amount::Share(225_000));
         assert_eq!(knobs.interval, Duration::from_millis(150));
         assert_eq!(knobs.expire, Duration::from_secs(30));
+        assert_eq!(knobs.expire_new, Some(Duration::from_secs(5)), "that of metadata");
     }
 }

@@ -25,6 +25,7 @@ fn drawn(random: &mut Random) -> Knobs {
         in_flight: None,
         interval: Duration::from_millis(150 * random.below(40)),
         expire: Duration::from_secs(random.below(40)),
+        expire_new: None,
     }
 }
 

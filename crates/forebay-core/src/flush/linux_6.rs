@@ -209,6 +209,7 @@ impl Linux6 {
                 in_flight: None,
                 interval: centiseconds("interval"),
                 expire: centiseconds("expire"),
+                expire_new: None,
             },
             commit,
             inodes: Inodes::new(commit),

@@ -16,8 +16,8 @@
 use alloc::collections::BTreeMap;
 
 use super::{
-    FilePages, FileStreams, FolderWalks, GivenPages, HEADER_PAGES, ImagePath, PathConfig,
-    ProgramPages, Pushes, RawAhead, RawRead, ReadDecision, ReadRequest,
+    FilePages, FileStreams, FolderWalks, GivenPages, HEADER_PAGES, PathConfig, ProgramPages,
+    Pushes, RawAhead, RawRead, ReadDecision, ReadRequest,
 };
 use crate::packed::{Ahead, Pages, Plan, RawBytes, Spec};
 use crate::time::{Duration, Instant};
@@ -36,10 +36,9 @@ pub struct MountConfig {
     pub is_recorded: bool,
 }
 
-/// What a mounted image does.
+/// What is decided about a mounted image; its bytes are the [path's](super::ImagePath).
 #[derive(Debug)]
-pub struct ImageMount {
-    path: ImagePath,
+pub struct MountRules {
     policy: Spec,
     ahead: Ahead,
     is_recorded: bool,
@@ -94,7 +93,7 @@ pub enum Verdict {
 pub struct Aftermath {
     /// Pages whose raw bytes are brought in, these alone.
     pub fetch: Pages,
-    /// Pages around which the image may be read ahead.
+    /// Pages around which the image may be read ahead, if that was not asked before.
     pub window: Pages,
     /// The kernel had been given one of the pages and has dropped it.
     pub is_lost: bool,
@@ -102,11 +101,10 @@ pub struct Aftermath {
     pub dropped: u64,
 }
 
-impl ImageMount {
-    /// A mounted image with an empty cache.
+impl MountRules {
+    /// Nothing is known.
     pub fn new(config: &MountConfig) -> Self {
         Self {
-            path: ImagePath::new(&config.path),
             policy: config.policy.clone(),
             ahead: config.ahead,
             is_recorded: config.is_recorded,
@@ -114,14 +112,9 @@ impl ImageMount {
             uses: 0,
             words: 0,
             walks: FolderWalks::new(),
-            raw: RawAhead::new(),
+            raw: RawAhead::default(),
             pushes: Pushes::new(),
         }
-    }
-
-    /// The path.
-    pub fn path(&mut self) -> &mut ImagePath {
-        &mut self.path
     }
 
     /// The bytes of a file that is known.
@@ -192,6 +185,15 @@ impl ImageMount {
         Verdict::Refuse { touched, fetch }
     }
 
+    /// A device has to be waited for before a READ is answered that was planned so. Returns the
+    /// pages around which the image may be read ahead meanwhile.
+    pub fn missed(&self, plan: Option<Plan>) -> Pages {
+        match plan {
+            Some(plan) if plan.bulk && self.ahead != Ahead::Kernel => plan.fetch,
+            _ => Pages::none(0),
+        }
+    }
+
     /// A READ was answered, after it `waited` for the device or not.
     pub fn answered(
         &mut self,
@@ -202,13 +204,15 @@ impl ImageMount {
     ) -> Aftermath {
         self.pushes.end_read(pages_of(read));
         let is_lost = self.give(read.file, |given, room| given.answer(read.pages, now, room));
+        // Else the image was read ahead when the device began to be waited for.
+        let has_window = !waited || plan.is_none();
         let plan = plan.unwrap_or_else(|| self.decide(read, || false).plan);
         let is_exact = self.ahead == Ahead::Kernel;
         let none = Pages::none(read.pages.end);
         let (mut fetch, mut window) = (none, none);
         if plan.bulk && is_exact && waited && !read.pages.covers(plan.fetch) {
             fetch = plan.fetch;
-        } else if plan.bulk && !is_exact {
+        } else if plan.bulk && !is_exact && has_window {
             window = plan.fetch;
         }
         let mut dropped = 0;
@@ -316,7 +320,6 @@ impl ImageMount {
 
     /// Asserts all invariants.
     pub fn check(&self) {
-        self.path.check();
         self.pushes.check();
         let words: usize = self.files.values().map(|open| open.given.words()).sum();
         assert_eq!(words, self.words, "the words of all files are counted");

@@ -198,7 +198,7 @@ impl Served {
     fn list_folder(&self, entries: &[Entry]) {
         let files = entries.iter().filter(|entry| entry.kind == Kind::File);
         let files: Vec<u64> = files.map(|entry| entry.node.0).collect();
-        self.content.path.with(|mount, _| mount.list_folder(&files));
+        self.content.path.with(|rules, _| rules.list_folder(&files));
     }
 
     fn known(&self, id: NodeId) -> Result<Node, Missed> {

@@ -279,4 +279,4 @@ const LOOK: Duration = Duration::from_micros(250);
 const QUICK_JOBS: usize = 4;
 
 /// Jobs that are not worth another thread: the next window of a reader is on its way already.
-const SHARE_MIN: usize = 64;
+const SHARE_MIN: usize = 12;

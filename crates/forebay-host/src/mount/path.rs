@@ -19,7 +19,7 @@ use std::time::Instant;
 use forebay_core::io::{self, Decode, IoError};
 use forebay_core::packed::RawBytes;
 use forebay_core::serving::{
-    ImageMount, MountConfig, PackedBlock, Part, PartSource, PathOutput, Use,
+    ImagePath, MountConfig, MountRules, PackedBlock, Part, PartSource, PathOutput, Use,
 };
 use forebay_core::time::{self, Duration};
 use forebay_core::units::{FrameId, PAGE_SIZE};
@@ -27,6 +27,7 @@ use forebay_image::{Block, Coding, Image};
 
 use super::fault::Fault;
 use super::image_file::ImageFile;
+use super::lock::lock;
 use super::stats::Stats;
 use crate::frames::{Bytes, Frames, PAGE, PageBytes};
 use crate::processor::nanos;
@@ -35,6 +36,8 @@ use crate::processor::nanos;
 #[derive(Debug)]
 pub(super) struct Path<T> {
     state: Mutex<State<T>>,
+    /// What is decided, which takes a moment: whoever decides does not wait for bytes to be moved.
+    rules: Mutex<MountRules>,
     /// Rings when a request ends that a thread waits for, and when a number is free again.
     bell: Condvar,
     image: Arc<dyn Image>,
@@ -45,12 +48,14 @@ pub(super) struct Path<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    mount: ImageMount,
+    path: ImagePath,
     frames: Frames<Bytes>,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     /// What was said about blocks and pages that failed lately, by where they begin.
     faults: VecDeque<Fault>,
+    /// Jobs whose memory is used again.
+    spare: Vec<DecodeMemory>,
     /// No worker is left that would carry jobs out.
     is_closed: bool,
 }
@@ -120,6 +125,9 @@ pub(super) struct DecodeJob {
     pages: Vec<(u64, FrameId, Box<Bytes>)>,
 }
 
+/// What a job keeps its raw bytes and its pages in.
+type DecodeMemory = (Vec<u8>, Vec<(u64, FrameId, Box<Bytes>)>);
+
 /// A job that was carried out.
 #[derive(Debug)]
 pub(super) struct Done {
@@ -134,6 +142,13 @@ impl<T> Default for Round<T> {
     }
 }
 
+impl<T> Round<T> {
+    /// Whether a device has to be waited for.
+    pub(super) fn waits_for_device(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job, Job::Read { .. }))
+    }
+}
+
 impl<T> Path<T> {
     /// A path over an image.
     pub(super) fn new(
@@ -144,15 +159,17 @@ impl<T> Path<T> {
     ) -> Self {
         let slot = || Slot { buffer: Vec::new(), raw: 0..0, then: Then::Drop, waited: false };
         let state = State {
-            mount: ImageMount::new(config),
+            path: ImagePath::new(&config.path),
             frames: Frames::new(config.path.frames),
             slots: std::iter::repeat_with(slot).take(config.path.requests_max as usize).collect(),
             free: (0..config.path.requests_max).rev().collect(),
             faults: VecDeque::new(),
+            spare: Vec::new(),
             is_closed: false,
         };
         Self {
             state: Mutex::new(state),
+            rules: Mutex::new(MountRules::new(config)),
             bell: Condvar::new(),
             image: Arc::clone(image),
             file: Arc::clone(file),
@@ -166,7 +183,9 @@ impl<T> Path<T> {
     pub(super) fn begin(&self, parts: &[Part], buffer: Vec<u8>, what: T) -> Result<Round<T>, T> {
         let mut state = self.lock();
         let Some(number) = state.free.pop() else { return Err(what) };
-        Ok(self.start(&mut state, number, parts, buffer, (Then::Hand(what), Use::Last)))
+        let round = self.start(&mut state, number, parts, buffer, (Then::Hand(what), Use::Last));
+        drop(state);
+        Ok(self.read_what_is_near(round))
     }
 
     /// Whether no further request can begin.
@@ -193,6 +212,7 @@ impl<T> Path<T> {
         let mut round =
             self.start(&mut state, number, parts, buffer, (Then::Wait(None), Use::Last));
         drop(state);
+        round = self.read_what_is_near(round);
         while !round.jobs.is_empty() {
             let done: Vec<Done> = round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
             finish(round.ended);
@@ -221,6 +241,7 @@ impl<T> Path<T> {
         let mut round =
             self.start(&mut state, number, parts, buffer, (Then::Wait(None), Use::Early));
         drop(state);
+        round = self.read_what_is_near(round);
         while !round.jobs.is_empty() && round.jobs.iter().all(Job::is_quick) {
             let done: Vec<Done> = round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
             let before = round.ended;
@@ -250,7 +271,13 @@ impl<T> Path<T> {
             Job::Decode(job) => catch_unwind(AssertUnwindSafe(|| self.decode(job)))
                 .unwrap_or_else(|_| Err(failed(&job.block, "decoding broke down"))),
         };
-        Done { job, result, took: Duration(nanos(begin.elapsed())) }
+        let took = Duration(nanos(begin.elapsed()));
+        if let (Job::Decode(job), Ok(())) = (&job, &result) {
+            self.stats.decode_nanos.add(took.0);
+            self.stats.blocks_decoded.add(1);
+            self.stats.pages_decoded.add(job.upto.div_ceil(PAGE_SIZE));
+        }
+        Done { job, result, took }
     }
 
     /// Begins to read what a job waits for; says whether it is one that waits for a device.
@@ -272,34 +299,65 @@ impl<T> Path<T> {
         Some(Done { job, result: Ok(()), took: Duration(nanos(begin.elapsed())) })
     }
 
-    /// Has jobs' results go on.
+    /// Has jobs' results go on, and what the kernel has in memory is read.
     pub(super) fn finish(&self, done: Vec<Done>) -> Round<T> {
+        self.read_what_is_near(self.settle(done))
+    }
+
+    /// Carries out the reads of what the kernel has in memory, and all that these lead to.
+    fn read_what_is_near(&self, mut round: Round<T>) -> Round<T> {
+        let mut seen = 0;
+        loop {
+            let near = |job: &mut Job| match job {
+                Job::Read { request, pages, .. } => self.file.read_near(request.first, pages),
+                Job::Decode(_) => false,
+            };
+            let done: Vec<Done> = round.jobs.extract_if(seen.., near).map(Done::near).collect();
+            if done.is_empty() {
+                return round;
+            }
+            seen = round.jobs.len();
+            let Round { ended, jobs } = self.settle(done);
+            round.ended.extend(ended);
+            round.jobs.extend(jobs);
+        }
+    }
+
+    fn settle(&self, done: Vec<Done>) -> Round<T> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let mut round = Round::default();
+        let (mut round, now) = (Round::default(), self.now());
         for Done { job, result, took } in done {
             if let Err(fault) = &result {
                 state.faults.truncate(FAULTS_MAX - 1);
                 state.faults.push_front(fault.clone());
             }
-            let now = self.now();
             match job {
                 Job::Read { request, frames, pages } => {
                     for (frame, page) in frames.into_iter().zip(pages) {
                         state.frames.give_back(frame, page);
                     }
-                    if result.is_ok() && took > Duration::ZERO {
-                        state.mount.device_read(request.pages * PAGE_SIZE, took);
+                    if took > Duration::ZERO {
+                        if let Some(number) = state.path.asker(&request) {
+                            state.slots[number as usize].waited = true;
+                        }
+                        if result.is_ok() {
+                            lock(&self.rules).device_read(request.pages * PAGE_SIZE, took);
+                        }
                     }
                     let result = result.map_err(|_| IoError::Device);
-                    state.mount.path().read_done(now, request.id, result, took);
+                    state.path.read_done(now, request.id, result, took);
                 }
-                Job::Decode(job) => {
-                    for (_, frame, page) in job.pages {
+                Job::Decode(mut job) => {
+                    for (_, frame, page) in job.pages.drain(..) {
                         state.frames.give_back(frame, page);
                     }
                     let result = result.map(|()| job.valid).map_err(|_| IoError::Corrupt);
-                    state.mount.path().decoded(now, &job.decode, result);
+                    state.path.decoded(now, &job.decode, result);
+                    if state.spare.len() < SPARE_MAX && job.raw.capacity() <= SPARE_BYTES {
+                        let DecodeJob { raw, pages, .. } = *job;
+                        state.spare.push((raw, pages));
+                    }
                 }
             }
             self.take_outputs(state, &mut round);
@@ -313,11 +371,16 @@ impl<T> Path<T> {
         self.bell.notify_all();
     }
 
-    /// Asks the core something, at this moment.
-    pub(super) fn with<R>(&self, ask: impl FnOnce(&mut ImageMount, time::Instant) -> R) -> R {
-        let mut state = self.lock();
+    /// Pages in memory, raw and decoded.
+    pub(super) fn resident_pages(&self) -> u64 {
+        self.lock().path.resident_pages()
+    }
+
+    /// Asks the rules something, at this moment.
+    pub(super) fn with<R>(&self, ask: impl FnOnce(&mut MountRules, time::Instant) -> R) -> R {
+        let mut rules = lock(&self.rules);
         let now = self.now();
-        ask(&mut state.mount, now)
+        ask(&mut rules, now)
     }
 
     fn start(
@@ -330,46 +393,27 @@ impl<T> Path<T> {
     ) -> Round<T> {
         let raw = hull(parts);
         state.slots[number as usize] = Slot { buffer, raw, then, waited: false };
-        state.mount.path().request(self.now(), number, parts, kind);
+        state.path.request(self.now(), number, parts, kind);
         let mut round = Round::default();
         self.take_outputs(state, &mut round);
         round
     }
 
     fn take_outputs(&self, state: &mut State<T>, round: &mut Round<T>) {
-        while let Some(output) = state.mount.path().poll_output() {
+        while let Some(output) = state.path.poll_output() {
             match output {
                 PathOutput::Copy(copy) => {
                     let buffer = &mut state.slots[copy.request as usize].buffer;
                     let target = &mut buffer[index(copy.at)..index(copy.at + copy.len)];
                     state.frames.copy_out(copy.frame, index(copy.start), target);
                 }
-                PathOutput::Read(request) => self.read_or_give_out(state, request, round),
+                PathOutput::Read(request) => round.jobs.push(state.read_job(request)),
                 PathOutput::Decode(decode) => {
-                    let job = state.decode_job(decode);
-                    round.jobs.push(Job::Decode(Box::new(job)));
+                    round.jobs.push(Job::Decode(state.decode_job(decode)));
                 }
                 PathOutput::End(number, result) => self.end(state, number, result, round),
             }
         }
-    }
-
-    /// Reads pages at once if the kernel has them in memory.
-    fn read_or_give_out(&self, state: &mut State<T>, request: io::Request, round: &mut Round<T>) {
-        let frames: Vec<FrameId> = state.mount.path().frames_of(&request).collect();
-        let mut pages: Vec<Box<Bytes>> =
-            frames.iter().map(|frame| state.frames.lend(*frame)).collect();
-        if self.file.read_near(request.first, &mut pages) {
-            for (frame, page) in frames.into_iter().zip(pages) {
-                state.frames.give_back(frame, page);
-            }
-            state.mount.path().read_done(self.now(), request.id, Ok(()), Duration::ZERO);
-            return;
-        }
-        if let Some(number) = state.mount.path().asker(&request) {
-            state.slots[number as usize].waited = true;
-        }
-        round.jobs.push(Job::Read { request, frames, pages });
     }
 
     fn end(
@@ -417,7 +461,6 @@ impl<T> Path<T> {
     }
 
     fn decode(&self, job: &mut DecodeJob) -> Result<(), Fault> {
-        let begin = Instant::now();
         let PackedBlock { raw, decoded, variant } = job.block;
         let block = Block {
             plain: 0..u64::from(decoded),
@@ -453,14 +496,11 @@ impl<T> Path<T> {
                 Ok::<(), Fault>(())
             })?;
         }
-        self.stats.decode_nanos.add(nanos(begin.elapsed()));
-        self.stats.blocks_decoded.add(1);
-        self.stats.pages_decoded.add(job.upto.div_ceil(PAGE_SIZE));
         Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
@@ -473,31 +513,45 @@ impl<T> Path<T> {
 }
 
 impl<T> State<T> {
-    fn decode_job(&mut self, decode: Decode) -> DecodeJob {
-        let (block, upto) = self.mount.path().block_of(&decode);
-        let mut raw = vec![0; index(block.raw.len())];
+    fn read_job(&mut self, request: io::Request) -> Job {
+        let frames: Vec<FrameId> = self.path.frames_of(&request).collect();
+        let pages = frames.iter().map(|frame| self.frames.lend(*frame)).collect();
+        Job::Read { request, frames, pages }
+    }
+
+    fn decode_job(&mut self, decode: Decode) -> Box<DecodeJob> {
+        let (block, upto) = self.path.block_of(&decode);
+        let (mut raw, mut pages) = self.spare.pop().unwrap_or_default();
+        raw.resize(index(block.raw.len()), 0);
         let mut start = index(block.raw.start % PAGE_SIZE);
         let mut rest = &mut raw[..];
-        let (path, frames) = (self.mount.path(), &mut self.frames);
+        let (path, frames) = (&self.path, &mut self.frames);
         for frame in path.raw_frames_of(&decode) {
             let (now, later) = rest.split_at_mut(rest.len().min(PAGE - start));
             frames.copy_out(frame, start, now);
             (start, rest) = (0, later);
         }
-        let pages = path.filled_by(&decode);
-        let pages = pages.map(|(place, frame)| (place, frame, frames.lend(frame))).collect();
-        DecodeJob { decode, block, upto, valid: 0, raw, pages }
+        let filled = path.filled_by(&decode);
+        pages.extend(filled.map(|(place, frame)| (place, frame, frames.lend(frame))));
+        Box::new(DecodeJob { decode, block, upto, valid: 0, raw, pages })
     }
 
     /// What is wrong with a part.
     fn fault(&mut self, number: u32, part: usize, error: IoError) -> Fault {
-        let raw = raw_of(&self.mount.path().part(number, part));
+        let raw = raw_of(&self.path.part(number, part));
         let pages = raw.start / PAGE_SIZE * PAGE_SIZE..raw.end;
         let known = self.faults.iter().find(|fault| pages.contains(&fault.offset));
         known.cloned().unwrap_or_else(|| {
             let raw = RawBytes { start: raw.start, end: raw.end };
             failed(&PackedBlock { raw, decoded: 0, variant: 0 }, &error.to_string())
         })
+    }
+}
+
+impl Done {
+    /// Of a read that took no device.
+    fn near(job: Job) -> Self {
+        Self { job, result: Ok(()), took: Duration::ZERO }
     }
 }
 
@@ -513,7 +567,7 @@ impl Job {
 
 /// The bytes of the image that parts are made of, first to last; of parts that lie far from each
 /// other, as the end of a file that shares a block with others does, those of the first one.
-fn hull(parts: &[Part]) -> Range<u64> {
+pub(super) fn hull(parts: &[Part]) -> Range<u64> {
     let raws = parts.iter().map(raw_of);
     let Some(first) = raws.clone().next() else { return 0..0 };
     let sum: u64 = raws.clone().map(|raw| raw.end - raw.start).sum();
@@ -553,6 +607,12 @@ thread_local! {
 
 /// Bytes of it that a thread keeps.
 const SCRATCH_KEPT: usize = 256 << 10;
+
+/// Jobs whose memory is kept: two windows of small blocks.
+const SPARE_MAX: usize = 128;
+
+/// Raw bytes of a job whose memory is kept.
+const SPARE_BYTES: usize = 16 << 10;
 
 /// Faults whose words are kept until the requests that met them have ended.
 const FAULTS_MAX: usize = 64;

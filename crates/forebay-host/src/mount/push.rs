@@ -154,7 +154,7 @@ impl Pusher {
             if self.stop.load(Relaxed) {
                 return None;
             }
-            if let Some(push) = self.content.path.with(|mount, _| mount.next_push()) {
+            if let Some(push) = self.content.path.with(|rules, _| rules.next_push()) {
                 return Some(push);
             }
             let begin = Instant::now();
@@ -175,10 +175,10 @@ impl Pusher {
     /// Gives pages to the kernel, as far as it does not have them, so many at a time.
     pub(super) fn push(&self, notifier: &Notifier, push: &FilePages, batch: u64) {
         let (path, id) = (&self.content.path, NodeId(push.file));
-        let Some(size) = path.with(|mount, _| mount.file_bytes(push.file)) else { return };
+        let Some(size) = path.with(|rules, _| rules.file_bytes(push.file)) else { return };
         let (mut rest, mut buffer) = (*push, Vec::new());
         while !self.stop.load(Relaxed) {
-            let (run, forgone) = path.with(|mount, _| mount.absent(&rest, batch));
+            let (run, forgone) = path.with(|rules, _| rules.absent(&rest, batch));
             self.stats.pushes_forgone.add(forgone);
             if run.pages.is_empty() {
                 return;
@@ -193,12 +193,12 @@ impl Pusher {
             if read.is_err() {
                 continue;
             }
-            if !path.with(|mount, now| mount.begin_push(now, &run)) {
+            if !path.with(|rules, now| rules.begin_push(now, &run)) {
                 self.stats.pushes_forgone.add(run.pages.len());
                 continue;
             }
             let stored = notifier.store(self.inodes.number(id), offset, &buffer);
-            path.with(|mount, _| mount.end_push(&run));
+            path.with(|rules, _| rules.end_push(&run));
             match stored {
                 Ok(()) => {
                     self.stats.pushes.add(1);

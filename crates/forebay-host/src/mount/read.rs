@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use forebay_core::packed::{Pages, Plan, RawBytes};
-use forebay_core::serving::{Aftermath, RawRead, ReadCall, Verdict};
+use forebay_core::serving::{Aftermath, MountRules, RawRead, ReadCall, Verdict};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Kind, NodeId};
 use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
@@ -17,7 +17,7 @@ use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 use super::fault::{Fault, Missed, Pace};
 use super::jobs::{Job, Left};
 use super::lock::lock;
-use super::path::Ended;
+use super::path::{Ended, hull};
 use super::program;
 use super::push::Fetch;
 use super::session::Served;
@@ -40,8 +40,21 @@ pub(super) struct Read {
     bytes: Range<u64>,
     file_bytes: u64,
     plan: Option<Plan>,
+    /// It is known what kind of file it is.
+    is_known: bool,
     begin: forebay_core::time::Instant,
     reply: ReplyData,
+}
+
+/// What the core has decided about a READ request.
+struct Decided {
+    verdict: Verdict,
+    /// The file that is read next.
+    next: Option<u64>,
+    /// It is known what kind of file it is.
+    is_known: bool,
+    has_pushes: bool,
+    begin: forebay_core::time::Instant,
 }
 
 impl Served {
@@ -75,18 +88,7 @@ impl Served {
         }
         let is_direct = flags.0 & O_DIRECT != 0;
         let call = ReadCall { task, file: id.0, pages, is_direct };
-        if self.content.path.with(|mount, _| mount.wants_first_bytes(&call)) {
-            // If it takes a device or fails, that is seen when it is answered.
-            let (round, bytes) = self.content.peek(id, file_bytes);
-            self.go_on(round, Pace::Quick);
-            if let Some(bytes) = bytes {
-                self.learn_kind(id, &bytes);
-            }
-        }
-        // What is decided about one READ depends on those before it, so it is decided in order.
-        let is_fetched = || self.content.is_fetched(id, pages, file_bytes);
-        let (verdict, begin) =
-            self.content.path.with(|mount, now| (mount.read(&call, is_fetched), now));
+        let Decided { verdict, next, is_known, has_pushes, begin } = self.decide(&call, file_bytes);
         let plan = match verdict {
             Verdict::Answer(plan) => plan,
             Verdict::Refuse { touched, fetch } => {
@@ -96,12 +98,16 @@ impl Served {
                     self.content.hasten_page(id, page, file_bytes);
                 }
                 self.fetch(id, file_bytes, fetch);
-                self.wake_pusher();
+                if has_pushes {
+                    self.queue.wake();
+                }
                 return Ok(());
             }
         };
-        self.push_next_file(&call);
-        let read = Box::new(Read { call, bytes, file_bytes, plan, begin, reply });
+        if let Some(next) = next {
+            self.push_small_file(NodeId(next));
+        }
+        let read = Box::new(Read { call, bytes, file_bytes, plan, is_known, begin, reply });
         // A window is followed by the next one, which another processor decodes meanwhile.
         if pace == Pace::Quick && (pages.len() >= WIDE || self.workers.is_behind()) {
             return Err(Left::new(Job::Read(read), Missed::Slow));
@@ -109,10 +115,38 @@ impl Served {
         self.answer(read, pace)
     }
 
+    /// Has the core decide about a READ request of a file of so many bytes. That depends on those
+    /// before it, so they are decided in order.
+    fn decide(&self, call: &ReadCall, file_bytes: u64) -> Decided {
+        let (path, id) = (&self.content.path, NodeId(call.file));
+        let decide = |rules: &mut MountRules, begin| {
+            let is_fetched = || self.content.is_fetched(id, call.pages, file_bytes);
+            let verdict = rules.read(call, is_fetched);
+            let is_answered = matches!(verdict, Verdict::Answer(_));
+            let next = if is_answered { rules.next_file(call) } else { None };
+            let (is_known, has_pushes) = (rules.is_known(call.file), rules.has_pushes());
+            Decided { verdict, next, is_known, has_pushes, begin }
+        };
+        let decided =
+            path.with(|rules, now| (!rules.wants_first_bytes(call)).then(|| decide(rules, now)));
+        decided.unwrap_or_else(|| {
+            // If it takes a device or fails, that is seen when it is answered.
+            let (round, bytes) = self.content.peek(id, file_bytes);
+            self.go_on(round, Pace::Quick);
+            let program = bytes.map(|bytes| program::pages(&bytes));
+            path.with(|rules, now| {
+                if let Some(program) = program {
+                    rules.set_kind(call.file, program);
+                }
+                decide(rules, now)
+            })
+        })
+    }
+
     /// Has the bytes brought that it is answered with, or gives the request back if even to find
     /// them takes longer than there is time.
     pub(super) fn answer(&self, read: Box<Read>, pace: Pace) -> Result<(), Box<Left>> {
-        let mut buffer = vec![0; (read.bytes.end - read.bytes.start) as usize];
+        let mut buffer = self.buffers.take((read.bytes.end - read.bytes.start) as usize);
         let id = NodeId(read.call.file);
         let parts = match self.content.parts(id, read.bytes.start, &mut buffer) {
             Ok(parts) => parts,
@@ -122,8 +156,15 @@ impl Served {
             }
             Err(missed) => return Err(Left::new(Job::Read(read), missed)),
         };
+        let (call, plan, file_bytes) = (read.call, read.plan, read.file_bytes);
         match self.content.path.begin(&parts, buffer, read) {
-            Ok(round) => self.go_on(round, pace),
+            Ok(round) => {
+                if round.waits_for_device() {
+                    let window = self.content.path.with(|rules, _| rules.missed(plan));
+                    self.read_ahead(&call, file_bytes, &hull(&parts), window);
+                }
+                self.go_on(round, pace);
+            }
             Err(read) => {
                 lock(&self.crowd).push_back(read);
                 // All others may have ended meanwhile.
@@ -144,20 +185,27 @@ impl Served {
             Ok(()) => self.answered(*read, &bytes, &raw, waited),
             Err(fault) => self.fail(*read, fault),
         }
+        self.buffers.keep(bytes);
     }
 
     /// Replies, and sees to what comes next.
     fn answered(&self, read: Read, bytes: &[u8], raw: &Range<u64>, waited: bool) {
-        let Read { call, file_bytes, plan, begin, reply, bytes: range } = read;
+        let Read { call, file_bytes, plan, is_known, begin, reply, bytes: range } = read;
         let id = NodeId(call.file);
         self.stats.pages_answered.add(call.pages.len());
         reply.data(bytes);
-        if call.pages.start == 0 && !self.content.path.with(|mount, _| mount.is_known(call.file)) {
-            self.learn_kind(id, bytes);
-        }
-        let (after, has_pushes, end) = self.content.path.with(|mount, now| {
-            let after = mount.answered(now, &call, plan, waited);
-            (after, mount.has_pushes(), now)
+        let is_first = call.pages.start == 0 && !is_known;
+        let program = is_first.then(|| program::pages(bytes));
+        let needed = RawBytes { start: raw.start, end: raw.end };
+        let (after, ahead, has_pushes, end) = self.content.path.with(|rules, now| {
+            if let Some(program) = program {
+                rules.set_kind(call.file, program);
+            }
+            let after = rules.answered(now, &call, plan, waited);
+            let is_near = !waited && !after.window.is_empty();
+            let near = RawRead { task: call.task, needed, window: needed, is_miss: false };
+            let ahead = if is_near { rules.read_ahead(now, &near) } else { None };
+            (after, ahead, rules.has_pushes(), now)
         });
         let Aftermath { fetch, window, is_lost, dropped } = after;
         if let Some(recording) = &self.recording {
@@ -172,13 +220,16 @@ impl Served {
             self.queue.wake();
         }
         self.fetch(id, file_bytes, fetch);
-        self.read_ahead(&call, file_bytes, raw, window, waited);
+        self.fetch_image(ahead);
+        if waited {
+            self.read_ahead(&call, file_bytes, raw, window);
+        }
     }
 
     fn fail(&self, read: Read, fault: Fault) {
         let Read { call, reply, .. } = read;
         reply.error(Errno::EIO);
-        self.content.path.with(|mount, _| mount.failed(&call));
+        self.content.path.with(|rules, _| rules.failed(&call));
         self.complain(NodeId(call.file), fault);
     }
 
@@ -189,67 +240,50 @@ impl Served {
         }
     }
 
-    /// Has the image read around what was needed, if that is worth it.
-    fn read_ahead(
-        &self,
-        call: &ReadCall,
-        size: u64,
-        raw: &Range<u64>,
-        window: Pages,
-        missed: bool,
-    ) {
+    /// Has the image read around what a device is waited for, if that is worth it.
+    fn read_ahead(&self, call: &ReadCall, size: u64, raw: &Range<u64>, window: Pages) {
         let needed = RawBytes { start: raw.start, end: raw.end };
         if window.is_empty() || needed.is_empty() {
             return;
         }
         let mut around = needed;
-        if missed {
-            for range in self.content.raw_ranges(NodeId(call.file), window, size) {
-                around.start = around.start.min(range.start);
-                around.end = around.end.max(range.end);
-            }
+        for range in self.content.raw_ranges(NodeId(call.file), window, size) {
+            around.start = around.start.min(range.start);
+            around.end = around.end.max(range.end);
         }
-        let read = RawRead { task: call.task, needed, window: around, is_miss: missed };
-        if let Some(ahead) = self.content.path.with(|mount, now| mount.read_ahead(now, &read)) {
+        let read = RawRead { task: call.task, needed, window: around, is_miss: true };
+        self.fetch_image(self.content.path.with(|rules, now| rules.read_ahead(now, &read)));
+    }
+
+    /// Has raw bytes of the image brought in.
+    fn fetch_image(&self, ahead: Option<RawBytes>) {
+        if let Some(ahead) = ahead {
             self.queue.fetch(Fetch::Image(ahead.start..ahead.end));
         }
     }
 
-    /// The first bytes of a file were seen.
-    fn learn_kind(&self, id: NodeId, bytes: &[u8]) {
-        let program = program::pages(bytes);
-        self.content.path.with(|mount, _| mount.set_kind(id.0, program));
-    }
-
-    /// Has the next file of a folder brought in, while this one is answered.
-    fn push_next_file(&self, call: &ReadCall) {
-        if call.pages.start > 0 {
-            return;
-        }
-        let Some(next) = self.content.path.with(|mount, _| mount.next_file(call)) else { return };
-        if let Ok(Some(_)) = self.open_file(NodeId(next)) {
-            let dropped = self.content.path.with(|mount, _| mount.push_small(next));
+    /// Has the next file of a folder brought in, while the one before is answered.
+    fn push_small_file(&self, id: NodeId) {
+        if let Ok(Some(_)) = self.open_file(id) {
+            let (dropped, has_pushes) =
+                self.content.path.with(|rules, _| (rules.push_small(id.0), rules.has_pushes()));
             self.stats.pushes_dropped.add(dropped);
-            self.wake_pusher();
-        }
-    }
-
-    fn wake_pusher(&self) {
-        if self.content.path.with(|mount, _| mount.has_pushes()) {
-            self.queue.wake();
+            if has_pushes {
+                self.queue.wake();
+            }
         }
     }
 
     /// The size of a file that is read; none if it is something else.
     fn open_file(&self, id: NodeId) -> Result<Option<u64>, Missed> {
-        if let Some(bytes) = self.content.path.with(|mount, _| mount.file_bytes(id.0)) {
+        if let Some(bytes) = self.content.path.with(|rules, _| rules.file_bytes(id.0)) {
             return Ok(Some(bytes));
         }
         let node = self.image.node(id)?;
         if node.kind != Kind::File {
             return Ok(None);
         }
-        self.content.path.with(|mount, _| mount.open_file(id.0, node.size));
+        self.content.path.with(|rules, _| rules.open_file(id.0, node.size));
         Ok(Some(node.size))
     }
 }

@@ -167,7 +167,7 @@ impl Replay {
             return None;
         }
         let id = self.inodes.node(number);
-        self.content.path.with(|mount, _| mount.open_file(id.0, size));
+        self.content.path.with(|rules, _| rules.open_file(id.0, size));
         Some((id, size))
     }
 }

@@ -16,6 +16,7 @@ use fuser::{
 };
 
 use super::ask::Ask;
+use super::buffers::Buffers;
 use super::content::Content;
 use super::fault::Fault;
 use super::inodes::{self, Inodes};
@@ -36,6 +37,7 @@ pub(super) struct Served {
     pub(super) content: Arc<Content<Box<Read>>>,
     /// READs that there was no room for, the first to come first.
     pub(super) crowd: Mutex<VecDeque<Box<Read>>>,
+    pub(super) buffers: Buffers,
     /// What reads ahead.
     pub(super) ahead: Ahead,
     pub(super) queue: Queue,
@@ -93,10 +95,7 @@ impl Served {
     pub(super) fn statistics(&self) -> String {
         let (resident, own) = stats::resident();
         self.stats.text(&[
-            (
-                "cache_bytes",
-                self.content.path.with(|mount, _| mount.path().resident_pages()) * PAGE_SIZE,
-            ),
+            ("cache_bytes", self.content.path.resident_pages() * PAGE_SIZE),
             ("resident_bytes", resident),
             ("resident_own_bytes", own),
         ])
@@ -109,7 +108,7 @@ impl Served {
     /// The kernel has dropped a node.
     fn forget(&self, number: INodeNo) {
         let file = self.inodes.node(number).0;
-        if self.content.path.with(|mount, _| mount.forget(file)) {
+        if self.content.path.with(|rules, _| rules.forget(file)) {
             self.again.lost();
         }
     }

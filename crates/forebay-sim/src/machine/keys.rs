@@ -6,6 +6,7 @@ use forebay_core::elevator::Elevator;
 use forebay_core::flush::Flush;
 use forebay_core::policy::{Slot, Spec, SpecError};
 use forebay_core::readahead::Readahead;
+use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
 use forebay_core::units::PAGE_SIZE;
 
@@ -220,6 +221,7 @@ pub(super) static KEYS: &[Key] = &[
     key("cpu.page_dirty", Dimension::Time, 0, SECOND),
     key("cpu.flush_page", Dimension::Time, 0, SECOND),
     key("cpu.flush_scan", Dimension::Time, 0, SECOND),
+    key("cpu.frame_scan", Dimension::Time, 0, SECOND).or(0),
     key("kernel.write_requests", Dimension::Count, 1, 65_536),
     key("device.flush", Dimension::Time, 0, 60 * SECOND).of(FLASH),
     key("device.members", Dimension::Count, 1, MEMBERS_MAX).of(RAID0),
@@ -279,6 +281,7 @@ pub(super) static TEXTS: &[Text] = &[
     policy::<dyn Flush>("kernel.flush", "a flush policy"),
     policy::<dyn Throttle>("kernel.throttle", "a throttle policy"),
     policy::<dyn Controller>("kernel.controller", "a controller"),
+    policy::<dyn Reclaim>("kernel.reclaim", "a reclaim policy").or("two-lists"),
     policy::<dyn Elevator>("kernel.elevator", "an elevator").or("none"),
     policy::<dyn Dispatch>("kernel.dispatch", "a rule of dispatch").or("deferred"),
     choice("kernel.scheduler", SCHEDULERS).or("round-robin"),

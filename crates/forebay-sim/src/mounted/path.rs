@@ -37,7 +37,7 @@ pub(super) struct Copied {
 #[derive(Debug)]
 pub(super) struct Slot {
     copied: Vec<Copied>,
-    raw: RawBytes,
+    pub(super) raw: RawBytes,
     then: Then,
     waited: bool,
 }
@@ -118,7 +118,7 @@ impl MountSim<'_> {
         });
         let raw = raw.unwrap_or_default();
         self.slots[number as usize] = Slot { copied: Vec::new(), raw, then, waited: false };
-        self.mount.path().request(self.now, number, parts, kind);
+        self.path.request(self.now, number, parts, kind);
         let mut round = Round::default();
         self.take_outputs(&mut round);
         round
@@ -132,9 +132,9 @@ impl MountSim<'_> {
                 Job::Read(request) => {
                     self.fill_raw(&request, result);
                     if result.is_ok() && took > Duration::ZERO {
-                        self.mount.device_read(request.pages * PAGE_SIZE, took);
+                        self.rules.device_read(request.pages * PAGE_SIZE, took);
                     }
-                    self.mount.path().read_done(self.now, request.id, result, took);
+                    self.path.read_done(self.now, request.id, result, took);
                 }
                 Job::Decode { decode, block, upto, filled } => {
                     for (page, frame) in filled {
@@ -149,7 +149,7 @@ impl MountSim<'_> {
                             self.decoded.entry((block, page)).or_default();
                         }
                     }
-                    self.mount.path().decoded(self.now, &decode, result.map(|()| upto));
+                    self.path.decoded(self.now, &decode, result.map(|()| upto));
                 }
             }
             self.take_outputs(&mut round);
@@ -205,7 +205,7 @@ impl MountSim<'_> {
     }
 
     fn take_outputs(&mut self, round: &mut Round) {
-        while let Some(output) = self.mount.path().poll_output() {
+        while let Some(output) = self.path.poll_output() {
             match output {
                 PathOutput::Copy(copy) => self.copy(&copy),
                 PathOutput::Read(request) => self.read_or_give_out(request, round),
@@ -238,17 +238,17 @@ impl MountSim<'_> {
         if self.file.has(pages) {
             self.cost += self.prices.copy(request.pages, request.pages * PAGE_SIZE);
             self.fill_raw(&request, Ok(()));
-            self.mount.path().read_done(self.now, request.id, Ok(()), Duration::ZERO);
+            self.path.read_done(self.now, request.id, Ok(()), Duration::ZERO);
             return;
         }
-        if let Some(number) = self.mount.path().asker(&request) {
+        if let Some(number) = self.path.asker(&request) {
             self.slots[number as usize].waited = true;
         }
         round.jobs.push(Job::Read(request));
     }
 
     fn fill_raw(&mut self, request: &io::Request, result: Result<(), IoError>) {
-        let frames: Vec<FrameId> = self.mount.path().frames_of(request).collect();
+        let frames: Vec<FrameId> = self.path.frames_of(request).collect();
         for (page, frame) in (request.first..).zip(frames) {
             let symbol = if result.is_ok() { Symbol::Raw(page) } else { Symbol::Nothing };
             self.frames[frame.index()] = symbol;
@@ -257,7 +257,7 @@ impl MountSim<'_> {
 
     /// The raw bytes are taken along now, as their pages may leave memory.
     fn decode_job(&mut self, decode: Decode) -> Job {
-        let path = self.mount.path();
+        let path = &self.path;
         let (block, upto) = path.block_of(&decode);
         let frames: Vec<FrameId> = path.raw_frames_of(&decode).collect();
         let filled: Vec<(u64, FrameId)> = path.filled_by(&decode).collect();

@@ -95,7 +95,7 @@ impl MountSim<'_> {
         if self.is_stopped {
             return Flow::Exit;
         }
-        if let Some(push) = self.mount.next_push() {
+        if let Some(push) = self.rules.next_push() {
             self.pusher_idle = None;
             self.then(thread, [Act::Push(push), Act::NextPush]);
             return Flow::On;
@@ -110,10 +110,10 @@ impl MountSim<'_> {
 
     /// Has the first pages read that the kernel does not have.
     pub(super) fn push(&mut self, thread: usize, rest: FilePages) -> Flow {
-        let Some(size) = self.mount.file_bytes(rest.file).filter(|_| !self.is_stopped) else {
+        let Some(size) = self.rules.file_bytes(rest.file).filter(|_| !self.is_stopped) else {
             return Flow::On;
         };
-        let (run, _) = self.mount.absent(&rest, BATCH);
+        let (run, _) = self.rules.absent(&rest, BATCH);
         if run.pages.is_empty() {
             return Flow::On;
         }
@@ -140,10 +140,10 @@ impl MountSim<'_> {
         let Some((copied, result)) = self.take_over(number) else {
             return self.again(thread, Act::PushRead { number, run });
         };
-        if result.is_err() || !self.mount.begin_push(self.now, &run) {
+        if result.is_err() || !self.rules.begin_push(self.now, &run) {
             return Flow::On;
         }
-        let size = self.mount.file_bytes(run.file).unwrap_or(0);
+        let size = self.rules.file_bytes(run.file).unwrap_or(0);
         let offset = run.pages.start * PAGE_SIZE;
         let len = (run.pages.end * PAGE_SIZE).min(size) - offset;
         self.assert_holds(run.file, offset, len, &copied);
@@ -177,7 +177,7 @@ impl MountSim<'_> {
     }
 
     pub(super) fn end_push(&mut self, run: &FilePages, is_over: bool) {
-        self.mount.end_push(run);
+        self.rules.end_push(run);
         assert!(!is_over || self.is_stopped, "a push ends early with the mount alone");
     }
 }

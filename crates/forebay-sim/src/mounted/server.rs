@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::packed::{Pages, Plan, RawBytes};
 use forebay_core::serving::{
-    Aftermath, FilePages, ImageMount, PackedBlock, PartSource, RawRead, ReadCall, Use, Verdict,
+    Aftermath, FilePages, ImagePath, MountRules, PackedBlock, PartSource, RawRead, ReadCall, Use,
+    Verdict,
 };
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{PAGE_SIZE, PageIndex};
@@ -32,7 +33,8 @@ pub(super) struct MountSim<'a> {
     pub(super) cost: Duration,
     pub(super) prices: Prices,
     pub(super) image: &'a dyn PackedImage,
-    pub(super) mount: ImageMount,
+    pub(super) rules: MountRules,
+    pub(super) path: ImagePath,
     pub(super) kernel: Kernel,
     pub(super) file: ImageFile,
     pub(super) threads: Threads,
@@ -178,8 +180,8 @@ impl<'a> MountSim<'a> {
         }
         disturbances.unmount.into_iter().for_each(|at| threads.at(at, Event::Unmount));
         let bytes = config.path.image_bytes;
-        let mut mount = ImageMount::new(&config);
-        image.folders().iter().for_each(|folder| mount.list_folder(folder));
+        let mut rules = MountRules::new(&config);
+        image.folders().iter().for_each(|folder| rules.list_folder(folder));
         Self {
             now: Instant::ZERO,
             cost: Duration::ZERO,
@@ -206,7 +208,8 @@ impl<'a> MountSim<'a> {
             decoded: BTreeMap::new(),
             is_checked: disturbances.is_checked,
             trace: String::new(),
-            mount,
+            rules,
+            path: ImagePath::new(&config.path),
         }
     }
 
@@ -237,11 +240,12 @@ impl<'a> MountSim<'a> {
         let first = self.first_task();
         let left = (0..self.tasks.len()).find(|task| !self.threads.is_over(first + task));
         assert_eq!(left, None, "a task waits for what will never come");
-        assert!(self.mount.path().is_quiet(), "nothing is in flight");
+        assert!(self.path.is_quiet(), "nothing is in flight");
         assert_eq!(self.free.len(), self.slots.len(), "all requests have ended");
         assert!(self.crowd.is_empty() && self.jobs.is_empty(), "all work is done");
         assert!(!self.kernel.has_requests(), "all requests were taken");
-        self.mount.check();
+        self.rules.check();
+        self.path.check();
     }
 
     fn happen(&mut self, event: Event) {
@@ -278,7 +282,8 @@ impl<'a> MountSim<'a> {
             let flow = self.act(thread, act);
             self.wake_threads();
             if self.is_checked {
-                self.mount.check();
+                self.rules.check();
+                self.path.check();
                 self.kernel.check();
             }
             if flow == Flow::Exit {
@@ -476,11 +481,11 @@ impl<'a> MountSim<'a> {
         let sent = self.kernel.read(number).expect("a request that waits is not answered");
         let FilePages { file, pages } = sent.of;
         if let Some(bytes) = self.image.file_bytes(file) {
-            self.mount.open_file(file, bytes);
+            self.rules.open_file(file, bytes);
         }
         let call = ReadCall { task: sent.task, file, pages, is_direct: false };
         self.then(thread, [Act::Decide(number, sent), Act::Take]);
-        if self.mount.wants_first_bytes(&call) {
+        if self.rules.wants_first_bytes(&call) {
             self.peek(thread, file);
         }
         Flow::On
@@ -500,7 +505,7 @@ impl<'a> MountSim<'a> {
             round.ended.splice(..0, before);
         }
         match self.take_over(number) {
-            Some((_, Ok(()))) => self.mount.set_kind(file, self.image.program(file)),
+            Some((_, Ok(()))) => self.rules.set_kind(file, self.image.program(file)),
             Some((_, Err(_))) => {}
             None => self.abandon(number),
         }
@@ -515,7 +520,7 @@ impl<'a> MountSim<'a> {
         let ranges = raw_ranges(self.image, file, pages);
         let raw = &self.file;
         let is_fetched = || ranges.iter().all(|range| raw.has(range.pages()));
-        let plan = match self.mount.read(&call, is_fetched) {
+        let plan = match self.rules.read(&call, is_fetched) {
             Verdict::Answer(plan) => plan,
             Verdict::Refuse { touched, fetch } => {
                 self.counts.refusals += 1;
@@ -531,11 +536,11 @@ impl<'a> MountSim<'a> {
                 return;
             }
         };
-        if let Some(next) = self.mount.next_file(&call)
+        if let Some(next) = self.rules.next_file(&call)
             && let Some(bytes) = self.image.file_bytes(next)
         {
-            self.mount.open_file(next, bytes);
-            self.mount.push_small(next);
+            self.rules.open_file(next, bytes);
+            self.rules.push_small(next);
             self.ring();
         }
         let bytes = (pages.start * PAGE_SIZE, (pages.end * PAGE_SIZE).min(file_bytes));
@@ -558,7 +563,12 @@ impl<'a> MountSim<'a> {
             self.crowd.push_back(read);
             return;
         };
+        let (call, plan) = (read.call, read.plan);
         let round = self.start(number, &parts, (Then::Hand(read), Use::Last));
+        if round.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
+            let (raw, window) = (self.slots[number as usize].raw, self.rules.missed(plan));
+            self.read_ahead(&call, raw, window, true);
+        }
         self.then(thread, [Act::GoOn(round, pace)]);
     }
 
@@ -579,10 +589,10 @@ impl<'a> MountSim<'a> {
     fn replied(&mut self, ended: Ended) {
         let Ended { read, raw, waited, .. } = ended;
         let Read { call, plan, .. } = *read;
-        if call.pages.start == 0 && !self.mount.is_known(call.file) {
-            self.mount.set_kind(call.file, self.image.program(call.file));
+        if call.pages.start == 0 && !self.rules.is_known(call.file) {
+            self.rules.set_kind(call.file, self.image.program(call.file));
         }
-        let after = self.mount.answered(self.now, &call, plan, waited);
+        let after = self.rules.answered(self.now, &call, plan, waited);
         let Aftermath { fetch, window, .. } = after;
         self.ring();
         self.fetch_pages(call.file, fetch);
@@ -601,7 +611,7 @@ impl<'a> MountSim<'a> {
             }
         }
         let read = RawRead { task: call.task, needed, window: around, is_miss: missed };
-        if let Some(ahead) = self.mount.read_ahead(self.now, &read) {
+        if let Some(ahead) = self.rules.read_ahead(self.now, &read) {
             self.queue_fetch(Fetch::Image(ahead));
         }
     }
@@ -609,7 +619,7 @@ impl<'a> MountSim<'a> {
     fn fail(&mut self, read: &Read) {
         self.counts.failures += 1;
         self.kernel.fail(read.number);
-        self.mount.failed(&read.call);
+        self.rules.failed(&read.call);
     }
 
     /// Wakes a thread on another processor, which takes its time.

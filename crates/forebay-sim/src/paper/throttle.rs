@@ -30,7 +30,8 @@ pub(super) const PAPER: Paper = Paper {
     citation: "J. Oh, Y. Won: The effect of Linux I/O throttling on user write latency",
     machine: "ssd-2014",
     about: "Modelled: the throttle of Linux 3.18 and the flusher page by page, the page cache, one \
-            flash drive. Calibrated on the stock kernel alone. The stock and the modified kernel \
+            flash drive, and reclaim of 3.18, which leaves clean active pages alone. Calibrated on \
+            the stock kernel alone. The stock and the modified kernel \
             are measured once, with the range of scaled draws; the others are scaled down. What \
             follows: the gain is fewer bytes to the drive, as more writes meet a page that is \
             dirty already and more is left dirty at the end; at one dirty level a run takes \
@@ -63,15 +64,30 @@ const OFF: Setup = Setup::of("off");
 const HIGH: Setup =
     Setup { name: "linux-3.18 (limit 100 %)", flush: "linux-6:limit=100,background=90", ..STOCK };
 
-/// No throttle where memory bounds what is dirty to the setpoint of the stock throttle, 17.5 %:
-/// halfway between the limit of 20 % and the 15 % from which it holds writers.
-const LOW: Setup = Setup { name: "off (memory 17.5 %)", memory_ppm: 175_000, ..OFF };
+/// No throttle where memory bounds what is dirty to about what the stock throttle keeps dirty, 1.33
+/// GB: of a memory of this size reclaim leaves nearly three quarters to dirty pages.
+const LOW: Setup = Setup { name: "off (memory 24.5 %)", memory_ppm: 245_000, ..OFF };
 
 const PUBLISHED: [Setup; 2] = [STOCK, OFF];
 
-const OTHERS: [Setup; 8] = [
+/// What the page cache's size and its contents at the beginning make of the modified kernel, and
+/// the contents of the stock one.
+const SENSITIVITY: [Setup; 5] = [
+    Setup { name: "off (memory 6.0 GiB)", memory_ppm: 857_143, ..OFF },
+    Setup { name: "off (memory 6.5 GiB)", memory_ppm: 928_571, ..OFF },
+    Setup { name: "off (memory 7.2 GiB)", memory_ppm: 1_028_571, ..OFF },
+    Setup { name: "off (memory full of the file's end)", warm: true, ..OFF },
+    Setup { name: "linux-3.18 (memory full of the file's end)", warm: true, ..STOCK },
+];
+
+const OTHERS: [Setup; 13] = [
     HIGH,
     LOW,
+    SENSITIVITY[0],
+    SENSITIVITY[1],
+    SENSITIVITY[2],
+    SENSITIVITY[3],
+    SENSITIVITY[4],
     Setup::of("paper-3.18:floor=10"),
     Setup::of("paper-3.18:floor=20"),
     Setup::of("paced"),

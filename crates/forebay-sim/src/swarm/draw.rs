@@ -6,6 +6,7 @@ use forebay_core::elevator;
 use forebay_core::engine::Policies;
 use forebay_core::policy::{self, Slot};
 use forebay_core::readahead::{POLICIES, Settings, Spec};
+use forebay_core::reclaim;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, PAGE_SIZE};
 
@@ -92,6 +93,11 @@ pub(super) fn random_policies(rng: &mut Rng) -> Policies {
     Policies::build(&random_spec(rng), &random_spec(rng), &random_spec(rng))
 }
 
+/// A reclaim policy.
+pub(super) fn random_reclaim(rng: &mut Rng) -> reclaim::Spec {
+    random_spec(rng)
+}
+
 /// An elevator and a rule of dispatch.
 pub(super) fn random_rules(rng: &mut Rng) -> (elevator::Spec, dispatch::Spec) {
     (random_spec(rng), random_spec(rng))
@@ -133,6 +139,7 @@ pub(super) fn random_prices(rng: &mut Rng) -> Prices {
         page_dirty: up_to(1_000),
         flush_page: up_to(3_000),
         flush_scan: up_to(100),
+        frame_scan: up_to(300),
         scheduler,
         cache_bytes,
         footprint_bytes,

@@ -132,6 +132,9 @@ impl SimWorld<'_> {
     /// All that an input has caused is paid for: reads, too, that wait for their turn.
     pub(super) fn charge_rest(&mut self, engine: &Engine) {
         self.charge_pages(engine);
+        let scanned = engine.frames_scanned().0;
+        let new = scanned - std::mem::replace(&mut self.frames_scanned.0, scanned);
+        self.cost += self.prices.frame_scan.times(new);
         let waiting = self.reads_opened - self.reads_charged;
         self.cost += self.prices.request_submit.times(waiting);
         self.reads_charged = self.reads_opened;

@@ -4,3 +4,4 @@ mod allocations;
 mod burst;
 mod fio_exact;
 mod fio_jobs;
+mod libcachesim;

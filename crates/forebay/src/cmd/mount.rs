@@ -67,6 +67,12 @@ fn options(arguments: &Mount) -> Result<Options> {
         }
     };
     let root = rustix::process::geteuid().is_root();
+    if arguments.trusted && !root {
+        let what = "--trusted takes root: set-user-id bits and devices of the image would count";
+        return Err(Complaint::new(what)
+            .hint("without it nothing in the image has such rights")
+            .into());
+    }
     Ok(Options {
         offset: choice::bytes("--offset", &arguments.offset)?,
         direct: arguments.direct,
@@ -185,6 +191,9 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
             let hint =
                 format!("the mount's server has died: `forebay unmount '{}'`", folder.display());
             Complaint::new(error.to_string()).hint(hint).into()
+        }
+        MountError::Cache { .. } => {
+            Complaint::new(error.to_string()).hint("`--cache 32M` is the default").into()
         }
         MountError::Damaged { .. } => {
             let hint = "`forebay image verify` lists all damage; without --strict the rest can be \

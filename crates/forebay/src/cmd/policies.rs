@@ -11,6 +11,7 @@ use forebay_core::flush::Flush;
 use forebay_core::packed::Fill;
 use forebay_core::policy::Slot;
 use forebay_core::readahead::Readahead;
+use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
 
 use crate::args::Policies;
@@ -36,6 +37,7 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     list::<dyn Flush>(&mut table);
     list::<dyn Controller>(&mut table);
     list::<dyn Throttle>(&mut table);
+    list::<dyn Reclaim>(&mut table);
     list::<dyn Elevator>(&mut table);
     list::<dyn Dispatch>(&mut table);
     list::<dyn Fill>(&mut table);
@@ -64,6 +66,7 @@ fn text() -> String {
     slot::<dyn Flush>(&mut text);
     slot::<dyn Controller>(&mut text);
     slot::<dyn Throttle>(&mut text);
+    slot::<dyn Reclaim>(&mut text);
     slot::<dyn Elevator>(&mut text);
     slot::<dyn Dispatch>(&mut text);
     slot::<dyn Fill>(&mut text);

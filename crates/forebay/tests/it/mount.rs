@@ -272,7 +272,7 @@ fn a_user_without_privileges_mounts_and_unmounts() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{}", stdout(&output));
     assert_eq!(
         stdout(&output),
-        "refused\nread\nonly its owner\nunmounted\nby unmount\nended\ntaken away\n"
+        "refused\nnot trusted\nread\nonly its owner\nunmounted\nby unmount\nended\ntaken away\n"
     );
 }
 
@@ -284,6 +284,8 @@ mknod fuse c 10 229 && chmod 600 fuse && mount --bind fuse /dev/fuse || exit 77
 nobody ./forebay mount image folder 2>said && exit 1
 grep -q 'hint: run it as root, or have root allow it' said && echo refused
 chmod 666 fuse
+nobody ./forebay mount image folder --trusted 2>said && exit 1
+grep -q 'trusted takes root' said && echo not trusted
 nobody ./forebay mount image folder && nobody cmp folder/text source/text && echo read
 nobody folder/true || exit 1
 cat folder/text >/dev/null 2>&1 || echo only its owner
@@ -330,6 +332,7 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image folder --policy selective:window=0")
         .refused("mount image folder --time now")
         .refused("mount image folder --cache much")
+        .refused("mount image folder --cache 4k")
         .refused("mount image folder --log pipe")
         .refused("mount image folder --log folder")
         .refused("mount image folder --profile nowhere/start")

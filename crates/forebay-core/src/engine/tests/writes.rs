@@ -420,6 +420,7 @@ impl Flush for Pass {
             in_flight: None,
             interval: Duration::ZERO,
             expire: Duration::ZERO,
+            expire_new: None,
         }
     }
 

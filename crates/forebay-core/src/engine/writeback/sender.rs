@@ -107,6 +107,16 @@ impl Sender<'_> {
         Sent::Full
     }
 
+    /// Lets reclaim's background writer run until it sleeps; says whether it waits for a device.
+    pub(super) fn reclaim(&mut self) -> bool {
+        while let Some(found) = self.cache.reclaim_background(self.now) {
+            if self.write_one(Some(found)) == Sent::Full {
+                return true;
+            }
+        }
+        false
+    }
+
     fn write_one(&mut self, found: Option<Dirtied>) -> Sent {
         let Some(Dirtied { file, page, .. }) = found else { return Sent::Nothing };
         let place = &self.files[file.index()];

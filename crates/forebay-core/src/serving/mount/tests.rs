@@ -6,10 +6,10 @@ use super::*;
 use crate::serving::Segment;
 
 /// A mount of files of 1000 pages, asked by hand.
-fn mount(policy: &str, ahead: Ahead) -> ImageMount {
+fn mount(policy: &str, ahead: Ahead) -> MountRules {
     let path = PathConfig { frames: 64, requests_max: 4, keeps_raw: false, image_bytes: 1 << 20 };
     let policy = Spec::parse(policy).unwrap();
-    let mut mount = ImageMount::new(&MountConfig { path, policy, ahead, is_recorded: false });
+    let mut mount = MountRules::new(&MountConfig { path, policy, ahead, is_recorded: false });
     for file in 1..=9 {
         mount.open_file(file, 1000 * PAGE_SIZE);
     }
@@ -21,14 +21,14 @@ fn read(file: u64, start: u64, end: u64) -> ReadCall {
 }
 
 /// A READ that is answered at once; the runs that are to be pushed then.
-fn answer(mount: &mut ImageMount, call: ReadCall) -> Vec<(u64, u64, u64)> {
+fn answer(mount: &mut MountRules, call: ReadCall) -> Vec<(u64, u64, u64)> {
     let Verdict::Answer(plan) = mount.read(&call, || false) else { panic!("it is refused") };
     mount.answered(Instant::ZERO, &call, plan, false);
     mount.check();
     pushes(mount)
 }
 
-fn pushes(mount: &mut ImageMount) -> Vec<(u64, u64, u64)> {
+fn pushes(mount: &mut MountRules) -> Vec<(u64, u64, u64)> {
     core::iter::from_fn(|| mount.next_push())
         .map(|push| (push.file, push.pages.start, push.pages.end))
         .collect()

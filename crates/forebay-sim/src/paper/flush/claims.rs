@@ -170,13 +170,11 @@ const SMALL_WRITE: &str = "the file fits into memory: the figure is how much flu
                            less than a second, which depends on how near a fifth of memory is to \
                            100 MB";
 
-const COLLAPSE: &str = "the model shows no collapse: with one sequential writer, oldest first is \
-                        the order of the disk, whatever the batch, and kupdate finds nothing old; \
-                        docs/papers/flush.md has what it leaves out";
+const COLLAPSE: &str = "the model shows no collapse, though kswapd writes in the order of frames; \
+                        docs/papers/flush.md has what a program outside the engine shows";
 
 const CHAR_READ: &str = "what the block write left in memory is written while characters are read; \
                          without an elevator reads stand behind those writes, so that the model \
                          exaggerates it for every setting";
 
-const FACTOR: &str = "one measurement on the machine as it is; nfract=100 makes the difference in \
-                      the model, ndirty and interval hardly any";
+const FACTOR: &str = "one measurement on the machine as it is";

@@ -4,9 +4,9 @@ use forebay_core::control;
 use forebay_core::flush;
 use forebay_core::io::Op;
 use forebay_core::throttle;
-use forebay_core::time::Duration;
-use forebay_core::units::PAGE_SIZE;
-use forebay_core::workload::Finished;
+use forebay_core::time::{Duration, Instant};
+use forebay_core::units::{HandleId, MIB, PAGE_SIZE};
+use forebay_core::workload::{Finished, Step, Workload};
 
 use crate::machine::{Machine, MachineError};
 use crate::paper::Measured;
@@ -29,13 +29,15 @@ pub(super) struct Setup {
     pub(super) controller: &'static str,
     /// The part of the machine's page cache that there is, in parts per million.
     pub(super) memory_ppm: u64,
+    /// Whether the page cache is full of the file's end when the writes begin.
+    pub(super) warm: bool,
 }
 
 impl Setup {
     /// A throttle on a kernel that is otherwise stock.
     pub(super) const fn of(throttle: &'static str) -> Self {
         let (flush, controller) = ("linux-6", "fixed");
-        Self { name: throttle, throttle, flush, controller, memory_ppm: MILLION }
+        Self { name: throttle, throttle, flush, controller, memory_ppm: MILLION, warm: false }
     }
 
     /// Runs the load with all sizes divided by `scale`, and gives times and bytes times `scale`.
@@ -59,18 +61,33 @@ impl Setup {
         let file = NewFile::fixed(load.file_bytes);
         let mut scenario = Scenario::new(&machine, &policies, seed, 1, &[file])?;
         let handle = scenario.open(0);
-        let (tasks, _) = load.tasks(&[handle], seed);
+        let (mut tasks, _) = load.tasks(&[handle], seed);
+        if self.warm {
+            let memory = machine.page_cache_bytes();
+            let offset = load.file_bytes.saturating_sub(memory) / PAGE_SIZE * PAGE_SIZE;
+            let end = load.file_bytes;
+            let warmed = |load| Box::new(Warmed { handle, offset, end, load }) as Box<dyn Workload>;
+            tasks = tasks.into_iter().map(warmed).collect();
+        }
         let mut latencies = Latencies::new();
-        let mut bytes = 0;
+        let (mut bytes, mut begun) = (0, None);
         let mut count = |finished: &Finished| {
             // The sync that makes all safe in the end is not the load's.
             if !matches!(finished.op, Op::Write { .. }) {
                 return;
             }
+            begun.get_or_insert(finished.issued);
             bytes += finished.result.unwrap_or(0);
             latencies.record(finished.done.since(finished.issued));
         };
         let (outcome, record) = scenario.run(tasks, &mut count);
+        // Reads that fill the page cache before are not part of the load.
+        let before = begun.map_or(Duration::ZERO, |begun: Instant| begun.since(Instant::ZERO));
+        let outcome = Outcome {
+            elapsed: outcome.elapsed - before,
+            durable: outcome.durable - before,
+            ..outcome
+        };
         let figures = figures(&outcome, &record, &latencies, scale);
         Ok(Measured { figures, ..Measured::new(bytes, outcome) })
     }
@@ -90,6 +107,25 @@ impl Setup {
             }
         }
         Ok(scaled)
+    }
+}
+
+/// Reads a part of a file, then goes on with a load.
+struct Warmed<'a> {
+    handle: HandleId,
+    offset: u64,
+    end: u64,
+    load: Box<dyn Workload + 'a>,
+}
+
+impl Workload for Warmed<'_> {
+    fn next(&mut self, now: Instant) -> Step {
+        if self.offset >= self.end {
+            return self.load.next(now);
+        }
+        let (handle, offset, len) = (self.handle, self.offset, MIB.min(self.end - self.offset));
+        self.offset += len;
+        Step::Call(Op::Read { handle, offset, len })
     }
 }
 

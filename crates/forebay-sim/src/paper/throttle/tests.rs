@@ -51,7 +51,8 @@ fn the_stock_kernel_takes_as_long_as_published() {
 #[test]
 fn a_smaller_run_takes_its_share_of_the_time() {
     for setup in PUBLISHED {
-        let (one, other) = (run(setup, 64), run(setup, 128));
+        // Below a 64th the pages that kswapd keeps free are too large a part of memory.
+        let (one, other) = (run(setup, 32), run(setup, 64));
         let ratio = one.figure(load::LAST_WRITE) / other.figure(load::LAST_WRITE);
         assert!((0.98..1.02).contains(&ratio), "{}: {ratio}", setup.name);
     }

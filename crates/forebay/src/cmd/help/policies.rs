@@ -7,6 +7,7 @@ use forebay_core::flush::Flush;
 use forebay_core::packed::Fill;
 use forebay_core::policy::{Parameter, Slot};
 use forebay_core::readahead::Readahead;
+use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
 
 use super::sheet::Sheet;
@@ -23,6 +24,7 @@ pub(super) fn text(text: &mut Sheet) {
     slot::<dyn Flush>(text, "when dirty pages are written, and how many");
     slot::<dyn Controller>(text, "how the flush rule's knobs follow the load");
     slot::<dyn Throttle>(text, "how long a writer pauses");
+    slot::<dyn Reclaim>(text, "which pages leave when memory is short");
     slot::<dyn Elevator>(text, "in which order a device gets its requests");
     slot::<dyn Dispatch>(text, "who runs while a device works");
     slot::<dyn Fill>(text, "what is decoded of a packed file, and when");

@@ -307,7 +307,7 @@ pub(super) const PLOTS: &[Plot] = &[
         FLUSH,
         "First table: bonnie -s 100",
         (Down, "phase", "KB/s"),
-        by_policy!("bonnie -s 100", "{}", "redhat", "sol", "dyn"),
+        by_policy!("bonnie -s 100", "{}", "redhat", "sol", "dyn:cap=98"),
     )
     .log()
     .printed(),
@@ -315,7 +315,7 @@ pub(super) const PLOTS: &[Plot] = &[
         FLUSH,
         "Second table: bonnie -s 1000",
         (Down, "phase", "KB/s"),
-        by_policy!("bonnie -s 1000", "{}", "redhat", "sol", "dyn"),
+        by_policy!("bonnie -s 1000", "{}", "redhat", "sol", "dyn:cap=98"),
     )
     .log()
     .printed(),
@@ -323,13 +323,13 @@ pub(super) const PLOTS: &[Plot] = &[
         FLUSH,
         "bonnie -s 100 against redhat",
         (Down, "phase", "ratio"),
-        by_policy!("bonnie -s 100", "{} against redhat", "sol", "dyn"),
+        by_policy!("bonnie -s 100", "{} against redhat", "sol", "dyn:cap=98"),
     ),
     plot(
         FLUSH,
         "bonnie -s 1000 against redhat",
         (Down, "phase", "ratio"),
-        by_policy!("bonnie -s 1000", "{} against redhat", "sol", "dyn"),
+        by_policy!("bonnie -s 1000", "{} against redhat", "sol", "dyn:cap=98"),
     )
     .caption("The collapse of sol in the block write is not reproduced."),
     plot(

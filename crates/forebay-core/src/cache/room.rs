@@ -1,0 +1,68 @@
+//! Room for pages: the page cache's side of reclaim.
+
+use super::{Dirtied, PageCache};
+use crate::reclaim::{self, FrameTable, Origin, Reclaim};
+use crate::time::Instant;
+
+impl PageCache {
+    /// Makes sure that `pages` frames are free, if idle pages can make them so.
+    #[inline]
+    pub(super) fn reserve(&mut self, pages: u64, origin: Origin) -> bool {
+        self.free() >= pages + self.low || self.make_room(pages, origin)
+    }
+
+    fn make_room(&mut self, pages: u64, origin: Origin) -> bool {
+        if pages > u64::from(self.frames_max) {
+            return false;
+        }
+        let (reclaim, mut table) = self.parts();
+        let slept = !reclaim.is_awake();
+        let made = reclaim.make_room(pages, origin, &mut table);
+        self.reclaim_woke |= slept && self.reclaim.is_awake();
+        made
+    }
+
+    /// Whether a page of the folio of a frame is being read, written or waited for, or is dirty.
+    pub(super) fn busy(&self, frame: u32) -> bool {
+        reclaim::is_busy(&self.frames, &self.index, frame)
+    }
+
+    /// Whether reclaim's background writer has woken since this was last asked.
+    pub(crate) fn take_reclaim_woke(&mut self) -> bool {
+        core::mem::take(&mut self.reclaim_woke)
+    }
+
+    /// Whether a caller without memory sleeps until a pass of the flush rule has ended.
+    pub(crate) fn waits_for_pass(&self) -> bool {
+        self.waits_for_pass
+    }
+
+    /// When reclaim's background writer wakes by itself.
+    pub(crate) fn reclaim_timeout(&self) -> Option<Instant> {
+        self.reclaim.timeout()
+    }
+
+    /// Lets reclaim's background writer go on; returns the dirty page that it wants to be written.
+    pub(crate) fn reclaim_background(&mut self, now: Instant) -> Option<Dirtied> {
+        let before = self.counters.scanned;
+        let (reclaim, mut table) = self.parts();
+        let found = reclaim.background(now, &mut table);
+        let counters = &mut self.counters;
+        counters.scanned_behind += core::mem::replace(&mut counters.scanned, before) - before;
+        Some(self.dirtied(found?))
+    }
+
+    /// The policy, and all frames for it.
+    #[inline]
+    pub(super) fn parts(&mut self) -> (&mut dyn Reclaim, FrameTable<'_>) {
+        let table = FrameTable {
+            frames: &mut self.frames,
+            index: &mut self.index,
+            free: &mut self.free,
+            frames_max: self.frames_max,
+            evicted: &mut self.counters.evicted,
+            scanned: &mut self.counters.scanned,
+        };
+        (&mut *self.reclaim, table)
+    }
+}

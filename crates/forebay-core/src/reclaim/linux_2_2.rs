@@ -1,0 +1,382 @@
+//! Linux 2.2: a clock over page frames, and a kswapd that writes in their order.
+//!
+//! Source:     Linux 2.2.19, mm/filemap.c (shrink_mmap), mm/vmscan.c (do_try_to_free_pages,
+//!             kswapd), mm/page_alloc.c (the watermarks, __get_free_pages), fs/buffer.c
+//!             (try_to_free_buffers, sync_page_buffers, grow_buffers).
+//! Behaviour:  a hand goes round over the frames. A page that was referenced loses the mark, a
+//!             clean one leaves. A dirty one is passed over by callers, which must not write;
+//!             kswapd notes it at the first visit and writes it, alone, at the next. The frame that
+//!             was freed last is used first, so the order of a file and that of frames drift apart
+//!             and these writes are seeks. Below the watermark *low* kswapd runs until *high*
+//!             frames are free; at *min* a caller scans itself, and a writer that frees nothing
+//!             waits for the end of a pass of the flush rule.
+//! Differs:    kswapd sees 4096 frames and goes on when a write has ended, since a scan costs no
+//!             time within the engine. Frames of processes and slabs are left out of a scan, and so
+//!             is paging out. A scan ends at any frame once its share has been seen, not only at
+//!             one without buffers. A caller's scan of memory that is dirty as a whole does not
+//!             move the hand. Blocks of free frames are not merged; they are handed out from their
+//!             ends, 2 MiB at a time, as the buddy allocator splits them.
+//! Not for:    machines of today: a clock over a large memory takes long.
+//!
+//! ```text
+//!   free    0 ...... min ............. low ............ high
+//!   caller   scans    |   goes on       |   goes on
+//!   kswapd   runs     |   runs          |   runs until here, then sleeps until low
+//! ```
+
+use alloc::boxed::Box;
+
+use super::{FrameTable, Origin, Policy, Reclaim, evict};
+use crate::cache::Frame;
+use crate::time::{Duration, Instant};
+
+/// The table's line.
+pub(super) const POLICY: Policy = Policy {
+    name: "linux-2.2",
+    summary: "Linux 2.2: a clock over page frames; kswapd writes in their order",
+    source: "Linux 2.2.19",
+    parameters: &[],
+    build: |_| Box::new(Clock::default()),
+};
+
+/// The page was accessed since the hand last met it.
+const REFERENCED: u8 = 1;
+/// kswapd has met the page while it was dirty.
+const WAIT_IO: u8 = 1 << 1;
+
+/// Frames that one scan frees (SWAP_CLUSTER_MAX).
+const CLUSTER: u64 = 32;
+/// The share of memory that a scan's first round sees, as a divisor.
+const PRIORITY: u64 = 5;
+/// Frames of the largest free block, whose last one is handed out first.
+const BLOCK: u32 = 512;
+/// Frames that kswapd sees without time passing: a millisecond of the machines of the time.
+const STRETCH: u64 = 4_096;
+/// How long kswapd sleeps when it has freed nothing.
+const REST: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+struct Clock {
+    /// Where the hand stands, in the order of physical frames.
+    hand: u32,
+    watermarks: Watermarks,
+    pages: u64,
+    /// Pages that are dirty or on their way.
+    dirty: u64,
+    kswapd: Option<Scan>,
+    /// When kswapd goes on after it has freed nothing.
+    rests_until: Option<Instant>,
+    /// The page that kswapd waits to write.
+    held: Option<u32>,
+}
+
+/// Free frames: at which callers scan, below which kswapd runs, and up to which.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watermarks {
+    min: u64,
+    low: u64,
+    high: u64,
+}
+
+/// A scan under way.
+#[derive(Clone, Copy, Debug)]
+struct Scan {
+    priority: u64,
+    /// Frames that this round may still see.
+    left: u64,
+    /// Frames that the scan shall free.
+    wanted: u64,
+    freed: u64,
+    /// It has met a page that is on its way: time will give it a clean one.
+    met_moving: bool,
+}
+
+/// Why a scan came to a halt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Halt {
+    /// It has freed what it wanted.
+    Done,
+    /// All rounds are over.
+    Exhausted,
+    /// It stands at a dirty page that is to be written.
+    Write(u32),
+    /// It has seen as many frames as it may without time passing.
+    Pause,
+}
+
+/// Frames that one scan frees; fewer if they were a large part of memory.
+fn cluster(frames: u32) -> u64 {
+    CLUSTER.min(u64::from(frames) / 64).max(1)
+}
+
+impl Scan {
+    fn new(wanted: u64, frames: u64) -> Self {
+        Self {
+            priority: PRIORITY,
+            left: frames.div_ceil(PRIORITY),
+            wanted,
+            freed: 0,
+            met_moving: false,
+        }
+    }
+}
+
+impl Clock {
+    /// The frame behind the hand, which moves on.
+    fn advance(&mut self, frames: u32) -> u32 {
+        self.hand = if self.hand + 1 >= frames { 0 } else { self.hand + 1 };
+        let block = self.hand / BLOCK * BLOCK;
+        // Frames are numbered as they were first handed out: from the ends of blocks.
+        let last = (block + BLOCK).min(frames) - 1;
+        last - (self.hand - block)
+    }
+
+    /// All rounds of a caller's scan when all pages are dirty: references are lost, and nothing is
+    /// freed.
+    fn scan_in_vain(table: &mut FrameTable<'_>) {
+        let frames = table.used();
+        for frame in 0..frames {
+            table.set_rank(frame, table.rank(frame) & !REFERENCED);
+            table.settle(frame, false);
+        }
+        let rounds = (1..=PRIORITY).map(|priority| u64::from(frames).div_ceil(priority));
+        table.count_scanned(rounds.sum());
+    }
+
+    fn scan(&mut self, scan: &mut Scan, writes: bool, table: &mut FrameTable<'_>) -> Halt {
+        let frames = table.used();
+        let mut seen = 0;
+        let halt = loop {
+            if scan.freed >= scan.wanted {
+                break Halt::Done;
+            }
+            if writes && seen >= STRETCH {
+                break Halt::Pause;
+            }
+            if scan.left == 0 {
+                if scan.priority <= 1 {
+                    break Halt::Exhausted;
+                }
+                scan.priority -= 1;
+                scan.left = u64::from(frames).div_ceil(scan.priority);
+                continue;
+            }
+            (scan.left, seen) = (scan.left - 1, seen + 1);
+            let frame = self.advance(frames);
+            if !table.is_present(frame) {
+                continue;
+            }
+            let rank = table.rank(frame);
+            if rank & REFERENCED != 0 {
+                table.set_rank(frame, rank & !REFERENCED);
+                table.settle(frame, false);
+            } else if !table.is_busy(frame) {
+                scan.freed += evict(self, frame, table);
+                scan.left = u64::from(frames).div_ceil(scan.priority);
+            } else if !table.waits_for_write(frame) {
+                scan.met_moving |= table.is_unsafe(frame);
+            } else if writes {
+                if rank & WAIT_IO != 0 {
+                    break Halt::Write(frame);
+                }
+                table.set_rank(frame, rank | WAIT_IO);
+            }
+        };
+        table.count_scanned(seen);
+        halt
+    }
+}
+
+impl Reclaim for Clock {
+    fn begin(&mut self, frames: u32) {
+        // freepages of free_area_init: a 128th of memory, at most 256 pages.
+        let min = (u64::from(frames) >> 7).min(256);
+        self.watermarks = Watermarks { min, low: 2 * min, high: 3 * min };
+    }
+
+    fn on_added(&mut self, frame: u32, _origin: Origin, table: &mut FrameTable<'_>) {
+        self.pages += 1;
+        table.set_rank(frame, REFERENCED);
+        table.settle(frame, true);
+    }
+
+    fn on_accessed(&mut self, frame: u32, _first: bool, table: &mut FrameTable<'_>) {
+        table.set_rank(frame, table.rank(frame) | REFERENCED);
+        table.settle(frame, true);
+    }
+
+    fn on_dirtied(&mut self, _frame: u32, _table: &mut FrameTable<'_>) {
+        self.dirty += 1;
+    }
+
+    fn on_cleaned(&mut self, frame: u32, table: &mut FrameTable<'_>) {
+        self.dirty -= 1;
+        table.set_rank(frame, table.rank(frame) & !WAIT_IO);
+    }
+
+    fn on_removed(&mut self, _frame: u32, _evicted: bool, _table: &mut FrameTable<'_>) {
+        self.pages -= 1;
+    }
+
+    fn make_room(&mut self, pages: u64, origin: Origin, table: &mut FrameTable<'_>) -> bool {
+        if self.kswapd.is_none() && self.rests_until.is_none() {
+            self.kswapd = Some(Scan::new(cluster(table.used()), table.used().into()));
+        }
+        if table.free() >= self.watermarks.min + pages {
+            return true;
+        }
+        let mut scan = Scan::new(cluster(table.used()).max(pages), table.used().into());
+        if self.pages > self.dirty {
+            self.scan(&mut scan, false, table);
+        } else {
+            Self::scan_in_vain(table);
+        }
+        // A buffer is not taken from the reserve; a page that is read may be (__GFP_MED).
+        let reserve = self.watermarks.min > 0 && origin == Origin::Write;
+        table.free() >= pages && (scan.freed > 0 || !reserve)
+    }
+
+    fn low(&self) -> u64 {
+        self.watermarks.low
+    }
+
+    fn waits_for_pass(&self) -> bool {
+        true
+    }
+
+    fn evictable(&self) -> u64 {
+        self.pages - self.dirty
+    }
+
+    fn is_awake(&self) -> bool {
+        self.kswapd.is_some()
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        self.rests_until
+    }
+
+    fn background(&mut self, now: Instant, table: &mut FrameTable<'_>) -> Option<u32> {
+        if self.rests_until.is_some_and(|until| until <= now) {
+            self.rests_until = None;
+            if table.free() < self.watermarks.high {
+                self.kswapd = Some(Scan::new(cluster(table.used()), table.used().into()));
+            }
+        }
+        if let Some(frame) = self.held.take()
+            && table.waits_for_write(frame)
+        {
+            self.held = Some(frame);
+            return Some(frame);
+        }
+        while let Some(mut scan) = self.kswapd.take() {
+            let halt = self.scan(&mut scan, true, table);
+            let rested = table.free() >= self.watermarks.high;
+            match halt {
+                Halt::Write(frame) => {
+                    (self.kswapd, self.held) = (Some(scan), Some(frame));
+                    return Some(frame);
+                }
+                Halt::Done if !rested => {
+                    self.kswapd = Some(Scan::new(cluster(table.used()), table.used().into()));
+                }
+                Halt::Done => {}
+                Halt::Pause => {
+                    self.kswapd = Some(scan);
+                    return None;
+                }
+                // A round takes tens of milliseconds, in which some of the pages would arrive.
+                Halt::Exhausted if scan.met_moving => {
+                    self.kswapd = Some(Scan::new(cluster(table.used()), table.used().into()));
+                    return None;
+                }
+                Halt::Exhausted => self.rests_until = Some(now + REST),
+            }
+        }
+        None
+    }
+
+    fn check(&self, frames: &[Frame]) -> usize {
+        let count = |holds: fn(&&Frame) -> bool| frames.iter().filter(holds).count();
+        assert_eq!(count(|frame| frame.is_unsafe()) as u64, self.dirty, "dirty pages are counted");
+        let pages = count(|frame| frame.is_present());
+        assert_eq!(pages as u64, self.pages, "pages are counted");
+        pages
+    }
+
+    fn lists_dirty(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::super::testing::Memory;
+
+    #[test]
+    fn the_hand_takes_references_first_and_goes_down_a_block_of_frames() {
+        let mut memory = Memory::new("linux-2.2", 4);
+        memory.read_each(1..=4);
+        // The hand has seen frames 2, 1, 0, 3 once; at the second visit frame 2 is free.
+        memory.read_each([5]);
+        assert_eq!(memory.present(1..=5), [1, 2, 4, 5]);
+        // Page 2 was read again, so page 1 is the next.
+        memory.read_each([2]);
+        memory.read_each([6]);
+        assert_eq!(memory.present(1..=6), [2, 4, 5, 6]);
+        assert_eq!(memory.frame(6).0, 0, "the frame that was freed last is used first");
+    }
+
+    #[test]
+    fn kswapd_marks_at_the_first_visit_and_writes_at_the_second_in_the_order_of_frames() {
+        let mut memory = Memory::new("linux-2.2", 8);
+        memory.write_each(10..18);
+        assert!(!memory.write(18), "a caller must not write");
+        assert_eq!(memory.background(), [16, 15, 14, 13, 12, 11, 10, 17]);
+        assert!(memory.write(18));
+    }
+
+    #[test]
+    fn kswapd_runs_from_the_low_watermark_to_the_high_one() {
+        let mut memory = Memory::new("linux-2.2", 1_280);
+        memory.read_each(0..1_260);
+        assert!(!memory.cache.take_reclaim_woke(), "20 frames are free");
+        memory.read_each([1_260]);
+        assert!(memory.cache.take_reclaim_woke());
+        assert_eq!(memory.background(), [], "nothing is dirty");
+        assert_eq!(
+            memory.cache.available() - memory.cache.len(),
+            38,
+            "19 were free, and one cluster is 19"
+        );
+    }
+
+    #[test]
+    fn a_writer_that_frees_nothing_leaves_the_reserve_to_readers() {
+        let mut memory = Memory::new("linux-2.2", 1_280);
+        let written: Vec<u64> = (0..2_000).take_while(|page| memory.write(*page)).collect();
+        assert_eq!(written.len(), 1_270, "10 frames are kept");
+        assert_eq!(memory.read(5_000), Some(false));
+    }
+
+    #[test]
+    fn kswapd_that_frees_nothing_rests_for_ten_seconds() {
+        let mut memory = Memory::new("linux-2.2", 8);
+        memory.write_each(0..8);
+        let frames: Vec<_> = (0..8).map(|page| memory.frame(page)).collect();
+        for frame in &frames {
+            memory.cache.start_writeback(*frame);
+        }
+        assert!(!memory.write(8));
+        assert_eq!(memory.background(), []);
+        assert_eq!(memory.cache.reclaim_timeout(), None, "pages that are on their way will arrive");
+        for frame in frames {
+            memory.cache.end_writeback(frame);
+            memory.cache.pin(frame);
+        }
+        assert_eq!(memory.background(), []);
+        assert_eq!(memory.cache.reclaim_timeout(), Some(memory.now + super::REST));
+    }
+}
