@@ -4,6 +4,7 @@
 //!   run      files, read through an engine with a page memory and a policy of its own
 //!   access   files, read and written by the way that costs least; no engine
 //!   mount    an image, shown as a folder
+//!   mounts   which images are mounted, and unmounting them
 //!   measure  what these cost here, beside what else there is
 //! ```
 //!
@@ -74,6 +75,7 @@ pub mod files;
 mod frames;
 pub mod measure;
 pub mod mount;
+pub mod mounts;
 mod processor;
 pub mod run;
 mod verify;

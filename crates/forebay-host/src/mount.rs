@@ -77,6 +77,7 @@ pub use arenas::allocate_together;
 pub use attach::{Attachable, attachable};
 pub use log::Sink;
 pub use profile::ProfileError;
+pub use profile_reads::{ProfileRead, profile_reads};
 pub use program::HEADERS;
 pub use stats::{ATTRIBUTE, of_mount};
 
@@ -93,6 +94,7 @@ mod lock;
 mod log;
 mod path;
 mod profile;
+mod profile_reads;
 mod program;
 mod push;
 mod read;

@@ -1,6 +1,7 @@
 //! Extraction beside `unsquashfs -p 2` and `fsck.erofs --extract`, a long listing, and a scan.
 //!
-//! Ours and theirs take turns; a row has the medians of their times and the median of the ratios.
+//! Ours and theirs take turns; a row has the medians of their times and of the ratios, and that of
+//! the ratios of processor time, which other load on the machine changes least.
 //! The tree is of this machine: /usr/share/doc and /usr/bin, or what `FOREBAY_BENCH_TREE` names.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is its own program")]
 
@@ -28,7 +29,7 @@ fn main() -> Result<(), Failure> {
         Some(tree) => vec![PathBuf::from(tree)],
         None => ["/usr/share/doc", "/usr/bin"].map(PathBuf::from).to_vec(),
     };
-    println!("{:<24} {:>8} {:>8} {:>7}", "row", "ours s", "theirs s", "ratio");
+    println!("{:<32} {:>8} {:>8} {:>7} {:>9}", "row", "ours s", "theirs s", "ratio", "cpu ratio");
     for (name, maker, unpacker) in [
         ("squashfs zstd", &["mksquashfs", "-comp", "zstd", "-quiet", "-no-progress"][..], SQUASHFS),
         ("squashfs gzip", &["mksquashfs", "-comp", "gzip", "-quiet", "-no-progress"], SQUASHFS),
@@ -65,17 +66,17 @@ fn make(maker: &[&str], tree: &Path, image: &Path) -> bool {
 }
 
 fn compare(row: &str, image: &Path, scratch: &Path, unpacker: &[&str]) -> Result<(), Failure> {
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut ours, mut theirs, mut ratios, mut cpu_ratios] = [const { Vec::new() }; 4];
     let target = scratch.join("out");
     for turn in 0..=TURNS {
-        let started = Instant::now();
+        let (started, used) = (Instant::now(), ticks()?.0);
         let source: Arc<dyn Source> = Arc::new(FileSource::open(image)?);
         let image_open = open(&source, Options::default())?;
         let tree = Tree::whole(&*image_open, Limits::default());
         let owners = rustix::process::geteuid().is_root();
         let settings = Settings { threads: 2, owners, replace: false, safe: false };
         extract(&*image_open, tree, &target, settings, &|_| {})?;
-        let our = started.elapsed().as_secs_f64();
+        let (our, our_ticks) = (started.elapsed().as_secs_f64(), ticks()?.0 - used);
         fs::remove_dir_all(&target)?;
         let mut command = Command::new(unpacker[0]);
         if unpacker[0] == "fsck.erofs" {
@@ -83,20 +84,35 @@ fn compare(row: &str, image: &Path, scratch: &Path, unpacker: &[&str]) -> Result
         } else {
             command.args(&unpacker[1..]).args([target.as_path(), image]);
         }
-        let started = Instant::now();
-        command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-        let their = started.elapsed().as_secs_f64();
+        let (started, used) = (Instant::now(), ticks()?.1);
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        let (their, their_ticks) = (started.elapsed().as_secs_f64(), ticks()?.1 - used);
+        if !status.success() {
+            return Err(format!("{} failed: {status}", unpacker[0]).into());
+        }
         fs::remove_dir_all(&target)?;
         // The first turn warms the caches.
         if turn > 0 {
             ours.push(our);
             theirs.push(their);
             ratios.push(our / their);
+            cpu_ratios.push(our_ticks / their_ticks);
         }
     }
-    let [ours, theirs, ratio] = [ours, theirs, ratios].map(median);
-    println!("{row:<32} {ours:>8.3} {theirs:>8.3} {ratio:>7.2}");
+    let [ours, theirs, ratio, cpu] = [ours, theirs, ratios, cpu_ratios].map(median);
+    println!("{row:<32} {ours:>8.3} {theirs:>8.3} {ratio:>7.2} {cpu:>9.2}");
     Ok(())
+}
+
+/// Ticks of processor time of this process, and of its children that have ended (proc(5)).
+fn ticks() -> Result<(f64, f64), Failure> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let (_, fields) = stat.rsplit_once(") ").ok_or("no name in /proc/self/stat")?;
+    let times: Vec<f64> = fields.split(' ').skip(11).take(4).flat_map(str::parse).collect();
+    let [user, system, children_user, children_system] = times[..] else {
+        return Err("no times in /proc/self/stat".into());
+    };
+    Ok((user + system, children_user + children_system))
 }
 
 fn scan_noise() -> Result<(), Failure> {

@@ -1,7 +1,25 @@
 //! A file's bytes front to back in bounded memory, holes as holes, each block decoded once.
+//!
+//! ```text
+//!   file      |--4--|--4--|--4--| hole |----- 128 KiB -----| tail |
+//!   pieces    |------ run ------| zeros|-------- run ------| from a shared block
+//! ```
+//!
+//! Small blocks that follow each other are decoded into one buffer, and their raw bytes are read
+//! together. A block that holds parts of several files is kept beside them, for all readers that
+//! share it, so that it is decoded once for a whole folder of small files.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::image::{Block, Coding, Image, NodeId};
+
+mod raw;
+mod shared;
+
+use raw::RawWindow;
+pub(crate) use shared::SharedBlocks;
 
 /// Stored bytes come in pieces of this length at most.
 const STORED_MAX: u64 = 1 << 20;
@@ -9,6 +27,8 @@ const STORED_MAX: u64 = 1 << 20;
 const DECODED_MAX: u32 = 16 << 20;
 /// The raw bytes of a block at most: twice that, since what does not shrink may grow a little.
 const RAW_MAX: u64 = 32 << 20;
+/// Blocks are decoded together up to this number of bytes of content.
+const RUN_MAX: u64 = 128 << 10;
 
 /// Some bytes of a file that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,20 +50,31 @@ impl Piece<'_> {
     }
 }
 
-/// A reader of files that keeps the block that it decoded last.
+/// A reader of files that keeps the blocks that it decoded last.
 #[derive(Debug)]
 pub struct Content<'a> {
     image: &'a dyn Image,
-    raw: Vec<u8>,
+    shared: Arc<SharedBlocks>,
+    raw: RawWindow,
+    /// Decoded bytes, or stored ones; longer than what is in use, so that it is cleared once.
     plain: Vec<u8>,
-    /// What `plain` was decoded from, and how much of it is there.
-    holds: Option<(Block, usize)>,
+    /// The bytes of a file that `plain` begins with.
+    run: Option<(NodeId, Range<u64>)>,
+    /// The block that other files have a part of.
+    common: Option<Arc<Vec<u8>>>,
 }
 
 impl<'a> Content<'a> {
     /// A reader of files of this image.
-    pub const fn new(image: &'a dyn Image) -> Self {
-        Self { image, raw: Vec::new(), plain: Vec::new(), holds: None }
+    pub fn new(image: &'a dyn Image) -> Self {
+        Self::sharing(image, Arc::default())
+    }
+
+    /// A reader that decodes no block that another reader of the same image has just decoded for
+    /// several files.
+    pub(crate) fn sharing(image: &'a dyn Image, shared: Arc<SharedBlocks>) -> Self {
+        let raw = RawWindow::default();
+        Self { image, shared, raw, plain: Vec::new(), run: None, common: None }
     }
 
     /// The block of a file that holds a byte, checked to be one.
@@ -72,18 +103,26 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The bytes of a file from `offset` on that come out of one block; `size` is the file's, and
-    /// lies beyond `offset`.
+    /// The bytes of a file from `offset` on that come out of one block, or of several small ones;
+    /// `size` is the file's, and lies beyond `offset`.
     ///
     /// # Errors
     ///
-    /// What [`Image::locate`], reading or [`Image::decode`] say.
+    /// What [`Image::locate`], reading or [`Image::decode`] say of the block of `offset`.
     pub fn piece(&mut self, id: NodeId, size: u64, offset: u64) -> Result<Piece<'_>> {
-        let block = self.block(id, offset)?;
-        self.piece_of(&block, size, offset)
+        if !self.run.as_ref().is_some_and(|(of, run)| *of == id && run.contains(&offset)) {
+            let block = self.block(id, offset)?;
+            if !is_whole(&block, size) {
+                return self.piece_of(&block, size, offset);
+            }
+            self.decode_run(id, size, block)?;
+        }
+        let Some((_, run)) = &self.run else { unreachable!("a run was decoded or is there") };
+        let (from, to) = (in_memory(offset - run.start), in_memory(run.end - run.start));
+        Ok(Piece::Bytes(&self.plain[from..to]))
     }
 
-    /// The same, of a block that [`block`](Self::block) gave.
+    /// The same, of one block that [`block`](Self::block) gave.
     ///
     /// # Errors
     ///
@@ -99,19 +138,20 @@ impl<'a> Content<'a> {
                 if start.saturating_add(len) > block.raw.end {
                     return Err(wrong(block, "holds fewer bytes than the file has here"));
                 }
-                self.raw.resize(in_memory(len), 0);
-                self.image.source().fill(&mut self.raw, start)?;
-                Ok(Piece::Bytes(&self.raw))
+                let room = make_room(&mut self.run, &mut self.plain, 0, in_memory(len));
+                self.image.source().fill(room, start)?;
+                Ok(Piece::Bytes(room))
             }
             Coding::Packed => {
-                let there = self.decode(block)?;
                 let (from, to) = (block.upto(offset), block.upto(end));
-                match self.plain.get(from..to).filter(|_| to <= there) {
-                    Some(bytes) => Ok(Piece::Bytes(bytes)),
-                    None => {
-                        Err(wrong(block, &format!("decodes to {there} bytes, {to} are needed")))
-                    }
-                }
+                let bytes = if is_whole(block, size) {
+                    self.run = None;
+                    let there = self.decode_at(block, 0, size - block.plain.end)?;
+                    &self.plain[..there]
+                } else {
+                    self.decode_common(block)?
+                };
+                bytes.get(from..to).map(Piece::Bytes).ok_or_else(|| too_short(block, bytes, to))
             }
         }
     }
@@ -143,22 +183,95 @@ impl<'a> Content<'a> {
         Ok(())
     }
 
-    /// Has all of a block decoded; says how many bytes there are.
-    fn decode(&mut self, block: &Block) -> Result<usize> {
-        if let Some((held, there)) = &self.holds
-            && (&held.raw, held.decoded, held.variant) == (&block.raw, block.decoded, block.variant)
-        {
-            return Ok(*there);
+    /// Decodes a block that is a file's alone, and those behind it while they are small. What is
+    /// wrong with a later one is found when it is asked for.
+    fn decode_run(&mut self, id: NodeId, size: u64, mut block: Block) -> Result<()> {
+        let start = block.plain.start;
+        let mut at = start;
+        self.run = None;
+        loop {
+            let len = block.plain.end - block.plain.start;
+            let decoded = self.decode_at(&block, in_memory(at - start), size - block.plain.end);
+            match decoded {
+                Ok(there) if there as u64 == len => at = block.plain.end,
+                Ok(there) if at == start => {
+                    return Err(too_short(&block, &self.plain[..there], in_memory(len)));
+                }
+                Err(error) if at == start => return Err(error),
+                Ok(_) | Err(_) => break,
+            }
+            if at >= size || at - start >= RUN_MAX {
+                break;
+            }
+            let Ok(next) = self.block(id, at) else { break };
+            let follows = next.plain.start == at && is_whole(&next, size);
+            if !follows || next.plain.end - start > RUN_MAX {
+                break;
+            }
+            block = next;
         }
-        self.holds = None;
-        self.raw.resize(in_memory(block.raw.end.saturating_sub(block.raw.start)), 0);
-        self.image.source().fill(&mut self.raw, block.raw.start)?;
-        self.plain.resize(block.decoded as usize, 0);
-        let all = self.plain.len();
-        let there = self.image.decode(block, &self.raw, all, &mut self.plain)?;
-        self.holds = Some((block.clone(), there));
-        Ok(there)
+        self.run = Some((id, start..at));
+        Ok(())
     }
+
+    /// Decodes a block to a place of `plain`; says how many bytes there are. So many bytes of the
+    /// file come behind it.
+    fn decode_at(&mut self, block: &Block, at: usize, behind: u64) -> Result<usize> {
+        let raw = self.raw.read(self.image, &block.raw, behind)?;
+        let len = block.decoded as usize;
+        let room = make_room(&mut self.run, &mut self.plain, at, len);
+        self.image.decode(block, raw, len, room)
+    }
+
+    /// All of a block that other files have a part of.
+    fn decode_common(&mut self, block: &Block) -> Result<&[u8]> {
+        let kept = self.shared.slot(block);
+        let mut error = None;
+        let plain = kept.get_or_init(|| {
+            let decoded = decode_all(self.image, &mut self.raw, block);
+            decoded.map_err(|why| error = Some(why)).ok()
+        });
+        self.common = match (plain, error) {
+            (_, Some(error)) => return Err(error),
+            (Some(plain), None) => Some(Arc::clone(plain)),
+            // Another reader has met the error; this one has to find it again.
+            (None, None) => Some(decode_all(self.image, &mut self.raw, block)?),
+        };
+        Ok(self.common.as_ref().map_or(&[], |plain| plain.as_slice()))
+    }
+}
+
+/// Whether a packed block holds bytes of this file alone, and all of them.
+fn is_whole(block: &Block, size: u64) -> bool {
+    let Block { plain, coding, decoded, inside, .. } = block;
+    let is_all = *inside == 0 && u64::from(*decoded) == plain.end - plain.start;
+    *coding == Coding::Packed && is_all && plain.end <= size
+}
+
+/// Room for so many bytes from a place of the buffer on, which is no longer a run.
+fn make_room<'a>(
+    run: &mut Option<(NodeId, Range<u64>)>,
+    plain: &'a mut Vec<u8>,
+    at: usize,
+    len: usize,
+) -> &'a mut [u8] {
+    *run = None;
+    if plain.len() < at + len {
+        plain.resize(at + len, 0);
+    }
+    &mut plain[at..at + len]
+}
+
+fn decode_all(image: &dyn Image, raw: &mut RawWindow, block: &Block) -> Result<Arc<Vec<u8>>> {
+    let mut plain = vec![0; block.decoded as usize];
+    let there = image.decode(block, raw.read(image, &block.raw, 0)?, plain.len(), &mut plain)?;
+    plain.truncate(there);
+    Ok(Arc::new(plain))
+}
+
+fn too_short(block: &Block, there: &[u8], needed: usize) -> Error {
+    let there = there.len();
+    wrong(block, &format!("decodes to {there} bytes, {needed} are needed"))
 }
 
 fn wrong(block: &Block, why: &str) -> Error {

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cache::Cache;
 use crate::codec::{self, Codec, Crc32, Failure};
 use crate::error::{Error, Result};
-use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary};
+use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, UsedBytes};
 use crate::listing::{EntryDefect, Oddities};
 use crate::read;
 use crate::source::Source;
@@ -32,6 +32,7 @@ use crate::source::Source;
 mod directory;
 mod layout;
 mod map;
+mod used;
 pub mod write;
 
 use directory::{Claims, Listing};
@@ -466,6 +467,14 @@ impl Image for Cramfs {
         }
         let bytes = self.map.end - self.base;
         Ok(vec![format!("crc {found:08x} of {bytes} bytes")])
+    }
+
+    fn used(&self) -> Result<Vec<UsedBytes>> {
+        Ok(used::fixed(self))
+    }
+
+    fn used_by(&self, id: NodeId) -> Result<Vec<UsedBytes>> {
+        used::by(self, id)
     }
 
     fn oddities(&self) -> Vec<String> {

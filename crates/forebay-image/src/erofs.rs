@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
-use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
+use crate::image::{
+    Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, UsedBytes, Xattr,
+};
 use crate::listing::{EntryDefect, Oddities};
 use crate::source::Source;
 
@@ -32,6 +34,7 @@ mod inode;
 mod lookup;
 mod map;
 mod superblock;
+mod used;
 mod xattr;
 
 use self::core::Core;
@@ -168,6 +171,14 @@ impl Image for Erofs {
         // Checked when the image was opened.
         let checksum = superblock.has_checksum().then(|| "checksum of the superblock".to_owned());
         Ok(checksum.into_iter().collect())
+    }
+
+    fn used(&self) -> Result<Vec<UsedBytes>> {
+        used::fixed(self)
+    }
+
+    fn used_by(&self, id: NodeId) -> Result<Vec<UsedBytes>> {
+        used::by(&self.core, self.inode(id)?.as_ref())
     }
 
     fn oddities(&self) -> Vec<String> {

@@ -19,13 +19,13 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, Mode};
 
-use crate::content::Content;
+use crate::content::{Content, SharedBlocks};
 use crate::fault::{Cause, Fault};
 use crate::image::{Image, Kind};
 use crate::opener::{self, Opener};
@@ -131,6 +131,7 @@ pub fn extract(
         tree: &tree,
         root: root.as_fd(),
         settings,
+        shared: Arc::default(),
         done: tree.items().iter().map(|_| AtomicBool::new(false)).collect(),
         end: Mutex::new(None),
         progress,
@@ -172,6 +173,8 @@ struct Run<'a> {
     tree: &'a Tree,
     root: BorrowedFd<'a>,
     settings: Settings,
+    /// Blocks that hold parts of several files.
+    shared: Arc<SharedBlocks>,
     /// What is there under its final name.
     done: Vec<AtomicBool>,
     /// Why the target takes nothing more, and where that was found.
@@ -215,7 +218,7 @@ impl<'a> Run<'a> {
             tree: self.tree,
             opener: Opener::new(self.root),
             other: Opener::new(self.root),
-            content: Content::new(self.image),
+            content: Content::sharing(self.image, Arc::clone(&self.shared)),
             report: Report::default(),
             skipped: Vec::new(),
             lost: Vec::new(),

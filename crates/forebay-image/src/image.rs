@@ -203,6 +203,32 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
+/// Bytes of an image that something is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedBytes {
+    /// Where they are.
+    pub bytes: Range<u64>,
+    /// What is there, with its article: `the superblock`, `an inode`.
+    pub what: &'static str,
+}
+
+impl UsedBytes {
+    /// Those of a block of content; none if it is a hole.
+    pub(crate) fn of_block(block: &Block) -> Option<Self> {
+        let what = match block.coding {
+            Coding::Hole => return None,
+            Coding::Stored => Self::STORED,
+            Coding::Packed => Self::PACKED,
+        };
+        Some(Self { bytes: block.raw.clone(), what })
+    }
+
+    /// A block whose bytes are the content.
+    pub(crate) const STORED: &'static str = "a stored block";
+    /// A block that has to be decoded.
+    pub(crate) const PACKED: &'static str = "a packed block";
+}
+
 /// How an image is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -300,6 +326,21 @@ pub trait Image: Send + Sync + fmt::Debug {
     fn verify(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
+
+    /// The bytes of the image that belong to no single node: superblock, tables.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be told.
+    fn used(&self) -> Result<Vec<UsedBytes>>;
+
+    /// The bytes that a node takes, without the blocks of a regular file: its inode and attributes
+    /// if these are in no table, the map of its blocks, a directory's entries, a link's target.
+    ///
+    /// # Errors
+    ///
+    /// If the node is invalid.
+    fn used_by(&self, id: NodeId) -> Result<Vec<UsedBytes>>;
 
     /// What was wrong with the entries of the directories that have been read so far. Each once,
     /// and a bounded number of them.

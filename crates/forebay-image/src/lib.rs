@@ -78,6 +78,7 @@ pub mod compare;
 pub mod cramfs;
 pub mod erofs;
 pub mod extract;
+pub mod layout;
 pub mod scan;
 pub mod squashfs;
 pub mod verify;
@@ -88,7 +89,9 @@ pub use content::{Content, Piece};
 pub use error::{Error, Result};
 pub use fault::{Cause, Fault, shown};
 pub use formats::open;
-pub use image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, Xattr};
+pub use image::{
+    Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, UsedBytes, Xattr,
+};
 pub use listing::{EntryDefect, EntryProblem, EntryTarget};
 pub use read::read_at;
 pub use resolve::{Follow, Resolved, resolve};

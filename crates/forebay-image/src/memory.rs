@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, Entry, Image, Kind, Node, NodeId, Summary, Time, Xattr};
+use crate::image::{
+    Block, Coding, Entry, Image, Kind, Node, NodeId, Summary, Time, UsedBytes, Xattr,
+};
 use crate::source::Source;
 
 /// Content in a block at most.
@@ -146,6 +148,19 @@ impl Memory {
         self.item(id).blocks.iter_mut().for_each(change);
     }
 
+    pub(crate) fn change_block(
+        &mut self,
+        id: NodeId,
+        number: usize,
+        change: impl FnOnce(&mut Block),
+    ) {
+        change(&mut self.item(id).blocks[number]);
+    }
+
+    pub(crate) fn describe(&mut self, change: impl FnOnce(&mut Summary)) {
+        change(&mut self.summary);
+    }
+
     pub(crate) fn xattr(&mut self, id: NodeId, name: &str, value: &[u8]) {
         let xattr = Xattr { name: name.as_bytes().to_vec(), value: value.to_vec() };
         self.item(id).xattrs.push(xattr);
@@ -274,5 +289,13 @@ impl Image for Memory {
         let len = plain.len().min(content.len()).max(upto.min(plain.len().min(content.len())));
         content[..len].copy_from_slice(&plain[..len]);
         Ok(len)
+    }
+
+    fn used(&self) -> Result<Vec<UsedBytes>> {
+        Ok(vec![UsedBytes { bytes: 0..16, what: "the head" }])
+    }
+
+    fn used_by(&self, _id: NodeId) -> Result<Vec<UsedBytes>> {
+        Ok(Vec::new())
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, Entry, Image, Node, NodeId, Options, Summary, Xattr};
+use crate::image::{Block, Coding, Entry, Image, Node, NodeId, Options, Summary, UsedBytes, Xattr};
 use crate::listing::{EntryDefect, EntryTarget, Oddities, wrong_name};
 use crate::source::Source;
 
@@ -32,6 +32,7 @@ mod map;
 mod metadata;
 mod summary;
 mod table;
+mod used;
 mod verify;
 mod xattr;
 
@@ -73,6 +74,7 @@ pub struct Squashfs {
     inode_table: Range<u64>,
     directory_table: Range<u64>,
     ids: Box<[u32]>,
+    id_table: Table,
     fragments: Table,
     exports: Option<Table>,
     xattrs: Option<Xattrs>,
@@ -127,6 +129,7 @@ impl Squashfs {
             inode_table: superblock.inode_table..superblock.directory_table,
             directory_table: superblock.directory_table..fragments.start(),
             ids: read_ids(&id_table, &metadata)?,
+            id_table,
             metadata,
             fragments,
             exports,
@@ -404,6 +407,14 @@ impl Image for Squashfs {
 
     fn defects(&self, directory: NodeId) -> Result<Arc<[EntryDefect]>> {
         Ok(Arc::clone(&self.listing(directory)?.defects))
+    }
+
+    fn used(&self) -> Result<Vec<UsedBytes>> {
+        used::fixed(self)
+    }
+
+    fn used_by(&self, _id: NodeId) -> Result<Vec<UsedBytes>> {
+        Ok(Vec::new())
     }
 
     fn oddities(&self) -> Vec<String> {

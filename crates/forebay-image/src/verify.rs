@@ -1,12 +1,17 @@
 //! Everything that an image promises, checked: its checksum, every node, every block.
 
 use std::ops::{AddAssign, ControlFlow};
+use std::sync::Arc;
 
-use crate::content::Content;
+use crate::content::{Content, SharedBlocks};
 use crate::fault::{Cause, Fault};
 use crate::image::{Coding, Image, Kind, Node, NodeId};
 use crate::walk::Tree;
 use crate::work;
+
+mod strict;
+
+pub use strict::{Finding, strict};
 
 /// After so many errors one behind the other, the rest of a file is left out: its size is as
 /// likely wrong as they are.
@@ -106,8 +111,12 @@ pub fn verify(
         Err(error) => report.damage.push(Fault::new("", error)),
     }
     report.damage.append(&mut tree.faults);
-    let start =
-        || Worker { content: Content::new(image), found: Report::default(), at: Vec::new() };
+    let shared = Arc::new(SharedBlocks::default());
+    let start = || Worker {
+        content: Content::sharing(image, Arc::clone(&shared)),
+        found: Report::default(),
+        at: Vec::new(),
+    };
     let workers = work::each(threads, tree.items().len(), start, |worker, place| {
         worker.check(image, &tree, place);
         progress(1);

@@ -37,6 +37,12 @@ pub(crate) enum Command {
     Run(RunOn),
     /// Mount a compressed image read-only, or show what a mounted one does
     Mount(Mount),
+    /// Unmount images
+    ///
+    /// A mount whose server has died is taken away even where files of it are open. Users other
+    /// than root unmount what they have mounted, by fusermount3. Nothing but images that `mount`
+    /// has mounted is unmounted.
+    Unmount(Unmount),
     /// Show live what the running kernel's I/O path does (reads only)
     Watch(watch::Watch),
     /// Judge the I/O path of this machine: findings with evidence, gain and remedy
@@ -272,16 +278,19 @@ pub(crate) struct RunOn {
 #[derive(Debug, Args)]
 pub(crate) struct Mount {
     /// The image: cramfs, squashfs or erofs
-    #[arg(required_unless_present = "stats")]
+    #[arg(required_unless_present_any = ["stats", "list"])]
     pub(crate) image: Option<PathBuf>,
     /// The folder that it appears in
-    #[arg(required_unless_present = "stats")]
+    #[arg(required_unless_present_any = ["stats", "list"])]
     pub(crate) folder: Option<PathBuf>,
     /// Shows what the image that is mounted on a folder has done so far
     #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "folder"])]
     pub(crate) stats: Option<PathBuf>,
-    /// With --stats: one JSON object
-    #[arg(long, requires = "stats")]
+    /// Lists the images that are mounted, also those whose server has died
+    #[arg(long, conflicts_with_all = ["image", "folder", "stats"])]
+    pub(crate) list: bool,
+    /// With --stats: one JSON object; with --list: a list of them
+    #[arg(long, conflicts_with = "image")]
     pub(crate) json: bool,
     /// What is decoded, and when: a fill rule (see `forebay policies`)
     #[arg(long, value_name = "NAME", default_value = "selective-then-idle")]
@@ -336,6 +345,17 @@ pub(crate) struct Mount {
     /// Says on standard output that the mount is usable; for the process that waits for it
     #[arg(long, hide = true)]
     pub(crate) announce: bool,
+}
+
+/// Arguments of `unmount`.
+#[derive(Debug, Args)]
+pub(crate) struct Unmount {
+    /// The folders that images are mounted on
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Take mounts away that are in use; each ends with the last open file
+    #[arg(long)]
+    pub(crate) lazy: bool,
 }
 
 /// Who reads ahead in a mount.

@@ -15,4 +15,5 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod simulate;
 pub(crate) mod tune;
+pub(crate) mod unmount;
 pub(crate) mod watch;

@@ -1,6 +1,7 @@
 //! Writing an image: the same tree and settings make the same bytes, on any number of threads.
 //!
-//! Names are sorted; directories and contents follow each other depth-first. Contents that are
+//! Names are sorted; directories and contents follow each other depth-first, but for contents that
+//! are to come [first](Settings::first). Contents that are
 //! equal are written once. Which contents are equal is seen when they are packed: equal bytes pack
 //! equally, and bytes that pack equally are equal.
 //!
@@ -46,6 +47,9 @@ pub struct Settings {
     pub threads: NonZero<usize>,
     /// Cut or leave out what the format cannot hold, with a warning.
     pub lossy: bool,
+    /// Paths from the root of files whose content comes first, in this order. Others follow
+    /// depth-first; a path without a file is passed over.
+    pub first: Vec<Vec<u8>>,
 }
 
 impl Default for Settings {
@@ -61,6 +65,7 @@ impl Default for Settings {
             level: 9,
             threads: std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
             lossy: false,
+            first: Vec::new(),
         }
     }
 }

@@ -19,6 +19,8 @@
 //! block of a pack is that of its first head, or without big clusters the one before it, and those
 //! of its other heads follow from the sizes in between.
 
+use std::sync::OnceLock;
+
 use crate::error::{Error, Result};
 
 use super::core::{Core, Place};
@@ -90,6 +92,9 @@ pub(super) struct Index {
     big: [bool; 2],
     /// For a packed one, the clusters in the first 8-byte packs and in the 32-byte packs.
     packs: Option<(u64, u64)>,
+    clusters: u64,
+    /// All of it, once it was needed; none if it is too long or cannot be read as a whole.
+    bytes: OnceLock<Option<Box<[u8]>>>,
 }
 
 impl Index {
@@ -105,7 +110,9 @@ impl Index {
         let big = [advice & map::BIG_1 != 0, advice & map::BIG_2 != 0];
         let place = place.plus(if full { 16 } else { 8 });
         let interlaced = advice & map::INTERLACED != 0;
-        let mut index = Self { place, bits, interlaced, big, packs: None };
+        let clusters = inode.node.size.div_ceil(1 << bits);
+        let bytes = OnceLock::new();
+        let mut index = Self { place, bits, interlaced, big, packs: None, clusters, bytes };
         if full {
             return Ok(index);
         }
@@ -149,6 +156,11 @@ impl Index {
         Place { at: at.at & !(len - 1), ..at }.plus(len)
     }
 
+    /// The place behind all of it.
+    pub(super) fn end(&self) -> Place {
+        self.clusters.checked_sub(1).map_or(self.place, |last| self.behind(last))
+    }
+
     /// Clusters from a tail to the next head, or to a tail that knows more.
     pub(super) fn ahead(&self, core: &Core, number: u64, cluster: &Cluster) -> Result<u64> {
         if let Some(ahead) = cluster.ahead {
@@ -188,7 +200,7 @@ impl Index {
     fn large(&self, core: &Core, number: u64) -> Result<Cluster> {
         let mut bytes = [0; 8];
         // 2^54 clusters at most.
-        core.metadata(self.place.plus(number * 8), &mut bytes, "cluster index")?;
+        self.fill(core, self.place.plus(number * 8), &mut bytes)?;
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let kind = Kind::of(half(0).into());
         if kind != Kind::Tail {
@@ -204,6 +216,26 @@ impl Index {
             Cluster::tail(1, Some(u64::from(back & !BLOCKS)))
         };
         Ok(Cluster { ahead: Some(ahead), ..tail })
+    }
+
+    /// Fills a buffer with a part of the index.
+    fn fill(&self, core: &Core, place: Place, buffer: &mut [u8]) -> Result<()> {
+        let all = self.bytes.get_or_init(|| self.read_all(core));
+        let from = place.at.checked_sub(self.place.at).and_then(|from| usize::try_from(from).ok());
+        let part = from.zip(all.as_deref()).and_then(|(from, all)| all.get(from..));
+        match part.and_then(|part| part.get(..buffer.len())) {
+            Some(part) => buffer.copy_from_slice(part),
+            None => core.metadata(place, buffer, "cluster index")?,
+        }
+        Ok(())
+    }
+
+    fn read_all(&self, core: &Core) -> Option<Box<[u8]>> {
+        let len = self.end().at.checked_sub(self.place.at)?;
+        let len = usize::try_from(len).ok().filter(|len| *len <= KEPT_MAX)?;
+        let mut bytes = vec![0; len].into_boxed_slice();
+        core.metadata(self.place, &mut bytes, "cluster index").ok()?;
+        Some(bytes)
     }
 
     /// A number of blocks where there are no big clusters is a mistake.
@@ -234,7 +266,7 @@ impl Index {
         let begin = Place { at: place.at & !(len - 1), ..place };
         let mut pack = Pack { bytes: [0; 32], wide, place: begin };
         let bytes = &mut pack.bytes[..if wide { 32 } else { 8 }];
-        core.metadata(begin, bytes, "cluster index")?;
+        self.fill(core, begin, bytes)?;
         let at = (place.at - begin.at) / if wide { 2 } else { 4 };
         Ok((pack, usize::try_from(at).expect("16 at most")))
     }
@@ -324,6 +356,8 @@ impl Pack {
     }
 }
 
+/// An index of more bytes is read entry by entry.
+pub(super) const KEPT_MAX: usize = 256 << 10;
 /// Marks a number of blocks where a distance would be.
 const BLOCKS: u32 = 1 << 11;
 /// In a large head's first field: the physical cluster holds more than the extent.

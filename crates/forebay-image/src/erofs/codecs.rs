@@ -52,31 +52,30 @@ impl Variant {
     }
 }
 
-/// The codecs that extents may have, a bit for each.
+/// The codecs that extents may have, a bit for each, and where their parameters end.
 pub(super) fn available(
     source: &dyn Source,
     superblock: &Superblock,
     bytes: &[u8; superblock::BYTES],
-    behind: u64,
-) -> Result<u16> {
+) -> Result<(u16, u64)> {
     let bits = u16::from_le_bytes([bytes[84], bytes[85]]);
     if !superblock.has(superblock::CODEC_PARAMETERS) {
         // Then the field is the distance of LZ4, and there is no other codec.
         let lz4 = bits != 0 || superblock.has(superblock::ZERO_PADDING);
-        return Ok(u16::from(lz4));
+        return Ok((u16::from(lz4), superblock.end));
     }
     let known = (1_u16 << NAMES.len()) - 1;
     if bits & !known != 0 {
         let what = format!("an unknown codec (bits {:#x})", bits & !known);
         return Err(Error::Unsupported { what, offset: superblock::PLACE + 84 });
     }
-    let mut at = behind;
+    let mut at = superblock.end;
     for (number, &name) in NAMES.iter().enumerate() {
         if bits >> number & 1 != 0 {
             at = check_parameters(source, at.next_multiple_of(4), number, name)?;
         }
     }
-    Ok(bits)
+    Ok((bits, at))
 }
 
 /// Checks one codec's parameters and says where the next may be.

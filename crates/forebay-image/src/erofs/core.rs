@@ -66,7 +66,7 @@ impl Core {
             return Ok(inode);
         }
         let inode = Arc::new(Inode::read(self, nid)?);
-        Ok(self.inodes.keep(nid, 1, inode))
+        Ok(self.inodes.keep(nid, inode.weight(&self.superblock), inode))
     }
 
     /// Fills a buffer with metadata.
@@ -227,5 +227,5 @@ const BEYOND: &str = "lies behind the end";
 const UNIT: u64 = 4096;
 /// Units that are kept: 1 MiB.
 const UNITS_MAX: usize = 256;
-/// Inodes that are kept: about 256 bytes each.
-const INODES_MAX: usize = 1024;
+/// Inodes that are kept, with their maps: 4 MiB.
+const INODES_MAX: usize = 4 << 20;

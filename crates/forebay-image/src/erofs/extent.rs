@@ -90,6 +90,12 @@ impl Extents {
         Ok(Extent { start: record.start, end, from })
     }
 
+    /// The place behind the array.
+    pub(super) const fn end(&self) -> Place {
+        let before = if self.record == 4 { 8 } else { 0 };
+        self.place.plus(self.count.saturating_mul(self.record).saturating_add(before))
+    }
+
     fn raw(&self, core: &Core, record: Record) -> From {
         let len = u64::from(record.len & LEN);
         if len == 0 {

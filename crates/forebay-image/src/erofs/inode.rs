@@ -26,6 +26,7 @@ use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::image::{Kind, Node, Time};
 
+use super::cluster;
 use super::core::{Core, Place};
 use super::id;
 use super::map::Map;
@@ -92,6 +93,19 @@ impl Inode {
             Fields::small(&bytes[..SMALL], place, &core.superblock)
         }?;
         Self::check(&fields, nid, place, len as u64, core)
+    }
+
+    /// Memory that it takes, its map's included, in bytes.
+    pub(super) fn weight(&self, superblock: &Superblock) -> usize {
+        let index = match self.layout {
+            Layout::Compressed { .. } => {
+                // Eight bytes for each cluster at most.
+                let bytes = self.node.size.div_ceil(superblock.block_size()).saturating_mul(8);
+                usize::try_from(bytes).unwrap_or(usize::MAX).min(cluster::KEPT_MAX)
+            }
+            Layout::Plain(_) | Layout::Inline(_) | Layout::Chunks(_) => 0,
+        };
+        OVERHEAD + index
     }
 
     /// Where what the layout needs begins.
@@ -240,6 +254,8 @@ const fn decode_device(number: u32) -> (u32, u32) {
     (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xf_ff00)
 }
 
+/// Memory of an inode beside its index.
+const OVERHEAD: usize = 320;
 const SMALL: usize = 32;
 const LARGE: usize = 64;
 /// In a small inode's format: it has one link, and the field of the links is its address's.

@@ -112,14 +112,8 @@ pub(super) enum RawCoding {
 
 /// The block that holds a byte of a compressed file.
 pub(super) fn locate(core: &Core, inode: &Inode, full: bool, offset: u64) -> Result<Block> {
-    let map = if let Some(map) = inode.map.get() {
-        map
-    } else {
-        let map = read(core, inode, full)?;
-        inode.map.get_or_init(|| map)
-    };
     let size = inode.node.size;
-    let extent = match map {
+    let extent = match of(core, inode, full)? {
         Map::Packed(at) => Extent { start: 0, end: size, from: From::Packed(*at) },
         Map::Clusters(clusters) => clusters.extent(core, inode, offset)?,
         Map::Extents(extents) => extents.find(core, inode, offset)?,
@@ -363,6 +357,26 @@ impl Clusters {
             at += index.ahead(core, at, &cluster)?.max(1);
         }
     }
+}
+
+/// The map of an inode.
+fn of<'a>(core: &Core, inode: &'a Inode, full: bool) -> Result<&'a Map> {
+    if let Some(map) = inode.map.get() {
+        return Ok(map);
+    }
+    let map = read(core, inode, full)?;
+    Ok(inode.map.get_or_init(|| map))
+}
+
+/// Where the header of a compressed inode's map is, and the bytes of it with the map.
+pub(super) fn used(core: &Core, inode: &Inode, full: bool) -> Result<(Place, u64)> {
+    let place = inode.body().align(8);
+    let end = match of(core, inode, full)? {
+        Map::Packed(_) => place.plus(8),
+        Map::Clusters(clusters) => clusters.index.end(),
+        Map::Extents(extents) => extents.end(),
+    };
+    Ok((place, end.at.saturating_sub(place.at)))
 }
 
 /// The header's fields.

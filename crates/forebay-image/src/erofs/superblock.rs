@@ -49,6 +49,8 @@ pub(super) struct Superblock {
     pub(super) incompatible: u32,
     /// The codecs that may be used, a bit for each.
     pub(super) codecs: u16,
+    /// Where it ends with all that stands behind it, in bytes.
+    pub(super) end: u64,
     /// The inode that holds the ends of other files, and their long attribute prefixes.
     pub(super) packed: Option<u64>,
     /// The inode that holds other inodes.
@@ -83,7 +85,7 @@ impl Superblock {
         if superblock.has(METABOX) {
             superblock.metabox = Some(metabox(source, size)?);
         }
-        superblock.codecs = codecs::available(source, &superblock, &bytes, PLACE + size)?;
+        (superblock.codecs, superblock.end) = codecs::available(source, &superblock, &bytes)?;
         Ok(Some(superblock))
     }
 
@@ -144,6 +146,7 @@ impl Superblock {
             compatible,
             incompatible,
             codecs: 0,
+            end: PLACE + size,
             packed,
             metabox: None,
             prefixes,

@@ -11,6 +11,8 @@
 //!
 //! A prefix is the number of a namespace, or with its highest bit set that of a long prefix.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::image::Xattr;
 
@@ -47,16 +49,51 @@ pub(super) fn read(core: &Core, prefixes: &[Prefix], inode: &Inode) -> Result<Ve
         xattrs.extend(entry.xattr(core, prefixes)?);
         at += entry.len();
     }
+    for entry in shared_heads(core, begin, shared) {
+        xattrs.extend(entry?.xattr(core, prefixes)?);
+    }
+    Ok(xattrs)
+}
+
+/// The shared attributes of an inode whose header lies at a place.
+fn shared_heads(core: &Core, begin: Place, count: u64) -> impl Iterator<Item = Result<Head>> {
     let metabox = core.superblock.compatible & superblock::SHARED_IN_METABOX != 0
         && core.superblock.metabox.is_some();
-    for number in 0..shared {
+    (0..count).map(move |number| {
         let mut id = [0; 4];
         core.metadata(begin.plus(HEADER as u64 + 4 * number), &mut id, "shared xattr")?;
         let at = core.superblock.shared_xattrs + 4 * u64::from(u32::from_le_bytes(id));
-        let entry = Head::read(core, Place { at, metabox })?;
-        xattrs.extend(entry.xattr(core, prefixes)?);
+        Head::read(core, Place { at, metabox })
+    })
+}
+
+/// Where the attributes are that an inode shares, and their bytes.
+pub(super) fn shared(core: &Core, inode: &Inode) -> Result<Vec<(Place, u64)>> {
+    if inode.xattrs == 0 {
+        return Ok(Vec::new());
     }
-    Ok(xattrs)
+    let begin = inode.place.plus(inode.len);
+    let mut header = [0; HEADER];
+    core.metadata(begin, &mut header, "xattrs")?;
+    let heads = shared_heads(core, begin, u64::from(header[4]));
+    heads.map(|head| head.map(|head| (head.place, head.len()))).collect()
+}
+
+/// Where the long prefixes are, if not in another inode.
+pub(super) fn plain_prefixes(core: &Core) -> Result<Option<Range<u64>>> {
+    let superblock = &core.superblock;
+    let is_plain = superblock.compatible & superblock::PLAIN_PREFIXES != 0
+        || superblock.metabox.or(superblock.packed).is_none();
+    if superblock.prefixes == 0 || !is_plain {
+        return Ok(None);
+    }
+    let (start, mut end) = (superblock.prefixes_at, superblock.prefixes_at);
+    for _ in 0..superblock.prefixes {
+        let mut len = [0; 2];
+        core.metadata(Place { at: end, metabox: false }, &mut len, "xattr prefix")?;
+        end = (end + 2 + u64::from(u16::from_le_bytes(len))).next_multiple_of(4);
+    }
+    Ok(Some(start..end))
 }
 
 /// An attribute, up to its name.

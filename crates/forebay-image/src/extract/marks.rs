@@ -36,7 +36,11 @@ impl<'a> Marks<'a> {
     /// Marks an open file or directory.
     pub(super) fn give_open(&mut self, file: BorrowedFd<'_>) -> Result<(), Cause> {
         if let Some((user, group)) = self.owner()? {
-            rustix::fs::fchown(file, Some(user), Some(group)).map_err(owner_error)?;
+            let found = rustix::fs::fstat(file).map_err(owner_error)?;
+            // Most files are root's, as what root makes is. A change writes the inode once more.
+            if (found.st_uid, found.st_gid) != (user.as_raw(), group.as_raw()) {
+                rustix::fs::fchown(file, Some(user), Some(group)).map_err(owner_error)?;
+            }
         }
         for xattr in self.given_xattrs() {
             let (name, value) = (&xattr.name[..], &xattr.value[..]);

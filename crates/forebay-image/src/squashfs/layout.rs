@@ -231,9 +231,14 @@ impl Superblock {
         FLAGS.iter().fold(self.flags, |flags, (bit, _)| flags & !bit)
     }
 
+    /// Whether the compressor's options follow.
+    pub(super) const fn has_options(&self) -> bool {
+        self.flags & FLAG_OPTIONS != 0
+    }
+
     /// What the compressor was told, in words; empty if the image does not say.
     pub(super) fn options(&self, source: &dyn Source) -> Result<String> {
-        if self.flags & FLAG_OPTIONS == 0 {
+        if !self.has_options() {
             return Ok(String::new());
         }
         let mut header = [0; 2];

@@ -5,6 +5,8 @@
 //!                                               \_ what the superblock points to
 //! ```
 
+use std::ops::Range;
+
 use super::layout::{METADATA_HEADER, METADATA_LEN};
 use super::metadata::{Metadata, Place};
 use crate::error::{Error, Result};
@@ -67,6 +69,22 @@ impl Table {
     /// Where its first byte is in the image.
     pub(super) fn start(&self) -> u64 {
         self.places.first().copied().unwrap_or(self.shape.list)
+    }
+
+    /// Its name.
+    pub(super) const fn name(&self) -> &'static str {
+        self.shape.name
+    }
+
+    /// Where its metadata blocks are: each ends where the next one begins, or before.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Range<u64>> {
+        let ends = self.places.iter().skip(1).copied().chain([self.shape.list]);
+        self.places.iter().copied().zip(ends).map(|(start, end)| start..end)
+    }
+
+    /// Where the list of their places is.
+    pub(super) const fn list(&self) -> Range<u64> {
+        self.shape.list..self.shape.list + self.places.len() as u64 * 8
     }
 
     /// The number of entries.

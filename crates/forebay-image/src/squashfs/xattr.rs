@@ -63,6 +63,22 @@ impl Xattrs {
         Ok(Self { lists, rows })
     }
 
+    /// The bytes of the lists.
+    pub(super) fn lists(&self) -> Range<u64> {
+        self.lists.clone()
+    }
+
+    /// The table of rows.
+    pub(super) const fn rows(&self) -> &Table {
+        &self.rows
+    }
+
+    /// The bytes of the header before the places of the blocks of rows.
+    pub(super) const fn header(&self) -> Range<u64> {
+        let end = self.rows.list().start;
+        end - HEADER..end
+    }
+
     /// Where its first byte is in the image.
     pub(super) const fn start(&self) -> u64 {
         self.lists.start

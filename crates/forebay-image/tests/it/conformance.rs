@@ -13,7 +13,7 @@ use std::sync::Arc;
 use forebay_image::compare::{Folder, Report, Side, compare};
 use forebay_image::cramfs::write::{self, Settings as Made};
 use forebay_image::extract::{Settings, extract};
-use forebay_image::verify::verify;
+use forebay_image::verify::{strict, verify};
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{FileSource, Image, Options, Source, shown};
 
@@ -178,6 +178,8 @@ fn same(options: &[&str], source: &Path, image: &Path, folder: &Path) {
     let tree = || Tree::whole(image, Limits::default());
     let verified = verify(image, tree(), THREADS, &|_| {});
     assert!(verified.damage.is_empty(), "{options:?}: {}", verified.damage[0]);
+    let findings = strict(image, &tree()).unwrap();
+    assert!(findings.is_empty(), "{options:?}: {}", findings[0]);
     beside(options, image, source);
 
     let target = folder.join("extracted");

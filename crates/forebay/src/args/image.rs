@@ -50,7 +50,10 @@ pub(crate) enum What {
     Tar(Tar),
     /// Check an image's checksum, decode every node and every block
     ///
-    /// Each damage has its line. Exit code 1 if there is any.
+    /// Each damage has its line. With `--strict`, findings have too: entries of directories that
+    /// Linux and readers that only list them show in different ways, blocks that overlap, and
+    /// bytes in and behind the image that nothing leads to and that are not zero. Exit code 1 if
+    /// there is any.
     Verify(Verify),
     /// Make an image of a directory; the same tree makes the same bytes
     ///
@@ -58,6 +61,13 @@ pub(crate) enum What {
     /// groups above 255, extended attributes, capabilities, access control lists, further names of
     /// a file. With `--lossy` it is cut or left out, and counted. Times are never kept.
     Make(Make),
+    /// Show how scattered over an image that is which a start reads
+    ///
+    /// The profile is one that `mount --profile` has written. Beside the image as it is stands what
+    /// sorting its files by their first read would bring. `--sort` prints the order for a writer:
+    /// `mksquashfs TREE IMAGE -sort FILE`, or a list of paths for `tar -T`, for a writer that lays
+    /// an archive out in its order. `make --profile` makes a sorted cramfs.
+    Layout(Layout),
     /// Compare an image with a directory or another image
     ///
     /// Each difference has its line: path, kind, first and second. What one of them does not keep
@@ -254,10 +264,37 @@ pub(crate) struct Tar {
 pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) opened: Opened,
+    /// Check also what readers may show in different ways, or not at all
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) threads: Threads,
     #[command(flatten)]
     pub(crate) answer: Answer,
+}
+
+/// Arguments of `image layout`.
+#[derive(Debug, Args)]
+pub(crate) struct Layout {
+    #[command(flatten)]
+    pub(crate) opened: Opened,
+    /// A profile of a start
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: PathBuf,
+    /// Print the files in the order of their first reads, instead of the report
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "json")]
+    pub(crate) sort: Option<SortList>,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+/// How an order of files is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortList {
+    /// A sort file of mksquashfs: a path and a priority on each line
+    Mksquashfs,
+    /// A path on each line
+    Paths,
 }
 
 /// Arguments of `image compare`.
@@ -310,6 +347,9 @@ pub(crate) struct Make {
     /// How hard to pack: 1 is the fastest, 12 the smallest
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u8).range(1..=12))]
     pub(crate) level: u8,
+    /// Put the files first that a start reads, in its order: a profile of `mount --profile`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     /// Cut or leave out what the format cannot hold, and say so, instead of refusing
     #[arg(long)]
     pub(crate) lossy: bool,

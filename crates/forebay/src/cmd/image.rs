@@ -14,12 +14,13 @@ use rustix::fs::{Mode, OFlags};
 use crate::ERROR;
 use crate::args::image::{Image, Opened, What};
 use crate::choice;
-use crate::messages::{Complaint, shown};
+use crate::messages::{Complaint, complain, shown};
 
 mod cat;
 mod compare;
 mod extract;
 mod info;
+mod layout;
 mod ls;
 mod make;
 mod scan;
@@ -42,6 +43,7 @@ pub(crate) fn run(arguments: &Image) -> Result<u8> {
         What::Verify(arguments) => verify::run(arguments),
         What::Make(arguments) => make::run(arguments),
         What::Compare(arguments) => compare::run(arguments),
+        What::Layout(arguments) => layout::run(arguments),
     }
 }
 
@@ -122,12 +124,6 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
     }
 }
 
-/// Says what went wrong with one of several things; the others go on.
-fn complain(what: &dyn std::fmt::Display) {
-    // Nobody may be listening; the exit code says it all the same.
-    let _ = writeln!(io::stderr(), "error: {what}");
-}
-
 /// The end of several things, of which some went wrong.
 fn failed() -> u8 {
     hint(WHAT_IS_THERE);
@@ -172,7 +168,12 @@ impl Out {
 
 /// Prints lines or an object, and says what was being written if that fails.
 fn print(text: &str, what: &'static str) -> Result<()> {
+    print_bytes(text.as_bytes(), what)
+}
+
+/// The same of what may hold names that are no text.
+fn print_bytes(bytes: &[u8], what: &'static str) -> Result<()> {
     let mut out = Out::new();
-    out.to.write_all(text.as_bytes()).with_context(|| format!("cannot write the {what}"))?;
+    out.to.write_all(bytes).with_context(|| format!("cannot write the {what}"))?;
     out.finish(what)
 }

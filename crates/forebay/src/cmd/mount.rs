@@ -40,6 +40,9 @@ pub(crate) fn run(arguments: &Mount) -> Result<u8> {
     if let Some(folder) = &arguments.stats {
         return statistics(folder, arguments.json);
     }
+    if arguments.list {
+        return super::unmount::list(arguments.json);
+    }
     let (Some(image), Some(folder)) = (&arguments.image, &arguments.folder) else {
         bail!("mount takes an image and a folder");
     };
@@ -153,7 +156,7 @@ fn place(folder: &Path) -> Result<PathBuf> {
         let kind = error.kind();
         let hint = if kind == io::ErrorKind::NotConnected {
             // A mount whose server was killed; the path may have a blank.
-            format!("whoever served it is gone: `umount -l '{shown}'`")
+            format!("the mount's server has died: `forebay unmount '{shown}'`")
         } else if kind == io::ErrorKind::NotFound {
             "mkdir makes it".to_owned()
         } else if kind == io::ErrorKind::NotADirectory {
@@ -185,7 +188,8 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
             Complaint::new(error.to_string()).hint(hint).into()
         }
         MountError::Mount { folder, why } if why.kind() == io::ErrorKind::NotConnected => {
-            let hint = format!("whoever served it is gone: `umount -l '{}'`", folder.display());
+            let hint =
+                format!("the mount's server has died: `forebay unmount '{}'`", folder.display());
             Complaint::new(error.to_string()).hint(hint).into()
         }
         MountError::Cache { .. } => {

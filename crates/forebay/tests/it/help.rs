@@ -17,6 +17,7 @@ fn every_command_has_its_help() {
         "bench mount",
         "machines",
         "mount",
+        "unmount",
         "advise",
         "watch",
         "doctor",
@@ -27,7 +28,7 @@ fn every_command_has_its_help() {
         scene.forebay(&format!("{command} --help"));
     }
     scene.forebay("image --help");
-    for command in ["info", "ls", "stat", "cat", "extract", "verify", "make", "compare"] {
+    for command in ["info", "ls", "stat", "cat", "extract", "verify", "make", "layout", "compare"] {
         scene.forebay(&format!("image {command} --help"));
     }
     scene.matches("help.txt");

@@ -110,6 +110,65 @@ fn damage_is_the_answer_no() {
 }
 
 #[test]
+fn a_strict_check_finds_what_nothing_leads_to() {
+    let mut behind = image();
+    let end = behind.len();
+    behind.extend(b"hidden");
+    let mut scene = scene().file("behind", behind);
+    scene
+        .forebay("image verify image --strict")
+        .forebay("image verify behind")
+        .forebay("image verify behind --strict")
+        .forebay("image verify behind --strict --json");
+    scene.matches("image_strict.txt");
+    let output = scene.command("image verify behind --strict").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains(&format!("bytes {end}..{} are behind", end + 6)));
+}
+
+#[test]
+fn a_start_is_shown_and_sorted_by_its_profile() {
+    let profile = "forebay-profile 1\nimage 1 0\nname /none\nfile /usr/share/text\nread 0 0 5\n\
+                   file /usr/bin/tool\nread 1 0 5\nfile /gone\nread 2 0 1\n";
+    let mut scene = scene().file("start", profile).file("text", "notes");
+    let tree = scene.path("tree/usr");
+    for (seed, name) in (1..).zip(["bin/tool", "lib/other", "share/text"]) {
+        fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
+        fs::write(tree.join(name), noise(seed)).unwrap();
+    }
+    scene
+        .forebay("image layout image --profile start")
+        .forebay("image layout image --profile start --json")
+        .forebay("image layout image --profile start --sort mksquashfs")
+        .forebay("image layout image --profile start --sort paths")
+        .refused("image layout image --profile nowhere")
+        .refused("image layout image --profile text")
+        .refused("image make tree sorted --lossy --profile text");
+    scene.matches("image_layout.txt");
+    for line in ["image make tree plain --lossy", "image make tree sorted --lossy --profile start"]
+    {
+        assert_eq!(scene.command(line).output().unwrap().status.code(), Some(0));
+    }
+    let jumps = |image: &str| {
+        let line = format!("image layout {image} --profile start --json");
+        let json: serde_json::Value = serde_json::from_str(&printed(scene.command(&line))).unwrap();
+        [&json["present"], &json["sorted"]].map(|layout| layout["jumps"].as_u64().unwrap())
+    };
+    // By name the tool comes before the text that is read first.
+    assert_eq!((jumps("plain"), jumps("sorted")), ([1, 0], [0, 0]));
+}
+
+/// Bytes that do not pack.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..20_000).map(|_| next()).collect()
+}
+
+#[test]
 fn what_is_extracted_is_what_is_in_the_image() {
     let mut scene = scene();
     scene

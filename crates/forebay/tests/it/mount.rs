@@ -121,7 +121,7 @@ fn a_killed_mount_can_be_taken_away_and_made_again() {
     assert_eq!(error, Some(Some(ENOTCONN)));
     let output = mount.scene.command("mount image folder").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let hint = "hint: whoever served it is gone: `umount -l 'folder'`";
+    let hint = "hint: the mount's server has died: `forebay unmount 'folder'`";
     assert!(stderr(&output).contains(hint), "{}", stderr(&output));
     match Command::new("fusermount3").arg("-u").arg(&mount.folder).status() {
         Ok(status) => assert!(status.success()),
@@ -133,6 +133,60 @@ fn a_killed_mount_can_be_taken_away_and_made_again() {
     assert!(!mount.is_mounted());
     mount.run("mount image folder");
     mount.check();
+}
+
+#[test]
+fn unmount_takes_images_away_and_nothing_else() {
+    let Some(mount) = Mount::new() else { return };
+    let folder = mount.folder.display().to_string();
+    let refused = |line: &str| {
+        let output = mount.scene.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        stderr(&output).to_owned()
+    };
+    assert!(refused("unmount folder").starts_with("error: no image is mounted on '"));
+    assert!(refused("unmount /proc").contains("'/proc', but proc\n"));
+    mount.run("mount image folder");
+    let line = format!("alive        0 {} on {folder}\n", mount.scene.path("image").display());
+    assert!(mount.run("mount --list").contains(&line));
+    let json: serde_json::Value = serde_json::from_str(&mount.run("mount --list --json")).unwrap();
+    let is_ours = |object: &&serde_json::Value| object["folder"] == folder.as_str();
+    let found = json.as_array().unwrap().iter().find(is_ours).unwrap();
+    assert_eq!((&found["server"], &found["user"]), (&"alive".into(), &0.into()));
+
+    let open = fs::File::open(mount.folder.join("text")).unwrap();
+    let said = refused("unmount folder");
+    assert!(said.contains("is in use\nhint: `fuser -vm '"), "{said}");
+    assert!(mount.is_mounted());
+    // The second folder is unmounted although the first cannot be.
+    drop(open);
+    assert!(refused("unmount /proc folder").contains("'/proc'"));
+    assert!(!mount.is_mounted() && !mount.run("mount --list").contains(&folder));
+    let name = mount.scene.path("image");
+    wait_until("its process has ended", || !is_served(&name));
+
+    mount.run("mount image folder");
+    let open = fs::File::open(mount.folder.join("text")).unwrap();
+    mount.run("unmount --lazy folder");
+    assert!(!mount.is_mounted());
+    drop(open);
+    wait_until("its process has ended", || !is_served(&name));
+}
+
+#[test]
+fn a_mount_whose_server_died_is_listed_and_unmounted() {
+    let Some(mount) = Mount::new() else { return };
+    let mut child = mount.foreground();
+    let open = fs::File::open(mount.folder.join("text")).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = format!(" on {}", mount.folder.display());
+    let listed = mount.run("mount --list");
+    let line = listed.lines().find(|line| line.ends_with(&end));
+    assert!(line.is_some_and(|line| line.starts_with("dead ")), "{listed}");
+    mount.run("unmount folder");
+    assert!(!mount.is_mounted());
+    drop(open);
 }
 
 #[test]
@@ -216,7 +270,10 @@ fn a_user_without_privileges_mounts_and_unmounts() {
         return;
     }
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{}", stdout(&output));
-    assert_eq!(stdout(&output), "refused\nnot trusted\nread\nonly its owner\nunmounted\nended\n");
+    assert_eq!(
+        stdout(&output),
+        "refused\nnot trusted\nread\nonly its owner\nunmounted\nby unmount\nended\ntaken away\n"
+    );
 }
 
 /// First with the device that only root may open, if it is one, then with one for all.
@@ -233,10 +290,19 @@ nobody ./forebay mount image folder && nobody cmp folder/text source/text && ech
 nobody folder/true || exit 1
 cat folder/text >/dev/null 2>&1 || echo only its owner
 mounted && nobody fusermount3 -u folder && ! mounted && echo unmounted
-setpriv --reuid 65534 --regid 65534 --clear-groups -- ./forebay mount image folder --foreground \
-    2>said & server=$!
-until mounted; do kill -0 $server || exit 1; done
+listed() { nobody ./forebay mount --list | grep -q "^$1 *65534 .* on $PWD/folder\$"; }
+nobody ./forebay mount image folder && listed alive && nobody ./forebay unmount folder \
+    && ! mounted && ! listed alive && echo by unmount
+serve() {
+    setpriv --reuid 65534 --regid 65534 --clear-groups -- ./forebay mount image folder \
+        --foreground 2>said & server=$!
+    until mounted; do kill -0 $server || exit 1; done
+}
+serve
 kill -TERM $server && wait $server && ! mounted && echo ended
+serve
+kill -KILL $server; wait $server
+listed dead && nobody ./forebay unmount folder && ! mounted && echo taken away
 "#;
 
 /// What the script says when it cannot have a device of its own.

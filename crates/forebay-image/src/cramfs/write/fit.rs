@@ -30,6 +30,19 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Brings the contents of some paths to the front, in their order.
+    fn bring_first(&mut self, tree: &Tree, paths: &[Vec<u8>]) {
+        let mut ranks = BTreeMap::new();
+        for (rank, path) in paths.iter().enumerate() {
+            let path = path.strip_prefix(b"/").unwrap_or(path);
+            ranks.entry(path).or_insert(rank);
+        }
+        if !ranks.is_empty() {
+            let rank = |place: &Place| ranks.get(&tree.bytes_path(*place)[..]).copied();
+            self.contents.sort_by_cached_key(|place| rank(place).unwrap_or(usize::MAX));
+        }
+    }
+
     pub(super) fn root(&self) -> Inode {
         self.inodes[0].unwrap_or_default()
     }
@@ -118,6 +131,7 @@ pub(super) fn plan(tree: &Tree, settings: &Settings, start: usize) -> Fits<Plan>
             }
         }
     }
+    plan.bring_first(tree, &settings.first);
     Ok(plan)
 }
 

@@ -192,15 +192,20 @@ impl Tree {
     }
 
     /// Where a node is, for people, without a slash at the beginning.
-    pub(super) fn path(&self, mut place: Place) -> String {
-        let mut names = Vec::new();
+    pub(super) fn path(&self, place: Place) -> String {
+        self.bytes_path(place).escape_ascii().to_string()
+    }
+
+    /// The same as it is.
+    pub(super) fn bytes_path(&self, mut place: Place) -> Vec<u8> {
+        let mut names: Vec<&[u8]> = Vec::new();
         while place != self.root() {
             let node = self.node(place);
-            names.push(node.name.escape_ascii().to_string());
+            names.push(&node.name);
             place = node.parent;
         }
         names.reverse();
-        names.join("/")
+        names.join(&b'/')
     }
 
     fn push(

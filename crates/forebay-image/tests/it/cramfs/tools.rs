@@ -407,6 +407,32 @@ fn threads_and_repetition_make_no_difference() {
 }
 
 #[test]
+fn files_of_a_start_come_first() {
+    let directory = Attributes { permissions: 0o755, ..Attributes::default() };
+    let mut tree = Tree::new(directory);
+    let below = tree.add(tree.root(), b"d", directory, Content::Directory).unwrap();
+    for (byte, name) in (1..).zip([b"a", b"b", b"c", b"d"]) {
+        tree.add(below, name, directory, Content::Bytes(vec![byte; 9_000])).unwrap();
+    }
+    let first = [&b"/d/c"[..], b"/d/none", b"d/a", b"/d/c"].map(<[u8]>::to_vec).to_vec();
+    let image = |first| {
+        let settings = Settings { first, ..Settings::default() };
+        open(&built(&tree, &settings).image, Options::default()).unwrap()
+    };
+    let (plain, sorted) = (image(Vec::new()), image(first));
+    let order = |image: &dyn Image| {
+        let start = |name: &str| {
+            image.locate(super::find(image, &format!("d/{name}")), 0).unwrap().raw.start
+        };
+        let mut names = ["a", "b", "c", "d"];
+        names.sort_by_key(|name| start(name));
+        names.concat()
+    };
+    assert_eq!((order(&*plain), order(&*sorted)), ("abcd".to_owned(), "cabd".to_owned()));
+    assert_eq!(in_image(&*plain), in_image(&*sorted));
+}
+
+#[test]
 fn equal_contents_are_at_the_same_place() {
     for big_endian in ORDERS {
         for stored in [false, true] {

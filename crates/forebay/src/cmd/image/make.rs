@@ -7,9 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use forebay_image::cramfs::write::{Settings, Tree, WriteError, Written, write};
+use forebay_image::layout::file_order;
 use serde_json::json;
 
-use super::{print, show};
+use super::{layout, print, show};
 use crate::args::image::{Make, MakeFormat};
 use crate::hints;
 use crate::messages::{Complaint, note, progress};
@@ -46,6 +47,10 @@ pub(super) fn run(arguments: &Make) -> Result<u8> {
 }
 
 fn cramfs(arguments: &Make) -> Result<Written> {
+    let first = match &arguments.profile {
+        Some(profile) => file_order(&layout::reads(profile)?),
+        None => Vec::new(),
+    };
     let settings = Settings {
         big_endian: arguments.big_endian,
         boot: arguments.pad.then(|| Box::new([0; 512])),
@@ -57,6 +62,7 @@ fn cramfs(arguments: &Make) -> Result<Written> {
         level: arguments.level,
         threads: NonZero::new(arguments.threads.count()).unwrap_or(NonZero::<usize>::MIN),
         lossy: arguments.lossy,
+        first,
     };
     let tree = Tree::scan(&arguments.directory).map_err(|error| said(&error))?;
     let bar = progress(tree.bytes(), "packing");
