@@ -301,7 +301,7 @@ serve() {
 serve
 kill -TERM $server && wait $server && ! mounted && echo ended
 serve
-kill -KILL $server; wait $server
+{ kill -KILL $server; wait $server; } 2>/dev/null
 listed dead && nobody ./forebay unmount folder && ! mounted && echo taken away
 "#;
 

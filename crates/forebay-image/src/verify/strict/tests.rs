@@ -106,12 +106,9 @@ fn blocks_that_overlap_are_found_unless_they_are_the_same() {
 fn many_overlaps_are_counted() {
     let mut image = Memory::new();
     let file = image.file("x", &vec![1; 4_096 * 300]);
-    let mut start = 16;
     let first = image.locate(file, 0).unwrap().raw.start;
-    assert_eq!(first, start);
-    for number in 0..300 {
+    for (number, start) in (0..300).zip(first..) {
         image.change_block(file, number, |block| block.raw = start..start + 4_097);
-        start += 1;
     }
     let said = found(&image);
     let overlaps = said.iter().filter(|line| line.contains(" are part of ")).count();

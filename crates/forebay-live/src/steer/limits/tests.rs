@@ -125,7 +125,9 @@ fn a_small_file_that_is_rewritten_has_room_and_a_large_one_has_not() {
     let before = play.bytes().unwrap();
     play.rewritten = 64 * MIB;
     play.second();
-    assert_eq!(play.bytes().unwrap() / MIB, before / MIB + 128);
+    // The drain that the limit follows is a mean, which still moves.
+    let room = play.bytes().unwrap() - before;
+    assert!(room.abs_diff(128 * MIB) < 4 * MIB, "{room} bytes for 64 MiB that are written twice");
     (play.rewritten, play.wanted) = (300 * MIB, 0);
     for _ in 0..20 {
         play.second();
