@@ -46,7 +46,7 @@ pub(crate) struct PageCache {
     frames: Vec<Frame>,
     frames_max: u32,
     index: Index,
-    /// Who leaves when memory is short.
+    /// Chooses the pages to evict when memory is short.
     reclaim: Box<dyn Reclaim>,
     /// Frames that reclaim keeps free.
     low: u64,
@@ -481,7 +481,10 @@ impl PageCache {
                 assert_eq!(self.frames[part as usize].order, folio.order, "one order per folio");
             }
             let idle = frame.flags & (READING | WRITEBACK) == 0;
-            assert!(!(idle && frame.waiters != NO_CALL), "nobody waits for what is there");
+            assert!(
+                !(idle && frame.waiters != NO_CALL),
+                "a page that is up to date has no waiters"
+            );
         }
         let listed = self.reclaim.check(&self.frames);
         let (dirty, writeback) = self.dirty_counts();

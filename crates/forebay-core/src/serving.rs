@@ -26,7 +26,9 @@
 //! | `replay` | a profile as a sequence of actions |
 //! | `ahead` | whether misses are local, and how much is read around one |
 //! | `speed` | what a device was seen to do |
-//! | `path` | parts of requests, the page cache, decoding |
+//! | `part` | parts of requests: where bytes lie in the image |
+//! | `path` | requests, the page cache, decoding |
+//! | `work` | how work is shared out among threads |
 //! | `pushes` | READs and pushes that must not wait for each other |
 //! | `mount` | all of these together: what a mounted image does |
 //! | `recording` | what a kernel asked, as text |
@@ -35,6 +37,7 @@ mod ahead;
 mod folder;
 mod given;
 mod mount;
+mod part;
 mod path;
 mod program;
 mod pushes;
@@ -42,12 +45,14 @@ mod recording;
 mod replay;
 mod speed;
 mod stream;
+pub mod work;
 
 pub use ahead::{RawAhead, RawRead};
 pub use folder::FolderWalks;
 pub use given::GivenPages;
 pub use mount::{Aftermath, MountConfig, MountRules, OpenFile, ReadCall, Verdict};
-pub use path::{CopyOut, ImagePath, PackedBlock, Part, PartSource, PathConfig, PathOutput, Use};
+pub use part::{Part, PartSource};
+pub use path::{CopyOut, ImagePath, PackedBlock, PathConfig, PathOutput, Use};
 pub use program::{ProgramPages, Segment};
 pub use pushes::{FilePages, Pushes};
 pub use recording::{RecordedRead, Recording, RecordingError};

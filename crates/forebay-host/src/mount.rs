@@ -78,7 +78,6 @@ pub use attach::{Attachable, attachable};
 pub use log::Sink;
 pub use profile::ProfileError;
 pub use profile_reads::{ProfileRead, profile_reads};
-pub use program::HEADERS;
 pub use stats::{ATTRIBUTE, of_mount};
 
 mod arenas;
@@ -417,7 +416,7 @@ pub fn fingerprint(image: &dyn Image) -> io::Result<(u64, u64)> {
     Fingerprint::of(image).map(Fingerprint::numbers)
 }
 
-/// The pages of a program by the first [`HEADERS`] bytes of its file; none if it does not begin
+/// The pages of a program by the headers at the beginning of its file; none if it does not begin
 /// like one.
 pub fn program_pages(bytes: &[u8]) -> Option<ProgramPages> {
     program::pages(bytes)

@@ -84,7 +84,7 @@ impl FrameTable<'_> {
         let slot = &mut self.frames[frame as usize];
         let state = slot.flags & (PRESENT | READING | DIRTY | WRITEBACK);
         assert!(state == PRESENT, "only an idle page can leave");
-        assert!(slot.is_let_go(), "nobody waits for a page that leaves");
+        assert!(slot.is_let_go(), "an evicted page has no waiters");
         (slot.flags, slot.order) = (0, 0);
         let (file, page) = (slot.file, slot.page);
         self.index.remove(file, page, frame);

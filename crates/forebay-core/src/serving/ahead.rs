@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A new task begins with what is known of all tasks, but one step short of reading ahead. So one
-//! random reader among streams is told apart, and so are many tasks with one random fault each.
+//! random reader among streams triggers no read-ahead, and many tasks with one random fault each
+//! trigger none either.
 //!
 //! The next piece follows when a stream is in the second half of one. The first piece is short.
 //! Each that pays makes the next one twice as long, up to what the device moves in the time of some

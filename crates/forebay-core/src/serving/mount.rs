@@ -370,7 +370,7 @@ const fn pages_of(read: &ReadCall) -> FilePages {
     FilePages { file: read.file, pages: read.pages }
 }
 
-/// Half of the window of 128 KiB that a mount has unless somebody changes it.
+/// Half of a mount's default window of 128 KiB.
 const FAULT_AROUND: u64 = 16;
 
 /// Pages of a file that is brought in as a whole; larger ones have the kernel's readahead.

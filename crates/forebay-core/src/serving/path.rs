@@ -33,6 +33,7 @@ mod tests;
 
 pub use blocks::PackedBlock;
 
+use super::{Part, PartSource};
 use blocks::{BLOCK_PAGES, BlockTable};
 
 /// What a path is made with.
@@ -56,28 +57,6 @@ pub enum Use {
     Last,
     /// They are, soon.
     Early,
-}
-
-/// A part of a request: bytes that come from one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Where the bytes go in the request's buffer.
-    pub at: u64,
-    /// The number of bytes, at least one.
-    pub len: u64,
-    /// Where they come from.
-    pub source: PartSource,
-}
-
-/// Where the bytes of a part come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartSource {
-    /// The bytes of the image from this offset on.
-    Stored(u64),
-    /// The same, brought into memory alone: nothing is copied.
-    Ahead(u64),
-    /// What a block decodes to, from this byte of its content on.
-    Packed(PackedBlock, u32),
 }
 
 /// What comes out of the path, to be carried out in this order.
@@ -369,7 +348,7 @@ impl ImagePath {
             }
             io::Output::Reply(call, result) => self.end_part(call, result),
             io::Output::Gather(_) | io::Output::Pause(..) => {
-                unreachable!("blocks have no buffers, and nobody writes")
+                unreachable!("blocks have no buffers, and the image is read-only")
             }
         }
     }
@@ -478,19 +457,17 @@ impl ImagePath {
         }
         let (mut all, mut sum, mut count) = (RawBytes { start: u64::MAX, end: 0 }, 0, 0);
         for part in parts {
-            let raw = match part.source {
-                PartSource::Stored(start) => {
-                    RawBytes { start, end: start.saturating_add(part.len) }
-                }
+            match part.source {
+                PartSource::Stored(_) => {}
                 PartSource::Ahead(_) => return RawBytes::default(),
                 PartSource::Packed(block, inside) => {
                     let end = u64::from(inside).saturating_add(part.len);
                     if self.has_decoded(&block, inside, end) {
                         continue;
                     }
-                    block.raw
                 }
-            };
+            }
+            let raw = part.raw();
             if raw.end > self.image_bytes {
                 return RawBytes::default();
             }

@@ -31,7 +31,7 @@ impl Buffers {
 /// Buffers that are kept: as many as are mostly in use.
 const COUNT: usize = 4;
 
-/// Bytes of a buffer that is kept: a READ of two windows that nobody has changed.
+/// Bytes of a buffer that is kept: a READ of two default windows.
 const BYTES: usize = 256 << 10;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_core::packed::{Pages, RawBytes};
+use forebay_core::serving::work::HEADER_BYTES;
 use forebay_core::serving::{MountConfig, PackedBlock, Part, PartSource};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Image, Kind, NodeId};
@@ -11,7 +12,6 @@ use forebay_image::{Block, Coding, Image, Kind, NodeId};
 use super::fault::{Fault, Missed};
 use super::image_file::ImageFile;
 use super::path::{Ended, Path, Round};
-use super::program::HEADERS;
 use super::stats::Stats;
 
 /// Files of one image. `T` is what a request is for.
@@ -111,7 +111,7 @@ impl<T> Content<T> {
     pub(super) fn peek(&self, id: NodeId, size: u64) -> (Round<T>, Option<Vec<u8>>) {
         let nothing = || (Round::default(), None);
         let Ok(block) = self.image.locate(id, 0) else { return nothing() };
-        let mut buffer = vec![0; index(size.min(HEADERS).min(block.plain.end))];
+        let mut buffer = vec![0; index(size.min(HEADER_BYTES).min(block.plain.end))];
         let Ok(parts) = self.parts(id, 0, &mut buffer) else { return nothing() };
         self.path.read_near(&parts, buffer)
     }

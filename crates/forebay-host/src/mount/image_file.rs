@@ -32,7 +32,7 @@ use crate::frames::{Bytes, PAGE, PageBytes};
 pub(super) struct ImageFile {
     /// For long runs; past the page cache if that is wanted.
     file: File,
-    /// For places in no order, through the page cache.
+    /// For random reads, through the page cache.
     random: File,
     /// Where the image begins in the file.
     base: u64,
@@ -49,7 +49,7 @@ pub(super) struct ImageFile {
 pub(super) struct Opened {
     /// For long runs.
     pub(super) file: File,
-    /// For places in no order, through the page cache.
+    /// For random reads, through the page cache.
     pub(super) random: File,
     /// Whether `file` goes past the page cache.
     pub(super) direct: bool,

@@ -15,10 +15,11 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{io, thread};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, WORKER_QUEUE_MAX, share};
 use forebay_image::NodeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -29,6 +30,7 @@ use super::lock::lock;
 use super::path::{self, Done, Ended, Round};
 use super::read::{Begun, Read};
 use super::session::Served;
+use crate::processor::nanos;
 
 /// A request that has not been answered.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) fn new() -> Self {
-        let (jobs, receiver) = bounded(WAITING_MAX);
+        let (jobs, receiver) = bounded(WORKER_QUEUE_MAX);
         Self { jobs, receiver, device: OnceLock::new(), count: OnceLock::new() }
     }
 
@@ -147,7 +149,7 @@ impl Served {
     /// others.
     fn look_for(&self, mut job: Job) -> Option<Job> {
         let begin = Instant::now();
-        while begin.elapsed() < LOOK && !self.workers.is_behind() {
+        while nanos(begin.elapsed()) < DEVICE_POLL.0 && !self.workers.is_behind() {
             thread::yield_now();
             let Err(left) = self.carry_out(job, Pace::Quick) else {
                 self.stats.looked_for.add(1);
@@ -190,7 +192,7 @@ impl Served {
     fn quick_jobs(&self, jobs: Vec<path::Job>) -> Vec<Done> {
         let path = &self.content.path;
         let (quick, mut slow): (Vec<_>, Vec<_>) = jobs.into_iter().partition(path::Job::is_quick);
-        if quick.len() > QUICK_JOBS || !quick.is_empty() && self.workers.is_behind() {
+        if quick.len() > QUICK_BLOCKS || !quick.is_empty() && self.workers.is_behind() {
             slow.extend(quick);
             self.hand_over_jobs(slow);
             return Vec::new();
@@ -202,7 +204,7 @@ impl Served {
             && path.send_for(job)
         {
             let begin = Instant::now();
-            while begin.elapsed() < LOOK && !self.workers.is_behind() {
+            while nanos(begin.elapsed()) < DEVICE_POLL.0 && !self.workers.is_behind() {
                 thread::yield_now();
                 if let Some(found) = path.carry_out_near(job, begin) {
                     self.stats.looked_for.add(1);
@@ -217,7 +219,7 @@ impl Served {
 
     /// Carries out its share of some jobs, and leaves the rest to other workers.
     fn shared_jobs(&self, mut jobs: Vec<path::Job>) -> Vec<Done> {
-        let share = jobs.len().div_ceil(self.workers.count()).max(SHARE_MIN);
+        let share = share(jobs.len(), self.workers.count());
         while jobs.len() > share && self.workers.jobs.is_empty() {
             let rest = jobs.split_off(jobs.len() - share);
             if let Err(full) = self.workers.jobs.try_send(Job::Work(rest)) {
@@ -231,7 +233,7 @@ impl Served {
     }
 
     fn hand_over_jobs(&self, mut jobs: Vec<path::Job>) {
-        let share = jobs.len().div_ceil(self.workers.count()).max(SHARE_MIN);
+        let share = share(jobs.len(), self.workers.count());
         while !jobs.is_empty() {
             let rest = jobs.split_off(jobs.len().saturating_sub(share));
             self.hand_over(Job::Work(rest));
@@ -268,15 +270,3 @@ impl Served {
         })
     }
 }
-
-/// Requests that wait for a worker; beyond them the thread that takes requests answers itself.
-const WAITING_MAX: usize = 256;
-
-/// As long as a fast device takes with others before it.
-const LOOK: Duration = Duration::from_micros(250);
-
-/// Small blocks that the thread that takes requests decodes at once.
-const QUICK_JOBS: usize = 4;
-
-/// Jobs that are not worth another thread: the next window of a reader is on its way already.
-const SHARE_MIN: usize = 12;

@@ -11,15 +11,15 @@
 //! another thread do so. Whichever thread finishes the last of them gets the request back.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use forebay_core::io::{self, Decode, IoError};
 use forebay_core::packed::RawBytes;
+use forebay_core::serving::work::QUICK_BYTES;
 use forebay_core::serving::{
-    ImagePath, MountConfig, MountRules, PackedBlock, Part, PartSource, PathOutput, Use,
+    ImagePath, MountConfig, MountRules, PackedBlock, Part, PathOutput, Use,
 };
 use forebay_core::time::{self, Duration};
 use forebay_core::units::{FrameId, PAGE_SIZE};
@@ -36,7 +36,7 @@ use crate::processor::nanos;
 #[derive(Debug)]
 pub(super) struct Path<T> {
     state: Mutex<State<T>>,
-    /// What is decided, which takes a moment: whoever decides does not wait for bytes to be moved.
+    /// Has a lock of its own: a decision takes a moment, and does not wait until bytes are moved.
     rules: Mutex<MountRules>,
     /// Rings when a request ends that a thread waits for, and when a number is free again.
     bell: Condvar,
@@ -65,7 +65,7 @@ struct State<T> {
 struct Slot<T> {
     buffer: Vec<u8>,
     /// The bytes of the image that its parts are made of.
-    raw: Range<u64>,
+    raw: RawBytes,
     then: Then<T>,
     /// A device was waited for.
     waited: bool,
@@ -98,7 +98,7 @@ pub(super) struct Ended<T> {
     pub(super) bytes: Vec<u8>,
     pub(super) result: Result<(), Fault>,
     /// The bytes of the image that it is made of.
-    pub(super) raw: Range<u64>,
+    pub(super) raw: RawBytes,
     /// A device was waited for.
     pub(super) waited: bool,
 }
@@ -157,7 +157,12 @@ impl<T> Path<T> {
         config: &MountConfig,
         stats: &Arc<Stats>,
     ) -> Self {
-        let slot = || Slot { buffer: Vec::new(), raw: 0..0, then: Then::Drop, waited: false };
+        let slot = || Slot {
+            buffer: Vec::new(),
+            raw: RawBytes::default(),
+            then: Then::Drop,
+            waited: false,
+        };
         let state = State {
             path: ImagePath::new(&config.path),
             frames: Frames::new(config.path.frames),
@@ -391,7 +396,7 @@ impl<T> Path<T> {
         buffer: Vec<u8>,
         (then, kind): (Then<T>, Use),
     ) -> Round<T> {
-        let raw = hull(parts);
+        let raw = Part::raw_of_all(parts);
         state.slots[number as usize] = Slot { buffer, raw, then, waited: false };
         state.path.request(self.now(), number, parts, kind);
         let mut round = Round::default();
@@ -433,8 +438,7 @@ impl<T> Path<T> {
             }
             Then::Hand(what) => {
                 let (bytes, waited) = (std::mem::take(&mut slot.buffer), slot.waited);
-                let raw = slot.raw.clone();
-                round.ended.push(Ended { what, bytes, result, raw, waited });
+                round.ended.push(Ended { what, bytes, result, raw: slot.raw, waited });
             }
             Then::Drop => slot.buffer = Vec::new(),
         }
@@ -538,11 +542,10 @@ impl<T> State<T> {
 
     /// What is wrong with a part.
     fn fault(&mut self, number: u32, part: usize, error: IoError) -> Fault {
-        let raw = raw_of(&self.path.part(number, part));
+        let raw = self.path.part(number, part).raw();
         let pages = raw.start / PAGE_SIZE * PAGE_SIZE..raw.end;
         let known = self.faults.iter().find(|fault| pages.contains(&fault.offset));
         known.cloned().unwrap_or_else(|| {
-            let raw = RawBytes { start: raw.start, end: raw.end };
             failed(&PackedBlock { raw, decoded: 0, variant: 0 }, &error.to_string())
         })
     }
@@ -560,29 +563,8 @@ impl Job {
     pub(super) fn is_quick(&self) -> bool {
         match self {
             Self::Read { .. } => false,
-            Self::Decode(job) => job.upto <= QUICK_MAX,
+            Self::Decode(job) => job.upto <= QUICK_BYTES,
         }
-    }
-}
-
-/// The bytes of the image that parts are made of, first to last; of parts that lie far from each
-/// other, as the end of a file that shares a block with others does, those of the first one.
-pub(super) fn hull(parts: &[Part]) -> Range<u64> {
-    let raws = parts.iter().map(raw_of);
-    let Some(first) = raws.clone().next() else { return 0..0 };
-    let sum: u64 = raws.clone().map(|raw| raw.end - raw.start).sum();
-    let start = raws.clone().map(|raw| raw.start).min().unwrap_or(first.start);
-    let end = raws.map(|raw| raw.end).max().unwrap_or(first.end);
-    if end - start <= sum.saturating_mul(2) { start..end } else { first }
-}
-
-/// The bytes of the image that a part is made of.
-fn raw_of(part: &Part) -> Range<u64> {
-    match part.source {
-        PartSource::Stored(offset) | PartSource::Ahead(offset) => {
-            offset..offset.saturating_add(part.len)
-        }
-        PartSource::Packed(block, _) => block.raw.start..block.raw.end.max(block.raw.start),
     }
 }
 
@@ -616,6 +598,3 @@ const SPARE_BYTES: usize = 16 << 10;
 
 /// Faults whose words are kept until the requests that met them have ended.
 const FAULTS_MAX: usize = 64;
-
-/// Bytes that are decoded in a tenth of the time that a device takes: four pages.
-const QUICK_MAX: u64 = 4 * PAGE_SIZE;

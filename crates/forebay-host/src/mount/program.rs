@@ -33,15 +33,13 @@ fn segments<F: FileHeader<Endian = Endianness>>(file: &F, bytes: &[u8]) -> Optio
     })))
 }
 
-/// Enough of a file for the headers that linkers write.
-pub const HEADERS: u64 = 1 << 10;
-
 /// What programs and libraries begin with.
 const ELF: &[u8] = b"\x7fELF";
 
 #[cfg(test)]
 mod tests {
     use forebay_core::packed::Pages;
+    use forebay_core::serving::work::HEADER_BYTES;
 
     use super::*;
 
@@ -88,7 +86,7 @@ mod tests {
     #[test]
     fn this_very_test_is_a_program() {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let found = pages(&bytes[..HEADERS as usize]).unwrap();
+        let found = pages(&bytes[..HEADER_BYTES as usize]).unwrap();
         assert!(!found.loaded.is_empty() && !found.code.is_empty());
     }
 }

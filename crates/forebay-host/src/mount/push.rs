@@ -7,11 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use forebay_core::packed::{Pages, RawBytes};
 use forebay_core::serving::FilePages;
+use forebay_core::serving::work::{FETCH_QUEUE_MAX, PUSH_PAGES_MAX, PUSH_POLL};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 use fuser::Notifier;
@@ -23,6 +24,7 @@ use super::path::Ended;
 use super::read::Read;
 use super::session::{Served, words};
 use super::stats::Stats;
+use crate::processor::nanos;
 
 /// Raw bytes that are brought in.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Queue {
         stats: &Arc<Stats>,
         log: &Arc<Log>,
     ) -> (Self, Pusher) {
-        let ((ring, bell), (fetch, fetches)) = (bounded(1), bounded(FETCHES_MAX));
+        let ((ring, bell), (fetch, fetches)) = (bounded(1), bounded(FETCH_QUEUE_MAX));
         let queue = Self { bell: ring, fetches: fetch, stats: Arc::clone(stats) };
         let pusher = Pusher {
             bell,
@@ -106,7 +108,7 @@ impl Pusher {
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
             // At the priority of all: a READ of a block that is being decoded here waits for it.
             while let Some(push) = this.next() {
-                this.guarded(|| this.push(&notifier, &push, BATCH));
+                this.guarded(|| this.push(&notifier, &push, PUSH_PAGES_MAX));
             }
         })?;
         Ok(())
@@ -162,7 +164,9 @@ impl Pusher {
                 match self.bell.try_recv() {
                     Ok(()) => break,
                     Err(TryRecvError::Disconnected) => return None,
-                    Err(TryRecvError::Empty) if begin.elapsed() < LOOK => thread::yield_now(),
+                    Err(TryRecvError::Empty) if nanos(begin.elapsed()) < PUSH_POLL.0 => {
+                        thread::yield_now();
+                    }
                     Err(TryRecvError::Empty) => {
                         self.bell.recv().ok()?;
                         break;
@@ -221,12 +225,3 @@ fn is_over(error: &io::Error) -> bool {
 }
 
 const ENODEV: i32 = 19;
-
-/// Raw bytes that wait to be brought in, in pieces.
-const FETCHES_MAX: usize = 64;
-
-/// Pages in a notification: a READ for one of them waits for all.
-const BATCH: u64 = 16;
-
-/// As long as it takes to wake a halted processor.
-const LOOK: Duration = Duration::from_micros(100);

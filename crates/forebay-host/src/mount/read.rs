@@ -9,7 +9,8 @@
 use std::ops::Range;
 
 use forebay_core::packed::{Pages, Plan, RawBytes};
-use forebay_core::serving::{Aftermath, MountRules, RawRead, ReadCall, Verdict};
+use forebay_core::serving::work::WIDE_PAGES;
+use forebay_core::serving::{Aftermath, MountRules, Part, RawRead, ReadCall, Verdict};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Kind, NodeId};
 use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
@@ -17,7 +18,7 @@ use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 use super::fault::{Fault, Missed, Pace};
 use super::jobs::{Job, Left};
 use super::lock::lock;
-use super::path::{Ended, hull};
+use super::path::Ended;
 use super::program;
 use super::push::Fetch;
 use super::session::Served;
@@ -109,7 +110,7 @@ impl Served {
         }
         let read = Box::new(Read { call, bytes, file_bytes, plan, is_known, begin, reply });
         // A window is followed by the next one, which another processor decodes meanwhile.
-        if pace == Pace::Quick && (pages.len() >= WIDE || self.workers.is_behind()) {
+        if pace == Pace::Quick && (pages.len() >= WIDE_PAGES || self.workers.is_behind()) {
             return Err(Left::new(Job::Read(read), Missed::Slow));
         }
         self.answer(read, pace)
@@ -157,11 +158,12 @@ impl Served {
             Err(missed) => return Err(Left::new(Job::Read(read), missed)),
         };
         let (call, plan, file_bytes) = (read.call, read.plan, read.file_bytes);
+        let raw = Part::raw_of_all(&parts);
         match self.content.path.begin(&parts, buffer, read) {
             Ok(round) => {
                 if round.waits_for_device() {
                     let window = self.content.path.with(|rules, _| rules.missed(plan));
-                    self.read_ahead(&call, file_bytes, &hull(&parts), window);
+                    self.read_ahead(&call, file_bytes, raw, window);
                 }
                 self.go_on(round, pace);
             }
@@ -182,21 +184,20 @@ impl Served {
     pub(super) fn answer_one(&self, ended: Ended<Box<Read>>) {
         let Ended { what: read, bytes, result, raw, waited } = ended;
         match result {
-            Ok(()) => self.answered(*read, &bytes, &raw, waited),
+            Ok(()) => self.answered(*read, &bytes, raw, waited),
             Err(fault) => self.fail(*read, fault),
         }
         self.buffers.keep(bytes);
     }
 
     /// Replies, and sees to what comes next.
-    fn answered(&self, read: Read, bytes: &[u8], raw: &Range<u64>, waited: bool) {
+    fn answered(&self, read: Read, bytes: &[u8], needed: RawBytes, waited: bool) {
         let Read { call, file_bytes, plan, is_known, begin, reply, bytes: range } = read;
         let id = NodeId(call.file);
         self.stats.pages_answered.add(call.pages.len());
         reply.data(bytes);
         let is_first = call.pages.start == 0 && !is_known;
         let program = is_first.then(|| program::pages(bytes));
-        let needed = RawBytes { start: raw.start, end: raw.end };
         let (after, ahead, has_pushes, end) = self.content.path.with(|rules, now| {
             if let Some(program) = program {
                 rules.set_kind(call.file, program);
@@ -222,7 +223,7 @@ impl Served {
         self.fetch(id, file_bytes, fetch);
         self.fetch_image(ahead);
         if waited {
-            self.read_ahead(&call, file_bytes, raw, window);
+            self.read_ahead(&call, file_bytes, needed, window);
         }
     }
 
@@ -241,8 +242,7 @@ impl Served {
     }
 
     /// Has the image read around what a device is waited for, if that is worth it.
-    fn read_ahead(&self, call: &ReadCall, size: u64, raw: &Range<u64>, window: Pages) {
-        let needed = RawBytes { start: raw.start, end: raw.end };
+    fn read_ahead(&self, call: &ReadCall, size: u64, needed: RawBytes, window: Pages) {
         if window.is_empty() || needed.is_empty() {
             return;
         }
@@ -290,6 +290,3 @@ impl Served {
 
 /// Of an open file (`include/uapi/asm-generic/fcntl.h`).
 const O_DIRECT: i32 = 0o40000;
-
-/// Pages that take longer than others should wait, and than handing them over takes.
-const WIDE: u64 = 16;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use forebay_core::packed::{Pages, RawBytes};
-use forebay_core::serving::{PackedBlock, Part, PartSource, ProgramPages};
+use forebay_core::serving::{PackedBlock, Part, ProgramPages};
 use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
 
@@ -82,16 +82,6 @@ pub fn decode_time(codec: Codec, bytes: u64) -> Duration {
     transfer_time(bytes, codec.rate())
 }
 
-/// The bytes of the image that a part is made of.
-pub(super) const fn raw_of(part: &Part) -> RawBytes {
-    match part.source {
-        PartSource::Stored(start) | PartSource::Ahead(start) => {
-            RawBytes { start, end: start.saturating_add(part.len) }
-        }
-        PartSource::Packed(block, _) => block.raw,
-    }
-}
-
 /// The raw bytes of pages of a file, in as few ranges as is worth it.
 pub(super) fn raw_ranges(image: &dyn PackedImage, file: u64, pages: Pages) -> Vec<RawBytes> {
     let end = (pages.end * PAGE_SIZE).min(image.file_bytes(file).unwrap_or(0));
@@ -100,7 +90,7 @@ pub(super) fn raw_ranges(image: &dyn PackedImage, file: u64, pages: Pages) -> Ve
     };
     let parts = image.parts(file, pages.start * PAGE_SIZE, len).unwrap_or_default();
     let mut ranges: Vec<RawBytes> = Vec::new();
-    for raw in parts.iter().map(raw_of) {
+    for raw in parts.iter().map(Part::raw) {
         match ranges.last_mut() {
             Some(last) if *last == raw => {}
             Some(last) if last.end == raw.start => last.end = raw.end,

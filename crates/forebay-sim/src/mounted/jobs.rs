@@ -2,6 +2,7 @@
 
 use forebay_core::io::IoError;
 use forebay_core::packed::{Pages, RawBytes};
+use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, WORKER_QUEUE_MAX, share};
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
 
@@ -35,7 +36,7 @@ impl MountSim<'_> {
             return Some((jobs, Vec::new()));
         }
         if pace == Pace::Patient {
-            let share = jobs.len().div_ceil(self.workers.max(1)).max(SHARE_MIN);
+            let share = share(jobs.len(), self.workers);
             while jobs.len() > share && self.jobs.is_empty() {
                 let rest = jobs.split_off(jobs.len() - share);
                 self.queue_job(WorkerJob::Work(rest));
@@ -43,7 +44,7 @@ impl MountSim<'_> {
             return Some((jobs, Vec::new()));
         }
         let (quick, mut slow): (Vec<_>, Vec<_>) = jobs.into_iter().partition(Job::is_quick);
-        if quick.len() > QUICK_JOBS || !quick.is_empty() && self.kernel.has_requests() {
+        if quick.len() > QUICK_BLOCKS || !quick.is_empty() && self.kernel.has_requests() {
             slow.extend(quick);
             self.hand_over_jobs(thread, slow);
             return None;
@@ -54,7 +55,7 @@ impl MountSim<'_> {
                 end: (request.first + request.pages) * PAGE_SIZE,
             };
             self.will_need(range);
-            let (job, until) = (slow.remove(0), self.now + LOOK);
+            let (job, until) = (slow.remove(0), self.now + DEVICE_POLL);
             self.threads.at(until, Event::Wake(thread));
             self.then(thread, [Act::Look { job, until }]);
             return None;
@@ -169,7 +170,7 @@ impl MountSim<'_> {
     }
 
     pub(super) fn hand_over_jobs(&mut self, thread: usize, mut jobs: Vec<Job>) {
-        let share = jobs.len().div_ceil(self.workers.max(1)).max(SHARE_MIN);
+        let share = share(jobs.len(), self.workers);
         while !jobs.is_empty() {
             let rest = jobs.split_off(jobs.len().saturating_sub(share));
             self.hand_over(thread, WorkerJob::Work(rest));
@@ -178,7 +179,7 @@ impl MountSim<'_> {
 
     /// Gives something to a worker; if too much waits for one, it is carried out here.
     pub(super) fn hand_over(&mut self, thread: usize, job: WorkerJob) {
-        if self.jobs.len() >= WAITING_MAX || self.workers == 0 {
+        if self.jobs.len() >= WORKER_QUEUE_MAX || self.workers == 0 {
             self.finish_job(thread, job);
             return;
         }
@@ -194,15 +195,3 @@ impl MountSim<'_> {
         }
     }
 }
-
-/// Jobs that are not worth another thread, as in the mount.
-const SHARE_MIN: usize = 16;
-
-/// Small blocks that the thread that takes requests decodes at once, as in the mount.
-const QUICK_JOBS: usize = 4;
-
-/// How long the thread that takes requests looks for a fast device, as in the mount.
-const LOOK: Duration = Duration::from_micros(250);
-
-/// Requests that wait for a worker at most, as in the mount.
-const WAITING_MAX: usize = 256;

@@ -5,11 +5,11 @@
 
 use forebay_core::io::{self, Decode, IoError};
 use forebay_core::packed::{Pages, RawBytes};
+use forebay_core::serving::work::QUICK_BYTES;
 use forebay_core::serving::{CopyOut, PackedBlock, Part, PartSource, PathOutput, Use};
 use forebay_core::time::Duration;
 use forebay_core::units::{FrameId, PAGE_SIZE};
 
-use super::image::raw_of;
 use super::server::{MountSim, Read};
 
 /// What a frame holds.
@@ -92,7 +92,7 @@ impl Job {
     pub(super) const fn is_quick(&self) -> bool {
         match self {
             Self::Read(_) => false,
-            Self::Decode { upto, .. } => *upto <= QUICK_MAX,
+            Self::Decode { upto, .. } => *upto <= QUICK_BYTES,
         }
     }
 }
@@ -112,11 +112,7 @@ impl MountSim<'_> {
         parts: &[Part],
         (then, kind): (Then, Use),
     ) -> Round {
-        let raw = parts.iter().map(raw_of).reduce(|all, raw| RawBytes {
-            start: all.start.min(raw.start),
-            end: all.end.max(raw.end),
-        });
-        let raw = raw.unwrap_or_default();
+        let raw = Part::raw_of_all(parts);
         self.slots[number as usize] = Slot { copied: Vec::new(), raw, then, waited: false };
         self.path.request(self.now, number, parts, kind);
         let mut round = Round::default();
@@ -299,6 +295,3 @@ impl MountSim<'_> {
         self.threads.wake(pusher, self.now);
     }
 }
-
-/// Bytes that are decoded in a tenth of the time that a device takes: four pages, as in the mount.
-const QUICK_MAX: u64 = 4 * PAGE_SIZE;

@@ -3,8 +3,8 @@
 //! The same steps as those of the real mount (`forebay-host/src/mount/push.rs`), in the same order.
 
 use forebay_core::packed::{Pages, RawBytes};
+use forebay_core::serving::work::{FETCH_QUEUE_MAX, PUSH_PAGES_MAX, PUSH_POLL};
 use forebay_core::serving::{FilePages, Use};
-use forebay_core::time::Duration;
 use forebay_core::units::{PAGE_SIZE, PageIndex};
 
 use super::image::raw_ranges;
@@ -33,7 +33,7 @@ impl MountSim<'_> {
             return;
         }
         // For a while it looks, which is quicker than to be woken.
-        let looks = self.pusher_idle.is_some_and(|since| self.now.since(since) < LOOK);
+        let looks = self.pusher_idle.is_some_and(|since| self.now.since(since) < PUSH_POLL);
         if looks {
             self.threads.wake(pusher, self.now);
         } else {
@@ -49,7 +49,7 @@ impl MountSim<'_> {
     }
 
     pub(super) fn queue_fetch(&mut self, fetch: Fetch) {
-        if self.fetches.len() < FETCHES_MAX {
+        if self.fetches.len() < FETCH_QUEUE_MAX {
             self.fetches.push_back(fetch);
             let fetcher = self.fetcher();
             self.wake_far(fetcher);
@@ -113,7 +113,7 @@ impl MountSim<'_> {
         let Some(size) = self.rules.file_bytes(rest.file).filter(|_| !self.is_stopped) else {
             return Flow::On;
         };
-        let (run, _) = self.rules.absent(&rest, BATCH);
+        let (run, _) = self.rules.absent(&rest, PUSH_PAGES_MAX);
         if run.pages.is_empty() {
             return Flow::On;
         }
@@ -181,12 +181,3 @@ impl MountSim<'_> {
         assert!(!is_over || self.is_stopped, "a push ends early with the mount alone");
     }
 }
-
-/// Raw bytes that wait to be brought in, in pieces, as in the mount.
-const FETCHES_MAX: usize = 64;
-
-/// Pages in a push, as in the mount.
-const BATCH: u64 = 16;
-
-/// How long the thread that pushes looks before it sleeps, as in the mount.
-const LOOK: Duration = Duration::from_micros(100);

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::packed::{Pages, Plan, RawBytes};
+use forebay_core::serving::work::{HEADER_BYTES, WIDE_PAGES};
 use forebay_core::serving::{
     Aftermath, FilePages, ImagePath, MountRules, PackedBlock, PartSource, RawRead, ReadCall, Use,
     Verdict,
@@ -493,7 +494,7 @@ impl<'a> MountSim<'a> {
 
     /// Looks at the first bytes of a file, if they are in memory or cost little.
     fn peek(&mut self, thread: usize, file: u64) {
-        let len = self.image.file_bytes(file).unwrap_or(0).min(HEADERS);
+        let len = self.image.file_bytes(file).unwrap_or(0).min(HEADER_BYTES);
         let Some(parts) = self.image.parts(file, 0, len) else { return };
         let Some(number) = self.free.pop() else { return };
         let mut round = self.start(number, &parts, (Then::Wait(thread, None), Use::Early));
@@ -545,7 +546,7 @@ impl<'a> MountSim<'a> {
         }
         let bytes = (pages.start * PAGE_SIZE, (pages.end * PAGE_SIZE).min(file_bytes));
         let read = Box::new(Read { number, call, bytes, plan });
-        if pages.len() >= WIDE || self.kernel.has_requests() {
+        if pages.len() >= WIDE_PAGES || self.kernel.has_requests() {
             self.hand_over(thread, WorkerJob::Read(read));
         } else {
             self.then(thread, [Act::Answer(read, Pace::Quick)]);
@@ -648,9 +649,3 @@ const ANSWERING: Duration = Duration(4_400);
 ///
 /// Source: M: a round trip that another processor answers takes 55 us there, less the 12 us above.
 const WAKING: Duration = Duration::from_micros(43);
-
-/// Enough of a file for the headers that linkers write, as in the mount.
-const HEADERS: u64 = 1 << 10;
-
-/// Pages that take longer than others should wait, as in the mount.
-const WIDE: u64 = 16;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use forebay_core::packed::{RawBytes, Spec};
+use forebay_core::serving::work::HEADER_BYTES;
 use forebay_core::serving::{PackedBlock, Part, PartSource, ProgramPages, Recording};
 use forebay_core::time::Duration;
-use forebay_host::mount::{self, HEADERS, Options, Window};
+use forebay_host::mount::{self, Options, Window};
 use forebay_image::{self as images, Coding, Image, Kind, NodeId, Source};
 use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
@@ -168,7 +169,7 @@ impl FilesOfImage {
         if node.kind != Kind::File {
             return None;
         }
-        let mut begin = vec![0; usize::try_from(node.size.min(HEADERS)).ok()?];
+        let mut begin = vec![0; usize::try_from(node.size.min(HEADER_BYTES)).ok()?];
         let read = images::read_at(&*self.image, id, 0, &mut begin);
         let program = read.ok().and_then(|_| mount::program_pages(&begin));
         Some(FileOfImage { bytes: node.size, program })

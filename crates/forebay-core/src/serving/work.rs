@@ -1,0 +1,55 @@
+//! How the work of a mount is shared out among its threads: one that takes requests, workers, and
+//! two that push pages and fetch raw bytes.
+
+use crate::time::Duration;
+use crate::units::PAGE_SIZE;
+
+/// How many of some decodes one of several workers carries out; the other workers get the rest.
+/// Fewer than twelve small blocks are not worth waking a second worker.
+pub fn share(jobs: usize, workers: usize) -> usize {
+    jobs.div_ceil(workers.max(1)).max(SHARE_MIN)
+}
+
+/// The least share: a dozen blocks of 4 KiB take 100 us, twice the time of a wake-up.
+const SHARE_MIN: usize = 12;
+
+/// Pages of a READ that goes to a worker at once: its decoding would delay the requests behind it,
+/// and costs more than the hand-over.
+pub const WIDE_PAGES: u64 = 16;
+
+/// Bytes of a block that is decoded in less time than a hand-over takes: four pages.
+pub const QUICK_BYTES: u64 = 4 * PAGE_SIZE;
+
+/// Such blocks that the thread that takes requests decodes itself.
+pub const QUICK_BLOCKS: usize = 4;
+
+/// How long that thread polls for a read of a fast device before it hands the read to a worker.
+pub const DEVICE_POLL: Duration = Duration::from_micros(250);
+
+/// Requests in the queue of the workers; the thread that takes requests answers further ones.
+pub const WORKER_QUEUE_MAX: usize = 256;
+
+/// Ranges of raw bytes in the queue of the thread that fetches; further ones are dropped.
+pub const FETCH_QUEUE_MAX: usize = 64;
+
+/// Pages in one STORE: a READ of one of them waits for all.
+pub const PUSH_PAGES_MAX: u64 = 16;
+
+/// How long the thread that pushes polls before it sleeps: as long as waking it takes.
+pub const PUSH_POLL: Duration = Duration::from_micros(100);
+
+/// Bytes at the beginning of a file that hold the headers that linkers write.
+pub const HEADER_BYTES: u64 = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_get_equal_shares_of_what_is_worth_one() {
+        let rows = [(0, 2, 12), (12, 2, 12), (24, 2, 12), (32, 2, 16), (33, 2, 17), (33, 0, 33)];
+        for (jobs, workers, expected) in rows {
+            assert_eq!(share(jobs, workers), expected, "{jobs} jobs, {workers} workers");
+        }
+    }
+}
