@@ -4,12 +4,13 @@
 //!   run      files, read through an engine with a page memory and a policy of its own
 //!   access   files, read and written by the way that costs least; no engine
 //!   mount    an image, shown as a folder
+//!   attach   mounting a FUSE file system
 //!   mounts   which images are mounted, and unmounting them
 //!   measure  what these cost here, beside what else there is
 //! ```
 //!
-//! Whoever wants bytes of files takes [`access`], which begins with an example. Whoever wants to
-//! see a policy at work on real files takes [`run`](run::run), which can verify every byte:
+//! [`access`] reads bytes of files, and begins with an example. [`run`](run::run) reads real files
+//! under a policy, and can verify every byte:
 //!
 //! ```
 //! use std::io::Write;
@@ -68,11 +69,15 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod attach;
 pub mod backend;
+mod counters;
 pub mod dispatch;
 pub mod failure;
 pub mod files;
 mod frames;
+mod image_path;
+mod lock;
 pub mod measure;
 pub mod mount;
 pub mod mounts;

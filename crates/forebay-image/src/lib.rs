@@ -79,6 +79,7 @@ pub mod cramfs;
 pub mod erofs;
 pub mod extract;
 pub mod layout;
+pub mod profile;
 pub mod scan;
 pub mod squashfs;
 pub mod verify;

@@ -1,21 +1,21 @@
 //! From nodes of the image to the kernel's inodes and back, without a table.
 //!
-//! The kernel calls the root 1 and a missing entry 0. So a node's number is its own plus one, and
-//! the root changes places with whoever got 1. The number that `stat` shows is the same one.
+//! The kernel calls the root 1 and a missing entry 0. So a node's inode number is its own number
+//! plus one, and the root is exchanged with the node that would get 1. `stat` shows this number.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Image, Kind, Node, NodeId, Time};
 use fuser::{FileAttr, FileType, INodeNo};
 
-/// The names of nodes in the kernel.
+/// The inode numbers of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inodes {
     root: NodeId,
-    /// What every node shows as its time, or its own.
+    /// The time that every node shows; its own if none.
     time: Option<Time>,
 }
 
@@ -24,17 +24,17 @@ impl Inodes {
         Self { root, time }
     }
 
-    /// What the kernel calls a node.
+    /// The inode number of a node.
     pub(super) fn number(&self, id: NodeId) -> INodeNo {
         INodeNo(self.swap(id.0.wrapping_add(1)))
     }
 
-    /// The node that the kernel means.
+    /// The node of an inode number.
     pub(super) fn node(&self, number: INodeNo) -> NodeId {
         NodeId(self.swap(number.0).wrapping_sub(1))
     }
 
-    /// What `stat` shows.
+    /// The attributes that `stat` shows.
     pub(super) fn attributes(&self, node: &Node) -> FileAttr {
         let time = moment(self.time.or(node.modified).unwrap_or_default());
         FileAttr {
@@ -66,7 +66,7 @@ impl Inodes {
     }
 }
 
-/// What the kernel calls a kind of node.
+/// The kernel's type of a kind of node.
 pub(super) const fn kind(kind: Kind) -> FileType {
     match kind {
         Kind::File => FileType::RegularFile,
@@ -79,40 +79,11 @@ pub(super) const fn kind(kind: Kind) -> FileType {
     }
 }
 
-/// The path of a node from the root, found by a walk; for messages, as it costs a walk.
+/// The path of a node, found by a walk of the whole tree.
 pub(super) fn path_of(image: &dyn Image, id: NodeId) -> Option<Vec<u8>> {
-    let mut found = None;
-    walk(image, |node, path| {
-        found = (node == id).then(|| path.to_vec());
-        found.is_none()
-    });
-    found
-}
-
-/// Shows every node with its path until it is told to end. The root has no path. What cannot be
-/// read is left out, and so is all beyond a bound.
-pub(super) fn walk(image: &dyn Image, mut show: impl FnMut(NodeId, &[u8]) -> bool) {
-    let mut left = WALK_MAX;
-    // A damaged image can name a directory twice, and even inside itself.
-    let mut seen = HashSet::from([image.root()]);
-    let mut open = vec![(image.root(), Vec::new())];
-    if !show(image.root(), b"") {
-        return;
-    }
-    while let Some((directory, path)) = open.pop() {
-        let Ok(entries) = image.entries(directory) else { continue };
-        for entry in entries.iter() {
-            let path = [&path[..], b"/", &entry.name].concat();
-            left -= 1;
-            if left == 0 || !show(entry.node, &path) {
-                return;
-            }
-            let directory = entry.kind == Kind::Directory && path.len() < PATH_MAX;
-            if directory && seen.insert(entry.node) {
-                open.push((entry.node, path));
-            }
-        }
-    }
+    let tree = Tree::whole(image, Limits { names: WALK_MAX });
+    let place = tree.items().iter().position(|item| item.node == id)?;
+    Some([b"/", &tree.path(place)[..]].concat())
 }
 
 /// A name as the kernel's crate takes it.
@@ -136,11 +107,8 @@ fn moment(time: Time) -> SystemTime {
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
 }
 
-/// Entries that are looked at in a walk.
-const WALK_MAX: u64 = 1 << 20;
-
-/// Longer paths cannot be opened.
-const PATH_MAX: usize = 4096;
+/// Names that a walk looks at.
+const WALK_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,17 +1,16 @@
-//! Who carries a request out: the thread that takes it, or another one if it takes longer.
+//! Which thread carries a request out: the one that takes it, or a worker if it takes longer.
 //!
 //! ```text
 //!   one thread takes requests
-//!     what it needs is in memory, nobody waits behind it    carried out at once
-//!     a device, nobody behind                               looked for a while, whether it came
-//!     a large block, a device that is slow, a queue         handed to a worker
+//!     in memory, no request behind it                 carried out at once
+//!     a device is needed, no request behind it        polled for a short time
+//!     a large block, a slow device, a queue           handed to a worker
 //! ```
 //!
-//! A round trip costs least if whoever asks and whoever answers share a processor, and the kernel
-//! wakes the threads that wait for requests in turn. So one thread waits for them, as long as it is
-//! quick; whatever would hold it up is somebody else's. To wake somebody else, and then whoever
-//! asked, takes as long as a fast device: so it first looks whether the bytes are there, and lets
-//! others have the processor in between.
+//! A round trip costs least if the caller and the server share a processor, but the kernel wakes
+//! threads that wait for requests in turn. So one thread waits for requests, and workers do
+//! everything that would block it. To wake a worker and then the caller takes as long as a read of
+//! a fast device. So the thread polls for the bytes first, and yields the processor in between.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock, Weak};
@@ -23,46 +22,46 @@ use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, WORKER_QUEUE_MAX, s
 use forebay_image::NodeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::ask::Ask;
-use super::fault::{Fault, Missed, Pace};
-use super::image_file::{at_pace, is_quick};
-use super::lock::lock;
-use super::path::{self, Done, Ended, Round};
-use super::read::{Begun, Read};
-use super::session::Served;
+use super::metadata::MetadataOp;
+use super::read::{PendingRead, ReadRequest};
+use super::session::Mount;
+use crate::image_path::{
+    DoneJob, EndedRequest, ImageFault, NotReady, Pace, PathJob, Round, at_pace, is_quick,
+};
+use crate::lock::lock;
 use crate::processor::nanos;
 
 /// A request that has not been answered.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// About names and what is known of them.
-    Ask(Ask),
+    /// A request about names and nodes.
+    Metadata(MetadataOp),
     /// A READ as it came.
-    Begun(Begun),
-    /// A READ of which it is known what it is part of.
-    Read(Box<Read>),
-    /// Something to be said about a node; nobody waits for it.
-    Complaint(NodeId, Fault),
-    /// What has to be done for requests in flight.
-    Work(Vec<path::Job>),
+    ReadRequest(ReadRequest),
+    /// A READ that the core has decided to answer.
+    PendingRead(Box<PendingRead>),
+    /// An error to log; no request waits for it.
+    Report(NodeId, ImageFault),
+    /// Reads and decodes for requests in flight.
+    Work(Vec<PathJob>),
 }
 
 /// A job that was not carried out, and why.
 #[derive(Debug)]
-pub(super) struct Left(Job, Missed);
+pub(super) struct Deferred(Job, NotReady);
 
-impl Left {
-    pub(super) fn new(job: Job, why: Missed) -> Box<Self> {
+impl Deferred {
+    pub(super) fn new(job: Job, why: NotReady) -> Box<Self> {
         Box::new(Self(job, why))
     }
 }
 
-/// Threads for what takes longer.
+/// The worker threads and their queue.
 #[derive(Debug)]
 pub(super) struct Workers {
     jobs: Sender<Job>,
     receiver: Receiver<Job>,
-    /// The kernel's end, to see whether somebody waits.
+    /// The session's descriptor, to see whether another request waits.
     device: OnceLock<OwnedFd>,
     count: OnceLock<usize>,
 }
@@ -73,14 +72,14 @@ impl Workers {
         Self { jobs, receiver, device: OnceLock::new(), count: OnceLock::new() }
     }
 
-    /// Starts so many threads. They end with what they serve.
-    pub(super) fn start(&self, count: usize, served: &Arc<Served>) -> io::Result<()> {
+    /// Starts `count` threads. They end when the mount is dropped.
+    pub(super) fn start(&self, count: usize, mount: &Arc<Mount>) -> io::Result<()> {
         let _ = self.count.set(count);
         for number in 0..count {
-            let (jobs, served) = (self.receiver.clone(), Arc::downgrade(served));
+            let (jobs, mount) = (self.receiver.clone(), Arc::downgrade(mount));
             thread::Builder::new()
                 .name(format!("forebay-read-{number}"))
-                .spawn(move || work(&jobs, &served))?;
+                .spawn(move || work(&jobs, &mount))?;
         }
         Ok(())
     }
@@ -90,22 +89,25 @@ impl Workers {
         self.count.get().copied().unwrap_or(1)
     }
 
-    /// Learns of the kernel's end.
+    /// Sets the session's descriptor.
     pub(super) fn connect(&self, device: OwnedFd) {
-        // Once is enough, and there is one.
+        // It is set once.
         let _ = self.device.set(device);
     }
 
-    /// Has something said by a worker, if who asks for that takes requests.
-    pub(super) fn complain(&self, id: NodeId, fault: Fault) -> Result<(), Fault> {
+    /// Has a worker log an error, if this is the thread that takes requests. Otherwise, and if the
+    /// queue is full, returns it.
+    pub(super) fn report_fault(&self, id: NodeId, fault: ImageFault) -> Result<(), ImageFault> {
         if !is_quick() {
             return Err(fault);
         }
-        match self.jobs.try_send(Job::Complaint(id, fault)) {
+        match self.jobs.try_send(Job::Report(id, fault)) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => match job {
-                Job::Complaint(_, fault) => Err(fault),
-                Job::Ask(_) | Job::Begun(_) | Job::Read(_) | Job::Work(_) => Ok(()),
+                Job::Report(_, fault) => Err(fault),
+                Job::Metadata(_) | Job::ReadRequest(_) | Job::PendingRead(_) | Job::Work(_) => {
+                    Ok(())
+                }
             },
         }
     }
@@ -118,26 +120,26 @@ impl Workers {
     }
 }
 
-fn work(jobs: &Receiver<Job>, served: &Weak<Served>) {
+fn work(jobs: &Receiver<Job>, mount: &Weak<Mount>) {
     while let Ok(job) = jobs.recv() {
-        let Some(served) = served.upgrade() else { return };
-        served.guarded(|| served.finish(job));
+        let Some(mount) = mount.upgrade() else { return };
+        mount.guarded(|| mount.finish(job));
     }
 }
 
-impl Served {
-    /// Takes a request and sees to it that it is answered.
+impl Mount {
+    /// Takes a request: answers it, or hands it to a worker.
     pub(super) fn take(&self, job: Job) {
         self.stats.requests.add(1);
-        self.again.asked();
+        self.replay_trigger.on_request();
         self.guarded(|| {
             let Err(left) = self.carry_out(job, Pace::Quick) else { return };
             let left = match *left {
-                Left(job, Missed::Absent(absent)) => {
-                    self.content.begin_reading(&absent.0);
-                    self.look_for(job)
+                Deferred(job, NotReady::Absent(absent)) => {
+                    self.content.prefetch_range(&absent.0);
+                    self.poll_for(job)
                 }
-                Left(job, Missed::Slow | Missed::Fault(_)) => Some(job),
+                Deferred(job, NotReady::Slow | NotReady::Fault(_)) => Some(job),
             };
             if let Some(job) = left {
                 self.hand_over(job);
@@ -145,9 +147,9 @@ impl Served {
         });
     }
 
-    /// Looks for a while whether a device has brought what a job was missing. What is left is for
-    /// others.
-    fn look_for(&self, mut job: Job) -> Option<Job> {
+    /// Polls for a short time until the device has read what a job needs. Returns the job if that
+    /// takes longer.
+    fn poll_for(&self, mut job: Job) -> Option<Job> {
         let begin = Instant::now();
         while nanos(begin.elapsed()) < DEVICE_POLL.0 && !self.workers.is_behind() {
             thread::yield_now();
@@ -156,16 +158,16 @@ impl Served {
                 return None;
             };
             match *left {
-                Left(left, Missed::Absent(_)) => job = left,
-                Left(left, Missed::Slow | Missed::Fault(_)) => return Some(left),
+                Deferred(left, NotReady::Absent(_)) => job = left,
+                Deferred(left, NotReady::Slow | NotReady::Fault(_)) => return Some(left),
             }
         }
         Some(job)
     }
 
-    /// Answers the requests that have ended and carries out what others need, or has a worker do
-    /// so.
-    pub(super) fn go_on(&self, mut round: Round<Box<Read>>, pace: Pace) {
+    /// Answers the requests that have ended, and carries out the jobs of others or hands them to
+    /// workers.
+    pub(super) fn go_on(&self, mut round: Round<Box<PendingRead>>, pace: Pace) {
         loop {
             self.answer_ended(round.ended);
             let mine = match pace {
@@ -179,26 +181,26 @@ impl Served {
         }
     }
 
-    /// Answers requests that have ended, and begins those that there was no room for.
-    pub(super) fn answer_ended(&self, ended: Vec<Ended<Box<Read>>>) {
+    /// Answers requests that have ended, and hands on READs that waited for a free number.
+    pub(super) fn answer_ended(&self, ended: Vec<EndedRequest<Box<PendingRead>>>) {
         for ended in ended {
             self.answer_one(ended);
-            let Some(read) = lock(&self.crowd).pop_front() else { continue };
-            self.hand_over(Job::Read(read));
+            let Some(read) = lock(&self.waiting_reads).pop_front() else { continue };
+            self.hand_over(Job::PendingRead(read));
         }
     }
 
-    /// Carries out what takes no longer than to hand it over; the rest goes to workers.
-    fn quick_jobs(&self, jobs: Vec<path::Job>) -> Vec<Done> {
+    /// Carries out jobs that take no longer than handing them over; the rest goes to workers.
+    fn quick_jobs(&self, jobs: Vec<PathJob>) -> Vec<DoneJob> {
         let path = &self.content.path;
-        let (quick, mut slow): (Vec<_>, Vec<_>) = jobs.into_iter().partition(path::Job::is_quick);
+        let (quick, mut slow): (Vec<_>, Vec<_>) = jobs.into_iter().partition(PathJob::is_quick);
         if quick.len() > QUICK_BLOCKS || !quick.is_empty() && self.workers.is_behind() {
             slow.extend(quick);
             self.hand_over_jobs(slow);
             return Vec::new();
         }
-        let mut done: Vec<Done> = quick.into_iter().map(|job| path.carry_out(job)).collect();
-        // A fast device has the bytes there before another thread has woken up.
+        let mut done: Vec<DoneJob> = quick.into_iter().map(|job| path.carry_out(job)).collect();
+        // A fast device reads the bytes before another thread has woken up.
         if let [job] = &mut slow[..]
             && done.is_empty()
             && path.send_for(job)
@@ -218,7 +220,7 @@ impl Served {
     }
 
     /// Carries out its share of some jobs, and leaves the rest to other workers.
-    fn shared_jobs(&self, mut jobs: Vec<path::Job>) -> Vec<Done> {
+    fn shared_jobs(&self, mut jobs: Vec<PathJob>) -> Vec<DoneJob> {
         let share = share(jobs.len(), self.workers.count());
         while jobs.len() > share && self.workers.jobs.is_empty() {
             let rest = jobs.split_off(jobs.len() - share);
@@ -232,7 +234,7 @@ impl Served {
         jobs.into_iter().map(|job| self.content.path.carry_out(job)).collect()
     }
 
-    fn hand_over_jobs(&self, mut jobs: Vec<path::Job>) {
+    fn hand_over_jobs(&self, mut jobs: Vec<PathJob>) {
         let share = share(jobs.len(), self.workers.count());
         while !jobs.is_empty() {
             let rest = jobs.split_off(jobs.len().saturating_sub(share));
@@ -240,7 +242,7 @@ impl Served {
         }
     }
 
-    /// Gives a request to a worker; if too many wait for one, carries it out here.
+    /// Hands a job to a worker, or carries it out if the queue is full.
     fn hand_over(&self, job: Job) {
         match self.workers.jobs.try_send(job) {
             Ok(()) => self.stats.handed_over.add(1),
@@ -250,21 +252,21 @@ impl Served {
 
     /// Carries a job out, however long it takes.
     fn finish(&self, job: Job) {
-        // Who waits for nobody has nothing left. If it has, dropping it is an error for who asked.
+        // A patient job is never deferred. If one were, dropping its reply would return EIO.
         let _ = self.carry_out(job, Pace::Patient);
     }
 
-    fn carry_out(&self, job: Job, pace: Pace) -> Result<(), Box<Left>> {
+    fn carry_out(&self, job: Job, pace: Pace) -> Result<(), Box<Deferred>> {
         at_pace(pace, || match job {
-            Job::Ask(ask) => self.tell(ask),
-            Job::Begun(begun) => self.begin(begun, pace),
-            Job::Read(read) => self.answer(read, pace),
+            Job::Metadata(operation) => self.handle(operation),
+            Job::ReadRequest(begun) => self.begin(begun, pace),
+            Job::PendingRead(read) => self.answer(read, pace),
             Job::Work(jobs) => {
                 self.go_on(Round { ended: Vec::new(), jobs }, pace);
                 Ok(())
             }
-            Job::Complaint(id, fault) => {
-                self.say(id, &fault);
+            Job::Report(id, fault) => {
+                self.log_fault(id, &fault);
                 Ok(())
             }
         })

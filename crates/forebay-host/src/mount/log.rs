@@ -1,13 +1,13 @@
-//! What a mount has to say while it goes on: a line for each thing that is wrong, not too many.
+//! The log of a mount: a line for each error, and a limit on lines a second.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::lock::lock;
+use crate::lock::lock;
 
-/// Takes lines and lets so many through.
+/// A log with a limit on its rate.
 pub(super) struct Log {
     sink: Sink,
     state: Mutex<State>,
@@ -17,12 +17,12 @@ pub(super) struct Log {
 pub type Sink = Box<dyn Fn(&str) + Send + Sync>;
 
 struct State {
-    /// The window's beginning and the lines in it.
+    /// The begin of the current period, and the lines in it.
     since: Instant,
     lines: u32,
-    /// Lines that were held back.
+    /// Lines that were dropped.
     held: u64,
-    /// What was said lately, by key.
+    /// The places that were reported last.
     recent: VecDeque<(u64, u64)>,
 }
 
@@ -32,13 +32,13 @@ impl Log {
         Self { sink, state: Mutex::new(State { since, lines: 0, held: 0, recent }) }
     }
 
-    /// A line that is said in any case.
+    /// Logs a line without a limit.
     pub(super) fn say(&self, line: &str) {
         (self.sink)(line);
     }
 
-    /// Says what is wrong with a place, once in a while.
-    pub(super) fn complain(&self, place: (u64, u64), line: impl FnOnce() -> String) {
+    /// Logs an error of a place, unless it was logged lately or there are too many lines.
+    pub(super) fn say_rarely(&self, place: (u64, u64), line: impl FnOnce() -> String) {
         let held = {
             let mut state = lock(&self.state);
             if state.recent.contains(&place) {
@@ -61,7 +61,7 @@ impl Log {
         (self.sink)(&line());
     }
 
-    /// There will be no more: lines that were held back are counted.
+    /// Logs the number of lines that were dropped.
     pub(super) fn close(&self) {
         let held = std::mem::take(&mut lock(&self.state).held);
         self.count(held);
@@ -85,7 +85,7 @@ const LINES: u32 = 20;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Places that are remembered, so that a reader who tries again causes no second line.
+/// Places that are remembered, so that a retry logs no second line.
 const RECENT: usize = 256;
 
 #[cfg(test)]
@@ -99,11 +99,11 @@ mod tests {
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&said);
         let log = Log::new(Box::new(move |line| lock(&sink).push(line.to_owned())));
-        log.complain((1, 2), || "one".to_owned());
-        log.complain((1, 2), || "one".to_owned());
+        log.say_rarely((1, 2), || "one".to_owned());
+        log.say_rarely((1, 2), || "one".to_owned());
         assert_eq!(*lock(&said), ["one"]);
         for place in 0..1_000 {
-            log.complain((7, place), || "many".to_owned());
+            log.say_rarely((7, place), || "many".to_owned());
         }
         // A slow machine may see a second window begin.
         assert!(lock(&said).len() < 1 + 4 * LINES as usize);

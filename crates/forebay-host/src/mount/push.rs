@@ -1,5 +1,5 @@
-//! Threads that bring in what nothing waits for: pages that are pushed into the kernel's cache, and
-//! raw bytes of the image. The core decides which, and keeps pushes and READs apart.
+//! Two threads that prefetch: one pushes pages into the kernel's page cache, one reads raw bytes of
+//! the image. The core decides which, and keeps pushes and READs apart.
 
 use std::io;
 use std::ops::Range;
@@ -17,53 +17,52 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 use fuser::Notifier;
 
-use super::content::Content;
 use super::inodes::Inodes;
 use super::log::Log;
-use super::path::Ended;
-use super::read::Read;
-use super::session::{Served, words};
-use super::stats::Stats;
+use super::read::PendingRead;
+use super::session::{Mount, panic_message};
+use super::stats::MountStats;
+use crate::image_path::{Content, EndedRequest};
 use crate::processor::nanos;
 
-/// Raw bytes that are brought in.
+/// Raw bytes to be read.
 #[derive(Debug)]
 pub(super) enum Fetch {
-    /// Those of pages of a file of so many bytes, in one read.
+    /// Those of pages of a file of that many bytes, in one read.
     Pages(NodeId, Pages, u64),
     /// A range of the image.
     Image(Range<u64>),
 }
 
-/// The way to both threads.
+/// The queues of both threads.
 #[derive(Debug)]
 pub(super) struct Queue {
     bell: Sender<()>,
     fetches: Sender<Fetch>,
-    stats: Arc<Stats>,
+    stats: Arc<MountStats>,
 }
 
-/// What both threads need.
+/// The state of both threads.
 #[derive(Debug)]
 pub(super) struct Pusher {
     bell: Receiver<()>,
     fetches: Receiver<Fetch>,
-    content: Arc<Content<Box<Read>>>,
+    content: Arc<Content<Box<PendingRead>>>,
     inodes: Inodes,
-    stats: Arc<Stats>,
+    stats: Arc<MountStats>,
     stop: Arc<AtomicBool>,
     log: Arc<Log>,
-    /// Answers requests that these threads happen to finish.
-    served: OnceLock<Weak<Served>>,
+    /// Answers requests that these threads finish.
+    mount: OnceLock<Weak<Mount>>,
 }
 
 impl Queue {
-    /// The way and what stands at its end.
+    /// The queues, and the threads' state.
     pub(super) fn new(
-        content: &Arc<Content<Box<Read>>>,
+        content: &Arc<Content<Box<PendingRead>>>,
         inodes: Inodes,
         stop: &Arc<AtomicBool>,
-        stats: &Arc<Stats>,
+        stats: &Arc<MountStats>,
         log: &Arc<Log>,
     ) -> (Self, Pusher) {
         let ((ring, bell), (fetch, fetches)) = (bounded(1), bounded(FETCH_QUEUE_MAX));
@@ -76,18 +75,18 @@ impl Queue {
             stats: Arc::clone(stats),
             stop: Arc::clone(stop),
             log: Arc::clone(log),
-            served: OnceLock::new(),
+            mount: OnceLock::new(),
         };
         (queue, pusher)
     }
 
-    /// There may be something to be pushed.
+    /// Wakes the thread that pushes.
     pub(super) fn wake(&self) {
-        // Once is enough, however often it is said.
+        // The channel holds one wake-up, which is enough.
         let _ = self.bell.try_send(());
     }
 
-    /// Has raw bytes brought in; if too many wait, it is forgotten.
+    /// Queues a read of raw bytes; drops it if the queue is full.
     pub(super) fn fetch(&self, fetch: Fetch) {
         let pages = match &fetch {
             Fetch::Pages(_, pages, _) => *pages,
@@ -100,13 +99,13 @@ impl Queue {
 }
 
 impl Pusher {
-    /// Starts the threads. They end with what they serve.
+    /// Starts the threads. They end when the mount is dropped.
     pub(super) fn start(self: Arc<Self>, notifier: Notifier) -> io::Result<()> {
         let this = self;
         let other = Arc::clone(&this);
         thread::Builder::new().name("forebay-fetch".to_owned()).spawn(move || other.fetch())?;
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
-            // At the priority of all: a READ of a block that is being decoded here waits for it.
+            // At normal priority: a READ of a block that is being decoded here waits for it.
             while let Some(push) = this.next() {
                 this.guarded(|| this.push(&notifier, &push, PUSH_PAGES_MAX));
             }
@@ -114,7 +113,7 @@ impl Pusher {
         Ok(())
     }
 
-    /// Brings in raw bytes. A thread of its own, as it waits for the device.
+    /// Reads raw bytes, in a thread of its own, because it waits for the device.
     fn fetch(&self) {
         while let Ok(fetch) = self.fetches.recv() {
             if self.stop.load(Relaxed) {
@@ -128,29 +127,28 @@ impl Pusher {
         }
     }
 
-    /// Learns what answers requests.
-    pub(super) fn connect(&self, served: &Arc<Served>) {
-        // Once is enough, and there is one.
-        let _ = self.served.set(Arc::downgrade(served));
+    /// Sets the mount that answers requests.
+    pub(super) fn connect(&self, mount: &Arc<Mount>) {
+        // It is set once.
+        let _ = self.mount.set(Arc::downgrade(mount));
     }
 
-    /// Answers requests that ended by what this thread did.
-    fn answer(&self, ended: Vec<Ended<Box<Read>>>) {
-        if let Some(served) = self.served.get().and_then(Weak::upgrade) {
-            served.answer_ended(ended);
+    /// Answers requests that this thread has finished.
+    fn answer(&self, ended: Vec<EndedRequest<Box<PendingRead>>>) {
+        if let Some(mount) = self.mount.get().and_then(Weak::upgrade) {
+            mount.answer_ended(ended);
         }
     }
 
-    /// Does what nothing waits for. If it breaks down, that is said, and a request for the pages
-    /// gets them by another thread.
+    /// Runs work that no request waits for. A panic is logged, and a READ of the pages reads them
+    /// again.
     pub(super) fn guarded(&self, work: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            self.log.say(&format!("pages ahead broke down: {}", words(&*panic)));
+            self.log.say(&format!("prefetching broke down: {}", panic_message(&*panic)));
         }
     }
 
-    /// The next pages: at once, soon, or after a sleep. Waking a halted processor costs more than
-    /// looking for as long.
+    /// Waits for the next pages: it polls first, because waking an idle processor takes as long.
     fn next(&self) -> Option<FilePages> {
         loop {
             if self.stop.load(Relaxed) {
@@ -176,7 +174,7 @@ impl Pusher {
         }
     }
 
-    /// Gives pages to the kernel, as far as it does not have them, so many at a time.
+    /// Pushes those of the pages that the kernel does not have, `batch` pages in a STORE.
     pub(super) fn push(&self, notifier: &Notifier, push: &FilePages, batch: u64) {
         let (path, id) = (&self.content.path, NodeId(push.file));
         let Some(size) = path.with(|rules, _| rules.file_bytes(push.file)) else { return };
@@ -193,7 +191,7 @@ impl Pusher {
             buffer.resize(len as usize, 0);
             let read;
             (buffer, read) = self.content.read(id, offset, buffer, |ended| self.answer(ended));
-            // A request for the page hears what is wrong with it.
+            // A READ of the page reports the error.
             if read.is_err() {
                 continue;
             }
@@ -219,7 +217,7 @@ impl Pusher {
     }
 }
 
-/// Whether the mount is gone.
+/// Whether the mount has ended.
 fn is_over(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotConnected || error.raw_os_error() == Some(ENODEV)
 }

@@ -1,9 +1,9 @@
-//! READ requests: what the core decides about each, and its answer.
+//! READ requests.
 //!
 //! ```text
-//!   begin      the file is looked at, the core answers or refuses the READ
-//!   answer     its bytes are located, and brought by the path
-//!   answered   the reply; then what the core has read ahead or pushed
+//!   begin      the core decides whether the READ is answered or refused
+//!   answer     its bytes are located, read and decoded
+//!   answered   the reply; then the core's prefetches are queued
 //! ```
 
 use std::ops::Range;
@@ -15,17 +15,16 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Kind, NodeId};
 use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
 
-use super::fault::{Fault, Missed, Pace};
-use super::jobs::{Job, Left};
-use super::lock::lock;
-use super::path::Ended;
+use super::jobs::{Deferred, Job};
 use super::program;
 use super::push::Fetch;
-use super::session::Served;
+use super::session::Mount;
+use crate::image_path::{EndedRequest, ImageFault, NotReady, Pace};
+use crate::lock::lock;
 
 /// A READ request as it came.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct ReadRequest {
     pub(super) task: u32,
     pub(super) number: INodeNo,
     pub(super) offset: u64,
@@ -36,46 +35,46 @@ pub(super) struct Begun {
 
 /// A READ request that is answered in full.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct PendingRead {
     call: ReadCall,
     bytes: Range<u64>,
     file_bytes: u64,
     plan: Option<Plan>,
-    /// It is known what kind of file it is.
+    /// The kind of the file is known.
     is_known: bool,
     begin: forebay_core::time::Instant,
     reply: ReplyData,
 }
 
-/// What the core has decided about a READ request.
-struct Decided {
+/// The core's decision about a READ request.
+struct ReadDecision {
     verdict: Verdict,
     /// The file that is read next.
     next: Option<u64>,
-    /// It is known what kind of file it is.
+    /// The kind of the file is known.
     is_known: bool,
     has_pushes: bool,
     begin: forebay_core::time::Instant,
 }
 
-impl Served {
-    /// Looks at a READ request, and refuses it or answers it.
-    pub(super) fn begin(&self, begun: Begun, pace: Pace) -> Result<(), Box<Left>> {
-        let id = self.inodes.node(begun.number);
+impl Mount {
+    /// Has the core decide about a READ request, and answers or refuses it.
+    pub(super) fn begin(&self, request: ReadRequest, pace: Pace) -> Result<(), Box<Deferred>> {
+        let id = self.inodes.node(request.number);
         let file_bytes = match self.open_file(id) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => {
-                begun.reply.error(Errno::EISDIR);
+                request.reply.error(Errno::EISDIR);
                 return Ok(());
             }
-            Err(Missed::Fault(fault)) => {
-                begun.reply.error(Errno::EIO);
-                self.complain(id, fault);
+            Err(NotReady::Fault(fault)) => {
+                request.reply.error(Errno::EIO);
+                self.report_fault(id, fault);
                 return Ok(());
             }
-            Err(missed) => return Err(Left::new(Job::Begun(begun), missed)),
+            Err(why) => return Err(Deferred::new(Job::ReadRequest(request), why)),
         };
-        let Begun { task, offset, len, flags, reply, .. } = begun;
+        let ReadRequest { task, offset, len, flags, reply, .. } = request;
         let bytes = offset..offset.saturating_add(len).min(file_bytes);
         if bytes.is_empty() {
             reply.data(&[]);
@@ -85,18 +84,19 @@ impl Served {
         let kind = if pages.len() == 1 { &self.stats.demands } else { &self.stats.wide_reads };
         kind.add(1);
         if let Some(recorder) = &self.recorder {
-            recorder.read(id, pages.start..pages.end);
+            lock(recorder).read(id, pages.start..pages.end);
         }
         let is_direct = flags.0 & O_DIRECT != 0;
         let call = ReadCall { task, file: id.0, pages, is_direct };
-        let Decided { verdict, next, is_known, has_pushes, begin } = self.decide(&call, file_bytes);
+        let ReadDecision { verdict, next, is_known, has_pushes, begin } =
+            self.decide(&call, file_bytes);
         let plan = match verdict {
             Verdict::Answer(plan) => plan,
             Verdict::Refuse { touched, fetch } => {
                 reply.error(Errno::EAGAIN);
                 self.stats.refusals.add(1);
                 if let Some(page) = touched {
-                    self.content.hasten_page(id, page, file_bytes);
+                    self.content.prefetch_page(id, page, file_bytes);
                 }
                 self.fetch(id, file_bytes, fetch);
                 if has_pushes {
@@ -108,17 +108,17 @@ impl Served {
         if let Some(next) = next {
             self.push_small_file(NodeId(next));
         }
-        let read = Box::new(Read { call, bytes, file_bytes, plan, is_known, begin, reply });
-        // A window is followed by the next one, which another processor decodes meanwhile.
+        let read = Box::new(PendingRead { call, bytes, file_bytes, plan, is_known, begin, reply });
+        // A window is followed by the next one, which another processor can decode meanwhile.
         if pace == Pace::Quick && (pages.len() >= WIDE_PAGES || self.workers.is_behind()) {
-            return Err(Left::new(Job::Read(read), Missed::Slow));
+            return Err(Deferred::new(Job::PendingRead(read), NotReady::Slow));
         }
         self.answer(read, pace)
     }
 
-    /// Has the core decide about a READ request of a file of so many bytes. That depends on those
-    /// before it, so they are decided in order.
-    fn decide(&self, call: &ReadCall, file_bytes: u64) -> Decided {
+    /// Has the core decide about a READ request of a file of `file_bytes`. A decision depends on
+    /// earlier ones, so READs are decided in the order of their arrival.
+    fn decide(&self, call: &ReadCall, file_bytes: u64) -> ReadDecision {
         let (path, id) = (&self.content.path, NodeId(call.file));
         let decide = |rules: &mut MountRules, begin| {
             let is_fetched = || self.content.is_fetched(id, call.pages, file_bytes);
@@ -126,12 +126,12 @@ impl Served {
             let is_answered = matches!(verdict, Verdict::Answer(_));
             let next = if is_answered { rules.next_file(call) } else { None };
             let (is_known, has_pushes) = (rules.is_known(call.file), rules.has_pushes());
-            Decided { verdict, next, is_known, has_pushes, begin }
+            ReadDecision { verdict, next, is_known, has_pushes, begin }
         };
         let decided =
             path.with(|rules, now| (!rules.wants_first_bytes(call)).then(|| decide(rules, now)));
         decided.unwrap_or_else(|| {
-            // If it takes a device or fails, that is seen when it is answered.
+            // If they need a device or cannot be read, the answer shows that.
             let (round, bytes) = self.content.peek(id, file_bytes);
             self.go_on(round, Pace::Quick);
             let program = bytes.map(|bytes| program::pages(&bytes));
@@ -144,18 +144,18 @@ impl Served {
         })
     }
 
-    /// Has the bytes brought that it is answered with, or gives the request back if even to find
-    /// them takes longer than there is time.
-    pub(super) fn answer(&self, read: Box<Read>, pace: Pace) -> Result<(), Box<Left>> {
+    /// Begins to read the bytes of the answer. Defers the request if they cannot be located in
+    /// time.
+    pub(super) fn answer(&self, read: Box<PendingRead>, pace: Pace) -> Result<(), Box<Deferred>> {
         let mut buffer = self.buffers.take((read.bytes.end - read.bytes.start) as usize);
         let id = NodeId(read.call.file);
         let parts = match self.content.parts(id, read.bytes.start, &mut buffer) {
             Ok(parts) => parts,
-            Err(Missed::Fault(fault)) => {
+            Err(NotReady::Fault(fault)) => {
                 self.fail(*read, fault);
                 return Ok(());
             }
-            Err(missed) => return Err(Left::new(Job::Read(read), missed)),
+            Err(why) => return Err(Deferred::new(Job::PendingRead(read), why)),
         };
         let (call, plan, file_bytes) = (read.call, read.plan, read.file_bytes);
         let raw = Part::raw_of_all(&parts);
@@ -168,21 +168,21 @@ impl Served {
                 self.go_on(round, pace);
             }
             Err(read) => {
-                lock(&self.crowd).push_back(read);
-                // All others may have ended meanwhile.
+                lock(&self.waiting_reads).push_back(read);
+                // All other requests may have ended meanwhile.
                 if !self.content.path.is_full()
-                    && let Some(read) = lock(&self.crowd).pop_front()
+                    && let Some(read) = lock(&self.waiting_reads).pop_front()
                 {
-                    return Err(Left::new(Job::Read(read), Missed::Slow));
+                    return Err(Deferred::new(Job::PendingRead(read), NotReady::Slow));
                 }
             }
         }
         Ok(())
     }
 
-    /// Answers a request whose bytes are there, or have failed.
-    pub(super) fn answer_one(&self, ended: Ended<Box<Read>>) {
-        let Ended { what: read, bytes, result, raw, waited } = ended;
+    /// Answers a request that has ended.
+    pub(super) fn answer_one(&self, ended: EndedRequest<Box<PendingRead>>) {
+        let EndedRequest { what: read, bytes, result, raw, waited } = ended;
         match result {
             Ok(()) => self.answered(*read, &bytes, raw, waited),
             Err(fault) => self.fail(*read, fault),
@@ -190,9 +190,9 @@ impl Served {
         self.buffers.keep(bytes);
     }
 
-    /// Replies, and sees to what comes next.
-    fn answered(&self, read: Read, bytes: &[u8], needed: RawBytes, waited: bool) {
-        let Read { call, file_bytes, plan, is_known, begin, reply, bytes: range } = read;
+    /// Replies, and queues the prefetches that follow.
+    fn answered(&self, read: PendingRead, bytes: &[u8], needed: RawBytes, waited: bool) {
+        let PendingRead { call, file_bytes, plan, is_known, begin, reply, bytes: range } = read;
         let id = NodeId(call.file);
         self.stats.pages_answered.add(call.pages.len());
         reply.data(bytes);
@@ -214,7 +214,7 @@ impl Served {
         }
         if is_lost {
             self.stats.pages_lost.add(1);
-            self.again.lost();
+            self.replay_trigger.on_loss();
         }
         self.stats.pushes_dropped.add(dropped);
         if has_pushes {
@@ -227,21 +227,21 @@ impl Served {
         }
     }
 
-    fn fail(&self, read: Read, fault: Fault) {
-        let Read { call, reply, .. } = read;
+    fn fail(&self, read: PendingRead, fault: ImageFault) {
+        let PendingRead { call, reply, .. } = read;
         reply.error(Errno::EIO);
         self.content.path.with(|rules, _| rules.failed(&call));
-        self.complain(NodeId(call.file), fault);
+        self.report_fault(NodeId(call.file), fault);
     }
 
-    /// Has the raw bytes of pages brought in, theirs alone.
+    /// Prefetches the raw bytes of pages, without reading around them.
     fn fetch(&self, id: NodeId, size: u64, pages: Pages) {
         if !pages.is_empty() {
             self.queue.fetch(Fetch::Pages(id, pages, size));
         }
     }
 
-    /// Has the image read around what a device is waited for, if that is worth it.
+    /// Reads around bytes that a READ waits for, as far as the core decides.
     fn read_ahead(&self, call: &ReadCall, size: u64, needed: RawBytes, window: Pages) {
         if window.is_empty() || needed.is_empty() {
             return;
@@ -255,14 +255,14 @@ impl Served {
         self.fetch_image(self.content.path.with(|rules, now| rules.read_ahead(now, &read)));
     }
 
-    /// Has raw bytes of the image brought in.
+    /// Prefetches raw bytes of the image.
     fn fetch_image(&self, ahead: Option<RawBytes>) {
         if let Some(ahead) = ahead {
             self.queue.fetch(Fetch::Image(ahead.start..ahead.end));
         }
     }
 
-    /// Has the next file of a folder brought in, while the one before is answered.
+    /// Prefetches the next file of a folder while the one before is answered.
     fn push_small_file(&self, id: NodeId) {
         if let Ok(Some(_)) = self.open_file(id) {
             let (dropped, has_pushes) =
@@ -274,8 +274,8 @@ impl Served {
         }
     }
 
-    /// The size of a file that is read; none if it is something else.
-    fn open_file(&self, id: NodeId) -> Result<Option<u64>, Missed> {
+    /// The size of a regular file; none for other nodes.
+    fn open_file(&self, id: NodeId) -> Result<Option<u64>, NotReady> {
         if let Some(bytes) = self.content.path.with(|rules, _| rules.file_bytes(id.0)) {
             return Ok(Some(bytes));
         }

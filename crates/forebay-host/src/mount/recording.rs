@@ -1,4 +1,4 @@
-//! What the kernel asks, written down for a simulation.
+//! READ requests, recorded for a simulation.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use forebay_core::serving::{ReadCall, RecordedRead, Recording};
 use forebay_core::time::Instant;
 
-use super::lock::lock;
-use super::profile::ProfileError;
+use super::MountError;
+use crate::lock::lock;
 
 /// A recording that is being written.
 #[derive(Debug)]
@@ -22,19 +22,19 @@ pub(super) struct RecordingFile {
 #[derive(Debug)]
 struct Writing {
     file: BufWriter<File>,
-    /// The first thing that went wrong; nothing is written behind it.
+    /// The first error; nothing is written after it.
     error: Option<io::Error>,
 }
 
 impl RecordingFile {
-    /// Begins a recording of an image in a new file.
+    /// Creates a new file for a recording of an image.
     pub(super) fn create(path: &Path, image: (u64, u64)) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create_new(path)?);
         file.write_all(Recording::header(image).as_bytes())?;
         Ok(Self { path: path.to_owned(), writing: Mutex::new(Writing { file, error: None }) })
     }
 
-    /// Writes a READ down that was answered.
+    /// Records a READ that was answered.
     pub(super) fn read(&self, call: &ReadCall, bytes: &Range<u64>, begin: Instant, end: Instant) {
         let (task, node) = (call.task, call.file);
         let (offset, len) = (bytes.start, bytes.end - bytes.start);
@@ -45,10 +45,10 @@ impl RecordingFile {
         }
     }
 
-    /// Writes the rest, and says what went wrong if it is not whole.
-    pub(super) fn finish(&self) -> Result<(), ProfileError> {
+    /// Writes the rest; fails if the recording is not complete.
+    pub(super) fn finish(&self) -> Result<(), MountError> {
         let mut writing = lock(&self.writing);
         let written = writing.error.take().map_or_else(|| writing.file.flush(), Err);
-        written.map_err(|why| ProfileError::Recording { path: self.path.clone(), why })
+        written.map_err(|why| MountError::Recording { path: self.path.clone(), why })
     }
 }

@@ -1,11 +1,11 @@
-//! The thread that brings in what a profile says, in the order that `Replay` of the core decides.
+//! The thread that prefetches the pages of a profile, in the order of the core's `Replay`.
 //!
 //! A page can be pushed only into an inode that the kernel knows. So the thread looks each path up
-//! through the mount itself, like any program, which also fills the kernel's cache of names. It
-//! answers no request, so it may wait for those that do.
+//! through the mount itself, which also fills the kernel's cache of names. It answers no request,
+//! so it may wait for the threads that do.
 //!
-//! When the kernel forgets files that pages were pushed into, the pages are gone. The next time
-//! that somebody asks for something, all is brought in once more: it may be another start.
+//! When the kernel forgets a file, the pages that were pushed into it are gone. The next request
+//! restarts the replay: it may belong to another start of the program.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,73 +19,75 @@ use forebay_core::packed::{Pages, RawBytes};
 use forebay_core::serving::{self, FilePages, FoundFile, ReplayAction, ReplayStep, merge_reads};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
+use forebay_image::layout::ReadPages;
+use forebay_image::profile::ProfileStep;
 use fuser::{INodeNo, Notifier};
 
-use super::content::Content;
 use super::inodes::Inodes;
-use super::profile::Step;
 use super::push::Pusher;
-use super::read::Read;
-use super::stats::Stats;
+use super::read::PendingRead;
+use super::stats::MountStats;
+use crate::image_path::Content;
 
-/// What the thread needs.
+/// The thread's state.
 #[derive(Debug)]
 pub(super) struct Replay {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ProfileStep>,
     pub(super) inodes: Inodes,
-    pub(super) content: Arc<Content<Box<Read>>>,
+    pub(super) content: Arc<Content<Box<PendingRead>>>,
     pub(super) pusher: Arc<Pusher>,
-    pub(super) stats: Arc<Stats>,
+    pub(super) stats: Arc<MountStats>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) wake: Receiver<()>,
 }
 
-/// Has it done again. Without a thread that listens nothing happens.
+/// Restarts the replay after pages were lost. Has no effect without a replay thread.
 #[derive(Debug)]
-pub(super) struct Again {
+pub(super) struct ReplayTrigger {
     is_lost: AtomicBool,
     wake: Sender<()>,
 }
 
-impl Again {
-    /// With the end that the thread listens at.
+impl ReplayTrigger {
+    /// A trigger, and the receiver of the thread.
     pub(super) fn new() -> (Self, Receiver<()>) {
         let (wake, woken) = bounded(1);
         (Self { is_lost: AtomicBool::new(false), wake }, woken)
     }
 
-    /// Pages that were pushed are gone.
-    pub(super) fn lost(&self) {
+    /// Notes that pages that were pushed are gone.
+    pub(super) fn on_loss(&self) {
         self.is_lost.store(true, Relaxed);
     }
 
-    /// Somebody asks for something.
-    pub(super) fn asked(&self) {
+    /// Restarts the replay if pages are gone.
+    pub(super) fn on_request(&self) {
         if self.is_lost.load(Relaxed) && self.is_lost.swap(false, Relaxed) {
-            // Once is enough, however often it is said.
+            // The channel holds one restart, which is enough.
             let _ = self.wake.try_send(());
         }
     }
 }
 
-/// Paths of a profile by their numbers, and what the kernel calls the files.
+/// The paths of a profile by their numbers, and the nodes of the files.
 #[derive(Debug, Default)]
-struct Paths<'a> {
+struct ProfilePaths<'a> {
     names: Vec<&'a [u8]>,
     files: Vec<&'a [u8]>,
-    /// What the image says of the files, as far as it was asked.
+    /// The nodes and sizes of the files in the image, as far as they were looked up.
     nodes: Vec<Option<Option<(NodeId, u64)>>>,
     /// The nodes of the files that the kernel knows.
     open: Vec<Option<NodeId>>,
 }
 
 impl Replay {
-    /// Brings everything in, and again when it is gone. What fails is left to the demand for it.
+    /// Replays the profile, and again when pages are lost. Pages that fail are left to the READ for
+    /// them.
     pub(super) fn run(self, folder: &Path, notifier: &Notifier) {
         let Ok(device) = rustix::fs::stat(folder).map(|found| found.st_dev) else { return };
-        // Nothing is held open meanwhile, so that it can be unmounted.
-        let root = Root { folder, device };
-        let (mut paths, steps) = Paths::of(&self.steps);
+        // No file is held open, so that the mount can be unmounted.
+        let root = MountedRoot { folder, device };
+        let (mut paths, steps) = ProfilePaths::of(&self.steps);
         let mut replay = serving::Replay::new(steps, paths.files.len());
         loop {
             let action = replay.next_action();
@@ -111,15 +113,15 @@ impl Replay {
         &self,
         action: ReplayAction,
         replay: &mut serving::Replay,
-        paths: &mut Paths<'_>,
-        (root, notifier): (&Root<'_>, &Notifier),
+        paths: &mut ProfilePaths<'_>,
+        (root, notifier): (&MountedRoot<'_>, &Notifier),
     ) {
         match action {
             ReplayAction::ReadRaw(first, end) => {
-                self.begin_reading(&replay.steps()[first..end], paths);
+                self.prefetch_raw(&replay.steps()[first..end], paths);
             }
             ReplayAction::Find(file) => {
-                // Told first: a file that cannot be looked up is not asked for again.
+                // Set first: a file that cannot be looked up is not looked up again.
                 replay.found(file, None);
                 let found = self.find(root, paths.files[file]);
                 let known = |(id, bytes): (NodeId, u64)| FoundFile {
@@ -142,9 +144,9 @@ impl Replay {
         }
     }
 
-    /// Has the kernel read the image wherever pages will come from, so that the device works while
-    /// names are looked up and pages decoded.
-    fn begin_reading(&self, steps: &[ReplayStep], paths: &mut Paths<'_>) {
+    /// Begins to read the raw bytes of steps, so that the device works while names are looked up
+    /// and pages decoded.
+    fn prefetch_raw(&self, steps: &[ReplayStep], paths: &mut ProfilePaths<'_>) {
         let mut ranges: Vec<RawBytes> = Vec::new();
         for step in steps {
             let ReplayStep::Read(file, pages) = step else { continue };
@@ -156,11 +158,11 @@ impl Replay {
             }
         }
         for range in merge_reads(ranges) {
-            self.content.begin_reading(&(range.start..range.end));
+            self.content.prefetch_range(&(range.start..range.end));
         }
     }
 
-    fn find(&self, root: &Root<'_>, path: &[u8]) -> Option<(NodeId, u64)> {
+    fn find(&self, root: &MountedRoot<'_>, path: &[u8]) -> Option<(NodeId, u64)> {
         let found = look_up(root, path)?;
         let (number, size) = (INodeNo(found.st_ino), u64::try_from(found.st_size).ok()?);
         if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() {
@@ -172,35 +174,34 @@ impl Replay {
     }
 }
 
-/// The mounted root, and the number of the mount, by which what was mounted below it is told
-/// from it.
+/// The mounted root and its device number, which differs from those of mounts below it.
 #[derive(Debug)]
-struct Root<'a> {
+struct MountedRoot<'a> {
     folder: &'a Path,
     device: u64,
 }
 
-fn look_up(root: &Root<'_>, path: &[u8]) -> Option<rustix::fs::Stat> {
+fn look_up(root: &MountedRoot<'_>, path: &[u8]) -> Option<rustix::fs::Stat> {
     let path = root.folder.join(OsStr::from_bytes(path.strip_prefix(b"/")?));
     let found = rustix::fs::lstat(&path).ok()?;
     (found.st_dev == root.device).then_some(found)
 }
 
-impl<'a> Paths<'a> {
+impl<'a> ProfilePaths<'a> {
     /// The paths of steps, and the steps with numbers in their place.
-    fn of(steps: &'a [Step]) -> (Self, Vec<ReplayStep>) {
+    fn of(steps: &'a [ProfileStep]) -> (Self, Vec<ReplayStep>) {
         let (mut paths, mut numbers) = (Self::default(), HashMap::<&[u8], usize>::new());
         let steps = steps.iter().map(|step| match step {
-            Step::Name(path) => {
+            ProfileStep::Name(path) => {
                 paths.names.push(path);
                 ReplayStep::Name(paths.names.len() - 1)
             }
-            Step::Read(path, start, count) => {
+            ProfileStep::Read(ReadPages { path, page, pages }) => {
                 let number = *numbers.entry(path).or_insert_with(|| {
                     paths.files.push(path);
                     paths.files.len() - 1
                 });
-                ReplayStep::Read(number, Pages::new(*start, start.saturating_add(*count)))
+                ReplayStep::Read(number, Pages::new(*page, page.saturating_add(*pages)))
             }
         });
         let steps = steps.collect();
@@ -210,5 +211,5 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Pages in a notification: nothing waits for them yet.
+/// Pages in a STORE: no READ waits for them yet.
 const PUSH: u64 = 32;

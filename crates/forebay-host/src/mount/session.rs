@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use forebay_core::packed::Ahead;
 use forebay_core::units::PAGE_SIZE;
+use forebay_image::profile::ProfileRecorder;
 use forebay_image::{Image, NodeId};
 use fuser::{
     Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
@@ -15,78 +16,71 @@ use fuser::{
     ReplyStatfs, ReplyXattr, Request,
 };
 
-use super::ask::Ask;
-use super::buffers::Buffers;
-use super::content::Content;
-use super::fault::Fault;
+use super::Stopper;
 use super::inodes::{self, Inodes};
 use super::jobs::{Job, Workers};
 use super::log::Log;
-use super::profile::Recorder;
+use super::metadata::MetadataOp;
 use super::push::Queue;
-use super::read::{Begun, Read};
+use super::read::{PendingRead, ReadRequest};
 use super::recording::RecordingFile;
-use super::replay::Again;
-use super::stats::{self, Stats};
+use super::replay::ReplayTrigger;
+use super::stats::{self, MountStats};
+use crate::image_path::{Buffers, Content, ImageFault, PathStats};
 
-/// What answers.
+/// A mounted image: all that its threads share.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct Mount {
     pub(super) image: Arc<dyn Image>,
     pub(super) inodes: Inodes,
-    pub(super) content: Arc<Content<Box<Read>>>,
-    /// READs that there was no room for, the first to come first.
-    pub(super) crowd: Mutex<VecDeque<Box<Read>>>,
+    pub(super) content: Arc<Content<Box<PendingRead>>>,
+    /// READs that wait for a free number of the path, in the order of their arrival.
+    pub(super) waiting_reads: Mutex<VecDeque<Box<PendingRead>>>,
     pub(super) buffers: Buffers,
     /// What reads ahead.
     pub(super) ahead: Ahead,
     pub(super) queue: Queue,
     pub(super) workers: Workers,
-    pub(super) stats: Arc<Stats>,
+    pub(super) stats: Arc<MountStats>,
+    pub(super) path_stats: Arc<PathStats>,
     pub(super) log: Arc<Log>,
-    /// Notes what is touched, if somebody wants to know.
-    pub(super) recorder: Option<Arc<Recorder>>,
-    /// Has a profile brought in again.
-    pub(super) again: Again,
-    /// Writes down what the kernel asks, if that is wanted.
+    /// Records a profile.
+    pub(super) recorder: Option<Arc<Mutex<ProfileRecorder>>>,
+    /// Restarts the replay of a profile.
+    pub(super) replay_trigger: ReplayTrigger,
+    /// Records READ requests.
     pub(super) recording: Option<Arc<RecordingFile>>,
-    /// Called once if answering broke down.
-    pub(super) broke: Box<dyn Broke>,
+    /// Ends the mount if the server fails.
+    pub(super) stopper: Stopper,
 }
 
-/// What the kernel talks to.
+/// The mount as the FUSE protocol sees it.
 #[derive(Debug)]
-pub(super) struct Answers(pub(super) Arc<Served>);
+pub(super) struct FuseSession(pub(super) Arc<Mount>);
 
-/// Hears that answering broke down.
-pub(super) trait Broke: Send + Sync + std::fmt::Debug {
-    fn broke(&self, what: String);
-}
-
-impl Served {
-    /// Answers; what breaks down is answered with an error, and the mount ends.
+impl Mount {
+    /// Answers a request. After a panic the reply is an error, and the mount ends.
     pub(super) fn guarded(&self, answer: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(answer)) {
-            self.broke.broke(words(&*panic).to_owned());
+            self.stopper.fail(panic_message(&*panic).to_owned());
         }
     }
 
-    /// Counts that something is wrong with a node, and has it said. Finding its path takes a walk:
-    /// whoever asked has its answer already, and the thread that takes requests leaves it to
-    /// others.
-    pub(super) fn complain(&self, id: NodeId, fault: Fault) {
+    /// Counts and logs an error of a node. To find its path takes a walk, so the request is
+    /// answered first, and the thread that takes requests leaves the walk to a worker.
+    pub(super) fn report_fault(&self, id: NodeId, fault: ImageFault) {
         self.stats.errors.add(1);
-        if let Err(fault) = self.workers.complain(id, fault) {
-            self.say(id, &fault);
+        if let Err(fault) = self.workers.report_fault(id, fault) {
+            self.log_fault(id, &fault);
         }
     }
 
-    /// Says what is wrong with a node.
-    pub(super) fn say(&self, id: NodeId, fault: &Fault) {
-        self.log.complain((id.0, fault.offset), || {
+    /// Logs an error of a node.
+    pub(super) fn log_fault(&self, id: NodeId, fault: &ImageFault) {
+        self.log.say_rarely((id.0, fault.offset), || {
             let path = inodes::path_of(&*self.image, id);
             let path = path.unwrap_or_else(|| format!("node {}", id.0).into_bytes());
-            let path = String::from_utf8_lossy(if path.is_empty() { b"/" } else { &path });
+            let path = String::from_utf8_lossy(&path);
             format!("{}: {fault}", path.escape_debug())
         });
     }
@@ -94,61 +88,60 @@ impl Served {
     /// All counters as text.
     pub(super) fn statistics(&self) -> String {
         let (resident, own) = stats::resident();
-        self.stats.text(&[
-            ("cache_bytes", self.content.path.resident_pages() * PAGE_SIZE),
-            ("resident_bytes", resident),
-            ("resident_own_bytes", own),
-        ])
+        let cache = self.content.path.resident_pages() * PAGE_SIZE;
+        let levels =
+            [("cache_bytes", cache), ("resident_bytes", resident), ("resident_own_bytes", own)];
+        stats::text(&self.stats, &self.path_stats, &levels)
     }
 
-    fn ask(&self, ask: Ask) {
-        self.take(Job::Ask(ask));
+    fn ask(&self, operation: MetadataOp) {
+        self.take(Job::Metadata(operation));
     }
 
     /// The kernel has dropped a node.
     fn forget(&self, number: INodeNo) {
         let file = self.inodes.node(number).0;
         if self.content.path.with(|rules, _| rules.forget(file)) {
-            self.again.lost();
+            self.replay_trigger.on_loss();
         }
     }
 
-    /// Answers what needs nothing of the image.
+    /// Answers a request that needs nothing of the image.
     fn request(&self, answer: impl FnOnce()) {
         self.stats.requests.add(1);
         self.guarded(answer);
     }
 }
 
-impl Drop for Served {
+impl Drop for Mount {
     fn drop(&mut self) {
         self.content.path.close();
     }
 }
 
-/// What a panic said.
-pub(super) fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+/// The message of a panic.
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-impl Filesystem for Answers {
+impl Filesystem for FuseSession {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         if self.0.ahead == Ahead::Ours {
-            // Less than a page is no page; fuser does not take zero.
+            // Less than a page disables readahead; fuser does not take zero.
             let _ = config.set_max_readahead(1);
         }
         let _ = config.set_max_write(READ_MAX);
         let _ = config.set_max_background(BACKGROUND);
         for flag in FLAGS {
-            // A kernel that does not know one does without.
+            // An older kernel does without.
             let _ = config.add_capabilities(*flag);
         }
         Ok(())
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.0.ask(Ask::Name(parent, name.to_owned(), reply));
+        self.0.ask(MetadataOp::Name(parent, name.to_owned(), reply));
     }
 
     fn forget(&self, _request: &Request, number: INodeNo, _lookups: u64) {
@@ -162,14 +155,14 @@ impl Filesystem for Answers {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        self.0.ask(Ask::Node(number, reply));
+        self.0.ask(MetadataOp::Node(number, reply));
     }
 
     fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
-        self.0.ask(Ask::Link(number, reply));
+        self.0.ask(MetadataOp::Link(number, reply));
     }
 
-    /// Not needed: no file is changed, and what is known of it hangs on its node.
+    /// Not needed: no file is changed, and its state belongs to its node.
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         self.0.request(|| reply.error(Errno::ENOSYS));
     }
@@ -201,7 +194,7 @@ impl Filesystem for Answers {
         reply: ReplyData,
     ) {
         let (task, len) = (request.pid(), u64::from(size));
-        self.0.take(Job::Begun(Begun { task, number, offset, len, flags, reply }));
+        self.0.take(Job::ReadRequest(ReadRequest { task, number, offset, len, flags, reply }));
     }
 
     fn readdir(
@@ -212,7 +205,7 @@ impl Filesystem for Answers {
         offset: u64,
         reply: ReplyDirectory,
     ) {
-        self.0.ask(Ask::List(number, offset, reply));
+        self.0.ask(MetadataOp::List(number, offset, reply));
     }
 
     fn readdirplus(
@@ -223,7 +216,7 @@ impl Filesystem for Answers {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        self.0.ask(Ask::ListPlus(number, offset, reply));
+        self.0.ask(MetadataOp::ListPlus(number, offset, reply));
     }
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
@@ -243,18 +236,18 @@ impl Filesystem for Answers {
         size: u32,
         reply: ReplyXattr,
     ) {
-        self.0.ask(Ask::Xattr(number, Some(name.to_owned()), size, reply));
+        self.0.ask(MetadataOp::Xattr(number, Some(name.to_owned()), size, reply));
     }
 
     fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        self.0.ask(Ask::Xattr(number, None, size, reply));
+        self.0.ask(MetadataOp::Xattr(number, None, size, reply));
     }
 }
 
 /// The largest READ, in bytes; the kernel takes 256 pages at most.
 const READ_MAX: u32 = 1 << 20;
 
-/// Readahead requests that may be on their way.
+/// Readahead requests in flight at most.
 const BACKGROUND: u16 = 64;
 
 /// Bytes in a name: what Linux allows.

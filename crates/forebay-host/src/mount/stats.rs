@@ -6,42 +6,16 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::counters::counters;
+use crate::image_path::PathStats;
 
 /// The extended attribute of the root that holds the counters.
 pub const ATTRIBUTE: &str = "user.forebay.stats";
 
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Relaxed);
-    }
-
-    pub(super) fn read(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-macro_rules! counters {
-    ($($(#[$about:meta])* $name:ident,)*) => {
-        /// Everything that is counted.
-        #[derive(Debug, Default)]
-        pub(super) struct Stats {
-            $($(#[$about])* pub(super) $name: Counter,)*
-        }
-
-        impl Stats {
-            fn pairs(&self) -> Vec<(String, u64)> {
-                vec![$((stringify!($name).to_owned(), self.$name.read()),)*]
-            }
-        }
-    };
-}
-
 counters! {
+    /// What the mount counts.
+    MountStats:
     /// Requests of the kernel of any kind.
     requests,
     /// READ requests for one page: what a fault or a read without a window asks for.
@@ -56,22 +30,6 @@ counters! {
     pages_answered,
     /// READ requests that were refused, so that their pages stay deferred.
     refusals,
-    /// Pages that were decoded; what a block decodes beyond what was asked for counts too.
-    pages_decoded,
-    /// Decoded blocks.
-    blocks_decoded,
-    /// Nanoseconds that decoding took.
-    decode_nanos,
-    /// Reads of the image that reached the system.
-    raw_operations,
-    /// Bytes that they brought.
-    raw_bytes,
-    /// Nanoseconds that they took.
-    raw_nanos,
-    /// Bytes that the kernel was asked to read into its own memory of the image.
-    raw_advised,
-    /// Reads of the image that the kernel had in memory.
-    raw_near,
     /// STORE notifications.
     pushes,
     /// Pages in them.
@@ -90,13 +48,10 @@ counters! {
     errors,
 }
 
-impl Stats {
-    /// The text that the attribute holds; `more` are levels that are not counted here.
-    pub(super) fn text(&self, more: &[(&str, u64)]) -> String {
-        let mut pairs = self.pairs();
-        pairs.extend(more.iter().map(|(name, value)| ((*name).to_owned(), *value)));
-        pairs.iter().fold(String::new(), |text, (name, value)| text + &format!("{name} {value}\n"))
-    }
+/// The text that the attribute holds; `more` are levels that are not counted.
+pub(super) fn text(mount: &MountStats, path: &PathStats, more: &[(&str, u64)]) -> String {
+    let pairs = mount.pairs().into_iter().chain(path.pairs()).chain(more.iter().copied());
+    pairs.map(|(name, value)| format!("{name} {value}\n")).collect()
 }
 
 /// The counters of a mounted image: names and values, in a fixed order.
@@ -135,9 +90,11 @@ mod tests {
 
     #[test]
     fn the_text_names_every_counter_and_fits() {
-        let stats = Stats::default();
-        stats.demands.add(u64::MAX);
-        let text = stats.text(&[("rss", 7)]);
+        let (mount, path) = (MountStats::default(), PathStats::default());
+        mount.demands.add(u64::MAX);
+        path.raw_bytes.add(5);
+        let text = text(&mount, &path, &[("rss", 7)]);
+        assert!(text.contains("\nraw_bytes 5\n"), "{text}");
         assert!(text.contains("demands 18446744073709551615\n") && text.ends_with("rss 7\n"));
         assert!(text.len() * 2 < TEXT_MAX);
     }

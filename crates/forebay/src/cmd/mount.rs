@@ -23,8 +23,10 @@ use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::packed::Spec;
-use forebay_host::mount::{self, Ended, MountError, Options, ProfileError, Sink, Stopper, Window};
+use forebay_host::attach::AttachError;
+use forebay_host::mount::{self, Ended, MountError, OpenError, Options, Sink, Stopper, Window};
 use forebay_image::Time;
+use forebay_image::profile::ProfileError;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -178,16 +180,22 @@ fn place(folder: &Path) -> Result<PathBuf> {
 /// What can be done about a mount that failed.
 fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
     match &error {
-        MountError::Image { why, .. } => no_image(image, offset, why).into(),
-        MountError::Device { why } if why.kind() == io::ErrorKind::PermissionDenied => {
+        MountError::Open(OpenError::Image { why, .. }) => no_image(image, offset, why).into(),
+        MountError::Attach(AttachError::Device { why })
+            if why.kind() == io::ErrorKind::PermissionDenied =>
+        {
             let hint = "run it as root, or have root allow it: `chmod 666 /dev/fuse`";
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Device { why } if why.kind() == io::ErrorKind::NotFound => {
+        MountError::Attach(AttachError::Device { why })
+            if why.kind() == io::ErrorKind::NotFound =>
+        {
             let hint = "`modprobe fuse` loads what is missing; a container needs the device";
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Mount { folder, why } if why.kind() == io::ErrorKind::NotConnected => {
+        MountError::Attach(AttachError::Mount { folder, why })
+            if why.kind() == io::ErrorKind::NotConnected =>
+        {
             let hint =
                 format!("the mount's server has died: `forebay unmount '{}'`", folder.display());
             Complaint::new(error.to_string()).hint(hint).into()
@@ -200,7 +208,7 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
                         read";
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Device { .. } => {
+        MountError::Attach(AttachError::Device { .. }) => {
             let hint = "`forebay doctor` says what this machine allows";
             Complaint::new(error.to_string()).hint(hint).into()
         }
@@ -212,11 +220,10 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
             let hint = "a recording is a new file: name another one, or remove it";
             Complaint::new(error.to_string()).hint(hint).into()
         }
-        MountError::Mount { .. }
-        | MountError::Open { .. }
-        | MountError::Profile(ProfileError::File { .. } | ProfileError::Recording { .. }) => {
-            error.into()
-        }
+        MountError::Attach(AttachError::Mount { .. })
+        | MountError::Open(OpenError::File { .. })
+        | MountError::Profile(ProfileError::File { .. })
+        | MountError::Thread(_) => error.into(),
     }
 }
 

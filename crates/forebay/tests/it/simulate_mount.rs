@@ -9,6 +9,7 @@
 use std::fs;
 
 use forebay_image::cramfs::write::{Settings, Tree, write};
+use forebay_image::profile::Fingerprint;
 use serde_json::Value;
 
 use crate::support::{Scene, assert_refused, stderr, stdout};
@@ -27,8 +28,8 @@ fn scene(files: &[(String, Vec<u8>)], recording: &str) -> Scene {
     fs::write(scene.path("image"), &image).expect("the image can be written");
     let source: std::sync::Arc<dyn forebay_image::Source> = std::sync::Arc::new(image);
     let opened = forebay_image::open(&source, forebay_image::Options::default());
-    let of = forebay_host::mount::fingerprint(&*opened.expect("it is an image"));
-    let (len, hash) = of.expect("it is in memory");
+    let of = Fingerprint::of(&*opened.expect("it is an image")).expect("it is in memory");
+    let (len, hash) = (of.bytes, of.hash);
     // The requests of the recording, of the image that was made here.
     let requests: Vec<&str> = recording.lines().skip(2).collect();
     let text = format!("forebay-reads 1\nimage {len} {hash:016x}\n{}\n", requests.join("\n"));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use forebay_core::time::Instant;
 use forebay_host::access::has_uring;
-use forebay_host::mount::{Attachable, attachable};
+use forebay_host::attach::{FuseSupport, fuse_support};
 use forebay_live::daemon::sees_writeback;
 use forebay_live::machine::Machine;
 use forebay_live::rights::{Rights, copies_descriptors};
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     /// Whether descriptors of processes can be copied.
     pub(super) copies: io::Result<()>,
     /// What there is for mounts by us.
-    pub(super) mounts: Attachable,
+    pub(super) mounts: FuseSupport,
     /// Whether io_uring can be used.
     pub(super) uring: io::Result<()>,
     /// Whether loop devices can be made.
@@ -119,7 +119,7 @@ impl Asked {
             writeback: sees_writeback(),
             knobs: device.map(|device| knob_access(tree, device.number)),
             copies: copies_descriptors(),
-            mounts: attachable(),
+            mounts: fuse_support(),
             uring: has_uring(),
             loops: access(Path::new(LOOPS), Access::READ_OK | Access::WRITE_OK),
             limits: has_limits(),

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use forebay_host::mount::{ProfileError, profile_reads};
 use forebay_image::layout::{ReadPages, Scatter, StartLayout, file_order, start_layout};
+use forebay_image::profile::{Profile, ProfileError};
 use forebay_image::shown;
 use serde_json::{Value, json};
 
@@ -36,19 +36,16 @@ pub(super) fn run(arguments: &Layout) -> Result<u8> {
 
 /// What a profile says was read.
 pub(super) fn reads(profile: &Path) -> Result<Vec<ReadPages>> {
-    let reads = profile_reads(profile).map_err(|error| {
+    let reads = Profile::reads_of(profile).map_err(|error| {
         let complaint = Complaint::new(error.to_string());
         match error {
             ProfileError::Line { .. } => {
                 complaint.hint("`forebay mount IMAGE DIR --profile FILE` writes one")
             }
-            ProfileError::File { .. } | ProfileError::Recording { .. } => complaint,
+            ProfileError::File { .. } => complaint,
         }
     })?;
-    let pages = reads.into_iter();
-    Ok(pages
-        .map(|read| ReadPages { path: read.path, page: read.page, pages: read.pages })
-        .collect())
+    Ok(reads)
 }
 
 /// Paths from the root without a slash in front, the first one first.

@@ -12,6 +12,7 @@ use forebay_core::serving::work::HEADER_BYTES;
 use forebay_core::serving::{PackedBlock, Part, PartSource, ProgramPages, Recording};
 use forebay_core::time::Duration;
 use forebay_host::mount::{self, Options, Window};
+use forebay_image::profile::Fingerprint;
 use forebay_image::{self as images, Coding, Image, Kind, NodeId, Source};
 use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
             .hint("a recording is what `forebay mount --record FILE` writes")
     })?;
     let image = open(image_path)?;
-    if mount::fingerprint(&*image)? != recording.image {
+    if Fingerprint::of(&*image).map(|of| (of.bytes, of.hash))? != recording.image {
         let (what, hint) = (
             format!("{name} is a recording of another image than '{}'", shown(image_path)),
             "--image is the very file that was mounted with --record",

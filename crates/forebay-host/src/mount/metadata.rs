@@ -1,7 +1,7 @@
-//! Requests about names, what is known of them, and what is in folders.
+//! Requests about names, nodes, folders and extended attributes.
 //!
-//! An image's tree is packed too, and lies on a device. So these requests may take as long as
-//! others, and whoever must be quick gives them back.
+//! An image's tree is packed too, and lies on a device. So these requests can take as long as a
+//! READ, and the thread that takes requests defers them to a worker.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -14,15 +14,16 @@ use fuser::{
 
 use forebay_image::{Entry, Kind, Node, NodeId};
 
-use super::fault::Missed;
 use super::inodes;
-use super::jobs::{Job, Left};
-use super::session::Served;
+use super::jobs::{Deferred, Job};
+use super::session::Mount;
 use super::stats;
+use crate::image_path::NotReady;
+use crate::lock::lock;
 
 /// A request and where its answer goes.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum MetadataOp {
     /// A name in a folder.
     Name(INodeNo, OsString, ReplyEntry),
     /// What is known of a node.
@@ -37,94 +38,79 @@ pub(super) enum Ask {
     Xattr(INodeNo, Option<OsString>, u32, ReplyXattr),
 }
 
-/// What a list came to.
-enum Listed {
-    Done,
-    /// Nothing was added: it has to be asked for again.
-    Missed(Missed),
-}
-
-impl Served {
-    /// Answers, or gives the request back if that would take a device.
-    pub(super) fn tell(&self, ask: Ask) -> Result<(), Box<Left>> {
-        match ask {
-            Ask::Name(parent, name, reply) => {
+impl Mount {
+    /// Answers a request, or defers it if a device is needed.
+    pub(super) fn handle(&self, operation: MetadataOp) -> Result<(), Box<Deferred>> {
+        match operation {
+            MetadataOp::Name(parent, name, reply) => {
                 let found = self.find(parent, &name);
                 let done = |reply: ReplyEntry, found| reply.entry(&FOREVER, &found, Generation(0));
                 let left = self.settle(parent, found, reply, done, ReplyEntry::error);
-                left.map_err(|(reply, missed)| left_of(Ask::Name(parent, name, reply), missed))
+                left.map_err(|(reply, why)| deferred(MetadataOp::Name(parent, name, reply), why))
             }
-            Ask::Node(number, reply) => {
-                let found = self.image.node(self.inodes.node(number)).map_err(Missed::from);
+            MetadataOp::Node(number, reply) => {
+                let found = self.image.node(self.inodes.node(number)).map_err(NotReady::from);
                 let found = found.map(|node| self.inodes.attributes(&node));
                 let done = |reply: ReplyAttr, found| reply.attr(&FOREVER, &found);
                 let left = self.settle(number, found, reply, done, ReplyAttr::error);
-                left.map_err(|(reply, missed)| left_of(Ask::Node(number, reply), missed))
+                left.map_err(|(reply, why)| deferred(MetadataOp::Node(number, reply), why))
             }
-            Ask::Link(number, reply) => {
-                let found = self.image.link(self.inodes.node(number)).map_err(Missed::from);
+            MetadataOp::Link(number, reply) => {
+                let found = self.image.link(self.inodes.node(number)).map_err(NotReady::from);
                 let done = |reply: ReplyData, found: Vec<u8>| reply.data(&found);
                 let left = self.settle(number, found, reply, done, ReplyData::error);
-                left.map_err(|(reply, missed)| left_of(Ask::Link(number, reply), missed))
+                left.map_err(|(reply, why)| deferred(MetadataOp::Link(number, reply), why))
             }
-            Ask::List(number, from, mut reply) => match self.list(number, from, &mut reply) {
-                Listed::Done => {
-                    reply.ok();
-                    Ok(())
-                }
-                Listed::Missed(missed) => self
-                    .settle(number, Err(missed), reply, |_, ()| (), ReplyDirectory::error)
-                    .map_err(|(reply, missed)| left_of(Ask::List(number, from, reply), missed)),
-            },
-            Ask::ListPlus(number, from, mut reply) => {
-                match self.list_plus(number, from, &mut reply) {
-                    Listed::Done => {
-                        reply.ok();
-                        Ok(())
-                    }
-                    Listed::Missed(missed) => self
-                        .settle(number, Err(missed), reply, |_, ()| (), ReplyDirectoryPlus::error)
-                        .map_err(|(reply, missed)| {
-                            left_of(Ask::ListPlus(number, from, reply), missed)
-                        }),
-                }
+            MetadataOp::List(number, from, mut reply) => {
+                let listed = self.list(number, from, &mut reply);
+                let done = |reply: ReplyDirectory, ()| reply.ok();
+                let left = self.settle(number, listed, reply, done, ReplyDirectory::error);
+                left.map_err(|(reply, why)| deferred(MetadataOp::List(number, from, reply), why))
             }
-            Ask::Xattr(number, name, room, reply) => {
+            MetadataOp::ListPlus(number, from, mut reply) => {
+                let listed = self.list_plus(number, from, &mut reply);
+                let done = |reply: ReplyDirectoryPlus, ()| reply.ok();
+                let left = self.settle(number, listed, reply, done, ReplyDirectoryPlus::error);
+                left.map_err(|(reply, why)| {
+                    deferred(MetadataOp::ListPlus(number, from, reply), why)
+                })
+            }
+            MetadataOp::Xattr(number, name, room, reply) => {
                 let found = self.xattr(number, name.as_deref());
                 let done = |reply, found| reply_xattr(reply, room, found);
                 let left = self.settle(number, found, reply, done, ReplyXattr::error);
-                left.map_err(|(reply, missed)| {
-                    left_of(Ask::Xattr(number, name, room, reply), missed)
+                left.map_err(|(reply, why)| {
+                    deferred(MetadataOp::Xattr(number, name, room, reply), why)
                 })
             }
         }
     }
 
-    /// Replies with what was found, or with an error; if it was absent, the reply comes back.
+    /// Replies with what was found or with an error. If it is not ready, returns the reply.
     fn settle<R, T>(
         &self,
         number: INodeNo,
-        found: Result<T, Missed>,
+        found: Result<T, NotReady>,
         reply: R,
         done: impl FnOnce(R, T),
         failed: impl FnOnce(R, Errno),
-    ) -> Result<(), (R, Missed)> {
+    ) -> Result<(), (R, NotReady)> {
         match found {
             Ok(found) => done(reply, found),
-            Err(Missed::Fault(fault)) => {
+            Err(NotReady::Fault(fault)) => {
                 failed(reply, Errno::EIO);
-                self.complain(self.inodes.node(number), fault);
+                self.report_fault(self.inodes.node(number), fault);
             }
-            Err(missed @ (Missed::Absent(_) | Missed::Slow)) => return Err((reply, missed)),
+            Err(why @ (NotReady::Absent(_) | NotReady::Slow)) => return Err((reply, why)),
         }
         Ok(())
     }
 
-    /// What the kernel is told of a name; number 0 says that there is none, for good.
-    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Missed> {
+    /// The reply to a lookup. Inode 0 says that the name does not exist, and the kernel keeps it.
+    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, NotReady> {
         let parent = self.inodes.node(parent);
         if let Some(recorder) = &self.recorder {
-            recorder.lookup(parent, name.as_bytes());
+            lock(recorder).lookup(parent, name.as_bytes());
         }
         match self.image.lookup(parent, name.as_bytes())? {
             Some(id) => Ok(self.inodes.attributes(&self.image.node(id)?)),
@@ -135,11 +121,8 @@ impl Served {
         }
     }
 
-    fn list(&self, number: INodeNo, from: u64, reply: &mut ReplyDirectory) -> Listed {
-        let entries = match self.image.entries(self.inodes.node(number)) {
-            Ok(entries) => entries,
-            Err(error) => return Listed::Missed(error.into()),
-        };
+    fn list(&self, number: INodeNo, from: u64, reply: &mut ReplyDirectory) -> Result<(), NotReady> {
+        let entries = self.image.entries(self.inodes.node(number))?;
         if from == 0 {
             self.list_folder(&entries);
         }
@@ -157,16 +140,17 @@ impl Served {
                 break;
             }
         }
-        Listed::Done
+        Ok(())
     }
 
-    fn list_plus(&self, number: INodeNo, from: u64, reply: &mut ReplyDirectoryPlus) -> Listed {
+    fn list_plus(
+        &self,
+        number: INodeNo,
+        from: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Result<(), NotReady> {
         let id = self.inodes.node(number);
-        let found = self.image.entries(id).and_then(|entries| Ok((entries, self.image.node(id)?)));
-        let (entries, own) = match found {
-            Ok(found) => found,
-            Err(error) => return Listed::Missed(error.into()),
-        };
+        let (entries, own) = (self.image.entries(id)?, self.image.node(id)?);
         if from == 0 {
             self.list_folder(&entries);
         }
@@ -174,24 +158,24 @@ impl Served {
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
             let entry = place.checked_sub(2).map(|place| &entries[place as usize]);
             let name = entry.map_or_else(|| dots(place), |entry| inodes::name(&entry.name));
-            // A node that cannot be read is listed; whoever looks at it asks again and hears why.
+            // A node that cannot be read is listed; a request for it reports the error.
             let (attributes, valid) = match entry.map(|entry| (entry, self.known(entry.node))) {
                 None => (own, FOREVER),
                 Some((_, Ok(node))) => (self.inodes.attributes(&node), FOREVER),
-                Some((entry, Err(Missed::Fault(_)))) => {
+                Some((entry, Err(NotReady::Fault(_)))) => {
                     let (ino, kind) = (self.inodes.number(entry.node), entry.kind);
                     (FileAttr { ino, kind: inodes::kind(kind), ..own }, Duration::ZERO)
                 }
                 // The kernel asks for the rest.
-                Some((_, Err(Missed::Absent(_) | Missed::Slow))) if place > from => break,
-                Some((_, Err(missed))) => return Listed::Missed(missed),
+                Some((_, Err(NotReady::Absent(_) | NotReady::Slow))) if place > from => break,
+                Some((_, Err(why))) => return Err(why),
             };
             let number = attributes.ino;
             if reply.add(number, place + 1, name, &valid, &attributes, Generation(0)) {
                 break;
             }
         }
-        Listed::Done
+        Ok(())
     }
 
     /// A task that lists a folder mostly reads its files in this order.
@@ -201,7 +185,7 @@ impl Served {
         self.content.path.with(|rules, _| rules.list_folder(&files));
     }
 
-    fn known(&self, id: NodeId) -> Result<Node, Missed> {
+    fn known(&self, id: NodeId) -> Result<Node, NotReady> {
         Ok(self.image.node(id)?)
     }
 
@@ -210,7 +194,7 @@ impl Served {
         &self,
         number: INodeNo,
         name: Option<&OsStr>,
-    ) -> Result<Result<Vec<u8>, Errno>, Missed> {
+    ) -> Result<Result<Vec<u8>, Errno>, NotReady> {
         if number == INodeNo::ROOT && name.is_some_and(|name| name == stats::ATTRIBUTE) {
             return Ok(Ok(self.statistics().into_bytes()));
         }
@@ -224,8 +208,8 @@ impl Served {
     }
 }
 
-fn left_of(ask: Ask, missed: Missed) -> Box<Left> {
-    Left::new(Job::Ask(ask), missed)
+fn deferred(operation: MetadataOp, why: NotReady) -> Box<Deferred> {
+    Deferred::new(Job::Metadata(operation), why)
 }
 
 fn reply_xattr(reply: ReplyXattr, room: u32, value: Result<Vec<u8>, Errno>) {

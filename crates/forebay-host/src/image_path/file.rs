@@ -1,14 +1,13 @@
 //! The file that holds the image: pages of it for the engine, bytes of its tree for the parser.
 //!
-//! The tree is read through the page cache of the kernel, and so are the blocks, unless they are to
-//! be read past it. The file is open twice: for long runs, which the kernel reads ahead of, and for
-//! random places, where it reads what it is asked for.
+//! The tree is read through the kernel's page cache, and so are blocks, unless `O_DIRECT` is asked
+//! for. The file is open twice: for long runs, which the kernel reads ahead of, and for random
+//! reads, which it does not read around.
 //!
-//! The thread that takes requests must not wait for a device. What it reads of the tree at
-//! [`Pace::Quick`] is in memory, or is [`Absent`].
+//! A thread at [`Pace::Quick`] does not wait for a device: a read of the tree that is not in memory
+//! fails with [`Absent`].
 
 use std::cell::Cell;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::num::NonZero;
@@ -18,18 +17,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::{Error, Source};
+use forebay_image::Source;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::ReadWriteFlags;
 
-use super::fault::Pace;
-use super::stats::Stats;
+use super::fault::{Absent, Pace};
+use super::stats::PathStats;
 use crate::access::Buffer;
 use crate::frames::{Bytes, PAGE, PageBytes};
 
 /// The image file.
 #[derive(Debug)]
-pub(super) struct ImageFile {
+pub(crate) struct ImageFile {
     /// For long runs; past the page cache if that is wanted.
     file: File,
     /// For random reads, through the page cache.
@@ -41,27 +40,23 @@ pub(super) struct ImageFile {
     /// What the file itself had when it was opened.
     file_len: u64,
     direct: bool,
-    stats: Arc<Stats>,
+    stats: Arc<PathStats>,
 }
 
 /// An image file that is open.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// For long runs.
-    pub(super) file: File,
+    pub(crate) file: File,
     /// For random reads, through the page cache.
-    pub(super) random: File,
+    pub(crate) random: File,
     /// Whether `file` goes past the page cache.
-    pub(super) direct: bool,
+    pub(crate) direct: bool,
 }
-
-/// Bytes of the image that are not in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Absent(pub(super) Range<u64>);
 
 impl ImageFile {
     /// Over an open file; the image lies at `place`.
-    pub(super) fn new(opened: Opened, place: Range<u64>, stats: Arc<Stats>) -> Self {
+    pub(crate) fn new(opened: Opened, place: Range<u64>, stats: Arc<PathStats>) -> Self {
         let Opened { file, random, direct } = opened;
         // A file system that has no use for advice reads as it likes.
         let _ = fadvise(&random, 0, None, Advice::Random);
@@ -77,22 +72,22 @@ impl ImageFile {
     }
 
     /// The same file, as if the image were `len` bytes long.
-    pub(super) fn with_len(self, len: u64) -> Self {
+    pub(crate) fn with_len(self, len: u64) -> Self {
         Self { len, ..self }
     }
 
     /// The bytes of the image that are in the file.
-    pub(super) fn present_bytes(&self) -> u64 {
+    pub(crate) fn present_bytes(&self) -> u64 {
         self.len.min(self.file_len.saturating_sub(self.base))
     }
 
     /// Whether blocks are read past the page cache.
-    pub(super) fn is_direct(&self) -> bool {
+    pub(crate) fn is_direct(&self) -> bool {
         self.direct
     }
 
     /// Reads pages of the image if that takes no device; says whether it did.
-    pub(super) fn read_near(&self, first: u64, pages: &mut [Box<Bytes>]) -> bool {
+    pub(crate) fn read_near(&self, first: u64, pages: &mut [Box<Bytes>]) -> bool {
         if self.direct {
             return false;
         }
@@ -104,7 +99,7 @@ impl ImageFile {
     }
 
     /// Reads pages of the image; the last one may reach beyond its end.
-    pub(super) fn read(&self, first: u64, pages: &mut [Box<Bytes>]) -> io::Result<()> {
+    pub(crate) fn read(&self, first: u64, pages: &mut [Box<Bytes>]) -> io::Result<()> {
         let begin = Instant::now();
         let wanted = self.bytes_at(first, pages.len());
         if self.direct {
@@ -130,13 +125,13 @@ impl ImageFile {
     }
 
     /// Whether a range is in memory.
-    pub(super) fn has(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
         let mut bytes = vec![0; index(range.end.saturating_sub(range.start))];
         self.copy_near(range, &mut bytes)
     }
 
     /// Begins to read a range into the page cache.
-    pub(super) fn will_need(&self, range: &Range<u64>) {
+    pub(crate) fn will_need(&self, range: &Range<u64>) {
         let len = NonZero::new(range.end.saturating_sub(range.start));
         if let (false, Some(len)) = (self.direct, len) {
             // If it cannot, the next read waits for the device.
@@ -233,9 +228,9 @@ impl Source for ImageFile {
     }
 }
 
-/// Does something at a pace: what it reads of the tree is absent if it would have to wait for it.
-pub(super) fn at_pace<T>(pace: Pace, what: impl FnOnce() -> T) -> T {
-    /// Puts it back, also if what is done breaks down.
+/// Runs `what` at a pace; see [`Absent`].
+pub(crate) fn at_pace<T>(pace: Pace, what: impl FnOnce() -> T) -> T {
+    /// Restores the pace, also after a panic.
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -246,23 +241,9 @@ pub(super) fn at_pace<T>(pace: Pace, what: impl FnOnce() -> T) -> T {
     what()
 }
 
-/// Whether this thread does something quickly.
-pub(super) fn is_quick() -> bool {
+/// Whether this thread is at [`Pace::Quick`].
+pub(crate) fn is_quick() -> bool {
     QUICK.get()
-}
-
-/// What was absent, if that is what is wrong.
-pub(super) fn absent(error: &Error) -> Option<Absent> {
-    let Error::Read { source, .. } = error else { return None };
-    source.get_ref()?.downcast_ref().cloned()
-}
-
-impl std::error::Error for Absent {}
-
-impl fmt::Display for Absent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bytes {:?} of the image are not in memory", self.0)
-    }
 }
 
 /// A number that is no larger than a buffer.

@@ -5,22 +5,22 @@
 
 use std::sync::Mutex;
 
-use super::lock::lock;
+use crate::lock::lock;
 
 /// Buffers that are not in use.
 #[derive(Debug, Default)]
-pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
+pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
     /// A buffer of so many bytes, whatever they are.
-    pub(super) fn take(&self, len: usize) -> Vec<u8> {
+    pub(crate) fn take(&self, len: usize) -> Vec<u8> {
         let mut buffer = lock(&self.0).pop().unwrap_or_default();
         buffer.resize(len, 0);
         buffer
     }
 
     /// A buffer is not needed any more.
-    pub(super) fn keep(&self, buffer: Vec<u8>) {
+    pub(crate) fn keep(&self, buffer: Vec<u8>) {
         let mut kept = lock(&self.0);
         if kept.len() < COUNT && buffer.capacity() <= BYTES {
             kept.push(buffer);

@@ -1,13 +1,12 @@
-//! A place in the tree of files, and the descriptor through which the kernel asks for what is in
-//! it.
+//! Mounts a FUSE file system on a folder, and unmounts it.
 //!
 //! ```text
-//!   who may mount     /dev/fuse -- mount(2)                               --> descriptor
-//!   who may not       fusermount3, which may, sends it through a socket   --> descriptor
+//!   with privileges      /dev/fuse -- mount(2)                      --> descriptor of the session
+//!   without privileges   fusermount3 sends it through a socket      --> descriptor of the session
 //! ```
 //!
-//! The crate that speaks the protocol can mount too. But fuser 0.18 takes a device that is gone for
-//! one that is mounted, and then unmounts whatever is on the folder by that time. So it gets the
+//! The crate fuser can mount too. But fuser 0.18 takes a session that has ended for one that is
+//! mounted, and then unmounts whatever is mounted on the folder by that time. So it gets the
 //! descriptor alone.
 
 use std::ffi::CString;
@@ -25,60 +24,77 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::MountError;
-
-/// How it appears.
+/// How a file system is mounted.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
-    /// What is shown as its source.
-    pub(super) source: String,
-    /// Others than who mounts may use it.
-    pub(super) allow_other: bool,
-    /// Set-user-id bits and device nodes count.
-    pub(super) trusted: bool,
+pub(crate) struct AttachOptions {
+    /// The source that the list of mounts shows.
+    pub(crate) source: String,
+    /// Users other than the one who mounts may use it.
+    pub(crate) allow_other: bool,
+    /// Set-user-id bits and device nodes take effect.
+    pub(crate) trusted: bool,
 }
 
-/// What is mounted on a folder, told from what may be mounted there later.
+/// Identifies what is mounted on a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
-    /// A number that no other mount gets until the machine is started anew.
+pub(crate) enum MountIdentity {
+    /// A number that no other mount gets until the machine restarts.
     Mount(u64),
-    /// A number that is given away again when it is free.
+    /// A device number, which a later mount can get.
     Device(u32, u32),
 }
 
+/// Why a file system is not mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// `/dev/fuse` cannot be opened.
+    #[error("cannot open {DEVICE}: {why}")]
+    Device {
+        /// The system's error.
+        why: io::Error,
+    },
+    /// The system does not mount it.
+    #[error("cannot mount on '{}': {why}", folder.display())]
+    Mount {
+        /// The mount point.
+        folder: PathBuf,
+        /// The system's error.
+        why: io::Error,
+    },
+}
+
 /// Mounts on a folder.
-pub(super) fn attach(folder: &Path, terms: &Terms) -> Result<OwnedFd, MountError> {
-    let failed = |why| MountError::Mount { folder: folder.to_owned(), why };
+pub(crate) fn attach(folder: &Path, options: &AttachOptions) -> Result<OwnedFd, AttachError> {
+    let failed = |why| AttachError::Mount { folder: folder.to_owned(), why };
     if !fs::metadata(folder).map_err(failed)?.is_dir() {
         return Err(failed(io::Error::other("it is not a folder")));
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(DEVICE, flags, Mode::empty()) {
-        Ok(device) => match mount(folder, &device, terms) {
+        Ok(device) => match mount(folder, &device, options) {
             Ok(()) => Ok(device),
-            Err(Errno::PERM) => by_helper(folder, terms).map_err(failed),
+            Err(Errno::PERM) => by_helper(folder, options).map_err(failed),
             Err(error) => Err(failed(error.into())),
         },
-        // The helper opens it as the user who calls it, so there is no other way.
-        Err(error) => Err(MountError::Device { why: error.into() }),
+        // The helper opens it as the calling user, so it would fail too.
+        Err(error) => Err(AttachError::Device { why: error.into() }),
     }
 }
 
-/// What this machine has for mounts by us; nothing is mounted for it.
+/// What this machine offers for FUSE mounts.
 #[derive(Debug)]
-pub struct Attachable {
-    /// Whether the kernel's end can be opened by whoever asks.
+pub struct FuseSupport {
+    /// Whether this user can open `/dev/fuse`.
     pub device: io::Result<()>,
-    /// Where the program is that mounts for users who may not, if it may.
+    /// The path of a set-user-id fusermount3, if there is one.
     pub helper: Option<PathBuf>,
-    /// Whether such users may let others in.
+    /// Whether unprivileged users may mount with `allow_other`.
     pub for_others: bool,
 }
 
-/// Looks.
+/// Checks what this machine offers, without a mount.
 #[must_use]
-pub fn attachable() -> Attachable {
+pub fn fuse_support() -> FuseSupport {
     let device = rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(HELPER));
@@ -86,26 +102,25 @@ pub fn attachable() -> Attachable {
         fs::metadata(place).is_ok_and(|found| found.uid() == 0 && found.mode() & SET_USER_ID != 0)
     };
     let settings = fs::read_to_string(SETTINGS).unwrap_or_default();
-    Attachable {
+    FuseSupport {
         device: device.map(drop).map_err(io::Error::from),
         helper: places.find(may_mount),
         for_others: settings.lines().any(|line| line.trim() == "user_allow_other"),
     }
 }
 
-/// Takes away what is mounted on a folder; who has files of it open keeps them as long as they are
-/// answered.
-pub(super) fn detach(folder: &Path) {
+/// Unmounts what is mounted on a folder. Files that are open stay usable while they are served.
+pub(crate) fn detach(folder: &Path) {
     if unmount(folder, UnmountFlags::DETACH) == Err(Errno::PERM) {
         let mut command = Command::new(HELPER);
-        // There is nothing else to try, and nobody to tell.
+        // A failure leaves the mount, which has no server any more; nothing else can be tried.
         let _ = command.args(["-u", "-z", "-q", "--"]).arg(folder).stderr(Stdio::null()).status();
     }
 }
 
-impl Identity {
-    /// Of what is mounted on a folder, without asking who serves it.
-    pub(super) fn of(folder: &Path) -> Option<Self> {
+impl MountIdentity {
+    /// The identity of the mount on a folder; the server of the mount is not asked.
+    pub(crate) fn of(folder: &Path) -> Option<Self> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let wanted = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
         let found = statx(CWD, folder, flags, wanted).ok()?;
@@ -116,9 +131,9 @@ impl Identity {
     }
 }
 
-fn mount(folder: &Path, device: &OwnedFd, terms: &Terms) -> rustix::io::Result<()> {
+fn mount(folder: &Path, device: &OwnedFd, options: &AttachOptions) -> rustix::io::Result<()> {
     let mut flags = MountFlags::RDONLY | MountFlags::NOATIME;
-    if !terms.trusted {
+    if !options.trusted {
         flags |= MountFlags::NOSUID | MountFlags::NODEV;
     }
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
@@ -127,39 +142,40 @@ fn mount(folder: &Path, device: &OwnedFd, terms: &Terms) -> rustix::io::Result<(
         device.as_raw_fd(),
         user.as_raw(),
         group.as_raw(),
-        if terms.allow_other { ",allow_other" } else { "" },
+        if options.allow_other { ",allow_other" } else { "" },
     );
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
-    rustix::mount::mount(&*terms.source, folder, "fuse.forebay", flags, &*data)
+    rustix::mount::mount(&*options.source, folder, "fuse.forebay", flags, &*data)
 }
 
-/// Has the program mount that may.
-fn by_helper(folder: &Path, terms: &Terms) -> io::Result<OwnedFd> {
+/// Has fusermount3 mount.
+fn by_helper(folder: &Path, options: &AttachOptions) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    let mut options = "ro,noatime,default_permissions,subtype=forebay".to_owned();
-    options += &format!(",fsname={}", terms.source.replace(',', "_"));
-    for (is_wanted, option) in [(terms.allow_other, ",allow_other"), (terms.trusted, ",suid,dev")] {
-        options += if is_wanted { option } else { "" };
+    let mut list = "ro,noatime,default_permissions,subtype=forebay".to_owned();
+    list += &format!(",fsname={}", options.source.replace(',', "_"));
+    for (is_set, option) in [(options.allow_other, ",allow_other"), (options.trusted, ",suid,dev")]
+    {
+        list += if is_set { option } else { "" };
     }
     let mut command = Command::new(HELPER);
-    command.args(["-o", &options, "--"]).arg(folder).env("_FUSE_COMMFD", "0");
+    command.args(["-o", &list, "--"]).arg(folder).env("_FUSE_COMMFD", "0");
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn();
-    // Its end of the socket is held here too, and would keep ours open.
+    // The command holds the other end of the socket, which would keep this one open.
     drop(command);
     let missing = |why: io::Error| io::Error::new(why.kind(), format!("{HELPER}: {why}"));
     let mut child = child.map_err(missing)?;
     let received = receive(&ours);
     let mut said = String::new();
     if let Some(mut errors) = child.stderr.take() {
-        // What it says is for people; half of it is better than nothing.
+        // Part of its message is better than none.
         let _ = errors.read_to_string(&mut said);
     }
     child.wait()?;
     received?.ok_or_else(|| io::Error::other(format!("{HELPER} said: {}", said.trim())))
 }
 
-/// The descriptor that comes through a socket; none if the other end is closed before.
+/// Receives a descriptor from a socket; none if the other end is closed first.
 fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -180,13 +196,13 @@ fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
 
 const DEVICE: &str = "/dev/fuse";
 
-/// Mounts for users who may not (package fuse3).
+/// Mounts for unprivileged users (package fuse3).
 const HELPER: &str = "fusermount3";
 
-/// What the helper lets users do (package fuse3).
+/// The helper's settings (package fuse3).
 const SETTINGS: &str = "/etc/fuse.conf";
 
-/// A program that runs as its owner.
+/// The mode bit of a program that runs as its owner.
 const SET_USER_ID: u32 = 0o4_000;
 
 /// Linux 6.8 and later (`include/uapi/linux/stat.h`).

@@ -25,16 +25,16 @@ use forebay_core::time::{self, Duration};
 use forebay_core::units::{FrameId, PAGE_SIZE};
 use forebay_image::{Block, Coding, Image};
 
-use super::fault::Fault;
-use super::image_file::ImageFile;
-use super::lock::lock;
-use super::stats::Stats;
+use super::fault::ImageFault;
+use super::file::ImageFile;
+use super::stats::PathStats;
 use crate::frames::{Bytes, Frames, PAGE, PageBytes};
+use crate::lock::lock;
 use crate::processor::nanos;
 
 /// The path. `T` is what a request is for.
 #[derive(Debug)]
-pub(super) struct Path<T> {
+pub(crate) struct PathDriver<T> {
     state: Mutex<State<T>>,
     /// Has a lock of its own: a decision takes a moment, and does not wait until bytes are moved.
     rules: Mutex<MountRules>,
@@ -42,7 +42,7 @@ pub(super) struct Path<T> {
     bell: Condvar,
     image: Arc<dyn Image>,
     file: Arc<ImageFile>,
-    stats: Arc<Stats>,
+    stats: Arc<PathStats>,
     origin: Instant,
 }
 
@@ -53,7 +53,7 @@ struct State<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     /// What was said about blocks and pages that failed lately, by where they begin.
-    faults: VecDeque<Fault>,
+    faults: VecDeque<ImageFault>,
     /// Jobs whose memory is used again.
     spare: Vec<DecodeMemory>,
     /// No worker is left that would carry jobs out.
@@ -77,35 +77,35 @@ enum Then<T> {
     /// Nothing.
     Drop,
     /// A thread waits for it.
-    Wait(Option<Result<(), Fault>>),
+    Wait(Option<Result<(), ImageFault>>),
     /// It goes to whichever thread finishes it.
     Hand(T),
 }
 
 /// What came of some inputs.
 #[derive(Debug)]
-pub(super) struct Round<T> {
+pub(crate) struct Round<T> {
     /// Requests that have ended.
-    pub(super) ended: Vec<Ended<T>>,
+    pub(crate) ended: Vec<EndedRequest<T>>,
     /// What has to be done without the lock.
-    pub(super) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<PathJob>,
 }
 
 /// A request that has ended.
 #[derive(Debug)]
-pub(super) struct Ended<T> {
-    pub(super) what: T,
-    pub(super) bytes: Vec<u8>,
-    pub(super) result: Result<(), Fault>,
+pub(crate) struct EndedRequest<T> {
+    pub(crate) what: T,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) result: Result<(), ImageFault>,
     /// The bytes of the image that it is made of.
-    pub(super) raw: RawBytes,
+    pub(crate) raw: RawBytes,
     /// A device was waited for.
-    pub(super) waited: bool,
+    pub(crate) waited: bool,
 }
 
 /// Work for a thread.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(crate) enum PathJob {
     /// Pages of the image are read; a device may be waited for.
     Read { request: io::Request, frames: Vec<FrameId>, pages: Vec<Box<Bytes>> },
     /// A block is decoded.
@@ -114,7 +114,7 @@ pub(super) enum Job {
 
 /// A block that is decoded.
 #[derive(Debug)]
-pub(super) struct DecodeJob {
+pub(crate) struct DecodeJob {
     decode: Decode,
     block: PackedBlock,
     /// The bytes of it that are wanted.
@@ -130,9 +130,9 @@ type DecodeMemory = (Vec<u8>, Vec<(u64, FrameId, Box<Bytes>)>);
 
 /// A job that was carried out.
 #[derive(Debug)]
-pub(super) struct Done {
-    job: Job,
-    result: Result<(), Fault>,
+pub(crate) struct DoneJob {
+    job: PathJob,
+    result: Result<(), ImageFault>,
     took: Duration,
 }
 
@@ -144,18 +144,18 @@ impl<T> Default for Round<T> {
 
 impl<T> Round<T> {
     /// Whether a device has to be waited for.
-    pub(super) fn waits_for_device(&self) -> bool {
-        self.jobs.iter().any(|job| matches!(job, Job::Read { .. }))
+    pub(crate) fn waits_for_device(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job, PathJob::Read { .. }))
     }
 }
 
-impl<T> Path<T> {
+impl<T> PathDriver<T> {
     /// A path over an image.
-    pub(super) fn new(
+    pub(crate) fn new(
         image: &Arc<dyn Image>,
         file: &Arc<ImageFile>,
         config: &MountConfig,
-        stats: &Arc<Stats>,
+        stats: &Arc<PathStats>,
     ) -> Self {
         let slot = || Slot {
             buffer: Vec::new(),
@@ -185,7 +185,7 @@ impl<T> Path<T> {
 
     /// Begins a request, which fills `buffer` and then goes to the thread that finishes it. If too
     /// many are in flight, `what` comes back.
-    pub(super) fn begin(&self, parts: &[Part], buffer: Vec<u8>, what: T) -> Result<Round<T>, T> {
+    pub(crate) fn begin(&self, parts: &[Part], buffer: Vec<u8>, what: T) -> Result<Round<T>, T> {
         let mut state = self.lock();
         let Some(number) = state.free.pop() else { return Err(what) };
         let round = self.start(&mut state, number, parts, buffer, (Then::Hand(what), Use::Last));
@@ -194,18 +194,18 @@ impl<T> Path<T> {
     }
 
     /// Whether no further request can begin.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.lock().free.is_empty()
     }
 
     /// Reads, carries the jobs out, and waits for those of others. Says whether a device was
     /// waited for. `finish` is given what else comes of it.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         parts: &[Part],
         buffer: Vec<u8>,
-        mut finish: impl FnMut(Vec<Ended<T>>),
-    ) -> (Vec<u8>, Result<bool, Fault>) {
+        mut finish: impl FnMut(Vec<EndedRequest<T>>),
+    ) -> (Vec<u8>, Result<bool, ImageFault>) {
         let mut state = self.lock();
         let number = loop {
             match state.free.pop() {
@@ -219,7 +219,8 @@ impl<T> Path<T> {
         drop(state);
         round = self.read_what_is_near(round);
         while !round.jobs.is_empty() {
-            let done: Vec<Done> = round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
+            let done: Vec<DoneJob> =
+                round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
             finish(round.ended);
             round = self.finish(done);
         }
@@ -238,7 +239,7 @@ impl<T> Path<T> {
     }
 
     /// Reads what is in memory; nothing if it would take a device or a large block.
-    pub(super) fn read_near(&self, parts: &[Part], buffer: Vec<u8>) -> (Round<T>, Option<Vec<u8>>) {
+    pub(crate) fn read_near(&self, parts: &[Part], buffer: Vec<u8>) -> (Round<T>, Option<Vec<u8>>) {
         let mut state = self.lock();
         let Some(number) = state.free.pop() else {
             return (Round::default(), None);
@@ -247,8 +248,9 @@ impl<T> Path<T> {
             self.start(&mut state, number, parts, buffer, (Then::Wait(None), Use::Early));
         drop(state);
         round = self.read_what_is_near(round);
-        while !round.jobs.is_empty() && round.jobs.iter().all(Job::is_quick) {
-            let done: Vec<Done> = round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
+        while !round.jobs.is_empty() && round.jobs.iter().all(PathJob::is_quick) {
+            let done: Vec<DoneJob> =
+                round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
             let before = round.ended;
             round = self.finish(done);
             round.ended.splice(..0, before);
@@ -262,50 +264,50 @@ impl<T> Path<T> {
     }
 
     /// Carries a job out. It needs no lock.
-    pub(super) fn carry_out(&self, mut job: Job) -> Done {
+    pub(crate) fn carry_out(&self, mut job: PathJob) -> DoneJob {
         let begin = Instant::now();
         let result = match &mut job {
-            Job::Read { request, pages, .. } => {
+            PathJob::Read { request, pages, .. } => {
                 self.file.read(request.first, pages).map_err(|error| {
                     let offset = request.first * PAGE_SIZE;
                     let what = format!("byte {offset} of the image cannot be read: {error}");
-                    Fault { offset, what }
+                    ImageFault { offset, what }
                 })
             }
             // A codec that breaks down costs its block.
-            Job::Decode(job) => catch_unwind(AssertUnwindSafe(|| self.decode(job)))
+            PathJob::Decode(job) => catch_unwind(AssertUnwindSafe(|| self.decode(job)))
                 .unwrap_or_else(|_| Err(failed(&job.block, "decoding broke down"))),
         };
         let took = Duration(nanos(begin.elapsed()));
-        if let (Job::Decode(job), Ok(())) = (&job, &result) {
+        if let (PathJob::Decode(job), Ok(())) = (&job, &result) {
             self.stats.decode_nanos.add(took.0);
             self.stats.blocks_decoded.add(1);
             self.stats.pages_decoded.add(job.upto.div_ceil(PAGE_SIZE));
         }
-        Done { job, result, took }
+        DoneJob { job, result, took }
     }
 
     /// Begins to read what a job waits for; says whether it is one that waits for a device.
-    pub(super) fn send_for(&self, job: &Job) -> bool {
-        let Job::Read { request, .. } = job else { return false };
+    pub(crate) fn send_for(&self, job: &PathJob) -> bool {
+        let PathJob::Read { request, .. } = job else { return false };
         let start = request.first * PAGE_SIZE;
         self.file.will_need(&(start..start + request.pages * PAGE_SIZE));
         !self.file.is_direct()
     }
 
     /// Carries a read out if its bytes have come into memory; they were sent for at `begin`.
-    pub(super) fn carry_out_near(&self, job: &mut Job, begin: Instant) -> Option<Done> {
-        let Job::Read { request, frames, pages } = job else { return None };
+    pub(crate) fn carry_out_near(&self, job: &mut PathJob, begin: Instant) -> Option<DoneJob> {
+        let PathJob::Read { request, frames, pages } = job else { return None };
         if !self.file.read_near(request.first, pages) {
             return None;
         }
         let (frames, pages) = (std::mem::take(frames), std::mem::take(pages));
-        let job = Job::Read { request: *request, frames, pages };
-        Some(Done { job, result: Ok(()), took: Duration(nanos(begin.elapsed())) })
+        let job = PathJob::Read { request: *request, frames, pages };
+        Some(DoneJob { job, result: Ok(()), took: Duration(nanos(begin.elapsed())) })
     }
 
     /// Has jobs' results go on, and what the kernel has in memory is read.
-    pub(super) fn finish(&self, done: Vec<Done>) -> Round<T> {
+    pub(crate) fn finish(&self, done: Vec<DoneJob>) -> Round<T> {
         self.read_what_is_near(self.settle(done))
     }
 
@@ -313,11 +315,12 @@ impl<T> Path<T> {
     fn read_what_is_near(&self, mut round: Round<T>) -> Round<T> {
         let mut seen = 0;
         loop {
-            let near = |job: &mut Job| match job {
-                Job::Read { request, pages, .. } => self.file.read_near(request.first, pages),
-                Job::Decode(_) => false,
+            let near = |job: &mut PathJob| match job {
+                PathJob::Read { request, pages, .. } => self.file.read_near(request.first, pages),
+                PathJob::Decode(_) => false,
             };
-            let done: Vec<Done> = round.jobs.extract_if(seen.., near).map(Done::near).collect();
+            let done: Vec<DoneJob> =
+                round.jobs.extract_if(seen.., near).map(DoneJob::near).collect();
             if done.is_empty() {
                 return round;
             }
@@ -328,17 +331,17 @@ impl<T> Path<T> {
         }
     }
 
-    fn settle(&self, done: Vec<Done>) -> Round<T> {
+    fn settle(&self, done: Vec<DoneJob>) -> Round<T> {
         let mut guard = self.lock();
         let state = &mut *guard;
         let (mut round, now) = (Round::default(), self.now());
-        for Done { job, result, took } in done {
+        for DoneJob { job, result, took } in done {
             if let Err(fault) = &result {
                 state.faults.truncate(FAULTS_MAX - 1);
                 state.faults.push_front(fault.clone());
             }
             match job {
-                Job::Read { request, frames, pages } => {
+                PathJob::Read { request, frames, pages } => {
                     for (frame, page) in frames.into_iter().zip(pages) {
                         state.frames.give_back(frame, page);
                     }
@@ -353,7 +356,7 @@ impl<T> Path<T> {
                     let result = result.map_err(|_| IoError::Device);
                     state.path.read_done(now, request.id, result, took);
                 }
-                Job::Decode(mut job) => {
+                PathJob::Decode(mut job) => {
                     for (_, frame, page) in job.pages.drain(..) {
                         state.frames.give_back(frame, page);
                     }
@@ -371,18 +374,18 @@ impl<T> Path<T> {
     }
 
     /// The workers end: no thread waits for their jobs any more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.bell.notify_all();
     }
 
     /// Pages in memory, raw and decoded.
-    pub(super) fn resident_pages(&self) -> u64 {
+    pub(crate) fn resident_pages(&self) -> u64 {
         self.lock().path.resident_pages()
     }
 
     /// Asks the rules something, at this moment.
-    pub(super) fn with<R>(&self, ask: impl FnOnce(&mut MountRules, time::Instant) -> R) -> R {
+    pub(crate) fn with<R>(&self, ask: impl FnOnce(&mut MountRules, time::Instant) -> R) -> R {
         let mut rules = lock(&self.rules);
         let now = self.now();
         ask(&mut rules, now)
@@ -414,7 +417,7 @@ impl<T> Path<T> {
                 }
                 PathOutput::Read(request) => round.jobs.push(state.read_job(request)),
                 PathOutput::Decode(decode) => {
-                    round.jobs.push(Job::Decode(state.decode_job(decode)));
+                    round.jobs.push(PathJob::Decode(state.decode_job(decode)));
                 }
                 PathOutput::End(number, result) => self.end(state, number, result, round),
             }
@@ -438,7 +441,7 @@ impl<T> Path<T> {
             }
             Then::Hand(what) => {
                 let (bytes, waited) = (std::mem::take(&mut slot.buffer), slot.waited);
-                round.ended.push(Ended { what, bytes, result, raw: slot.raw, waited });
+                round.ended.push(EndedRequest { what, bytes, result, raw: slot.raw, waited });
             }
             Then::Drop => slot.buffer = Vec::new(),
         }
@@ -453,7 +456,7 @@ impl<T> Path<T> {
         &self,
         state: &mut State<T>,
         number: u32,
-    ) -> Option<(Vec<u8>, Result<bool, Fault>)> {
+    ) -> Option<(Vec<u8>, Result<bool, ImageFault>)> {
         let slot = &mut state.slots[number as usize];
         let Then::Wait(over) = &mut slot.then else { return None };
         let result = over.take()?;
@@ -464,7 +467,7 @@ impl<T> Path<T> {
         Some((buffer, result.map(|()| waited)))
     }
 
-    fn decode(&self, job: &mut DecodeJob) -> Result<(), Fault> {
+    fn decode(&self, job: &mut DecodeJob) -> Result<(), ImageFault> {
         let PackedBlock { raw, decoded, variant } = job.block;
         let block = Block {
             plain: 0..u64::from(decoded),
@@ -478,7 +481,7 @@ impl<T> Path<T> {
         let decode = |content: &mut [u8]| {
             let valid = self.image.decode(&block, &job.raw, upto, content)?.min(upto);
             content[valid..upto].fill(0);
-            Ok::<u64, Fault>(valid as u64)
+            Ok::<u64, ImageFault>(valid as u64)
         };
         // What is no larger than a page is decoded where it stays.
         if let ([(0, _, page)], true) = (&mut job.pages[..], decoded as usize <= PAGE) {
@@ -497,7 +500,7 @@ impl<T> Path<T> {
                 if scratch.len() > SCRATCH_KEPT {
                     *scratch = Vec::new();
                 }
-                Ok::<(), Fault>(())
+                Ok::<(), ImageFault>(())
             })?;
         }
         Ok(())
@@ -517,10 +520,10 @@ impl<T> Path<T> {
 }
 
 impl<T> State<T> {
-    fn read_job(&mut self, request: io::Request) -> Job {
+    fn read_job(&mut self, request: io::Request) -> PathJob {
         let frames: Vec<FrameId> = self.path.frames_of(&request).collect();
         let pages = frames.iter().map(|frame| self.frames.lend(*frame)).collect();
-        Job::Read { request, frames, pages }
+        PathJob::Read { request, frames, pages }
     }
 
     fn decode_job(&mut self, decode: Decode) -> Box<DecodeJob> {
@@ -541,7 +544,7 @@ impl<T> State<T> {
     }
 
     /// What is wrong with a part.
-    fn fault(&mut self, number: u32, part: usize, error: IoError) -> Fault {
+    fn fault(&mut self, number: u32, part: usize, error: IoError) -> ImageFault {
         let raw = self.path.part(number, part).raw();
         let pages = raw.start / PAGE_SIZE * PAGE_SIZE..raw.end;
         let known = self.faults.iter().find(|fault| pages.contains(&fault.offset));
@@ -551,16 +554,16 @@ impl<T> State<T> {
     }
 }
 
-impl Done {
+impl DoneJob {
     /// Of a read that took no device.
-    fn near(job: Job) -> Self {
+    fn near(job: PathJob) -> Self {
         Self { job, result: Ok(()), took: Duration::ZERO }
     }
 }
 
-impl Job {
+impl PathJob {
     /// Whether it takes no longer than handing it to another thread.
-    pub(super) fn is_quick(&self) -> bool {
+    pub(crate) fn is_quick(&self) -> bool {
         match self {
             Self::Read { .. } => false,
             Self::Decode(job) => job.upto <= QUICK_BYTES,
@@ -568,13 +571,16 @@ impl Job {
     }
 }
 
-fn has_ended() -> Fault {
-    Fault { offset: 0, what: "the mount has ended".to_owned() }
+fn has_ended() -> ImageFault {
+    ImageFault { offset: 0, what: "the mount has ended".to_owned() }
 }
 
-fn failed(block: &PackedBlock, what: &str) -> Fault {
+fn failed(block: &PackedBlock, what: &str) -> ImageFault {
     let (offset, len) = (block.raw.start, block.raw.len());
-    Fault { offset, what: format!("block at byte {offset} of the image ({len} bytes): {what}") }
+    ImageFault {
+        offset,
+        what: format!("block at byte {offset} of the image ({len} bytes): {what}"),
+    }
 }
 
 /// A number that is no larger than a block or a buffer.

@@ -1,4 +1,4 @@
-//! The bytes of files: where they lie in the image, and the path that brings them.
+//! The bytes of files: where they are in the image, and how they are read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,39 +9,39 @@ use forebay_core::serving::{MountConfig, PackedBlock, Part, PartSource};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Block, Coding, Image, Kind, NodeId};
 
-use super::fault::{Fault, Missed};
-use super::image_file::ImageFile;
-use super::path::{Ended, Path, Round};
-use super::stats::Stats;
+use super::driver::{EndedRequest, PathDriver, Round};
+use super::fault::{ImageFault, NotReady};
+use super::file::ImageFile;
+use super::stats::PathStats;
 
-/// Files of one image. `T` is what a request is for.
+/// The files of an image. `T` is the front's part of a request.
 #[derive(Debug)]
-pub(super) struct Content<T> {
+pub(crate) struct Content<T> {
     image: Arc<dyn Image>,
     file: Arc<ImageFile>,
-    pub(super) path: Path<T>,
+    pub(crate) path: PathDriver<T>,
 }
 
 impl<T> Content<T> {
     /// Over an image that lies in a file.
-    pub(super) fn new(
+    pub(crate) fn new(
         image: Arc<dyn Image>,
         file: Arc<ImageFile>,
         config: &MountConfig,
-        stats: &Arc<Stats>,
+        stats: &Arc<PathStats>,
     ) -> Self {
-        let path = Path::new(&image, &file, config, stats);
+        let path = PathDriver::new(&image, &file, config, stats);
         Self { image, file, path }
     }
 
-    /// Where the bytes of a file lie that go into `buffer`, from `offset` on; all of them lie in
-    /// the file. Those of holes are there at once.
-    pub(super) fn parts(
+    /// Locates the bytes of a file from `offset` on that fill `buffer`; all must be in the file.
+    /// Holes are filled with zeros at once.
+    pub(crate) fn parts(
         &self,
         id: NodeId,
         offset: u64,
         buffer: &mut [u8],
-    ) -> Result<Vec<Part>, Missed> {
+    ) -> Result<Vec<Part>, NotReady> {
         let end = offset + buffer.len() as u64;
         let mut parts: Vec<Part> = Vec::new();
         let mut position = offset;
@@ -88,27 +88,27 @@ impl<T> Content<T> {
         Ok(parts)
     }
 
-    /// Fills a buffer with the bytes of a file from `offset` on, and waits for what takes time.
-    /// Says whether a device was waited for. `finish` is given requests of others that end.
-    pub(super) fn read(
+    /// Fills a buffer with the bytes of a file from `offset` on, and waits for them. Returns
+    /// whether a device was waited for. `finish` is called with other requests that end meanwhile.
+    pub(crate) fn read(
         &self,
         id: NodeId,
         offset: u64,
         mut buffer: Vec<u8>,
-        finish: impl FnMut(Vec<Ended<T>>),
-    ) -> (Vec<u8>, Result<bool, Missed>) {
+        finish: impl FnMut(Vec<EndedRequest<T>>),
+    ) -> (Vec<u8>, Result<bool, NotReady>) {
         match self.parts(id, offset, &mut buffer) {
             Ok(parts) => {
                 let (buffer, read) = self.path.read(&parts, buffer, finish);
-                (buffer, read.map_err(Missed::from))
+                (buffer, read.map_err(NotReady::from))
             }
             Err(missed) => (buffer, Err(missed)),
         }
     }
 
-    /// The first bytes of a file that has some, if they are in memory or cost little; and what else
-    /// came of asking.
-    pub(super) fn peek(&self, id: NodeId, size: u64) -> (Round<T>, Option<Vec<u8>>) {
+    /// The first bytes of a file that is not empty, if they need no device and no large block; and
+    /// the jobs of other requests.
+    pub(crate) fn peek(&self, id: NodeId, size: u64) -> (Round<T>, Option<Vec<u8>>) {
         let nothing = || (Round::default(), None);
         let Ok(block) = self.image.locate(id, 0) else { return nothing() };
         let mut buffer = vec![0; index(size.min(HEADER_BYTES).min(block.plain.end))];
@@ -117,33 +117,33 @@ impl<T> Content<T> {
     }
 
     /// Begins to read a range of the image into the page cache.
-    pub(super) fn begin_reading(&self, range: &Range<u64>) {
+    pub(crate) fn prefetch_range(&self, range: &Range<u64>) {
         self.file.will_need(range);
     }
 
     /// Begins to read the raw bytes of a page that is about to be asked for.
-    pub(super) fn hasten_page(&self, id: NodeId, page: u64, size: u64) {
+    pub(crate) fn prefetch_page(&self, id: NodeId, page: u64, size: u64) {
         for range in self.raw_ranges(id, Pages::new(page, page + 1), size) {
             self.file.will_need(&range);
         }
     }
 
-    /// Brings in the raw bytes of pages of a file: of all at once. What cannot be located is left
-    /// to the request for it.
-    pub(super) fn fetch(
+    /// Reads the raw bytes of pages of a file ahead. Pages that cannot be located are left to the
+    /// request for them.
+    pub(crate) fn fetch(
         &self,
         id: NodeId,
         pages: Pages,
         size: u64,
-        finish: impl Fn(Vec<Ended<T>>),
+        finish: impl Fn(Vec<EndedRequest<T>>),
     ) {
         for range in self.raw_ranges(id, pages, size) {
             self.fetch_range(&range, &finish);
         }
     }
 
-    /// Brings in a range of the image: into the page cache, or past it.
-    pub(super) fn fetch_range(&self, range: &Range<u64>, finish: impl Fn(Vec<Ended<T>>)) {
+    /// Reads a range of the image ahead: into the kernel's page cache, or into the engine's.
+    pub(crate) fn fetch_range(&self, range: &Range<u64>, finish: impl Fn(Vec<EndedRequest<T>>)) {
         let end = range.end.min(self.file.present_bytes());
         if !self.file.is_direct() {
             self.file.will_need(&(range.start..end));
@@ -154,7 +154,7 @@ impl<T> Content<T> {
     }
 
     /// A regular file by its path from the root, and its size.
-    pub(super) fn find(&self, path: &[u8]) -> Option<(NodeId, u64)> {
+    pub(crate) fn find(&self, path: &[u8]) -> Option<(NodeId, u64)> {
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         let id = names.into_iter().try_fold(self.image.root(), |directory, name| {
             self.image.lookup(directory, name).ok().flatten()
@@ -164,13 +164,13 @@ impl<T> Content<T> {
     }
 
     /// Whether the raw bytes of pages are in memory.
-    pub(super) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
+    pub(crate) fn is_fetched(&self, id: NodeId, pages: Pages, size: u64) -> bool {
         self.raw_ranges(id, pages, size).iter().all(|range| self.file.has(range))
     }
 
-    /// The raw bytes of pages of a file. Blocks of a file mostly lie one behind the other, so the
-    /// first and the last one tell; otherwise each is asked for.
-    pub(super) fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
+    /// The raw bytes of pages of a file. The blocks of a file are mostly adjacent, so the first and
+    /// the last one are enough; otherwise each block is located.
+    pub(crate) fn raw_ranges(&self, id: NodeId, pages: Pages, size: u64) -> Vec<Range<u64>> {
         let start = pages.start.saturating_mul(PAGE_SIZE);
         let end = pages.end.saturating_mul(PAGE_SIZE).min(size);
         if start >= end {
@@ -201,8 +201,8 @@ impl<T> Content<T> {
     }
 }
 
-/// The raw bytes of a block without which the bytes of the file from `start` to `end` cannot be
-/// had: all of them, but of a stored block, which can be as long as the file.
+/// The raw bytes of a block that the bytes of the file from `start` to `end` need: the whole block,
+/// or part of a stored block, which can be as long as the file.
 fn needed(block: &Block, start: u64, end: u64) -> Range<u64> {
     if block.coding != Coding::Stored {
         return block.raw.clone();
@@ -214,8 +214,8 @@ fn needed(block: &Block, start: u64, end: u64) -> Range<u64> {
     place(start)..place(end)
 }
 
-fn misplaced(block: &Block) -> Fault {
-    Fault::from(forebay_image::Error::Block {
+fn misplaced(block: &Block) -> ImageFault {
+    ImageFault::from(forebay_image::Error::Block {
         offset: block.raw.start,
         len: block.raw.end.saturating_sub(block.raw.start),
         why: "it does not hold what was asked of it".to_owned(),

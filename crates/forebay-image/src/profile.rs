@@ -1,4 +1,5 @@
-//! What a start touches, recorded once and brought in beforehand the next time.
+//! A prefetch profile: what a program start looks up and reads, recorded by one mount of an image
+//! and prefetched by later ones.
 //!
 //! ```text
 //!   forebay-profile 1               the format
@@ -8,9 +9,9 @@
 //!   read 0 17 2                     pages 17 and 18 of file 0 were demanded
 //! ```
 //!
-//! Lines stand in the order of the events. What is no plain letter of a path is `%` and two
-//! hexadecimal digits. While a profile is recorded nothing is read ahead and nothing is pushed, so
-//! every page that is touched is seen once.
+//! Lines are in the order of the events. A byte of a path that is not a graphic ASCII character is
+//! `%` and two hexadecimal digits. While a profile is recorded nothing is read ahead and nothing is
+//! pushed, so each page is recorded when it is first touched.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -19,23 +20,21 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
-use std::sync::Mutex;
 
-use forebay_image::{Image, NodeId, Source};
 use rustix::fs::OFlags;
 
-use super::lock::lock;
+use crate::image::{Image, NodeId};
+use crate::layout::ReadPages;
+use crate::source::Source;
+use crate::walk::{Limits, Tree};
 
-/// What happened in a mount.
+/// The events of a mount, from which a profile is made.
 #[derive(Debug, Default)]
-pub(super) struct Recorder(Mutex<Recorded>);
-
-#[derive(Debug, Default)]
-struct Recorded {
+pub struct ProfileRecorder {
     seen: HashSet<(NodeId, u64)>,
     names: HashSet<(NodeId, Vec<u8>)>,
     events: Vec<Event>,
-    /// There was more than a profile holds.
+    /// There were more events than a profile holds.
     is_cut: bool,
 }
 
@@ -45,34 +44,31 @@ enum Event {
     Read(NodeId, u64),
 }
 
-/// A profile that was read.
+/// A profile as it is in its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Profile {
-    pub(super) image: Fingerprint,
-    pub(super) steps: Vec<Step>,
+pub struct Profile {
+    /// The image that it was recorded of.
+    pub image: Fingerprint,
+    /// Its events, in their order.
+    pub steps: Vec<ProfileStep>,
 }
 
 /// A line of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Look a path up.
+pub enum ProfileStep {
+    /// A path was looked up.
     Name(Vec<u8>),
-    /// Bring in pages of a file: its path, the first page, how many.
-    Read(Vec<u8>, u64, u64),
+    /// Pages of a file were read.
+    Read(ReadPages),
 }
 
-/// What tells an image from another one.
+/// Identifies an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fingerprint {
-    bytes: u64,
-    hash: u64,
-}
-
-impl Fingerprint {
-    /// The length of the image in bytes, and a hash of its two ends.
-    pub(super) const fn numbers(self) -> (u64, u64) {
-        (self.bytes, self.hash)
-    }
+pub struct Fingerprint {
+    /// The length of the image in bytes.
+    pub bytes: u64,
+    /// A hash of its first and last 4096 bytes.
+    pub hash: u64,
 }
 
 /// Why a profile cannot be used.
@@ -81,14 +77,6 @@ pub enum ProfileError {
     /// The file cannot be read or written.
     #[error("profile '{}': {why}", path.display())]
     File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        why: io::Error,
-    },
-    /// The recording of what the kernel asked cannot be written.
-    #[error("recording '{}': {why}", path.display())]
-    Recording {
         /// The file.
         path: PathBuf,
         /// What the system said.
@@ -106,32 +94,34 @@ pub enum ProfileError {
     },
 }
 
-impl Recorder {
-    /// A name was looked up.
-    pub(super) fn lookup(&self, parent: NodeId, name: &[u8]) {
-        let mut recorded = lock(&self.0);
-        if recorded.has_room() && recorded.names.insert((parent, name.to_vec())) {
-            recorded.events.push(Event::Lookup(parent, name.to_vec()));
+impl ProfileRecorder {
+    /// Records that a name was looked up.
+    pub fn lookup(&mut self, parent: NodeId, name: &[u8]) {
+        if self.has_room() && self.names.insert((parent, name.to_vec())) {
+            self.events.push(Event::Lookup(parent, name.to_vec()));
         }
     }
 
-    /// Pages were demanded.
-    pub(super) fn read(&self, id: NodeId, pages: std::ops::Range<u64>) {
-        let mut recorded = lock(&self.0);
+    /// Records that pages were read.
+    pub fn read(&mut self, id: NodeId, pages: std::ops::Range<u64>) {
         for page in pages {
-            if recorded.has_room() && recorded.seen.insert((id, page)) {
-                recorded.events.push(Event::Read(id, page));
+            if self.has_room() && self.seen.insert((id, page)) {
+                self.events.push(Event::Read(id, page));
             }
         }
     }
 
-    /// Whether something is left out because there was too much.
-    pub(super) fn is_cut(&self) -> bool {
-        lock(&self.0).is_cut
+    /// Whether events are left out because there were too many.
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
-    /// Writes down what was recorded: all of it, or nothing.
-    pub(super) fn write(
+    /// Writes the profile to a file: all of it, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::File`].
+    pub fn write(
         &self,
         image: &dyn Image,
         of: Fingerprint,
@@ -145,63 +135,67 @@ impl Recorder {
             .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&partial, path));
         written.map_err(|why| {
-            // What is left of it says nothing.
+            // A partial profile is of no use; the first error is the one to report.
             let _ = fs::remove_file(&partial);
             wrong(why)
         })
     }
 
-    /// The events with paths in place of nodes; adjacent pages are one step.
-    fn steps(&self, image: &dyn Image) -> Vec<Step> {
-        let recorded = lock(&self.0);
-        let paths = paths(image, &recorded.events);
-        let mut steps: Vec<Step> = Vec::new();
-        for event in &recorded.events {
+    /// The events with paths instead of nodes; adjacent pages are one step.
+    fn steps(&self, image: &dyn Image) -> Vec<ProfileStep> {
+        let paths = paths(image, &self.events);
+        let mut steps: Vec<ProfileStep> = Vec::new();
+        for event in &self.events {
             match event {
                 Event::Lookup(parent, name) => {
                     let Some(parent) = paths.get(parent) else { continue };
-                    steps.push(Step::Name([parent, &b"/"[..], name].concat()));
+                    steps.push(ProfileStep::Name([parent, &b"/"[..], name].concat()));
                 }
                 Event::Read(id, page) => {
                     let Some(path) = paths.get(id) else { continue };
                     match steps.last_mut() {
-                        Some(Step::Read(last, start, count))
-                            if last == path && *start + *count == *page =>
+                        Some(ProfileStep::Read(last))
+                            if last.path == *path && last.page + last.pages == *page =>
                         {
-                            *count += 1;
+                            last.pages += 1;
                         }
-                        _ => steps.push(Step::Read(path.clone(), *page, 1)),
+                        _ => {
+                            let read = ReadPages { path: path.clone(), page: *page, pages: 1 };
+                            steps.push(ProfileStep::Read(read));
+                        }
                     }
                 }
             }
         }
         steps
     }
-}
 
-impl Recorded {
     fn has_room(&mut self) -> bool {
         self.is_cut |= self.events.len() >= EVENTS_MAX;
         !self.is_cut
     }
 }
 
-/// The line of the first byte that is no text, and which byte of the file it is.
+/// The line of the first byte that is not UTF-8, and which byte of the file it is.
 fn not_utf8(error: &FromUtf8Error) -> (usize, String) {
     let place = error.utf8_error().valid_up_to();
     let before = error.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count();
     (before + 1, format!("byte {place} is not UTF-8"))
 }
 
-/// Whether a profile could be written, found out before anything is recorded. What is there and no
-/// profile stays.
-pub(super) fn try_write(path: &Path) -> Result<(), ProfileError> {
+/// Checks before anything is recorded that a profile can be written to `path`. A file that is
+/// neither empty nor a profile is not replaced.
+///
+/// # Errors
+///
+/// [`ProfileError`].
+pub fn try_write(path: &Path) -> Result<(), ProfileError> {
     let wrong = |why| ProfileError::File { path: path.to_owned(), why };
     if let Some(file) = open(path).map_err(wrong)? {
         let mut start = Vec::new();
         file.take(WORD.len() as u64).read_to_end(&mut start).map_err(wrong)?;
         if !start.is_empty() && start != WORD.as_bytes() {
-            let what = "it is no profile, and is not replaced".to_owned();
+            let what = "not a profile, so it is not replaced".to_owned();
             return Err(ProfileError::Line { path: path.to_owned(), line: 1, what });
         }
     }
@@ -212,7 +206,7 @@ pub(super) fn try_write(path: &Path) -> Result<(), ProfileError> {
 
 /// Opens a file that may be a profile; none if there is no file.
 fn open(path: &Path) -> io::Result<Option<fs::File>> {
-    // A pipe that nobody writes to is not waited for.
+    // Opening a pipe without a writer does not block.
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -221,7 +215,7 @@ fn open(path: &Path) -> io::Result<Option<fs::File>> {
     if file.metadata()?.is_file() {
         Ok(Some(file))
     } else {
-        Err(io::Error::other("it is no regular file"))
+        Err(io::Error::other("not a regular file"))
     }
 }
 
@@ -232,8 +226,7 @@ fn partial(path: &Path) -> PathBuf {
     PathBuf::from(partial)
 }
 
-/// Makes a file of ours: no link is followed to somebody else's, and one that was left behind makes
-/// room.
+/// Creates a new file, in place of one that was left behind. A symbolic link is not followed.
 fn create(path: &Path) -> io::Result<fs::File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -244,7 +237,11 @@ fn create(path: &Path) -> io::Result<fs::File> {
 
 impl Profile {
     /// Reads a profile; none if there is no file.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError`].
+    pub fn read(path: &Path) -> Result<Option<Self>, ProfileError> {
         let wrong = |why| ProfileError::File { path: path.to_owned(), why };
         let line = |(line, what)| ProfileError::Line { path: path.to_owned(), line, what };
         let Some(file) = open(path).map_err(wrong)? else { return Ok(None) };
@@ -257,7 +254,23 @@ impl Profile {
         Self::parse(&text).map(Some).map_err(line)
     }
 
-    /// The line and what is wrong with it, if it is no profile.
+    /// The reads, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError`]; also if there is no file.
+    pub fn reads_of(path: &Path) -> Result<Vec<ReadPages>, ProfileError> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let file = || ProfileError::File { path: path.to_owned(), why: missing() };
+        let steps = Self::read(path)?.ok_or_else(file)?.steps.into_iter();
+        let reads = steps.filter_map(|step| match step {
+            ProfileStep::Read(read) => Some(read),
+            ProfileStep::Name(_) => None,
+        });
+        Ok(reads.collect())
+    }
+
+    /// Parses the text of a profile; an error is a line and what is wrong with it.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
         let (_, magic) = lines.next().unwrap_or((1, ""));
@@ -271,7 +284,9 @@ impl Profile {
         for (number, line) in lines {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
-                "name" => steps.push(Step::Name(unescaped(rest).ok_or((number, bad(line)))?)),
+                "name" => {
+                    steps.push(ProfileStep::Name(unescaped(rest).ok_or((number, bad(line)))?))
+                }
                 "file" => files.push(unescaped(rest).ok_or((number, bad(line)))?),
                 "read" => steps.push(read_step(rest, &files).ok_or((number, bad(line)))?),
                 "" => {}
@@ -287,14 +302,14 @@ impl Profile {
         let mut files: HashMap<&[u8], usize> = HashMap::new();
         for step in &self.steps {
             match step {
-                Step::Name(path) => text += &format!("name {}\n", escaped(path)),
-                Step::Read(path, start, count) => {
+                ProfileStep::Name(path) => text += &format!("name {}\n", escaped(path)),
+                ProfileStep::Read(ReadPages { path, page, pages }) => {
                     let next = files.len();
                     let file = *files.entry(path).or_insert_with(|| {
                         text += &format!("file {}\n", escaped(path));
                         next
                     });
-                    text += &format!("read {file} {start} {count}\n");
+                    text += &format!("read {file} {page} {pages}\n");
                 }
             }
         }
@@ -303,8 +318,13 @@ impl Profile {
 }
 
 impl Fingerprint {
-    /// Of an image: its superblock says when or of what it was made.
-    pub(super) fn of(image: &dyn Image) -> io::Result<Self> {
+    /// The fingerprint of an image. Its superblock, which is hashed, has the time of creation or a
+    /// hash of the content.
+    ///
+    /// # Errors
+    ///
+    /// If the image cannot be read.
+    pub fn of(image: &dyn Image) -> io::Result<Self> {
         let source: &dyn Source = &**image.source();
         let bytes = image.summary().bytes.min(source.len());
         let ends = [0, bytes.saturating_sub(END)];
@@ -312,7 +332,7 @@ impl Fingerprint {
         for offset in ends {
             let mut end = vec![0; usize::try_from(END.min(bytes)).unwrap_or(0)];
             match source.read_exact_at(&mut end, offset) {
-                // What is cut off is zero.
+                // A truncated image counts as zeros there.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => end[..].fill(0),
                 read => read?,
             }
@@ -330,7 +350,7 @@ impl Fingerprint {
     }
 }
 
-/// The paths of all nodes in events, by one walk.
+/// The paths of all nodes in events, found by one walk.
 fn paths(image: &dyn Image, events: &[Event]) -> HashMap<NodeId, Vec<u8>> {
     let wanted: HashSet<NodeId> = events
         .iter()
@@ -338,28 +358,29 @@ fn paths(image: &dyn Image, events: &[Event]) -> HashMap<NodeId, Vec<u8>> {
             Event::Lookup(id, _) | Event::Read(id, _) => *id,
         })
         .collect();
+    let tree = Tree::whole(image, Limits::default());
+    let found = tree.items().iter().enumerate().filter(|(_, item)| wanted.contains(&item.node));
     let mut paths = HashMap::new();
-    super::inodes::walk(image, |id, path| {
-        if wanted.contains(&id) {
-            paths.entry(id).or_insert_with(|| path.to_vec());
-        }
-        paths.len() < wanted.len()
-    });
+    for (place, item) in found {
+        paths.entry(item.node).or_insert_with(|| match tree.path(place) {
+            root if root.is_empty() => root,
+            path => [b"/", &path[..]].concat(),
+        });
+    }
     paths
 }
 
-fn read_step(rest: &str, files: &[Vec<u8>]) -> Option<Step> {
+fn read_step(rest: &str, files: &[Vec<u8>]) -> Option<ProfileStep> {
     let mut numbers = rest.split(' ').map(str::parse::<u64>);
-    let (file, start, count) =
-        (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
-    let path = files.get(usize::try_from(file).ok()?)?;
-    let fits = numbers.next().is_none() && start.checked_add(count)? <= 1 << 52;
-    fits.then(|| Step::Read(path.clone(), start, count))
+    let (file, page, pages) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let path = files.get(usize::try_from(file).ok()?)?.clone();
+    let fits = numbers.next().is_none() && page.checked_add(pages)? <= PAGES_MAX;
+    fits.then(|| ProfileStep::Read(ReadPages { path, page, pages }))
 }
 
 fn bad(line: &str) -> String {
     let line: String = line.chars().take(40).collect();
-    format!("'{}' is no name, file or read of a file before it", line.escape_default())
+    format!("'{}' is not a name, a file, or a read of a file named above", line.escape_default())
 }
 
 fn escaped(path: &[u8]) -> String {
@@ -367,7 +388,7 @@ fn escaped(path: &[u8]) -> String {
         if byte.is_ascii_graphic() && *byte != b'%' {
             text.push(char::from(*byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "%{byte:02x}");
         }
         text
@@ -391,17 +412,20 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 
 const MAGIC: &str = "forebay-profile 1";
 
-/// How profiles of all formats begin.
+/// The beginning of a profile of any version.
 const WORD: &str = "forebay-profile";
 
-/// Bytes of each end that are hashed.
+/// Bytes that are hashed at each end of the image.
 const END: u64 = 4096;
 
-/// Events in a profile: 4 GiB of pages.
+/// Events in a profile at most: 4 GiB of pages.
 const EVENTS_MAX: usize = 1 << 20;
 
-/// No profile of ours is longer.
+/// Bytes of a profile at most; none that this module writes is longer.
 const BYTES_MAX: u64 = 256 << 20;
+
+/// The end of the last page that a file can have: files end before byte 2^64.
+const PAGES_MAX: u64 = 1 << 52;
 
 #[cfg(test)]
 mod tests {
@@ -409,12 +433,16 @@ mod tests {
 
     use super::*;
 
+    fn read(path: &[u8], page: u64, pages: u64) -> ProfileStep {
+        ProfileStep::Read(ReadPages { path: path.to_vec(), page, pages })
+    }
+
     fn profile() -> Profile {
         let steps = vec![
-            Step::Name(b"/a b%\xff".to_vec()),
-            Step::Read(b"/lib/x".to_vec(), 17, 2),
-            Step::Read(b"/y".to_vec(), 0, 1),
-            Step::Read(b"/lib/x".to_vec(), 3, 1),
+            ProfileStep::Name(b"/a b%\xff".to_vec()),
+            read(b"/lib/x", 17, 2),
+            read(b"/y", 0, 1),
+            read(b"/lib/x", 3, 1),
         ];
         Profile { image: Fingerprint { bytes: 7, hash: 0xab }, steps }
     }
@@ -469,7 +497,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let (kind, mode) = (FileType::Fifo, Mode::from_raw_mode(0o600));
         mknodat(CWD, &path, kind, mode, 0).unwrap();
-        assert!(said().ends_with("start': it is no regular file"), "{}", said());
+        assert!(said().ends_with("start': not a regular file"), "{}", said());
     }
 
     #[test]

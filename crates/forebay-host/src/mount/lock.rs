@@ -1,8 +1,0 @@
-//! Locks that outlive a panic of a thread that held them.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
