@@ -47,7 +47,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use forebay_core::packed::{Ahead, Spec};
-use forebay_core::serving::ProgramPages;
+use forebay_core::serving::{MountConfig, ProgramPages};
 use forebay_image::Image;
 use forebay_image::profile::{self, Fingerprint, Profile, ProfileError, ProfileRecorder};
 use forebay_image::verify::verify;
@@ -196,9 +196,7 @@ pub fn mount(
     let recording = begin_recording(options, &image)?;
     let mut config = config(options, file.present_bytes());
     if profile.is_some() {
-        // Only what is asked for can be recorded, so nothing may be prefetched.
-        config.policy = Spec::parse("off").expect("the table has it");
-        (config.ahead, config.is_recorded) = (Ahead::Ours, true);
+        record_all(&mut config);
     }
     let content = Arc::new(Content::new(Arc::clone(&image), file, &config, &path_stats));
     let (stop, inodes) = (Arc::<AtomicBool>::default(), Inodes::new(image.root(), options.time));
@@ -240,10 +238,9 @@ pub fn mount(
     };
     let failed = |why| AttachError::Mount { folder: folder.to_owned(), why };
     server.workers.connect(device.as_fd().try_clone_to_owned().map_err(failed)?);
-    let mut config = Config::default();
-    config.n_threads = Some(1);
     let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
-    let session = Session::from_fd(FuseSession(server), device, acl, config).map_err(failed)?;
+    let session = Session::from_fd(FuseSession(server), device, acl, one_thread());
+    let session = session.map_err(failed)?;
     let (notifier, pusher) = (session.notifier(), Arc::new(pusher));
     let serve = move || {
         let broke = |error| Ended::Broke(format!("asking the kernel: {error}"));
@@ -251,17 +248,33 @@ pub fn mount(
         // The first reason to end is reported; later ones are dropped.
         let _ = ending.try_send(ended);
     };
-    let start = |name: &str| thread::Builder::new().name(format!("forebay-{name}"));
-    start("session").spawn(serve).map_err(MountError::Thread)?;
+    start("session", serve)?;
     if !steps.is_empty() {
         let pusher = Arc::clone(&pusher);
         let replay = Replay { steps, inodes, content, pusher, stats, stop, wake };
         let (folder, notifier) = (folder.to_owned(), notifier.clone());
-        let run = move || replay.run(&folder, &notifier);
-        start("replay").spawn(run).map_err(MountError::Thread)?;
+        start("replay", move || replay.run(&folder, &notifier))?;
     }
     Pusher::start(pusher, notifier).map_err(MountError::Thread)?;
     Ok(mounted)
+}
+
+/// Only pages that are asked for can be recorded, so nothing may be prefetched.
+fn record_all(config: &mut MountConfig) {
+    config.policy = Spec::parse("off").expect("the table has it");
+    (config.ahead, config.is_recorded) = (Ahead::Ours, true);
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MountError> {
+    let thread = thread::Builder::new().name(format!("forebay-{name}")).spawn(run);
+    thread.map(drop).map_err(MountError::Thread)
+}
+
+/// A session that takes requests in one thread.
+fn one_thread() -> Config {
+    let mut config = Config::default();
+    config.n_threads = Some(1);
+    config
 }
 
 /// Creates the file that READ requests are recorded to, if one is asked for.

@@ -285,7 +285,8 @@ impl Profile {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "name" => {
-                    steps.push(ProfileStep::Name(unescaped(rest).ok_or((number, bad(line)))?))
+                    let path = unescaped(rest).ok_or((number, bad(line)))?;
+                    steps.push(ProfileStep::Name(path));
                 }
                 "file" => files.push(unescaped(rest).ok_or((number, bad(line)))?),
                 "read" => steps.push(read_step(rest, &files).ok_or((number, bad(line)))?),
@@ -375,7 +376,7 @@ fn read_step(rest: &str, files: &[Vec<u8>]) -> Option<ProfileStep> {
     let (file, page, pages) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
     let path = files.get(usize::try_from(file).ok()?)?.clone();
     let fits = numbers.next().is_none() && page.checked_add(pages)? <= PAGES_MAX;
-    fits.then(|| ProfileStep::Read(ReadPages { path, page, pages }))
+    fits.then_some(ProfileStep::Read(ReadPages { path, page, pages }))
 }
 
 fn bad(line: &str) -> String {

@@ -51,14 +51,12 @@ impl From<ImageFault> for NotReady {
 
 impl From<Error> for NotReady {
     fn from(error: Error) -> Self {
-        let absent = match &error {
-            Error::Read { source, .. } => source.get_ref().and_then(|why| why.downcast_ref()),
-            _ => None,
-        };
-        match absent.cloned() {
-            Some(absent) => Self::Absent(absent),
-            None => Self::Fault(error.into()),
+        if let Error::Read { source, .. } = &error
+            && let Some(absent) = source.get_ref().and_then(|why| why.downcast_ref::<Absent>())
+        {
+            return Self::Absent(absent.clone());
         }
+        Self::Fault(error.into())
     }
 }
 
