@@ -44,8 +44,8 @@ pub struct RawAhead {
     pieces: VecDeque<Piece>,
     /// How often pieces are halved.
     halvings: u32,
-    /// Near misses for which nothing was read ahead because that had come to nothing.
-    forgone: u32,
+    /// Bytes of near misses for which nothing was read ahead because earlier pieces did not pay.
+    forgone: u64,
     speed: DeviceSpeed,
     /// Counts demands.
     demands: u64,
@@ -109,9 +109,12 @@ impl Default for RawAhead {
 }
 
 impl RawAhead {
-    /// A read that waited for the device took so long.
-    pub fn on_device(&mut self, bytes: u64, took: Duration) {
-        self.speed.on_read(bytes, took);
+    /// A read of raw bytes waited for the device for so long. If they had been read ahead, they
+    /// were on their way or dropped, and the time says nothing about the device.
+    pub fn on_device(&mut self, raw: RawBytes, took: Duration) {
+        if self.pieces.iter().all(|piece| overlap(piece.bytes, raw) == 0) {
+            self.speed.on_read(raw.len(), took);
+        }
     }
 
     /// What the device was seen to do.
@@ -143,8 +146,8 @@ impl RawAhead {
             return self.follow(read.needed, now);
         }
         if self.halvings > HALVINGS_MAX {
-            self.forgone += 1;
-            if self.forgone < FORGONE_MAX {
+            self.forgone += bytes;
+            if self.forgone < FORGONE * self.piece_len() {
                 return None;
             }
             (self.forgone, self.halvings) = (0, HALVINGS_MAX);
@@ -245,7 +248,7 @@ impl RawAhead {
             len /= 2;
         }
         let least = (DEMANDS_MIN * self.demand_bytes).next_power_of_two();
-        (len >> self.halvings).max(least.clamp(PIECE_MIN, PIECE_MAX))
+        (len >> self.halvings.min(HALVINGS_MAX)).max(least.clamp(PIECE_MIN, PIECE_MAX))
     }
 
     fn begin_piece(&mut self, read: &RawRead, now: Instant) -> RawBytes {
@@ -349,8 +352,9 @@ const WINDOW_MAX: u64 = 1 << 20;
 /// Beyond so many halvings nothing is read ahead.
 const HALVINGS_MAX: u32 = 4;
 
-/// Near misses after which it is tried again.
-const FORGONE_MAX: u32 = 256;
+/// A piece is tried again after near misses of so many times its bytes: if it does not pay either,
+/// it costs a tenth of what is read anyway.
+const FORGONE: u64 = 10;
 
 /// A demand counts for one in so many in the mean size.
 const WEIGHT: u64 = 8;
@@ -376,7 +380,8 @@ mod tests {
             let mut ahead = RawAhead::default();
             for _ in 0..100 {
                 for kibs in [4, 128] {
-                    ahead.on_device(kibs << 10, Duration(request * 1_000 + kib * kibs));
+                    let raw = RawBytes { start: 0, end: kibs << 10 };
+                    ahead.on_device(raw, Duration(request * 1_000 + kib * kibs));
                 }
             }
             Self { ahead, pieces: Vec::new(), misses: 0, now: Instant::ZERO }
@@ -543,7 +548,7 @@ mod tests {
                 let (needed, window) = (range(), range());
                 let (task, now) = (random.below(40) as u32, Instant(random.below(1 << 62)));
                 let read = RawRead { task, needed, window, is_miss: random.below(2) == 0 };
-                ahead.on_device(random.below(1 << 40), Duration(random.below(u64::MAX)));
+                ahead.on_device(window, Duration(random.below(u64::MAX)));
                 found.push(ahead.on_read(&read, now));
                 assert!(ahead.recent.len() <= RECENT_MAX && ahead.tasks.len() <= TASKS_MAX);
                 assert!(ahead.pieces.len() <= PIECES_MAX);

@@ -308,9 +308,9 @@ impl MountRules {
         self.give(file, |given, _| given.clear())
     }
 
-    /// A read of the image waited for the device for so long.
-    pub fn device_read(&mut self, bytes: u64, took: Duration) {
-        self.raw.on_device(bytes, took);
+    /// A read of these bytes of the image waited for the device for so long.
+    pub fn device_read(&mut self, raw: RawBytes, took: Duration) {
+        self.raw.on_device(raw, took);
     }
 
     /// Raw bytes were needed. Returns those that are read ahead.

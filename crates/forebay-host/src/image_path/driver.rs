@@ -107,7 +107,12 @@ pub(crate) struct EndedRequest<T> {
 #[derive(Debug)]
 pub(crate) enum PathJob {
     /// Pages of the image are read; a device may be waited for.
-    Read { request: io::Request, frames: Vec<FrameId>, pages: Vec<Box<Bytes>> },
+    Read {
+        request: io::Request,
+        frames: Vec<FrameId>,
+        pages: Vec<Box<Bytes>>,
+        begun: time::Instant,
+    },
     /// A block is decoded.
     Decode(Box<DecodeJob>),
 }
@@ -133,7 +138,8 @@ type DecodeMemory = (Vec<u8>, Vec<(u64, FrameId, Box<Bytes>)>);
 pub(crate) struct DoneJob {
     job: PathJob,
     result: Result<(), ImageFault>,
-    took: Duration,
+    /// A device was waited for.
+    waited: bool,
 }
 
 impl<T> Default for Round<T> {
@@ -278,32 +284,32 @@ impl<T> PathDriver<T> {
             PathJob::Decode(job) => catch_unwind(AssertUnwindSafe(|| self.decode(job)))
                 .unwrap_or_else(|_| Err(failed(&job.block, "decoding broke down"))),
         };
-        let took = Duration(nanos(begin.elapsed()));
         if let (PathJob::Decode(job), Ok(())) = (&job, &result) {
-            self.stats.decode_nanos.add(took.0);
+            self.stats.decode_nanos.add(nanos(begin.elapsed()));
             self.stats.blocks_decoded.add(1);
             self.stats.pages_decoded.add(job.upto.div_ceil(PAGE_SIZE));
         }
-        DoneJob { job, result, took }
+        let waited = matches!(job, PathJob::Read { .. });
+        DoneJob { job, result, waited }
     }
 
     /// Begins to read what a job waits for; says whether it is one that waits for a device.
     pub(crate) fn send_for(&self, job: &PathJob) -> bool {
         let PathJob::Read { request, .. } = job else { return false };
-        let start = request.first * PAGE_SIZE;
-        self.file.will_need(&(start..start + request.pages * PAGE_SIZE));
+        let RawBytes { start, end } = bytes_of(request);
+        self.file.will_need(&(start..end));
         !self.file.is_direct()
     }
 
-    /// Carries a read out if its bytes have come into memory; they were sent for at `begin`.
-    pub(crate) fn carry_out_near(&self, job: &mut PathJob, begin: Instant) -> Option<DoneJob> {
-        let PathJob::Read { request, frames, pages } = job else { return None };
+    /// Carries a read out if its bytes have come into memory.
+    pub(crate) fn carry_out_near(&self, job: &mut PathJob) -> Option<DoneJob> {
+        let PathJob::Read { request, frames, pages, begun } = job else { return None };
         if !self.file.read_near(request.first, pages) {
             return None;
         }
         let (frames, pages) = (std::mem::take(frames), std::mem::take(pages));
-        let job = PathJob::Read { request: *request, frames, pages };
-        Some(DoneJob { job, result: Ok(()), took: Duration(nanos(begin.elapsed())) })
+        let job = PathJob::Read { request: *request, frames, pages, begun: *begun };
+        Some(DoneJob { job, result: Ok(()), waited: true })
     }
 
     /// Has jobs' results go on, and what the kernel has in memory is read.
@@ -335,22 +341,23 @@ impl<T> PathDriver<T> {
         let mut guard = self.lock();
         let state = &mut *guard;
         let (mut round, now) = (Round::default(), self.now());
-        for DoneJob { job, result, took } in done {
+        for DoneJob { job, result, waited } in done {
             if let Err(fault) = &result {
                 state.faults.truncate(FAULTS_MAX - 1);
                 state.faults.push_front(fault.clone());
             }
             match job {
-                PathJob::Read { request, frames, pages } => {
+                PathJob::Read { request, frames, pages, begun } => {
                     for (frame, page) in frames.into_iter().zip(pages) {
                         state.frames.give_back(frame, page);
                     }
-                    if took > Duration::ZERO {
+                    let took = if waited { now.since(begun) } else { Duration::ZERO };
+                    if waited {
                         if let Some(number) = state.path.asker(&request) {
                             state.slots[number as usize].waited = true;
                         }
                         if result.is_ok() {
-                            lock(&self.rules).device_read(request.pages * PAGE_SIZE, took);
+                            lock(&self.rules).device_read(bytes_of(&request), took);
                         }
                     }
                     let result = result.map_err(|_| IoError::Device);
@@ -415,7 +422,7 @@ impl<T> PathDriver<T> {
                     let target = &mut buffer[index(copy.at)..index(copy.at + copy.len)];
                     state.frames.copy_out(copy.frame, index(copy.start), target);
                 }
-                PathOutput::Read(request) => round.jobs.push(state.read_job(request)),
+                PathOutput::Read(request) => round.jobs.push(state.read_job(request, self.now())),
                 PathOutput::Decode(decode) => {
                     round.jobs.push(PathJob::Decode(state.decode_job(decode)));
                 }
@@ -520,10 +527,10 @@ impl<T> PathDriver<T> {
 }
 
 impl<T> State<T> {
-    fn read_job(&mut self, request: io::Request) -> PathJob {
+    fn read_job(&mut self, request: io::Request, begun: time::Instant) -> PathJob {
         let frames: Vec<FrameId> = self.path.frames_of(&request).collect();
         let pages = frames.iter().map(|frame| self.frames.lend(*frame)).collect();
-        PathJob::Read { request, frames, pages }
+        PathJob::Read { request, frames, pages, begun }
     }
 
     fn decode_job(&mut self, decode: Decode) -> Box<DecodeJob> {
@@ -557,7 +564,7 @@ impl<T> State<T> {
 impl DoneJob {
     /// Of a read that took no device.
     fn near(job: PathJob) -> Self {
-        Self { job, result: Ok(()), took: Duration::ZERO }
+        Self { job, result: Ok(()), waited: false }
     }
 }
 
@@ -569,6 +576,12 @@ impl PathJob {
             Self::Decode(job) => job.upto <= QUICK_BYTES,
         }
     }
+}
+
+/// The bytes of the image that a read is about.
+fn bytes_of(request: &io::Request) -> RawBytes {
+    let start = request.first * PAGE_SIZE;
+    RawBytes { start, end: start + request.pages * PAGE_SIZE }
 }
 
 fn has_ended() -> ImageFault {

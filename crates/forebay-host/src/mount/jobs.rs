@@ -208,7 +208,7 @@ impl Mount {
             let begin = Instant::now();
             while nanos(begin.elapsed()) < DEVICE_POLL.0 && !self.workers.is_behind() {
                 thread::yield_now();
-                if let Some(found) = path.carry_out_near(job, begin) {
+                if let Some(found) = path.carry_out_near(job) {
                     self.stats.looked_for.add(1);
                     done.push(found);
                     return done;

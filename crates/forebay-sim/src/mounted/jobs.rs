@@ -3,7 +3,7 @@
 use forebay_core::io::IoError;
 use forebay_core::packed::{Pages, RawBytes};
 use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, WORKER_QUEUE_MAX, share};
-use forebay_core::time::{Duration, Instant};
+use forebay_core::time::Instant;
 use forebay_core::units::PAGE_SIZE;
 
 use super::path::{Done, Job, Round};
@@ -49,7 +49,7 @@ impl MountSim<'_> {
             self.hand_over_jobs(thread, slow);
             return None;
         }
-        if let ([Job::Read(request)], true) = (&slow[..], quick.is_empty()) {
+        if let ([Job::Read(request, _)], true) = (&slow[..], quick.is_empty()) {
             let range = RawBytes {
                 start: request.first * PAGE_SIZE,
                 end: (request.first + request.pages) * PAGE_SIZE,
@@ -71,21 +71,20 @@ impl MountSim<'_> {
         done: Vec<Done>,
         rest: Vec<Job>,
         pace: Pace,
-        began: Option<Instant>,
+        has_waited: bool,
     ) -> Flow {
         let (mut todo, mut done) = (todo, done);
         if todo.is_empty() {
             self.hand_over_jobs(thread, rest);
             return Flow::On;
         }
-        if let Job::Read(request) = &todo[0] {
+        if let Job::Read(request, _) = &todo[0] {
             let pages = Pages::new(request.first, request.first + request.pages);
-            let Some(result) = self.read_image(thread, pages, began.is_some()) else {
-                let began = Some(began.unwrap_or(self.now));
-                return self.again(thread, Act::Carry { todo, done, rest, pace, began });
+            let Some(result) = self.read_image(thread, pages, has_waited) else {
+                let has_waited = true;
+                return self.again(thread, Act::Carry { todo, done, rest, pace, has_waited });
             };
-            let took = self.now.since(began.unwrap_or(self.now)) + self.cost;
-            done.push(Done { job: todo.remove(0), result, took });
+            done.push(Done { job: todo.remove(0), result, waited: true });
         } else {
             let job = todo.remove(0);
             done.push(self.decode(job));
@@ -94,7 +93,7 @@ impl MountSim<'_> {
             self.hand_over_jobs(thread, rest);
             self.then(thread, [Act::Finish(done, pace)]);
         } else {
-            self.then(thread, [Act::Carry { todo, done, rest, pace, began: None }]);
+            self.then(thread, [Act::Carry { todo, done, rest, pace, has_waited: false }]);
         }
         Flow::On
     }
@@ -128,22 +127,21 @@ impl MountSim<'_> {
         let Job::Decode { block, upto, .. } = &job else {
             unreachable!("reads are carried out elsewhere")
         };
-        let took = self.image.decode_time(block, *upto);
+        self.cost += self.image.decode_time(block, *upto);
         let result = if self.image.is_damaged(block) { Err(IoError::Corrupt) } else { Ok(()) };
-        self.cost += took;
-        Done { job, result, took }
+        Done { job, result, waited: false }
     }
 
     /// Looks for a while whether a fast device has brought what a job needs.
     pub(super) fn look(&mut self, thread: usize, job: Job, until: Instant) -> Flow {
-        let Job::Read(request) = &job else { unreachable!("reads alone are looked for") };
+        let Job::Read(request, _) = &job else { unreachable!("reads alone are looked for") };
         let pages = Pages::new(request.first, request.first + request.pages);
         if self.now >= until || self.kernel.has_requests() {
             self.hand_over_jobs(thread, vec![job]);
         } else if self.file.has(pages) {
             self.cost +=
                 self.prices.syscall + self.prices.copy(pages.len(), pages.len() * PAGE_SIZE);
-            let done = Done { job, result: Ok(()), took: Duration::ZERO };
+            let done = Done { job, result: Ok(()), waited: true };
             self.then(thread, [Act::Finish(vec![done], Pace::Quick)]);
         } else {
             self.file.wait(thread, pages);

@@ -1,13 +1,13 @@
 //! Requests to the path of the core, the jobs that come of them, and what frames hold.
 //!
-//! The same steps as those of the real mount (`forebay-host/src/mount/path.rs`), in the same order,
-//! with symbols in place of bytes.
+//! The same steps as those of the real mount (`forebay-host/src/image_path/driver.rs`), in the same
+//! order, with symbols in place of bytes.
 
 use forebay_core::io::{self, Decode, IoError};
 use forebay_core::packed::{Pages, RawBytes};
 use forebay_core::serving::work::QUICK_BYTES;
 use forebay_core::serving::{CopyOut, PackedBlock, Part, PartSource, PathOutput, Use};
-use forebay_core::time::Duration;
+use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{FrameId, PAGE_SIZE};
 
 use super::server::{MountSim, Read};
@@ -73,8 +73,8 @@ pub(super) struct Ended {
 /// Work for a thread.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// Pages of the image are read.
-    Read(io::Request),
+    /// Pages of the image are read; it began at this time.
+    Read(io::Request, Instant),
     /// A block is decoded into frames, by their places in the block.
     Decode { decode: Decode, block: PackedBlock, upto: u64, filled: Vec<(u64, FrameId)> },
 }
@@ -84,14 +84,15 @@ pub(super) enum Job {
 pub(super) struct Done {
     pub(super) job: Job,
     pub(super) result: Result<(), IoError>,
-    pub(super) took: Duration,
+    /// A device was waited for.
+    pub(super) waited: bool,
 }
 
 impl Job {
     /// Whether it takes no longer than handing it to another thread.
     pub(super) const fn is_quick(&self) -> bool {
         match self {
-            Self::Read(_) => false,
+            Self::Read(..) => false,
             Self::Decode { upto, .. } => *upto <= QUICK_BYTES,
         }
     }
@@ -123,12 +124,15 @@ impl MountSim<'_> {
     /// Has jobs' results go on.
     pub(super) fn finish(&mut self, done: Vec<Done>) -> Round {
         let mut round = Round::default();
-        for Done { job, result, took } in done {
+        for Done { job, result, waited } in done {
             match job {
-                Job::Read(request) => {
+                Job::Read(request, begun) => {
                     self.fill_raw(&request, result);
-                    if result.is_ok() && took > Duration::ZERO {
-                        self.rules.device_read(request.pages * PAGE_SIZE, took);
+                    let took = if waited { self.now.since(begun) } else { Duration::ZERO };
+                    if result.is_ok() && waited {
+                        let start = request.first * PAGE_SIZE;
+                        let raw = RawBytes { start, end: start + request.pages * PAGE_SIZE };
+                        self.rules.device_read(raw, took);
                     }
                     self.path.read_done(self.now, request.id, result, took);
                 }
@@ -240,7 +244,7 @@ impl MountSim<'_> {
         if let Some(number) = self.path.asker(&request) {
             self.slots[number as usize].waited = true;
         }
-        round.jobs.push(Job::Read(request));
+        round.jobs.push(Job::Read(request, self.now));
     }
 
     fn fill_raw(&mut self, request: &io::Request, result: Result<(), IoError>) {

@@ -114,13 +114,13 @@ pub(super) enum Act {
     Answer(Box<Read>, Pace),
     GoOn(Round, Pace),
     Divide(Vec<Job>, Pace),
-    /// `began` is when the first of `todo` was sent to the device, if it was.
+    /// `has_waited` says that the first of `todo` was sent to the device.
     Carry {
         todo: Vec<Job>,
         done: Vec<Done>,
         rest: Vec<Job>,
         pace: Pace,
-        began: Option<Instant>,
+        has_waited: bool,
     },
     Look {
         job: Job,
@@ -317,12 +317,12 @@ impl<'a> MountSim<'a> {
             Act::GoOn(round, pace) => self.go_on(thread, round, pace),
             Act::Divide(jobs, pace) => {
                 if let Some((todo, rest)) = self.divide(thread, jobs, pace) {
-                    let (done, began) = (Vec::new(), None);
-                    self.then(thread, [Act::Carry { todo, done, rest, pace, began }]);
+                    let (done, has_waited) = (Vec::new(), false);
+                    self.then(thread, [Act::Carry { todo, done, rest, pace, has_waited }]);
                 }
             }
-            Act::Carry { todo, done, rest, pace, began } => {
-                return self.carry(thread, todo, done, rest, pace, began);
+            Act::Carry { todo, done, rest, pace, has_waited } => {
+                return self.carry(thread, todo, done, rest, pace, has_waited);
             }
             Act::Look { job, until } => return self.look(thread, job, until),
             Act::Finish(done, pace) => {
@@ -566,7 +566,7 @@ impl<'a> MountSim<'a> {
         };
         let (call, plan) = (read.call, read.plan);
         let round = self.start(number, &parts, (Then::Hand(read), Use::Last));
-        if round.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
+        if round.jobs.iter().any(|job| matches!(job, Job::Read(..))) {
             let (raw, window) = (self.slots[number as usize].raw, self.rules.missed(plan));
             self.read_ahead(&call, raw, window, true);
         }
