@@ -150,7 +150,7 @@ impl RawAhead {
             if self.forgone < FORGONE * self.piece_len() {
                 return None;
             }
-            (self.forgone, self.halvings) = (0, HALVINGS_MAX);
+            self.forgone = 0;
         }
         Some(self.begin_piece(read, now))
     }
@@ -352,8 +352,8 @@ const WINDOW_MAX: u64 = 1 << 20;
 /// Beyond so many halvings nothing is read ahead.
 const HALVINGS_MAX: u32 = 4;
 
-/// A piece is tried again after near misses of so many times its bytes: if it does not pay either,
-/// it costs a tenth of what is read anyway.
+/// One piece is tried again after near misses of so many times its bytes: if it does not pay
+/// either, it costs a tenth of what is read anyway.
 const FORGONE: u64 = 10;
 
 /// A demand counts for one in so many in the mean size.
@@ -516,6 +516,35 @@ mod tests {
         }
         let found = bench.sum(stream(1 << 41, 4_000).map(|place| (1, place)));
         assert!(found > 9_000, "of a stream of 12000 KiB: {found}");
+    }
+
+    #[test]
+    fn a_read_of_what_was_read_ahead_says_nothing_about_the_device() {
+        let mut bench = Bench::fast();
+        bench.sum(stream(0, 10).map(|place| (1, place)));
+        let (piece, request) = (bench.pieces[0], bench.ahead.speed().request());
+        let after = RawBytes { start: piece.end, end: piece.end + 4096 };
+        let before_end = RawBytes { start: piece.end - 1, end: piece.end + 4095 };
+        for _ in 0..100 {
+            bench.ahead.on_device(before_end, Duration::from_micros(1));
+        }
+        assert_eq!(bench.ahead.speed().request(), request);
+        bench.ahead.on_device(after, Duration::from_micros(1));
+        assert!(bench.ahead.speed().request() < request);
+    }
+
+    #[test]
+    fn after_pieces_that_did_not_pay_one_is_tried_for_each_ten_times_its_bytes() {
+        // Near demands of which no two lie in one piece, on a device of 33 MB/s.
+        let mut bench = Bench::new(100, 30_000);
+        let places = (0..3_000).map(|step| (1, step * (3 + 31) * 1024));
+        let found: Vec<u64> = places.map(|(task, place)| bench.read(task, place)).collect();
+        let tries: Vec<usize> = (0..found.len()).filter(|step| found[*step] > 0).collect();
+        let apart: Vec<usize> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // Ten pieces of 64 KiB are 213 demands of 3 KiB.
+        let first = apart.iter().position(|apart| *apart > 200).expect("it gives up");
+        assert!(first < 40, "it gives up when the first pieces are judged: {apart:?}");
+        assert!(apart[first..].iter().all(|apart| (210..220).contains(apart)), "{apart:?}");
     }
 
     #[test]
