@@ -23,7 +23,8 @@
 //! The next piece follows when a stream is in the second half of one. The first piece is short.
 //! Each that pays makes the next one twice as long, up to what the device moves in the time of some
 //! requests. If so little of a piece was demanded that single requests would have taken less,
-//! pieces become shorter, and end; they are tried again when demands stay near.
+//! pieces become shorter, and end; they are tried again when demands stay near, or when an earlier
+//! piece pays after all.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -87,6 +88,8 @@ struct Piece {
     /// The demand that it was read for.
     born: u64,
     is_judged: bool,
+    /// It was judged not to have paid.
+    has_failed: bool,
     /// Half of it was demanded, and nothing was read behind it yet.
     is_used: bool,
 }
@@ -188,7 +191,8 @@ impl RawAhead {
         is_coming
     }
 
-    /// Learns from pieces that are used or old enough, once from each.
+    /// Learns from pieces that are used or old enough, once from each; and once more from one that
+    /// pays later.
     fn judge(&mut self) {
         for place in 0..self.pieces.len() {
             let piece = &self.pieces[place];
@@ -198,6 +202,9 @@ impl RawAhead {
             let is_old = self.demands - piece.born >= JUDGED_AFTER.max(passage);
             if !piece.is_judged && (is_used || is_old) {
                 self.learn(place, is_used);
+            } else if piece.has_failed && (is_used || self.has_paid(piece)) {
+                self.pieces[place].has_failed = false;
+                self.halvings = self.halvings.saturating_sub(2);
             }
         }
     }
@@ -205,7 +212,9 @@ impl RawAhead {
     fn learn(&mut self, place: usize, is_used: bool) {
         self.pieces[place].is_judged = true;
         self.pieces[place].is_used = is_used;
-        self.halvings = if is_used || self.has_paid(&self.pieces[place]) {
+        let has_paid = is_used || self.has_paid(&self.pieces[place]);
+        self.pieces[place].has_failed = !has_paid;
+        self.halvings = if has_paid {
             self.halvings.saturating_sub(1)
         } else {
             (self.halvings + 1).min(HALVINGS_MAX + 1)
@@ -281,8 +290,16 @@ impl RawAhead {
             self.pieces.pop_front();
         }
         let (ready, born) = (now + took, self.demands);
-        let (demanded, is_judged, is_used) = (0, false, false);
-        let piece = Piece { bytes, asked, demanded, ready, born, is_judged, is_used };
+        let piece = Piece {
+            bytes,
+            asked,
+            demanded: 0,
+            ready,
+            born,
+            is_judged: false,
+            has_failed: false,
+            is_used: false,
+        };
         self.pieces.push_back(piece);
     }
 }
@@ -531,6 +548,21 @@ mod tests {
         assert_eq!(bench.ahead.speed().request(), request);
         bench.ahead.on_device(after, Duration::from_micros(1));
         assert!(bench.ahead.speed().request() < request);
+    }
+
+    #[test]
+    fn a_piece_that_pays_late_makes_up_for_its_judgement() {
+        // Whole pieces are demanded, but after the demands by which they are judged.
+        let mut bench = Bench::new(100, 30_000);
+        let tops = (0..80).map(|step| (1, step * (3 + 31) * 1024));
+        assert!(bench.sum(tops) > 0);
+        assert!(bench.ahead.halvings > HALVINGS_MAX, "none of them paid in time");
+        let pieces = bench.pieces.clone();
+        let last = &pieces[pieces.len() - 3..];
+        for piece in last {
+            bench.sum(stream(piece.start, piece.len() / (3 << 10)).map(|place| (1, place)));
+        }
+        assert!(bench.ahead.halvings <= HALVINGS_MAX, "they paid: it reads ahead again");
     }
 
     #[test]

@@ -20,8 +20,12 @@ pub const WIDE_PAGES: u64 = 16;
 /// Bytes of a block that is decoded in less time than a hand-over takes: four pages.
 pub const QUICK_BYTES: u64 = 4 * PAGE_SIZE;
 
-/// Such blocks that the thread that takes requests decodes itself.
-pub const QUICK_BLOCKS: usize = 4;
+/// Such blocks that the thread that takes requests decodes itself if no request waits behind:
+/// fewer than those of a wide READ.
+pub const QUICK_BLOCKS: usize = 15;
+
+/// After each so many of them it looks whether a request waits, and leaves the rest to a worker.
+pub const QUICK_TURN: usize = 4;
 
 /// How long that thread polls for a read of a fast device before it hands the read to a worker.
 pub const DEVICE_POLL: Duration = Duration::from_micros(250);

@@ -18,7 +18,7 @@ use std::time::Instant;
 use std::{io, thread};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, WORKER_QUEUE_MAX, share};
+use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, WORKER_QUEUE_MAX, share};
 use forebay_image::NodeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -199,7 +199,14 @@ impl Mount {
             self.hand_over_jobs(slow);
             return Vec::new();
         }
-        let mut done: Vec<DoneJob> = quick.into_iter().map(|job| path.carry_out(job)).collect();
+        let (mut quick, mut done) = (quick.into_iter(), Vec::new());
+        while let Some(job) = quick.next() {
+            done.push(path.carry_out(job));
+            let is_turn = done.len().is_multiple_of(QUICK_TURN) && quick.len() > 0;
+            if is_turn && self.workers.is_behind() {
+                slow.extend(quick.by_ref());
+            }
+        }
         // A fast device reads the bytes before another thread has woken up.
         if let [job] = &mut slow[..]
             && done.is_empty()

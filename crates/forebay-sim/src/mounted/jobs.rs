@@ -2,7 +2,7 @@
 
 use forebay_core::io::IoError;
 use forebay_core::packed::{Pages, RawBytes};
-use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, WORKER_QUEUE_MAX, share};
+use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, WORKER_QUEUE_MAX, share};
 use forebay_core::time::Instant;
 use forebay_core::units::PAGE_SIZE;
 
@@ -73,7 +73,7 @@ impl MountSim<'_> {
         pace: Pace,
         has_waited: bool,
     ) -> Flow {
-        let (mut todo, mut done) = (todo, done);
+        let (mut todo, mut done, mut rest) = (todo, done, rest);
         if todo.is_empty() {
             self.hand_over_jobs(thread, rest);
             return Flow::On;
@@ -88,6 +88,10 @@ impl MountSim<'_> {
         } else {
             let job = todo.remove(0);
             done.push(self.decode(job));
+            let is_turn = pace == Pace::Quick && done.len().is_multiple_of(QUICK_TURN);
+            if is_turn && self.kernel.has_requests() {
+                rest.append(&mut todo);
+            }
         }
         if todo.is_empty() {
             self.hand_over_jobs(thread, rest);
