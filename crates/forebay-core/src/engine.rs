@@ -82,6 +82,13 @@ pub struct Engine {
     writeback: Writeback,
     outputs: VecDeque<Output>,
     stats: Stats,
+    /// The last input has met pages in memory and changed nothing that runs by itself: no page
+    /// came, became dirty or left, no call waits, no policy but the throttle was asked.
+    unchanged: bool,
+    /// When something wants to run by itself, as of the last input that changed anything.
+    deadline: Option<Instant>,
+    /// The deadline is not known: the engine was set up since.
+    deadline_is_stale: bool,
 }
 
 /// A file as the engine sees it: a run of sectors, or packed in one that is.
@@ -137,6 +144,9 @@ impl Engine {
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
             outputs: VecDeque::new(),
             stats: Stats::default(),
+            unchanged: false,
+            deadline: None,
+            deadline_is_stale: true,
         }
     }
 
@@ -145,6 +155,7 @@ impl Engine {
     pub fn set_policies(&mut self, policies: Policies) {
         assert!(self.levels() == Levels::default(), "policies come before the first write");
         self.writeback.set_policies(policies, self.now);
+        self.deadline_is_stale = true;
     }
 
     /// Puts a policy in charge of reclaim; without a call, [`reclaim::Spec::default`] is. Memory is
@@ -152,6 +163,7 @@ impl Engine {
     pub fn set_reclaim(&mut self, reclaim: &reclaim::Spec) {
         assert!(self.cache.len() == 0, "reclaim is set before the first page");
         self.cache = PageCache::with_reclaim(self.cache.capacity(), reclaim);
+        self.deadline_is_stale = true;
     }
 
     /// Adds a device.
@@ -169,6 +181,7 @@ impl Engine {
         dispatch: &dispatch::Spec,
     ) {
         self.block.set_rules(device, elevator.build(), dispatch.build());
+        self.deadline_is_stale = true;
     }
 
     /// Adds a file of `bytes` that lies in one piece from `sector` on and cannot grow.
@@ -224,6 +237,7 @@ impl Engine {
         assert!(now >= self.now, "time does not go back");
         assert!(self.outputs.is_empty(), "outputs are carried out before the next input");
         self.now = now;
+        self.unchanged = matches!(input, Input::Call(_, Op::Read { .. } | Op::Write { .. }));
         match input {
             Input::Call(call, op) => self.call(call, op),
             Input::Resume(call) => self.resume(call),
@@ -247,9 +261,19 @@ impl Engine {
                 self.writeback_timeout();
             }
         }
+        if self.unchanged {
+            return;
+        }
         self.run_flush();
         self.push_ready();
         self.look_at_offers();
+        (self.deadline, self.deadline_is_stale) = (self.next_deadline(), false);
+    }
+
+    /// Whether the last input has met pages in memory and changed nothing but what is counted of
+    /// calls: neither [`levels`](Self::levels) nor any other number of pages.
+    pub fn is_unchanged(&self) -> bool {
+        self.unchanged
     }
 
     /// The next output, in the order in which they are to be carried out.
@@ -259,6 +283,10 @@ impl Engine {
 
     /// When the engine wants [`Input::Timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.deadline_is_stale { self.next_deadline() } else { self.deadline }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
         let reclaim = self.cache.reclaim_timeout();
         [self.block.timeout(), self.writeback.timeout(), reclaim].into_iter().flatten().min()
     }
@@ -321,6 +349,7 @@ impl Engine {
     /// Clean pages of a file leave memory, as far as no call waits for them.
     pub fn drop_pages(&mut self, file: FileId, pages: Pages) {
         if self.cache.invalidate(file, pages.start, pages.end) > 0 {
+            self.deadline_is_stale = true;
             self.wake_memory_waiters();
         }
     }

@@ -92,7 +92,7 @@ pub trait Reclaim: Debug + Send {
 
     /// A page is accessed. The `first` access of a page that was read is the one that it came for,
     /// or proves that it was right to read it in advance. Not called for a page that the policy has
-    /// settled.
+    /// settled. The background writer neither wakes by it nor sleeps longer.
     fn on_accessed(&mut self, frame: u32, first: bool, table: &mut FrameTable<'_>);
 
     /// A clean page has become dirty.

@@ -45,10 +45,21 @@ pub struct Paper {
     pub measured: &'static str,
     /// Whether its measurements keep numbers over time, which [`Measured::series`] has.
     pub keeps_series: bool,
+    /// What of it is scaled down unless it is run at full size; nothing if that is empty.
+    pub scaled: &'static str,
     /// Why its experiments would say nothing on a machine, if that is so.
     unfit: fn(&Machine) -> Option<&'static str>,
-    experiments: fn() -> Vec<Experiment>,
-    rows: fn(&Results<'_>) -> Vec<Row>,
+    experiments: fn(RunSize) -> Vec<Experiment>,
+    rows: fn(&Results<'_>, RunSize) -> Vec<Row>,
+}
+
+/// Whether the longest experiments are run as the papers ran them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunSize {
+    /// Scaled down, by as much as their results allow.
+    Scaled,
+    /// As the papers ran them.
+    Full,
 }
 
 /// Something to measure under one set of policies.
@@ -133,7 +144,7 @@ impl Paper {
     }
 
     /// What has to be measured for `draws` draws of a machine; one draw is the machine itself.
-    pub fn cells(&self, machine: &Machine, seed: u64, draws: u32) -> Vec<Cell> {
+    pub fn cells(&self, machine: &Machine, size: RunSize, seed: u64, draws: u32) -> Vec<Cell> {
         let points = latin_hypercube(seed, machine.uncertain().len(), draws as usize);
         let nominal = vec![machine.clone()];
         let machines: Vec<Machine> = match draws {
@@ -141,7 +152,7 @@ impl Paper {
             _ => points.iter().map(|point| machine.draw(point)).collect(),
         };
         let mut cells = Vec::new();
-        for (place, experiment) in (self.experiments)().iter().enumerate() {
+        for (place, experiment) in (self.experiments)(size).iter().enumerate() {
             let machines = match experiment.draws {
                 Draws::Each => &machines[..],
                 Draws::First(most) => &machines[..machines.len().min(most as usize)],
@@ -161,15 +172,22 @@ impl Paper {
     ///
     /// # Panics
     /// If cells and measurements do not match.
-    pub fn judge(&self, cells: &[Cell], measured: &[Measured], seed: u64) -> Vec<Row> {
+    pub fn judge(
+        &self,
+        size: RunSize,
+        cells: &[Cell],
+        measured: &[Measured],
+        seed: u64,
+    ) -> Vec<Row> {
         assert_eq!(cells.len(), measured.len(), "each cell has one measurement");
-        let experiments = (self.experiments)();
+        let experiments = (self.experiments)(size);
         let mut grouped = vec![Vec::new(); experiments.len()];
         for (cell, measured) in cells.iter().zip(measured) {
             grouped[cell.place].push(measured.clone());
         }
         let paper = self.name;
-        (self.rows)(&Results { paper, experiments: &experiments, measured: grouped, seed })
+        let results = Results { paper, experiments: &experiments, measured: grouped, seed };
+        (self.rows)(&results, size)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`bonnie`] | bonnie 1.x: characters, blocks and seeks on one file |
 //! | [`burst`] | a backup: many sequential writers, beside a light writer and a reader |
 //! | [`company`] | none: tasks that compute or reread beside a measured one |
+//! | `nfs_server` | none: threads that carry out the requests of a burst's clients |
 //! | [`overwrite`] | random writes over a hot file |
 //! | [`faults`] | none: pages of mapped files, touched by a trace |
 //! | [`marks`] | none: what a workload notes down for its caller |
@@ -22,6 +23,7 @@ pub mod faults;
 pub mod job;
 mod libc;
 pub mod marks;
+mod nfs_server;
 pub mod overwrite;
 pub mod reads;
 pub mod sysbench;

@@ -321,6 +321,10 @@ impl<'a> SimWorld<'a> {
                 self.record.count_level(since, self.now, self.unsafe_pages);
             }
         }
+        self.looked.0 = self.now;
+        if engine.is_unchanged() {
+            return;
+        }
         let windows = engine.windows();
         if windows != self.windows {
             let Windows { count, pages } = std::mem::replace(&mut self.windows, windows);
@@ -368,7 +372,9 @@ impl World for SimWorld<'_> {
     }
 
     fn carry_out(&mut self, engine: &Engine, output: Output) {
-        self.charge_pages(engine);
+        if !engine.is_unchanged() {
+            self.charge_pages(engine);
+        }
         match output {
             Output::Submit(request) => self.submit(&request),
             Output::Gather(gather) => self.gather(&gather),
@@ -397,7 +403,9 @@ impl World for SimWorld<'_> {
     }
 
     fn settled(&mut self, engine: &Engine) {
-        self.charge_rest(engine);
+        if !engine.is_unchanged() {
+            self.charge_rest(engine);
+        }
         self.idle_on = None;
         self.idle_work = engine.has_idle_work();
         self.look(engine);

@@ -124,6 +124,10 @@ pub(crate) struct Reproduce {
     /// How many draws from the ranges of the machine's parameters; 1 uses their values as they are
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) draws: u32,
+    /// Run the longest experiments as the papers did, which takes minutes; without it they are
+    /// scaled down, and the names of rows and a line below the table say by how much
+    #[arg(long)]
+    pub(crate) full: bool,
     /// Overrides a machine parameter, in its base unit or with a unit: `device.rate_outer=60MB/s`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

@@ -132,6 +132,7 @@ impl Engine {
 
     /// Parks a call until a page that moves has been read or has arrived.
     pub(super) fn wait_for_page(&mut self, call: CallId, file: FileId, frame: FrameId) {
+        self.unchanged = false;
         let cursor = &mut self.calls[call.index()];
         cursor.wait = Wait::Page(frame);
         cursor.next_waiter = self.cache.push_waiter(frame, call);
@@ -141,6 +142,7 @@ impl Engine {
     /// Parks a call until a device has a place for a read; says whether its policy has seen the
     /// page that it stands at.
     pub(super) fn wait_for_read_place(&mut self, call: CallId, device: DeviceId, seen: bool) {
+        self.unchanged = false;
         let cursor = &mut self.calls[call.index()];
         (cursor.wait, cursor.unseen) = (Wait::ReadPlace, !seen);
         self.read_place_waiters.push((device, call));
@@ -161,6 +163,7 @@ impl Engine {
 
     /// Parks a call until memory has become free.
     pub(super) fn wait_for_memory(&mut self, call: CallId) {
+        self.unchanged = false;
         let cursor = &mut self.calls[call.index()];
         cursor.wait = Wait::Memory;
         if cursor.turn == 0 {

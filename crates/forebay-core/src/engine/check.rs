@@ -11,6 +11,8 @@ impl Engine {
     /// # Panics
     /// If the engine is wrong about itself.
     pub fn check(&self) {
+        assert_eq!(self.poll_timeout(), self.next_deadline(), "the deadline is up to date");
+        assert!(!self.writeback.wanted, "the flush rule has run if it was wanted");
         self.cache.check();
         let reading = u64::from(self.cache.reading());
         let read = self.block.pages(RequestKind::is_read);

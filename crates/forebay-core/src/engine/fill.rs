@@ -33,6 +33,7 @@ impl Engine {
         (task, wanted): (CallId, Option<PageIndex>),
         act: impl FnOnce(&mut dyn Readahead, &mut dyn AddressSpace),
     ) {
+        self.unchanged = false;
         if self.is_packed(self.file_of(handle)) {
             if self.reads_ahead(handle) {
                 self.with_packed_space(handle, act);
@@ -58,6 +59,7 @@ impl Engine {
 
     /// Reads one absent page for whoever needs it now; nothing if there is no memory for it.
     pub(super) fn read_alone(&mut self, call: CallId, id: FileId, page: PageIndex) -> Option<Hit> {
+        self.unchanged = false;
         if !self.cache.add(id, Folio { first: page, order: 0, marked: false }) {
             return None;
         }

@@ -47,6 +47,7 @@ impl Engine {
         let (file, sees_hits) = (opened.file, opened.sees_hits);
         let device = self.files[file.index()].device;
         let packed = self.is_packed(file);
+        self.unchanged &= !packed;
         // The file may have been cut meanwhile.
         read.end = read.end.min(self.files[file.index()].bytes).max(read.position);
         let mut seen = resumed;

@@ -82,6 +82,7 @@ impl Engine {
             let (hit, fresh) = match self.cache.lookup_at(file, page, guess) {
                 Some(hit) => (Some(hit), false),
                 None if self.needs_no_read(file, write.position, len) => {
+                    self.unchanged = false;
                     (self.cache.add_written(file, page), true)
                 }
                 None => (self.read_alone(call, file, page), false),
@@ -144,6 +145,7 @@ impl Engine {
 
     /// Parks a write.
     fn hold(&mut self, call: CallId, write: WriteCall, hold: Hold) {
+        self.unchanged = false;
         let cursor = &mut self.calls[call.index()];
         match hold {
             Hold::Pass => {
@@ -165,6 +167,7 @@ impl Engine {
         match result {
             Err(error) if written == 0 => self.end_call(call, Err(error)),
             Ok(()) | Err(_) if write.durable => {
+                self.unchanged = false;
                 let first = write.start / PAGE_SIZE;
                 let end = write.position.div_ceil(PAGE_SIZE);
                 let sync = SyncCall::range(write.handle, (first, end), written);

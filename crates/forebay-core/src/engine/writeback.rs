@@ -249,10 +249,12 @@ impl Engine {
         if inode.sector.is_some() && inode.changed.is_none() {
             inode.changed = Some(self.now);
             state.changed.push_back(file);
+            self.unchanged = false;
         }
         if !self.cache.mark_dirty(frame, self.now, due) {
             return false;
         }
+        self.unchanged = false;
         let device = self.files[file.index()].device;
         for levels in [&mut state.all, &mut state.devices[device.index()].levels] {
             levels.dirtied += 1;

@@ -47,12 +47,13 @@ pub(super) const PAPER: Paper = Paper {
     measured: "measured is the median over the draws in table 2; elsewhere it is one run on the \
                board as it is, and range has it and runs of a sixteenth of its length on draws.",
     keeps_series: false,
+    scaled: "",
     unfit: |machine| {
         (!machine.medium().programmed)
             .then_some("its experiments need a device whose data the processor moves")
     },
-    experiments,
-    rows: rows::rows,
+    experiments: |_| experiments(),
+    rows: |results, _| rows::rows(results),
 };
 
 const DEFERRED: &str = "deferred";

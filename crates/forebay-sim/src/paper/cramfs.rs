@@ -43,9 +43,10 @@ pub(super) const PAPER: Paper = Paper {
             touched, the sizes in the figures, and figure 7 beyond its order.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: false,
+    scaled: "",
     unfit: super::ANY_MACHINE,
-    experiments,
-    rows: rows::rows,
+    experiments: |_| experiments(),
+    rows: |results, _| rows::rows(results),
 };
 
 /// A system as the paper names it, and how it is made.

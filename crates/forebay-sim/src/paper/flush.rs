@@ -7,11 +7,10 @@
 //!             guide and of the proposal; each of the guide's fields alone; eight writers beside
 //!             two small clients, for the stall that the introduction reports.
 //! Differs:    bonnie never syncs, so what its block write leaves in memory, and the time until
-//!             that is safe, stand beside its rates. The writers come without a network, and with
-//!             256 MB each where the paper has 1 GB.
+//!             that is safe, stand beside its rates. The writers come without a network.
 //! Not for:    the paper's figures, which carry no numbers.
 
-use super::{Draws, Experiment, Paper};
+use super::{Draws, Experiment, Paper, RunSize};
 use crate::machine::Machine;
 use crate::workload::bonnie::Phase;
 use bonnie::Run;
@@ -40,6 +39,8 @@ pub(super) const PAPER: Paper = Paper {
             prints them.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: true,
+    scaled: "runs of 1000 MB count 4 draws of 12, and the writers of the stall write a fourth of \
+             the paper's 1 GB each",
     unfit: super::ANY_MACHINE,
     experiments,
     rows: claims::rows,
@@ -58,15 +59,20 @@ const BESIDE: [Setting; 4] = [DYN_FULL, SOL_YOUNG, BOUNDED, DRAIN];
 const OVER_TIME: [Setting; 5] = [REDHAT, SOL, DYN, BOUNDED, DRAIN];
 
 /// Draws of a run over 1000 MB, which takes 30 times as long as one over 100 MB.
-const LARGE_DRAWS: u32 = 12;
+const fn large_draws(size: RunSize) -> Draws {
+    match size {
+        RunSize::Scaled => Draws::First(4),
+        RunSize::Full => Draws::First(12),
+    }
+}
 
 /// The phases that write, and whose data a run may wait for.
 const WRITES: [Phase; 2] = [Phase::PutChars, Phase::BlockWrite];
 
-fn experiments() -> Vec<Experiment> {
+fn experiments(size: RunSize) -> Vec<Experiment> {
     let mut all = Vec::new();
     for mib in SIZES {
-        let draws = if mib == 100 { Draws::Each } else { Draws::First(LARGE_DRAWS) };
+        let draws = if mib == 100 { Draws::Each } else { large_draws(size) };
         for setting in PUBLISHED {
             all.push(experiment(Run::Tables(mib), setting, draws));
         }
@@ -86,11 +92,11 @@ fn experiments() -> Vec<Experiment> {
             all.push(experiment(Run::OverTime(mib), setting, Draws::Nominal));
         }
     }
-    for setting in OVER_TIME.into_iter().chain(TODAY) {
-        let run =
-            move |machine: &Machine, seed| stall::measure(stall::BURST, machine, setting, seed);
-        let experiment = Experiment::new(stall::ROW.to_owned(), setting.name, run);
-        all.push(Experiment { draws: Draws::Nominal, ..experiment });
+    for (row, burst) in stall::bursts(size) {
+        for setting in OVER_TIME.into_iter().chain(TODAY) {
+            let run = move |machine: &Machine, seed| stall::measure(burst, machine, setting, seed);
+            all.push(Experiment::new(row.to_owned(), setting.name, run).nominal());
+        }
     }
     all
 }

@@ -34,9 +34,10 @@ pub(super) const PAPER: Paper = Paper {
             not name.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: false,
+    scaled: "",
     unfit: super::ANY_MACHINE,
-    experiments,
-    rows,
+    experiments: |_| experiments(),
+    rows: |results, _| rows(results),
 };
 
 /// What is run.

@@ -22,6 +22,7 @@ use forebay_core::units::{HandleId, KIB, MIB};
 use forebay_core::workload::{Step, Workload};
 
 use super::marks::Log;
+use super::nfs_server::server_threads;
 use crate::rng::Rng;
 
 /// The burst and those beside it.
@@ -37,6 +38,9 @@ pub struct Burst {
     pub light: Option<Probe>,
     /// The reader, if there is one.
     pub reader: Option<Probe>,
+    /// The threads of the server that carry out what all of these ask for; without it each is a
+    /// task of its own.
+    pub threads: Option<u32>,
 }
 
 /// Small requests at a pace.
@@ -99,6 +103,7 @@ impl Burst {
         block: 8 * KIB,
         light: Some(Probe::pages(64 * MIB, 20)),
         reader: Some(Probe::pages(1024 * MIB, 5)),
+        threads: None,
     };
 
     /// The files in the order of the tasks: the writers', the light writer's, the reader's.
@@ -109,7 +114,8 @@ impl Burst {
         own.chain(light).chain(self.reader.iter().map(read)).collect()
     }
 
-    /// The tasks, each on the file of its place in [`files`](Self::files), and their marks.
+    /// The tasks, each on the file of its place in [`files`](Self::files), and their marks; with
+    /// server threads, these are the tasks.
     ///
     /// `open` opens a file by that place; the reader's places are drawn from `seed`.
     pub fn tasks(
@@ -143,7 +149,10 @@ impl Burst {
             let (common, random) = (task(Role::Reader), Rng::new(seed).fork("burst", 0));
             tasks.push(Box::new(Reader { common, probe: probe.whole(), random, due: None }));
         }
-        (tasks, log)
+        match self.threads {
+            None => (tasks, log),
+            Some(threads) => (server_threads(threads.max(1), tasks), log),
+        }
     }
 }
 
@@ -379,7 +388,14 @@ mod tests {
     #[test]
     fn nothing_to_write_is_a_burst_too() {
         let probe = Probe { file_bytes: 0, block: 0, every: Duration::ZERO };
-        let burst = Burst { writers: 1, bytes: 0, block: 0, light: Some(probe), reader: None };
+        let burst = Burst {
+            writers: 1,
+            bytes: 0,
+            block: 0,
+            light: Some(probe),
+            reader: None,
+            threads: None,
+        };
         let (mut tasks, log) = burst.tasks(1, HandleId);
         assert_eq!([tasks[1].next(at(0)), tasks[0].next(at(0))], [Step::Exit; 2]);
         assert_eq!(log.notes().len(), 2);

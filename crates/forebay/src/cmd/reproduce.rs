@@ -13,7 +13,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use forebay_sim::machine::{Machine, MachineError};
-use forebay_sim::paper::{Cell, Measured, PAPERS, Paper};
+use forebay_sim::paper::{Cell, Measured, PAPERS, Paper, RunSize};
 use forebay_sim::report::{Role, Row, Verdict};
 
 use crate::NO;
@@ -56,11 +56,12 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
         }
         machines.push(machine);
     }
+    let size = if arguments.full { RunSize::Full } else { RunSize::Scaled };
     let mut done = Vec::new();
     for (paper, machine) in papers.iter().zip(&machines) {
-        let cells = paper.cells(machine, arguments.seed, arguments.draws);
+        let cells = paper.cells(machine, size, arguments.seed, arguments.draws);
         let measured = measure(&cells).map_err(Complaint::from)?;
-        let rows = paper.judge(&cells, &measured, arguments.seed);
+        let rows = paper.judge(size, &cells, &measured, arguments.seed);
         if let Some(file) = &mut series {
             file.add(paper, &measured);
         }
@@ -174,6 +175,11 @@ impl Reproduced<'_> {
         };
         table.notes.push(self.counts());
         table.notes.push(self.paper.measured.to_owned());
+        if !arguments.full && !self.paper.scaled.is_empty() {
+            table
+                .notes
+                .push(format!("scaled: {}; --full runs them as the paper did.", self.paper.scaled));
+        }
         table.notes.push(self.paper.about.to_owned());
         table.notes.push(self.how(arguments));
         table

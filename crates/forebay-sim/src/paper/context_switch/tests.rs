@@ -9,6 +9,7 @@ use forebay_core::workload::{Step, Workload};
 
 use super::load::{PER_READ, PageReader, TIME};
 use super::*;
+use crate::paper::RunSize;
 use crate::report::{Role, Row, Verdict};
 use crate::rng::Rng;
 
@@ -43,7 +44,7 @@ fn gain(case: &Case, scheduler: &'static str) -> f64 {
 /// Every row, from runs of the right kind at small sizes: rings as they are, loads of some reads,
 /// and in place of the latencies one of these.
 fn small_rows(draws: u32) -> Vec<Row> {
-    let cells = PAPER.cells(&machine(), 1, draws);
+    let cells = PAPER.cells(&machine(), RunSize::Scaled, 1, draws);
     let least = Load { scale: READS / 100, ..ALONE.load(INLINE, "fair", 1) };
     let latency = measure(least);
     let run = |cell: &crate::paper::Cell| {
@@ -69,7 +70,7 @@ fn small_rows(draws: u32) -> Vec<Row> {
         Load { scale, rest, ..load }.measure(&cell.machine, cell.seed).unwrap()
     };
     let measured: Vec<Measured> = cells.iter().map(run).collect();
-    PAPER.judge(&cells, &measured, 1)
+    PAPER.judge(RunSize::Scaled, &cells, &measured, 1)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::load::{
 };
 use super::trace::{self, Touched};
 use super::*;
-use crate::paper::{Measured, Results};
+use crate::paper::{Measured, Results, RunSize};
 use crate::report::{Role, Verdict};
 
 fn measure(named: Named, which: Which, seed: u64) -> Measured {
@@ -103,9 +103,9 @@ fn what_nobody_touches_is_decoded_for_nothing_by_the_kernel_alone() {
 #[test]
 fn every_row_is_made_and_the_counts_are_calibrated() {
     let machine = Machine::builtin(PAPER.machine).unwrap();
-    let cells = PAPER.cells(&machine, 1, 1);
+    let cells = PAPER.cells(&machine, RunSize::Scaled, 1, 1);
     let measured: Vec<Measured> = cells.iter().map(|cell| cell.measure().unwrap()).collect();
-    let rows = PAPER.judge(&cells, &measured, 1);
+    let rows = PAPER.judge(RunSize::Scaled, &cells, &measured, 1);
     let of = |role| rows.iter().filter(move |row| row.role == role);
     assert_eq!(of(Role::Calibrated).count(), 16);
     assert_eq!(of(Role::Predicted).count(), 4 + 4 + 6 + 2 + 8);

@@ -3,8 +3,8 @@
 use super::bonnie::{self, PHASES, Run};
 use super::settings::{DYN, REDHAT, SOL, Setting, TODAY};
 use super::{BESIDE, FACTORS, OVER_TIME, PUBLISHED, SIZES, WRITES, stall};
-use crate::paper::Results;
 use crate::paper::claim::{Claim, OPEN, between};
+use crate::paper::{Results, RunSize};
 use crate::report::{Role, Row};
 use crate::workload::bonnie::Phase;
 
@@ -21,7 +21,7 @@ const TABLES: [(u64, &str, [f64; 4]); 6] = [
 /// How far a calibrated rate may lie from the printed one, as a share of it.
 const CALIBRATED_WITHIN: f64 = 0.07;
 
-pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
+pub(super) fn rows(results: &Results<'_>, size: RunSize) -> Vec<Row> {
     let mut rows = Vec::new();
     for mib in SIZES {
         for (place, (_, phase)) in PHASES.into_iter().enumerate() {
@@ -42,12 +42,12 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
             rows.extend(left_behind(results, mib, Phase::BlockWrite, setting));
         }
     }
-    for setting in OVER_TIME.into_iter().chain(TODAY) {
-        for metric in [stall::ALL, stall::LIGHT, stall::READER, stall::DURABLE] {
-            let note = "one measurement on the machine as it is; the paper says only that the \
-                        server freezes";
-            let claim = Claim::context(stall::ROW, (metric, "s"), setting.name, note);
-            rows.push(claim.row(results, figures(results, setting, stall::ROW, metric)));
+    for (row, _) in stall::bursts(size) {
+        for setting in OVER_TIME.into_iter().chain(TODAY) {
+            for metric in [stall::ALL, stall::LIGHT, stall::READER, stall::DURABLE] {
+                let claim = Claim::context(row, (metric, "s"), setting.name, STALL);
+                rows.push(claim.row(results, figures(results, setting, row, metric)));
+            }
         }
     }
     rows
@@ -163,6 +163,9 @@ fn published(mib: u64, setting: Setting, place: usize) -> Option<f64> {
     let row = TABLES.iter().find(|(size, name, _)| *size == mib && *name == setting.name)?;
     Some(row.2[place])
 }
+
+const STALL: &str = "one measurement on the machine as it is; the paper says only that the server \
+                     freezes; rows of linux-6 run with the reclaim of Linux 6.12";
 
 const AS_IT_IS: &str = "one measurement on the machine as it is";
 

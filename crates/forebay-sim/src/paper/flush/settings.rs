@@ -1,11 +1,11 @@
 //! The policies that the experiments compare, by the names of their rows.
 
-use forebay_core::{control, flush, throttle};
+use forebay_core::{control, flush, reclaim, throttle};
 
 use crate::machine::Machine;
 use crate::scenario::PolicySet;
 
-/// A flush rule, its controller and a throttle.
+/// A flush rule, its controller, a throttle, and the reclaim of their kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     /// As a row has it.
@@ -13,6 +13,8 @@ pub(super) struct Setting {
     flush: &'static str,
     controller: &'static str,
     throttle: &'static str,
+    /// The reclaim of another kernel than the machine's.
+    reclaim: Option<&'static str>,
 }
 
 /// What the paper measures first.
@@ -39,7 +41,7 @@ pub(super) const FACTORS: [Setting; 4] = [
     with_rule("nfract=100,ndirty=300", "bdflush-2.2.19:nfract=100,ndirty=300"),
 ];
 
-/// Writeback of today's kernels.
+/// Writeback and reclaim of today's kernels.
 pub(super) const TODAY: [Setting; 4] = [
     today("linux-6, paced", "fixed", "paced"),
     today("linux-6, paced, drain", "drain", "paced"),
@@ -56,19 +58,22 @@ impl Setting {
             flush: flush::Spec::parse(self.flush).expect(known),
             controller: control::Spec::parse(self.controller).expect(known),
             throttle: throttle::Spec::parse(self.throttle).expect(known),
+            reclaim: self
+                .reclaim
+                .map_or(kernel.reclaim, |name| reclaim::Spec::parse(name).expect(known)),
             ..kernel
         }
     }
 }
 
 const fn controlled(name: &'static str) -> Setting {
-    Setting { name, flush: "bdflush-2.2.19", controller: name, throttle: "off" }
+    Setting { name, flush: "bdflush-2.2.19", controller: name, throttle: "off", reclaim: None }
 }
 
 const fn with_rule(name: &'static str, flush: &'static str) -> Setting {
-    Setting { name, flush, controller: "fixed", throttle: "off" }
+    Setting { name, flush, controller: "fixed", throttle: "off", reclaim: None }
 }
 
 const fn today(name: &'static str, controller: &'static str, throttle: &'static str) -> Setting {
-    Setting { name, flush: "linux-6", controller, throttle }
+    Setting { name, flush: "linux-6", controller, throttle, reclaim: Some("linux-6.12") }
 }

@@ -1,21 +1,31 @@
 //! The backup that froze the paper's server: the longest time in which nobody gets an answer.
 
+use forebay_core::io::Op;
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{CallId, MIB};
+use forebay_core::units::MIB;
 use forebay_core::workload::Finished;
 
 use super::settings::Setting;
 use crate::machine::{Machine, MachineError};
-use crate::paper::Measured;
+use crate::paper::{Measured, RunSize};
 use crate::scenario::{NewFile, Scenario};
 use crate::workload::burst::Burst;
 
-/// What was run.
-pub(super) const ROW: &str = "8 writers of 256 MB";
+/// Threads of the file server, of which a blocked write holds one: the useful number of nfsd(8).
+const NFS_THREADS: u32 = 8;
 
-/// A fourth of the paper's 1 GB for each, which still is more than four times memory: the writers
-/// wait for the disks from the first seconds on.
-pub(super) const BURST: Burst = Burst { bytes: 256 * MIB, ..Burst::DEFAULT };
+/// What is run: the clients as tasks of the server, and behind its threads.
+pub(super) fn bursts(size: RunSize) -> [(&'static str, Burst); 2] {
+    let (names, bytes) = match size {
+        RunSize::Full => (["8 writers of 1 GB", "8 writers of 1 GB, 8 NFS threads"], 1024 * MIB),
+        // Still more than four times memory: writers wait for the disks from the first seconds on.
+        RunSize::Scaled => {
+            (["8 writers of 1 GB, 1/4", "8 writers of 1 GB, 8 NFS threads, 1/4"], 256 * MIB)
+        }
+    };
+    let burst = Burst { bytes, ..Burst::DEFAULT };
+    [(names[0], burst), (names[1], Burst { threads: Some(NFS_THREADS), ..burst })]
+}
 
 /// The longest time without any answer, in seconds.
 pub(super) const ALL: &str = "longest time without any answer";
@@ -57,19 +67,23 @@ pub(super) fn measure(
         inode: true,
     };
     let files: Vec<NewFile> = burst.files().iter().map(grows).collect();
-    let tasks = files.len() as u32;
+    let tasks = burst.threads.unwrap_or(files.len() as u32);
     let policies = setting.policies(machine);
     let mut scenario = Scenario::new(machine, &policies, seed, tasks, &files)?;
-    let (tasks, _) = burst.tasks(seed, |file| scenario.open(file));
-    let (light, reader) = (CallId(burst.writers), CallId(burst.writers + 1));
+    let mut handles = Vec::new();
+    let (tasks, _) = burst.tasks(seed, |file| {
+        let handle = scenario.open(file);
+        handles.push(handle);
+        handle
+    });
+    // The last two files are those of the light writer and of the reader.
+    let [.., light, reader] = handles[..] else { panic!("a burst has both beside its writers") };
     let (mut bytes, mut gaps) = (0, [Gap::default(); 3]);
     let mut observe = |finished: &Finished| {
         // The sync at the end is no client's.
-        if finished.task.0 > reader.0 {
-            return;
-        }
+        let (Op::Write { handle, .. } | Op::Read { handle, .. }) = finished.op else { return };
         bytes += finished.result.unwrap_or(0);
-        let concerned = [true, finished.task == light, finished.task == reader];
+        let concerned = [true, handle == light, handle == reader];
         let concerned = gaps.iter_mut().zip(concerned).filter(|(_, concerned)| *concerned);
         concerned.for_each(|(gap, _)| gap.answer(finished.done));
     };

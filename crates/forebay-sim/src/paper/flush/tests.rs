@@ -69,7 +69,10 @@ fn nobody_is_answered_more_often_than_all_together() {
     let whole = Burst::default();
     let (light, reader) = (probe(whole.light), probe(whole.reader));
     let burst = Burst { writers: 3, bytes: 8 * MIB, light, reader, ..whole };
-    for setting in [REDHAT, SOL, DYN, BOUNDED, DRAIN].into_iter().chain(TODAY) {
+    let settings = [REDHAT, SOL, DYN, BOUNDED, DRAIN].into_iter().chain(TODAY);
+    let threads = [None, Some(2)];
+    for (setting, threads) in settings.flat_map(|one| threads.map(|threads| (one, threads))) {
+        let burst = Burst { threads, ..burst };
         let measured = stall::measure(burst, &small, setting, 1).unwrap();
         let of = |name| figure(&measured, name);
         let (all, light) = (of(stall::ALL), of(stall::LIGHT));
@@ -82,12 +85,14 @@ fn nobody_is_answered_more_often_than_all_together() {
 
 #[test]
 fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
-    let mut names: Vec<(String, String)> =
-        experiments().into_iter().map(|one| (one.row, one.policy)).collect();
-    let count = names.len();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), count);
+    for size in [RunSize::Scaled, RunSize::Full] {
+        let mut names: Vec<(String, String)> =
+            experiments(size).into_iter().map(|one| (one.row, one.policy)).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
     let settings = PUBLISHED.into_iter().chain(BESIDE).chain(FACTORS).chain(TODAY);
     settings.for_each(|setting| drop(setting.policies(&machine())));
 }

@@ -1,15 +1,16 @@
 //! What the paper prints and what was measured beside it, as rows.
 
 use super::load::{DURABLE, FIGURES, LAST_WRITE, Setup, WRITTEN};
-use super::{DRAWN, FULL, HIGH, LOW, OFF, OTHERS, SCALED, SMALLER, STOCK};
+use super::{DRAWN, HIGH, LOW, OFF, OTHERS, STOCK, Sizes, row_at};
 use crate::paper::claim::{Claim, between, percent};
 use crate::paper::{Measured, Results};
 use crate::report::{Role, Row};
 
-/// The row of a figure at full size, whose range is that of the draws and itself.
-fn at_full_size(claim: Claim<'_>, results: &Results<'_>, setup: &Setup, metric: &str) -> Row {
-    let figures = |row| results.figures(setup.name, row, |measured| measured.figure(metric));
-    claim.row_at(results, only(&figures(FULL)), figures(DRAWN))
+/// The row of a figure of the published runs, whose range is that of the draws and itself.
+fn with_draws(claim: Claim<'_>, results: &Results<'_>, setup: &Setup, metric: &str) -> Row {
+    let figures = |row: &str| results.figures(setup.name, row, |measured| measured.figure(metric));
+    let measured = only(&figures(&claim.row));
+    claim.row_at(results, measured, figures(DRAWN))
 }
 
 /// How a figure of the modified kernel differs from that of the stock one, in percent.
@@ -18,8 +19,10 @@ fn modified(claim: Claim<'_>, results: &Results<'_>, metric: &str) -> Row {
 }
 
 fn compared(claim: Claim<'_>, results: &Results<'_>, policies: (&str, &str), metric: &str) -> Row {
-    let compared = |row| results.compared(policies, row, |one, other| against(one, other, metric));
-    claim.row_at(results, only(&compared(FULL)), compared(DRAWN))
+    let compared =
+        |row: &str| results.compared(policies, row, |one, other| against(one, other, metric));
+    let measured = only(&compared(&claim.row));
+    claim.row_at(results, measured, compared(DRAWN))
 }
 
 /// The figure of an experiment that is measured once.
@@ -39,9 +42,9 @@ const BASES: &str = "the paper prints a decrease of 34 % twice; 864 s and 644.28
                      time and 34.1 % more throughput";
 
 /// Figure 1 and the text about it.
-pub(super) fn published(results: &Results<'_>) -> Vec<Row> {
+pub(super) fn published(results: &Results<'_>, scale: u64) -> Vec<Row> {
     let claim = |metric, unit, policy, published, role, tolerance, note| Claim {
-        row: FULL.to_owned(),
+        row: row_at(scale),
         metric,
         unit,
         policy,
@@ -57,15 +60,15 @@ pub(super) fn published(results: &Results<'_>) -> Vec<Row> {
     let far = between(580.0, 709.0);
     // Times that are 0.71 to 0.82 of the stock kernel's.
     let (less, more) = (between(-29.0, -18.0), between(22.0, 40.8));
-    let context = |metric, note| Claim::context(FULL, (metric, "%"), off, note);
+    let context = |metric, note| Claim::context(row_at(scale), (metric, "%"), off, note);
     vec![
-        at_full_size(
+        with_draws(
             claim(LAST_WRITE, "s", stock, 864.0, calibrated, near, CALIBRATED),
             results,
             &STOCK,
             LAST_WRITE,
         ),
-        at_full_size(
+        with_draws(
             claim(LAST_WRITE, "s", off, 644.28, predicted, far, WITHOUT),
             results,
             &OFF,
@@ -88,22 +91,28 @@ pub(super) fn published(results: &Results<'_>) -> Vec<Row> {
     ]
 }
 
-/// Whether the scaled runs can stand for those at full size.
-pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> Vec<Row> {
-    let metrics = [("last write against full", LAST_WRITE), ("durable against full", DURABLE)];
+/// Whether runs that are divided by more can stand for the published ones.
+pub(super) fn agreement(results: &Results<'_>, sizes: Sizes) -> Vec<Row> {
+    let metrics =
+        [("last write against larger runs", LAST_WRITE), ("durable against larger runs", DURABLE)];
+    let mut scales = vec![sizes.compared, sizes.drawn];
+    scales.dedup();
     let mut rows = Vec::new();
-    for (place, scale) in [(SCALED, scaled), (SMALLER, drawn)] {
+    for scale in scales {
         for setup in [STOCK, OFF] {
             for (metric, figure) in metrics {
-                let of = |row| only(&results.figures(setup.name, row, |one| one.figure(figure)));
+                let of =
+                    |row: &str| only(&results.figures(setup.name, row, |one| one.figure(figure)));
+                let (place, larger) = (row_at(scale), row_at(sizes.published));
+                let difference = percent(of(&place), of(&larger));
                 let claim = Claim {
                     role: Role::Derived,
                     tolerance: between(-2.0, 2.0),
                     ..Claim::context(place, (metric, "%"), setup.name, "")
                 };
-                let difference = percent(of(place), of(FULL));
                 let mut row = claim.row_at(results, difference, Vec::new());
-                row.note = format!("all sizes divided by {scale}, times multiplied by it");
+                row.note =
+                    format!("against {larger}; times are multiplied by what sizes are divided by");
                 rows.push(row);
             }
         }
@@ -112,12 +121,13 @@ pub(super) fn agreement(results: &Results<'_>, (scaled, drawn): (u64, u64)) -> V
 }
 
 /// How long runs take under each setup, against stock; first those of one dirty level.
-pub(super) fn at_one_level(results: &Results<'_>) -> Vec<Row> {
+pub(super) fn at_one_level(results: &Results<'_>, scale: u64) -> Vec<Row> {
+    let place = row_at(scale);
     let compared = |one: &str, other: &str, metric: &'static str| {
-        only(&results.compared((one, other), SCALED, |one, other| against(one, other, metric)))
+        only(&results.compared((one, other), &place, |one, other| against(one, other, metric)))
     };
     let row = |name: &'static str, policy, note, value| {
-        Claim::context(SCALED, (name, "%"), policy, note).row_at(results, value, Vec::new())
+        Claim::context(&*place, (name, "%"), policy, note).row_at(results, value, Vec::new())
     };
     let low = "no throttle, but memory for no more than the stock throttle keeps dirty";
     let high = "the stock throttle with about as much dirty as without one";
@@ -140,17 +150,22 @@ pub(super) fn at_one_level(results: &Results<'_>) -> Vec<Row> {
     rows
 }
 
-/// Every figure of a setup that no row of the paper has.
-pub(super) fn figures(results: &Results<'_>, setup: &Setup, full: bool) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (metric, unit) in FIGURES {
-        let context = |row, note| Claim::context(row, (metric, unit), setup.name, note);
-        if !full {
-            let figure = results.figures(setup.name, SCALED, |one| one.figure(metric));
-            rows.push(context(SCALED, "").row_at(results, only(&figure), Vec::new()));
-        } else if metric != LAST_WRITE {
-            rows.push(at_full_size(context(FULL, ""), results, setup, metric));
-        }
-    }
-    rows
+/// Every figure of a published run that no row of the paper has.
+pub(super) fn published_figures(results: &Results<'_>, setup: &Setup, scale: u64) -> Vec<Row> {
+    let metrics = FIGURES.into_iter().filter(|(metric, _)| *metric != LAST_WRITE);
+    let row = |(metric, unit)| {
+        let claim = Claim::context(row_at(scale), (metric, unit), setup.name, "");
+        with_draws(claim, results, setup, metric)
+    };
+    metrics.map(row).collect()
+}
+
+/// Every figure of a run beside the published ones.
+pub(super) fn compared_figures(results: &Results<'_>, setup: &Setup, scale: u64) -> Vec<Row> {
+    let row = |(metric, unit)| {
+        let claim = Claim::context(row_at(scale), (metric, unit), setup.name, "");
+        let figure = only(&results.figures(setup.name, &claim.row, |one| one.figure(metric)));
+        claim.row_at(results, figure, Vec::new())
+    };
+    FIGURES.into_iter().map(row).collect()
 }
