@@ -27,6 +27,7 @@ mod amplification;
 mod background;
 pub mod claim;
 mod dirty_limit;
+pub mod fix;
 pub mod gather;
 mod iostats;
 mod read_ahead_large;

@@ -39,6 +39,9 @@ mod record;
 /// Where the journal lies if nobody says otherwise.
 pub const STATE_FOLDER: &str = "/run/forebay";
 
+/// The folder of changes that `forebay advise --fix` made, which no steering takes back.
+pub const FIXES_FOLDER: &str = "/run/forebay/fixes";
+
 /// A journal that is being written.
 pub struct Journal {
     disk: Box<dyn Disk + Send>,

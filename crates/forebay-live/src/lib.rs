@@ -62,6 +62,7 @@ pub mod number;
 pub mod pattern;
 pub mod policy_file;
 pub mod process;
+pub mod profile;
 pub mod prove;
 pub mod rights;
 pub mod scope;

@@ -63,12 +63,17 @@ impl Default for PolicyFile {
 impl PolicyFile {
     /// Reads `text`; `file` is what errors call it.
     pub fn parse(text: &str, file: &str) -> Result<Self, PolicyFileError> {
+        Self::parse_over(Self::default(), text, file)
+    }
+
+    /// The same, where `base` holds for the keys that are left out.
+    pub fn parse_over(base: Self, text: &str, file: &str) -> Result<Self, PolicyFileError> {
         let reader = Reader { text, file };
         let root = DeTable::parse(text).map_err(|error| PolicyFileError::Syntax {
             place: reader.place(error.span().unwrap_or_default()),
             message: error.message().to_owned(),
         })?;
-        let mut policy = Self::default();
+        let mut policy = base;
         let (mut floor, mut cap) = (None, false);
         for (section, value) in root.get_ref() {
             let known = KEYS.iter().map(|key| key.section);
@@ -94,7 +99,7 @@ impl PolicyFile {
             }
         }
         if policy.bounds.floor > policy.bounds.cap {
-            let by = if cap { "" } else { " by default" };
+            let by = if cap { "" } else { " if it is left out" };
             let expected = format!("at most cap_kib, which is {}{by}", policy.bounds.cap);
             // No cap lies below the floor that holds by default: this one is written.
             return Err(reader.bad(floor.unwrap_or_default(), "readahead.floor_kib", &expected));
@@ -403,7 +408,7 @@ mod tests {
         assert_eq!(
             said("[readahead]\nfloor_kib = 32_768\n"),
             "mine.toml:2: `readahead.floor_kib` is 32_768, expected at most cap_kib, which is \
-             16384 by default"
+             16384 if it is left out"
         );
     }
 

@@ -50,6 +50,8 @@ pub struct Period<'a> {
     pub sizes: &'a BTreeMap<FileKey, u64>,
     /// Events that were overwritten before they were read.
     pub lost: u64,
+    /// Whether events of files are recorded.
+    pub sees_files: bool,
     /// What cannot be seen, in sentences.
     pub gaps: &'a [String],
 }
@@ -115,6 +117,8 @@ pub struct View {
     pub processes: Vec<ProcessView>,
     /// Events that were overwritten before they were read, at least.
     pub lost: u64,
+    /// Whether events of files are seen, so that no file means that none was read.
+    pub sees_files: bool,
     /// What cannot be seen, in sentences.
     pub gaps: Vec<String>,
 }
@@ -160,6 +164,7 @@ impl View {
             files,
             processes: process::processes(period),
             lost: period.lost,
+            sees_files: period.sees_files,
             gaps: period.gaps.to_vec(),
         }
     }

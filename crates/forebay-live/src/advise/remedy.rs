@@ -12,6 +12,11 @@ pub(super) fn now(path: &str, value: impl std::fmt::Display) -> String {
     format!("echo {value} > {path}")
 }
 
+/// What a line sets at once: the value and the file; none for any other line.
+pub(super) fn set_now(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("echo ")?.split_once(" > ")
+}
+
 /// Sets attributes of a disk whenever it comes or changes, in this order; a rule that is there is
 /// not added again. None for loop devices, whose name is another file's the next time.
 pub(super) fn udev(device: &Device, attributes: &[(&str, String)]) -> Option<String> {

@@ -47,6 +47,8 @@ pub struct Steering {
     limits: BTreeMap<Knob, Limits>,
     history: Option<History>,
     turns: Turns,
+    /// Whether changes stay when it is dropped.
+    is_lasting: bool,
     /// Kept until everything is back.
     _lock: Option<Lock>,
 }
@@ -208,13 +210,31 @@ pub struct Began {
 impl Steering {
     /// Takes the lock, undoes what a steering before has left, and makes sure of the journal.
     pub fn start(tree: &Tree, state: &Path, terms: Terms) -> Result<(Self, Began), StartError> {
+        Self::open(tree, state, terms, false)
+    }
+
+    /// The same for changes that stay, those of the journal among them, until they are undone.
+    pub fn lasting(tree: &Tree, state: &Path, terms: Terms) -> Result<(Self, Began), StartError> {
+        Self::open(tree, state, terms, true)
+    }
+
+    fn open(
+        tree: &Tree,
+        state: &Path,
+        terms: Terms,
+        is_lasting: bool,
+    ) -> Result<(Self, Began), StartError> {
         let folder = Folder::made(state)?;
         let lock = Lock::take(&folder)?;
         let history = History::of(&folder);
         let boot = boot(tree)?;
-        let (journal, notes) = Journal::open(Box::new(folder), &boot)?;
-        let (mut steering, undone) = Self::on(Box::new(tree.clone()), journal, terms)?;
+        let (mut journal, notes) = Journal::open(Box::new(folder), &boot)?;
+        let kernel = Box::new(tree.clone());
+        let undone =
+            if is_lasting { Vec::new() } else { undo::undo(kernel.as_ref(), &mut journal, LEFT) };
         undone.iter().for_each(|event| history.add(event));
+        let mut steering = Self::with(kernel, journal, terms)?;
+        steering.is_lasting = is_lasting;
         steering.history = Some(history);
         steering._lock = Some(lock);
         Ok((steering, Began { notes, undone }))
@@ -226,9 +246,17 @@ impl Steering {
         mut journal: Journal,
         terms: Terms,
     ) -> Result<(Self, Vec<Event>), StartError> {
-        let undone = undo::undo(kernel.as_ref(), &mut journal, "a forebay before did not");
+        let undone = undo::undo(kernel.as_ref(), &mut journal, LEFT);
+        Ok((Self::with(kernel, journal, terms)?, undone))
+    }
+
+    fn with(
+        kernel: Box<dyn Kernel + Send>,
+        mut journal: Journal,
+        terms: Terms,
+    ) -> Result<Self, StartError> {
         journal.prove().map_err(StartError::NoJournal)?;
-        let steering = Self {
+        Ok(Self {
             kernel,
             journal,
             terms,
@@ -236,9 +264,9 @@ impl Steering {
             limits: BTreeMap::new(),
             history: None,
             turns: Turns::default(),
+            is_lasting: false,
             _lock: None,
-        };
-        Ok((steering, undone))
+        })
     }
 
     /// Writes a knob: the only way to do so.
@@ -599,7 +627,7 @@ impl Steering {
 
 impl Drop for Steering {
     fn drop(&mut self) {
-        if self.journal.state().open() > 0 {
+        if self.journal.state().open() > 0 && !self.is_lasting {
             self.finish("forebay ends");
         }
         self.journal.settle();
@@ -625,5 +653,8 @@ fn at(knob: Knob, to: Value) -> impl FnOnce(io::Error) -> Refused {
 
 /// How often a value is set again that the kernel has reset.
 const REASSERT_MAX: u64 = 1;
+
+/// Why what is found in a journal goes back.
+const LEFT: &str = "a forebay before did not";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";

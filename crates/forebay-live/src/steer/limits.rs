@@ -10,10 +10,11 @@
 //!             was not named and whose drain is not known gets a larger limit first, for the
 //!             fraction of a second in which it is seen whether it keeps up. A limit below what is
 //!             dirty would stop the writers, so that it comes down with the dirty pages, and after
-//!             half a minute with what the device writes. The share is computed anew when the
-//!             global limit moves. The limit goes when nothing waits any more, when pages are
-//!             dropped before they are written (temporary files), when the device turns out fast
-//!             or writes nothing for long, or when the limit has starved it.
+//!             half a minute with what the device writes. What came in under the first limit,
+//!             before the drain was known, stops them for three seconds at most. The share is
+//!             computed anew when the global limit moves. The limit goes when nothing waits any
+//!             more, when pages are dropped before they are written (temporary files), when the
+//!             device turns out fast or writes nothing for long, or when the limit has starved it.
 //! Differs:    nothing.
 //! Not for:    kernels before 6.2, which have no strict limit.
 //!
@@ -197,6 +198,8 @@ struct Device {
     dropped: Dropped,
     rates: Rates,
     probe: Probe,
+    /// Whether little was dirty when the limit began.
+    begins_low: bool,
 }
 
 /// Whether a device that is not known keeps up with its writers.
@@ -268,6 +271,7 @@ impl Device {
             dropped: Dropped::new(now),
             rates: Rates::default(),
             probe: Probe::default(),
+            begins_low: false,
         }
     }
 
@@ -319,6 +323,7 @@ impl Device {
     /// The first limit.
     fn begin(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
         self.stage = Stage::Limited;
+        self.begins_low = self.dirty(seen) <= PROBE_LIMIT;
         let is_known = seen.named || seen.removable || self.drain.pages_per_second().is_some();
         let last = seen.bdi.filter(|_| !is_known).map(|bdi| (now, bdi.dirtied));
         self.probe = Probe { since: now, last, looks: 0, ..self.probe };
@@ -399,7 +404,8 @@ impl Device {
 
     /// Whether a device that was not named, and has its first limit, writes faster than its
     /// writers do: twice in a row it is below the level at which the kernel paces them, although
-    /// pages became dirty.
+    /// pages became dirty. While other devices write, that level is far below our limit: the
+    /// kernel shares the machine's own limit out by what each device has written of late.
     fn keeps_up(&mut self, now: Instant, seen: &Seen<'_>) -> bool {
         let (Some(present), Some(bdi)) = (self.present, seen.bdi) else { return false };
         if self.drain.pages_per_second().is_some() || now.since(self.probe.since) >= PROBE_MAX {
@@ -411,7 +417,8 @@ impl Device {
         }
         let grew = bdi.dirtied.saturating_sub(last.1) >= BURST_MIN;
         *last = (now, bdi.dirtied);
-        let is_below = unwritten(bdi) / 3 * 4 < present.bytes;
+        let level = present.bytes.min(bdi.threshold);
+        let is_below = unwritten(bdi) / 3 * 4 < level;
         self.probe.looks = if grew && is_below { self.probe.looks + 1 } else { 0 };
         if self.probe.looks < PROBE_LOOKS {
             return false;
@@ -540,14 +547,19 @@ impl Device {
         Some(Decision { change: Change::Limit { device: self.number, limit }, expected, reason })
     }
 
-    /// The limit on its way to `wanted`: for half a minute never so far below what is dirty that
+    /// The limit on its way to `wanted`: at once if what is dirty came in under the first
+    /// limit and is soon written; otherwise for half a minute never so far below what is dirty that
     /// writers stop, and then down by what the device writes, whoever keeps the level up.
     fn staged(&mut self, now: Instant, wanted: u64, seen: &Seen<'_>) -> u64 {
         let dirty = self.dirty(seen);
         let top = self.present.map_or(seen.threshold.saturating_mul(PAGE_SIZE), |now| now.bytes);
         // Pauses begin at three quarters of a limit.
         let gentle = dirty / 3 * 4;
-        if wanted >= top || gentle <= wanted {
+        let drain = self.drain.pages_per_second().map(|pages| pages.saturating_mul(PAGE_SIZE));
+        let stop = drain.map(|drain| drain.saturating_mul(STOP_SECONDS));
+        let short = |stop| self.begins_low && dirty.saturating_sub(wanted) <= stop;
+        let is_short = stop.is_some_and(short);
+        if wanted >= top || gentle <= wanted || is_short {
             (self.stuck, self.descent) = (0, None);
             return wanted;
         }
@@ -558,7 +570,6 @@ impl Device {
             return stage;
         }
         let from = *from.get_or_insert(top);
-        let drain = self.drain.pages_per_second().map(|pages| pages.saturating_mul(PAGE_SIZE));
         let millis = (late.as_nanos() - DESCENT.as_nanos()) / 1_000_000;
         let a_second = drain.unwrap_or(from / 60);
         stage.min(from.saturating_sub(a_second.saturating_mul(millis) / 1_000)).max(wanted)
@@ -667,6 +678,9 @@ const RELIEF_MAX: u64 = 4;
 
 /// A limit comes down with regard for writers for so long.
 const DESCENT: Duration = Duration::from_secs(30);
+
+/// Writers that have filled a first limit may stop for so long, once.
+const STOP_SECONDS: u64 = 3;
 
 /// Looks for which a limit waits for the dirty level to fall by itself.
 const STUCK_LOOKS: u32 = 3;

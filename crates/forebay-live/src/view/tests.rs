@@ -204,6 +204,7 @@ impl Scene {
             paths: &self.paths,
             sizes: &self.sizes,
             lost: 0,
+            sees_files: true,
             gaps: &[],
         })
     }

@@ -47,6 +47,31 @@ fn a_window_that_one_borrows_is_nobody_s_choice_for_the_other() {
 }
 
 #[test]
+fn lasting_changes_stay_when_their_steering_ends_and_go_back_by_their_journal() {
+    let scene = Scene::new();
+    let lasting = || {
+        let state = scene.folder.path().join("fixes");
+        let terms = Terms { period: Duration::ZERO, ..Terms::default() };
+        Steering::lasting(&tree(scene.folder.path()), &state, terms).unwrap().0
+    };
+    set(&mut lasting(), 128).unwrap();
+    assert_eq!(scene.stands(), "128\n", "nothing steers, and it stays");
+    let strict = Change { knob: STRICT, to: Value::Number(1), why: "a test".to_owned() };
+    let mut second = lasting();
+    second.set(&strict, Instant(0)).unwrap();
+    assert_eq!(second.state().open(), 2, "the first change is on record still");
+    drop(second);
+    // A steering with a journal of its own takes it for the default.
+    let mut steering = scene.steering("ours");
+    assert_eq!(set(&mut steering, 256).unwrap().before, Value::Number(128));
+    drop(steering);
+    assert_eq!(scene.stands(), "128\n");
+    let events = scene.undo("fixes");
+    assert!(matches!(events[..], [Event::Restored { .. }, Event::Restored { .. }]), "{events:?}");
+    assert_eq!(scene.stands(), "8192\n");
+}
+
+#[test]
 fn what_was_borrowed_by_a_killed_one_is_given_back_by_whoever_comes_next() {
     let scene = Scene::new();
     let mut child = scene.child("die");

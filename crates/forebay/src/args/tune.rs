@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use forebay_live::journal::STATE_FOLDER;
+use forebay_live::profile::Profile;
 
 /// Arguments of `tune`.
 #[derive(Debug, Args)]
@@ -33,6 +34,11 @@ pub(crate) enum What {
     Undo(Undo),
     /// Show what was done since the machine was started
     Log(Log),
+    /// Name the profile that fits this machine, why, and what it sets
+    ///
+    /// What runs decides: databases, file servers, desktops, and last whether the machine is
+    /// virtual. Exit code 1 if no profile fits.
+    Recommend(Recommend),
 }
 
 /// Where the journal is.
@@ -65,6 +71,9 @@ pub(crate) struct Steer {
     /// Steer nothing but this: a process by number, a cgroup by path, a device by name or number
     #[arg(long, value_name = "PID|CGROUP|DEVICE")]
     pub(crate) scope: Vec<String>,
+    /// Settings for a kind of machine; those of `--policy` go before them
+    #[arg(long, value_name = "PROFILE", value_enum)]
+    pub(crate) profile: Option<ProfileName>,
     /// A TOML file with limits and choices
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
@@ -82,6 +91,37 @@ pub(crate) enum Slot {
     Readahead,
     /// Limits of dirty memory, device by device
     Writeback,
+}
+
+/// Names of profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    /// Lookups of rows and keys, and commits
+    Database,
+    /// Whole files, read and written for others
+    FileServer,
+    /// A person in front of the machine: sticks, copies, programs that start
+    Desktop,
+    /// A virtual machine whose disks have limits
+    VmGuest,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Database => Self::Database,
+            ProfileName::FileServer => Self::FileServer,
+            ProfileName::Desktop => Self::Desktop,
+            ProfileName::VmGuest => Self::VmGuest,
+        }
+    }
+}
+
+/// Arguments of `tune recommend`.
+#[derive(Debug, Args)]
+pub(crate) struct Recommend {
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// Arguments of `tune status`.
@@ -175,6 +215,16 @@ mod tests {
         for text in ["", "3", "24:00", "3:7", "2026-11-23", "2026-11-23T03:07", "é:07"] {
             assert!(moment(text).unwrap_err().contains("is not a time"), "{text}");
         }
+    }
+
+    #[test]
+    fn profiles_are_typed_as_they_are_called() {
+        let named = ProfileName::value_variants().iter().map(|name| {
+            let typed = name.to_possible_value().unwrap().get_name().to_owned();
+            (Profile::from(*name), typed)
+        });
+        let expected = Profile::ALL.map(|profile| (profile, profile.name().to_owned()));
+        assert_eq!(named.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::NO;
 use crate::args::live::Advise;
 use crate::messages::{Complaint, paragraph, printable};
 
+mod fix;
+
 /// Looks, judges, prints.
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     if let Some(into) = &arguments.record {
@@ -25,12 +27,19 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
         })?;
         return Ok(0);
     }
+    if arguments.undo {
+        return fix::undo(&arguments.state);
+    }
     let tree = tree(arguments)?;
     let seen = match arguments.watch {
         None => Gatherer::new(&tree).finish(time::Instant::ZERO),
         Some(seconds) => watch(&tree, seconds)?,
     };
     let findings = advise(&seen);
+    if let Some(name) = &arguments.fix {
+        let answer = fix::Answer { yes: arguments.yes, state: &arguments.state };
+        return fix::run(name, &answer, &seen.machine, &findings);
+    }
     let text = if arguments.json {
         format!("{:#}\n", as_json(&seen, &findings))
     } else {

@@ -13,6 +13,7 @@ use crate::args::tune::{Place, Tune, What};
 use crate::messages::{Complaint, shown};
 
 mod log;
+mod recommend;
 mod run;
 mod status;
 mod undo;
@@ -20,10 +21,18 @@ mod undo;
 /// Does what was asked for.
 pub(crate) fn run(arguments: &Tune) -> Result<u8> {
     match &arguments.what {
-        Some(What::Status(arguments)) => status::run(arguments),
-        Some(What::Undo(arguments)) => undo::run(arguments),
-        Some(What::Log(arguments)) => log::run(arguments),
+        Some(what) => perform(what),
         None => run::run(&arguments.steer),
+    }
+}
+
+/// Does something beside steering.
+pub(crate) fn perform(what: &What) -> Result<u8> {
+    match what {
+        What::Status(arguments) => status::run(arguments),
+        What::Undo(arguments) => undo::run(arguments),
+        What::Log(arguments) => log::run(arguments),
+        What::Recommend(arguments) => recommend::run(arguments),
     }
 }
 

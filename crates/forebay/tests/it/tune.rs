@@ -1,7 +1,7 @@
 //! The running daemon from outside: what it refuses, and on a disk of its own what it does.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,8 @@ fn bad_words_and_files_are_refused_with_their_place() {
         .refused("tune --dry-run --policy absent.toml")
         .refused("tune --dry-run --scope nothing-of-this-name")
         .refused("tune --dry-run --protect 7:1048575")
-        .refused("tune --only elevator");
+        .refused("tune --only elevator")
+        .refused("tune --profile databse");
     scene.matches("tune_refused.txt");
 }
 
@@ -146,6 +147,66 @@ fn writers_for_whom_nothing_waits_get_no_limit() {
     pipe.read_to_string(&mut said).expect("it speaks until its end");
     assert!(written.is_ok() && daemon.wait().expect("it ends").success(), "{said}");
     assert!(!said.contains("dirty limit"), "{said}");
+}
+
+#[test]
+fn a_remedy_is_shown_asked_about_made_and_put_back() {
+    let Some(rig) = Rig::new() else { return };
+    let block = Path::new("/sys/block").join(rig.name());
+    let window = block.join("queue/read_ahead_kb");
+    let stands = || fs::read_to_string(&window).expect("a disk has a window");
+    fs::write(&window, "8192\n").expect("root may write it");
+    let state = rig.folder.path().join("fixes");
+    let advise = |words: &[&str], typed: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.arg("advise").args(words).arg("--state").arg(&state);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        let mut input = child.stdin.take().expect("it is a pipe");
+        // It may not ask at all.
+        let _ = input.write_all(typed.as_bytes());
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+    };
+    let (code, said) = advise(&["--fix", "no-such-advice"], "");
+    assert_eq!(code, Some(2), "{said}");
+    for typed in ["", "n\n", "what?\n"] {
+        let (code, said) = advise(&["--fix", rig.name()], typed);
+        assert_eq!((code, stands().as_str()), (Some(1), "8192\n"), "{typed:?}: {said}");
+        assert!(said.contains("8192 KiB -> 128 KiB"), "{said}");
+        assert!(said.contains("when files are opened again"), "{said}");
+    }
+    let (code, said) = advise(&["--fix", rig.name()], "y\n");
+    assert_eq!((code, stands().as_str()), (Some(0), "128\n"), "{said}");
+    let (code, said) = advise(&["--undo"], "");
+    assert_eq!((code, stands().as_str()), (Some(0), "8192\n"), "{said}");
+    let (code, said) = advise(&["--fix", rig.name(), "--yes"], "");
+    assert_eq!((code, stands().as_str()), (Some(0), "128\n"), "{said}");
+    let (code, said) = advise(&["--undo"], "");
+    assert_eq!((code, stands().as_str()), (Some(0), "8192\n"), "{said}");
+}
+
+#[test]
+fn a_profile_is_recommended_by_what_runs() {
+    let scene = Scene::new();
+    let root = scene.path("guest");
+    let process = root.join("proc/7");
+    fs::create_dir_all(&process).expect("a folder can be made");
+    fs::write(process.join("comm"), "mariadbd\n").expect("a file can be made");
+    let recommend = || {
+        let output = scene.command("tune recommend --root guest").output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = recommend();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("database: mariadbd runs here\n  forebay tune --profile database\n"));
+    assert!(said.contains("limit_ms=500"), "{said}");
+    fs::write(process.join("comm"), "sleep\n").expect("a file can be made");
+    let (code, said) = recommend();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("no profile"), "{said}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Play {
             wakes: false,
             threshold: 4_800 * MIB / PAGE_SIZE,
             disk: DiskCounts::default(),
-            bdi: BdiCounts { number: DEVICE, ..BdiCounts::default() },
+            bdi: BdiCounts { number: DEVICE, threshold: 4_800 * MIB, ..BdiCounts::default() },
             wanted: 0,
             limit: None,
             changes: Vec::new(),
@@ -326,6 +326,54 @@ fn a_device_that_was_not_named_shows_within_half_a_second_whether_it_keeps_up() 
             assert_eq!(play.limit, None, "it is not tried again at the next burst");
         }
     }
+}
+
+/// Beside a compiler that wrote to another disk a copy to a slow device stayed below a limit of
+/// 64 MiB, because the kernel gave the device so small a share. It was said to keep up, the limit
+/// went, and a commit waited for 21 s.
+#[test]
+fn a_device_whose_share_is_smaller_than_its_limit_does_not_keep_up() {
+    for (share, keeps_up) in [(24 * MIB, false), (64 * MIB, true)] {
+        let mut play = Play::new(SPEC, 1_500_000_000, false);
+        play.wakes = true;
+        play.look();
+        play.bdi.reclaimable = 2 * MIB;
+        play.bdi.threshold = share;
+        play.now += Duration::from_millis(5);
+        play.look();
+        for _ in 0..2 {
+            play.now += Duration::from_millis(250);
+            play.bdi.dirtied += 30 * MIB;
+            play.bdi.written += play.bdi.reclaimable + 10 * MIB;
+            play.bdi.reclaimable = 20 * MIB;
+            play.look();
+        }
+        assert_eq!(play.limit.is_none(), keeps_up, "20 MiB of {share}");
+    }
+}
+
+/// The first limit of a device that was not named came down from 64 MiB with its writers, who kept
+/// the level up: for 15 s commits waited for three times 2 s each.
+#[test]
+fn a_first_limit_comes_down_at_once_when_the_device_is_found_slow() {
+    let mut play = Play::new(SPEC, 20_000_000, false);
+    play.wakes = true;
+    play.look();
+    play.bdi.reclaimable = 2 * MIB;
+    play.now += Duration::from_millis(5);
+    play.look();
+    assert_eq!(play.bytes(), Some(64 * MIB));
+    play.wanted = 500_000_000;
+    for _ in 0..3 {
+        play.second();
+    }
+    let bytes = play.bytes().unwrap();
+    assert!(bytes <= 32 * MIB, "{bytes} after 3 s: {:?}", play.changes);
+    for _ in 0..3 {
+        play.second();
+    }
+    // A commit waits for what is dirty.
+    assert!(play.dirty() <= 28 * MIB, "{}", play.dirty());
 }
 
 /// Dry runs said 1.5, 103 and 142 MiB/s of a disk that writes 1.3 GB/s.

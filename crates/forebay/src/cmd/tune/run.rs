@@ -14,6 +14,7 @@ use forebay_live::knob::{StartError, Steering, Terms, sentences};
 use forebay_live::machine::{Device, Kind, Machine};
 use forebay_live::number::DevNumber;
 use forebay_live::policy_file::{PolicyFile, PolicyFileError};
+use forebay_live::profile::Profile;
 use forebay_live::scope::{self, Named, Scope};
 use forebay_live::signal::Sampler;
 use forebay_live::trace::{self, Tracer, Wakeup};
@@ -72,10 +73,15 @@ fn say(what: &str) {
 }
 
 fn policy(arguments: &Steer) -> Result<PolicyFile> {
-    let mut policy = match &arguments.policy {
+    let base = match arguments.profile {
         None => PolicyFile::default(),
+        Some(name) => Profile::from(name).policy().map_err(complaint)?,
+    };
+    let mut policy = match &arguments.policy {
+        None => base,
         Some(path) => {
-            PolicyFile::parse(&choice::file(path)?, &messages::shown(path)).map_err(complaint)?
+            let (text, file) = (choice::file(path)?, messages::shown(path));
+            PolicyFile::parse_over(base, &text, &file).map_err(complaint)?
         }
     };
     if let Some(interval) = arguments.interval {

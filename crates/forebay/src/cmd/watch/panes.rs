@@ -160,7 +160,7 @@ fn files(view: &View, choice: &Choice) -> Pane {
         title: "files",
         columns: &["file", "brought in", "used", "x", "pattern", "window", "events", "processes"],
         rows: files.iter().map(row).collect(),
-        empty: "no file had pages brought in",
+        empty: if view.sees_files { "no file had pages brought in" } else { NOT_VISIBLE },
     }
 }
 
@@ -233,3 +233,7 @@ fn ratio(share: Option<f64>) -> String {
 fn millis(length: u64) -> String {
     seconds(length as f64 / 1e3)
 }
+
+/// Without events of readahead; the notes say why there are none.
+const NOT_VISIBLE: &str =
+    "not visible: no events of readahead are recorded (it takes root; the notes say why)";

@@ -109,6 +109,7 @@ impl Source {
             paths: self.names.paths(),
             sizes: self.names.sizes(),
             lost: mem::take(&mut self.lost),
+            sees_files: self.tracer.is_some(),
             gaps: &gaps,
         });
         self.writers.next_period();

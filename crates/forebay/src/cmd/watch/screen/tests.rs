@@ -36,7 +36,8 @@ fn the_order_the_filter_and_the_help() {
     text += &screen(Some(&view), &filter, 80, 24);
     text += &screen(Some(&view), &Choice { help: true, ..Choice::default() }, 80, 24);
     text += &screen(None, &Choice::default(), 80, 4);
-    text += &screen(Some(&View::default()), &Choice::default(), 80, 16);
+    let quiet = View { sees_files: true, ..View::default() };
+    text += &screen(Some(&quiet), &Choice::default(), 80, 16);
     matches(&text, "choices.txt");
 }
 
@@ -84,6 +85,15 @@ fn matches(text: &str, snapshot: &str) {
     Assert::new().action_env("SNAPSHOTS").eq(text.to_owned(), expected);
 }
 
+#[test]
+fn files_that_cannot_be_seen_are_not_said_to_rest() {
+    for (sees_files, expected) in [(true, "no file had pages"), (false, "not visible")] {
+        let view = View { files: Vec::new(), sees_files, ..view() };
+        let files = &super::super::panes::panes(&view, &Choice::default())[1];
+        assert!(files.rows.is_empty() && files.empty.starts_with(expected), "{}", files.empty);
+    }
+}
+
 fn view() -> View {
     let stall = StallView { some: 0.873, full: 0.41, some_10s: 0.8, full_10s: 0.305 };
     View {
@@ -103,6 +113,7 @@ fn view() -> View {
         files: files(),
         processes: processes(),
         lost: 12,
+        sees_files: true,
         gaps: vec!["no bdi statistics: debugfs is not mounted".to_owned()],
     }
 }
