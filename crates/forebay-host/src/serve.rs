@@ -163,6 +163,9 @@ pub struct Server {
     own: Vec<u32>,
 }
 
+/// Tells what a server has done so far.
+pub struct Reporter(Arc<Shared>);
+
 struct Shared {
     exports: Arc<[Export]>,
     disk: Arc<Disk>,
@@ -220,9 +223,9 @@ impl Server {
         &self.addresses
     }
 
-    /// What has been done so far.
-    pub fn report(&self) -> ServerReport {
-        self.shared.report()
+    /// What tells of the server, also while it stops.
+    pub fn reporter(&self) -> Reporter {
+        Reporter(Arc::clone(&self.shared))
     }
 
     /// Stops: no client comes in, requests under way are answered, and what was written is brought
@@ -273,6 +276,19 @@ impl Server {
         self.listeners.push((listener, thread));
         self.addresses.push(found);
         Ok(())
+    }
+}
+
+impl Reporter {
+    /// What has been done so far.
+    pub fn report(&self) -> ServerReport {
+        self.0.report()
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporter").finish_non_exhaustive()
     }
 }
 

@@ -124,7 +124,8 @@ pub(crate) fn of_server(policy: &[String]) -> Result<PolicySet> {
                 .hint("its slots are readahead, flush, controller, throttle and reclaim")
         );
     }
-    let own = [SERVED_READAHEAD, "linux-6", "drain", "paced", "none", "deferred", "two-lists"];
+    let own =
+        [SERVED_READAHEAD, "linux-6", SERVED_CONTROLLER, "paced", "none", "deferred", "two-lists"];
     let run = typed.product(own)?.remove(0);
     let policies = fill(run)?.policies;
     if policies.readahead.to_string().contains("folios=1") {
@@ -138,6 +139,10 @@ pub(crate) fn of_server(policy: &[String]) -> Result<PolicySet> {
 
 /// Windows of 8 MiB hide 10 ms of a store that gives 800 MB/s.
 const SERVED_READAHEAD: &str = "linux-6.18:max=2048";
+
+/// A store of 20 MB/s has a second of dirty pages and 25 ms at it, also before its drain is known:
+/// a flush takes about a second, and a read stands behind little.
+const SERVED_CONTROLLER: &str = "drain:start_mib=16,floor_mib=16,queue_ms=25";
 
 /// The readahead policy of `SLOT=NAME` in a command that has no other slot.
 pub(crate) fn readahead_alone(typed: &str) -> Result<readahead::Spec> {

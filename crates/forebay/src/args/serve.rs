@@ -41,6 +41,9 @@ pub(crate) struct Serve {
     /// in `$uri` and, of a socket, its path in `$unixsocket`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
+    /// Answer `GET /metrics` on a loopback address, in the text format of Prometheus
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) prometheus: Option<String>,
     /// For experiments: each read and each write of a store takes at least so many milliseconds
     #[arg(
         long,

@@ -22,8 +22,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::serve::Serve;
+use crate::cmd::watch::serve::Endpoint;
 use crate::messages::{Complaint, complain, note, printable};
 use crate::{ERROR, choice, slots};
+
+mod metrics;
 
 /// Serves until a signal or the end of the command.
 pub(crate) fn run(arguments: &Serve) -> Result<u8> {
@@ -31,6 +34,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let cache = choice::bytes("--cache", &arguments.cache)?;
     let (listen, folder) = addresses(arguments)?;
     let exports = exports(arguments)?;
+    let endpoint = arguments.prometheus.as_deref().map(Endpoint::bind).transpose()?;
     // Signals that come while it begins must not leave a socket behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     let described: Vec<String> = exports.iter().map(described).collect();
@@ -54,6 +58,10 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
         };
         Complaint::new(error.to_string()).hint(hint)
     })?;
+    if let Some(endpoint) = endpoint {
+        let reporter = server.reporter();
+        endpoint.answer_with(move || metrics::text(&reporter.report()).into())?;
+    }
     for address in server.addresses() {
         note(&format!("{} at {address}", described.join(", ")));
     }
@@ -64,7 +72,8 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
             0
         }
     };
-    let dirty = server.report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
+    let dirty =
+        server.reporter().report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
     second_signal_ends(dirty)?;
     let stopped = server.stop();
     if let Some(folder) = folder {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -200,6 +201,40 @@ fn a_signal_brings_all_to_disk_and_is_no_error() {
 }
 
 #[test]
+fn figures_are_answered_in_the_format_of_prometheus() {
+    use std::io::{BufRead, BufReader, Read};
+    let scene = Scene::new().file("disk", vec![0; 1 << 20]);
+    let mut serve = scene.command("serve disk --listen unix:socket --prometheus 127.0.0.1:0");
+    let mut server = serve.spawn().expect("the program runs");
+    let said = BufReader::new(server.stderr.take().expect("it is a pipe"));
+    let mut lines = said.lines().map(|line| line.expect("it is text"));
+    let address = lines.find_map(|line| {
+        let behind = line.split_once("serving http://")?.1;
+        Some(behind.strip_suffix("/metrics")?.to_owned())
+    });
+    // The line about the export comes when it listens.
+    assert!(lines.any(|line| line.contains("disk (1048576 bytes)")));
+    let mut stream = client(&scene.path("socket"));
+    stream.write_all(&request(1, 1, 0, &[5; 8192])).unwrap();
+    assert!(succeeds(&mut stream));
+    let mut asked = TcpStream::connect(address.expect("it says where")).unwrap();
+    asked.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    asked.read_to_string(&mut page).unwrap();
+    for line in [
+        "forebay_serve_connections 1",
+        "forebay_serve_resident_bytes 8192",
+        "forebay_serve_dirty_bytes{export=\"\"} 0",
+        "forebay_serve_store_written_bytes_total{export=\"\"} 8192",
+        "forebay_serve_store_full{export=\"\"} 0",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} in {page}");
+    }
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn the_command_decides_the_exit_code() {
     let scene = Scene::new().file("disk", "x");
     let code = |command: &str| {
@@ -228,6 +263,7 @@ fn what_cannot_be_served_is_refused() {
         "serve disk --listen unix:socket --cache 1k",
         "serve disk --listen unix:folder",
         "serve disk --listen unix:socket --policy elevator=noop",
+        "serve disk --listen unix:socket --prometheus 0.0.0.0:9",
         "serve disk --listen unix:socket --policy readahead=linux-6.18:folios=on",
     ] {
         scene.refused(line);
