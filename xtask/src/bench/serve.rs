@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   row --> a server on a socket of its own --> fio --> requests a second, the server's
-//!             the servers take turns                    processor time and switches
+//!             the servers take turns                    processor time, bytes read
 //! ```
 //!
 //! Figures are medians of rounds, and the ratios are to nbdkit. Client and server share the
@@ -122,8 +122,6 @@ struct Figures {
     rate: f64,
     /// Processor time of the server for each request, in microseconds.
     processor: f64,
-    /// Voluntary switches of the server for each request.
-    switches: f64,
     /// Bytes that the server read from its device for each byte asked.
     read: f64,
 }
@@ -175,13 +173,13 @@ fn measure(arguments: &Arguments, program: &Path, folder: &Path) -> Result<u8> {
         let medians = rounds.map(|figures| (!figures.is_empty()).then(|| median(&figures)));
         let base = medians[1].map_or(f64::NAN, |figures| figures.rate);
         for ((contestant, name), figures) in CONTESTANTS.iter().zip(medians) {
-            let Some(Figures { rate, processor, switches, read }) = figures else { continue };
+            let Some(Figures { rate, processor, read }) = figures else { continue };
             let ratio = rate / base;
             let is_own = *contestant == Contestant::Forebay && row.target > 0.0;
             missed |= is_own && ratio < row.target;
             let goal = if is_own { format!("{:.1}", row.target) } else { "-".to_owned() };
             say(&format!(
-                "{:16} {name:9} {rate:11.0} {ratio:9.2} {goal:>7} {processor:11.1} {switches:9.2} \
+                "{:16} {name:9} {rate:11.0} {ratio:9.2} {goal:>7} {processor:11.1} \
                  {read:11.2}",
                 row.name
             ))?;
@@ -252,8 +250,7 @@ impl Serving {
         Ok(Figures {
             rate,
             processor: (after.0 - before.0) * 1e6 / requests,
-            switches: (after.1 - before.1) / requests,
-            read: (after.2 - before.2) / bytes,
+            read: (after.1 - before.1) / bytes,
         })
     }
 
@@ -277,22 +274,16 @@ impl Serving {
         }
     }
 
-    /// What the server has used: seconds of processors, voluntary switches, bytes read.
-    fn used(&self) -> Result<(f64, f64, f64)> {
+    /// What the server has used: seconds of processors, and bytes read.
+    fn used(&self) -> Result<(f64, f64)> {
         let folder = PathBuf::from(format!("/proc/{}", self.child.id()));
         let stat = fs::read_to_string(folder.join("stat"))?;
         let behind = stat.rsplit(')').next().unwrap_or_default();
         let fields: Vec<&str> = behind.split_whitespace().collect();
         let ticks = |place: usize| fields.get(place).and_then(|text| text.parse::<f64>().ok());
         let processor = (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / TICKS;
-        let mut switches = 0.0;
-        for task in fs::read_dir(folder.join("task"))? {
-            // A thread may end meanwhile.
-            let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
-            switches += number(&status, "voluntary_ctxt_switches:");
-        }
         let io = fs::read_to_string(folder.join("io"))?;
-        Ok((processor, switches, number(&io, "read_bytes:")))
+        Ok((processor, number(&io, "read_bytes:")))
     }
 }
 
@@ -325,14 +316,13 @@ fn median(figures: &[Figures]) -> Figures {
     Figures {
         rate: middle(|figures| figures.rate),
         processor: middle(|figures| figures.processor),
-        switches: middle(|figures| figures.switches),
         read: middle(|figures| figures.read),
     }
 }
 
 /// The first line of the table.
 const HEADER: &str =
-    "row              server     requests/s  x nbdkit  target  us/request  switches  read/asked";
+    "row              server     requests/s  x nbdkit  target  us/request  read/asked";
 
 /// Ticks of /proc/PID/stat in a second, on every machine of today.
 const TICKS: f64 = 100.0;
@@ -343,8 +333,8 @@ mod tests {
 
     #[test]
     fn numbers_are_found_by_their_names() {
-        let text = "nonvoluntary_ctxt_switches:\t7\nvoluntary_ctxt_switches:\t42\n";
-        assert!((number(text, "voluntary_ctxt_switches:") - 42.0).abs() < 1e-9);
+        let text = "cancelled_read_bytes: 7\nread_bytes: 42\n";
+        assert!((number(text, "read_bytes:") - 42.0).abs() < 1e-9);
         assert!(number(text, "absent:").abs() < 1e-9);
     }
 }
