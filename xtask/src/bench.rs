@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::process::{cargo, say};
 
 mod real;
+mod serve;
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -20,12 +21,15 @@ pub(crate) struct Arguments {
 enum What {
     /// Measure programs of others on slow devices: default, `forebay tune`, best fixed setting
     Real(real::Arguments),
+    /// Measure `forebay serve` beside nbdkit and qemu-nbd
+    Serve(serve::Arguments),
 }
 
 /// Measures what was asked for.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.what {
         Some(What::Real(arguments)) => real::run(arguments),
+        Some(What::Serve(arguments)) => serve::run(arguments),
         None => path(),
     }
 }

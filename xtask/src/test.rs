@@ -50,6 +50,8 @@ const PACKAGES: &[Package] = &[
         program: "chromium",
         needed_for: "pages of results as a browser shows them",
     },
+    Package { name: "libnbd-bin", program: "nbdinfo", needed_for: "clients of served disks" },
+    Package { name: "qemu-utils", program: "qemu-io", needed_for: "clients of served disks" },
     Package { name: "zsh", program: "zsh", needed_for: "completions as zsh offers them" },
     Package { name: "fish", program: "fish", needed_for: "completions as fish offers them" },
 ];

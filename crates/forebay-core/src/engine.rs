@@ -27,7 +27,9 @@ use crate::readahead::Readahead;
 use crate::reclaim;
 use crate::stats::{Stats, Windows};
 use crate::time::Instant;
-use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, pages_touched};
+use crate::units::{
+    CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, pages_touched,
+};
 use crate::writeback::{Knobs, Levels};
 
 mod call;
@@ -71,6 +73,8 @@ pub struct Engine {
     block: BlockQueues,
     files: Vec<File>,
     handles: Vec<Option<Handle>>,
+    /// Numbers of closed descriptions, which are used again.
+    free_handles: Vec<HandleId>,
     calls: Vec<Cursor>,
     /// Calls that wait for a frame, the first to wait first.
     memory_waiters: VecDeque<CallId>,
@@ -136,6 +140,7 @@ impl Engine {
             block: BlockQueues::default(),
             files: Vec::new(),
             handles: Vec::new(),
+            free_handles: Vec::new(),
             calls: calls.collect(),
             memory_waiters: VecDeque::new(),
             memory_turns: 0,
@@ -215,7 +220,12 @@ impl Engine {
         let sees_hits = readahead.sees_hits();
         let heard = self.writeback.errors(file).sample();
         let fill = self.plain_fill(file);
-        self.handles.push(Some(Handle { file, readahead, fill, sees_hits, heard }));
+        let handle = Some(Handle { file, readahead, fill, sees_hits, heard });
+        if let Some(free) = self.free_handles.pop() {
+            self.handles[free.index()] = handle;
+            return free;
+        }
+        self.handles.push(handle);
         HandleId(self.handles.len() as u32 - 1)
     }
 
@@ -223,7 +233,32 @@ impl Engine {
     pub fn close(&mut self, handle: HandleId) {
         let idle = self.calls.iter().all(|call| !call.uses(handle));
         assert!(idle, "a file is closed after its calls have ended");
-        self.handles[handle.index()] = None;
+        let closed = self.handles[handle.index()].take();
+        assert!(closed.is_some(), "a description is closed once");
+        self.free_handles.push(handle);
+    }
+
+    /// Write errors of a file so far.
+    pub fn write_errors(&self, file: FileId) -> u64 {
+        self.writeback.error_count(file)
+    }
+
+    /// A flush failed, so writes of this file that had ended well may be lost.
+    pub fn fail_writes(&mut self, file: FileId) {
+        self.writeback.errors(file).set();
+    }
+
+    /// Whether there is a write error that a description has not heard of; now it has.
+    pub fn hear_write_error(&mut self, handle: HandleId) -> bool {
+        let opened = self.handles[handle.index()].as_mut().expect("an error is heard while open");
+        self.writeback.errors(opened.file).check_and_advance(&mut opened.heard)
+    }
+
+    /// The first page of a file from `from` on that differs from the device or is on its way.
+    pub fn next_unsafe_page(&self, file: FileId, from: PageIndex) -> Option<PageIndex> {
+        let dirty = self.cache.next_dirty(file, from).map(|(page, _)| page);
+        let moving = self.cache.next_writeback(file, from);
+        [dirty, moving].into_iter().flatten().min()
     }
 
     /// Says what the processor is like that the next input is handled on; an engine that is not
@@ -445,6 +480,16 @@ impl Engine {
                 Some(error) => self.end_call(call, Err(error)),
                 None => self.begin(call, Task::Truncate(handle)),
             },
+            Op::Discard { handle, offset, len } => {
+                let file = self.file_of(handle);
+                match self.read_only(file) {
+                    Some(error) => self.end_call(call, Err(error)),
+                    None => {
+                        let (first, end) = self.whole_pages(file, offset, len);
+                        self.begin(call, Task::Discard(handle, first, end));
+                    }
+                }
+            }
             Op::Fault { handle, page, write, mapping } => {
                 self.begin(call, Task::Fault(FaultCall { handle, page, write, mapping }));
             }
@@ -553,8 +598,7 @@ impl Engine {
                 });
             }
             Advice::DontNeed if offset < end => {
-                let first = offset.div_ceil(PAGE_SIZE);
-                let whole = if end == bytes { end.div_ceil(PAGE_SIZE) } else { end / PAGE_SIZE };
+                let (first, whole) = self.whole_pages(file, offset, end - offset);
                 self.forget_deferred(file, Pages::new(first, whole));
                 if self.cache.invalidate(file, first, whole) > 0 {
                     self.wake_memory_waiters();
@@ -562,6 +606,15 @@ impl Engine {
             }
             Advice::WillNeed | Advice::DontNeed | Advice::NoReuse => {}
         }
+    }
+
+    /// The pages that lie in a range as a whole, from the first to before the second. The page that
+    /// a file ends in is whole if the range reaches to the end.
+    fn whole_pages(&self, file: FileId, offset: u64, len: u64) -> (PageIndex, PageIndex) {
+        let bytes = self.files[file.index()].bytes;
+        let end = offset.saturating_add(len).min(bytes);
+        let whole = if end == bytes { end.div_ceil(PAGE_SIZE) } else { end / PAGE_SIZE };
+        (offset.div_ceil(PAGE_SIZE), whole)
     }
 
     /// Whoever waits for memory looks again.

@@ -69,6 +69,16 @@ pub enum Op {
         /// The open file.
         handle: HandleId,
     },
+    /// The pages that lie in a range as a whole are dropped, dirty ones without being written:
+    /// their bytes are about to be replaced below the engine.
+    Discard {
+        /// The open file.
+        handle: HandleId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
     /// A page fault through a mapping.
     Fault {
         /// The open file that was mapped.

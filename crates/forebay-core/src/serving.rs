@@ -34,6 +34,7 @@
 //! | `recording` | what a kernel asked, as text |
 
 mod ahead;
+mod disk;
 mod folder;
 mod given;
 mod mount;
@@ -45,9 +46,11 @@ mod recording;
 mod replay;
 mod speed;
 mod stream;
+mod streams;
 pub mod work;
 
 pub use ahead::{RawAhead, RawRead};
+pub use disk::{DiskConfig, DiskCopy, DiskOp, DiskOutput, DiskPath, ExportLevels, ZeroRange};
 pub use folder::FolderWalks;
 pub use given::GivenPages;
 pub use mount::{Aftermath, MountConfig, MountRules, OpenFile, ReadCall, Verdict};

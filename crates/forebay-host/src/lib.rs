@@ -4,6 +4,7 @@
 //!   run      files, read through an engine with a page memory and a policy of its own
 //!   access   files, read and written by the way that costs least; no engine
 //!   mount    an image, shown as a folder
+//!   serve    disks, to clients that speak NBD
 //!   attach   mounting a FUSE file system
 //!   mounts   which images are mounted, and unmounting them
 //!   measure  what these cost here, beside what else there is
@@ -83,6 +84,7 @@ pub mod mount;
 pub mod mounts;
 mod processor;
 pub mod run;
+pub mod serve;
 mod verify;
 mod workers;
 pub mod world;

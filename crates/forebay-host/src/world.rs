@@ -325,6 +325,7 @@ fn clipped(op: Op) -> Op {
         Op::Write { .. }
         | Op::Sync { .. }
         | Op::Truncate { .. }
+        | Op::Discard { .. }
         | Op::Fault { .. }
         | Op::Advise { .. } => op,
     }

@@ -202,6 +202,7 @@ impl<W: World> Checked<W> {
             | Op::Write { handle, .. }
             | Op::Sync { handle }
             | Op::Truncate { handle }
+            | Op::Discard { handle, .. }
             | Op::Fault { handle, .. }
             | Op::Advise { handle, .. } => handle,
         };
@@ -215,6 +216,7 @@ impl<W: World> Checked<W> {
             Op::Read { .. }
             | Op::Write { .. }
             | Op::Truncate { .. }
+            | Op::Discard { .. }
             | Op::Fault { .. }
             | Op::Advise { .. } => self.contents.promise_none(file),
         };
@@ -358,6 +360,7 @@ impl<W: World> Checked<W> {
                     self.contents.end_cut(file);
                 }
             }
+            Op::Discard { .. } => unreachable!("no task of the simulator discards pages"),
             Op::Advise { .. } => assert_eq!(result, Ok(0), "advice does not fail"),
         }
     }
@@ -476,7 +479,11 @@ impl<W: World> Checked<W> {
         let (to_frames, offset) = match asked.op {
             Op::Read { offset, .. } => (false, offset),
             Op::Write { offset, .. } => (true, offset),
-            Op::Sync { .. } | Op::Truncate { .. } | Op::Fault { .. } | Op::Advise { .. } => {
+            Op::Sync { .. }
+            | Op::Truncate { .. }
+            | Op::Discard { .. }
+            | Op::Fault { .. }
+            | Op::Advise { .. } => {
                 panic!("only reads and writes move bytes")
             }
         };

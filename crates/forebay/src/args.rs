@@ -10,6 +10,7 @@ use crate::table::Format;
 pub(crate) mod image;
 pub(crate) mod live;
 pub(crate) mod live_bench;
+pub(crate) mod serve;
 pub(crate) mod tune;
 pub(crate) mod watch;
 
@@ -43,6 +44,13 @@ pub(crate) enum Command {
     /// than root unmount what they have mounted, by fusermount3. Nothing but images that `mount`
     /// has mounted is unmounted.
     Unmount(Unmount),
+    /// Serve files, block devices and memory as disks, to clients that speak NBD
+    ///
+    /// What a client writes is in memory when it is acknowledged and on disk when a later FLUSH, or
+    /// the write itself with FUA, is acknowledged. SIGTERM and SIGINT end the server: requests that
+    /// have arrived are answered, and what was written is brought to disk; a second signal ends it
+    /// at once.
+    Serve(serve::Serve),
     /// Show live what the running kernel's I/O path does (reads only)
     Watch(watch::Watch),
     /// Judge the I/O path of this machine: findings with evidence, gain and remedy

@@ -13,6 +13,7 @@ pub(crate) mod plan;
 pub(crate) mod policies;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod tune;
 pub(crate) mod unmount;

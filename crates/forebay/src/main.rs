@@ -69,6 +69,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Run(arguments) => cmd::run::run(arguments),
         Command::Tune(arguments) => cmd::tune::run(arguments),
         Command::Mount(arguments) => cmd::mount::run(arguments),
+        Command::Serve(arguments) => cmd::serve::run(arguments),
         Command::Unmount(arguments) => cmd::unmount::run(arguments),
         Command::Watch(arguments) => cmd::watch::run(arguments),
         Command::Advise(arguments) => cmd::advise::run(arguments),

@@ -112,6 +112,38 @@ pub(crate) fn of_reads(choice: &PolicyChoice, own: [&'static str; 2]) -> Result<
     typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
 }
 
+/// Policies for a server of disks: the kernels below it order requests and switch tasks.
+pub(crate) fn of_server(policy: &[String]) -> Result<PolicySet> {
+    let choice = PolicyChoice { policy: policy.to_vec(), compare: Vec::new() };
+    let typed = Typed::of(&choice)?;
+    let decides = |slot| !["elevator", "dispatch"].contains(&SLOTS[slot]);
+    if let Some(slot) = (0..SLOTS.len()).find(|&slot| !decides(slot) && typed.is_filled(slot)) {
+        let name = SLOTS[slot];
+        bail!(
+            Complaint::new(format!("in `serve` the slot '{name}' has nothing to decide"))
+                .hint("its slots are readahead, flush, controller, throttle and reclaim")
+        );
+    }
+    let own =
+        [SERVED_READAHEAD, "linux-6", SERVED_CONTROLLER, "paced", "none", "deferred", "two-lists"];
+    let run = typed.product(own)?.remove(0);
+    let policies = fill(run)?.policies;
+    if policies.readahead.to_string().contains("folios=1") {
+        bail!(
+            Complaint::new("`serve` zeroes and trims single pages, which folios=on has none of")
+                .hint("without it the windows are the same")
+        );
+    }
+    Ok(policies)
+}
+
+/// Windows of 8 MiB hide 10 ms of a store that gives 800 MB/s.
+const SERVED_READAHEAD: &str = "linux-6.18:max=2048";
+
+/// A store of 20 MB/s has a second of dirty pages and 25 ms at it, also before its drain is known:
+/// a flush takes about a second, and a read stands behind little.
+const SERVED_CONTROLLER: &str = "drain:start_mib=16,floor_mib=16,queue_ms=25";
+
 /// The readahead policy of `SLOT=NAME` in a command that has no other slot.
 pub(crate) fn readahead_alone(typed: &str) -> Result<readahead::Spec> {
     let (slot, value) = slot_value(typed)?;

@@ -4,7 +4,7 @@
 //!                 forebay
 //!       +-----------+-+---------+-------------+
 //!       |           |           |             |
-//!  forebay-sim forebay-live forebay-host -> forebay-image
+//!  forebay-sim forebay-live forebay-host -> forebay-image, forebay-nbd
 //!       |           |           |
 //!       +-----------+-----------+
 //!                   |
@@ -30,8 +30,9 @@ struct Crate {
 const CRATES: &[Crate] = &[
     Crate { name: CORE, sees: &[] },
     Crate { name: "forebay-image", sees: &[] },
+    Crate { name: "forebay-nbd", sees: &[] },
     Crate { name: "forebay-sim", sees: &[CORE] },
-    Crate { name: "forebay-host", sees: &[CORE, "forebay-image"] },
+    Crate { name: "forebay-host", sees: &[CORE, "forebay-image", "forebay-nbd"] },
     Crate { name: "forebay-live", sees: &[CORE] },
     Crate {
         name: "forebay",

@@ -195,37 +195,64 @@ impl PageCache {
         (self.dirty.waiting, self.dirty.moving)
     }
 
-    /// Removes every page of a file that nobody uses, dirty ones too; returns a page that is in
-    /// use, if there is any, and how many dirty pages are so no more.
-    pub(crate) fn cut(&mut self, file: FileId) -> (Option<FrameId>, u64) {
-        let mut in_use = None;
-        let mut cancelled = 0;
-        for frame in 0..self.frames.len() as u32 {
-            let slot = self.frames[frame as usize];
-            if slot.flags & super::PRESENT == 0 || slot.file != file.0 {
-                continue;
+    /// Removes the pages of a file from `first` to before `end` that nobody uses, dirty ones too;
+    /// returns a page that is in use, if there is any, and how many dirty pages are so no more. A
+    /// folio that reaches out of the range stays.
+    pub(crate) fn cut(
+        &mut self,
+        file: FileId,
+        (first, end): (PageIndex, PageIndex),
+    ) -> (Option<FrameId>, u64) {
+        let (mut in_use, mut cancelled) = (None, 0);
+        if end.saturating_sub(first) > self.frames.len() as u64 {
+            for frame in 0..self.frames.len() as u32 {
+                let slot = self.frames[frame as usize];
+                let inside = slot.page >= first && slot.page < end;
+                if slot.flags & super::PRESENT != 0 && slot.file == file.0 && inside {
+                    in_use = self.cut_one((first, end), frame, &mut cancelled).or(in_use);
+                }
             }
-            if slot.flags & (DIRTY | WRITEBACK) == DIRTY {
-                self.cancel_dirty(FrameId(frame));
-                cancelled += 1;
-            }
-            let folio = self.folio_of(FrameId(frame));
-            let pages = folio.first..folio.first + folio.pages();
-            // Other pages of the folio may be dirty still; their turn comes.
-            let dirty = |page| {
-                let part = self.find(file, page).expect("a folio is present as a whole");
-                self.frames[part as usize].flags & (DIRTY | WRITEBACK) == DIRTY
-            };
-            if folio.order > 0 && pages.clone().any(dirty) {
-                continue;
-            }
-            if self.busy(frame) {
-                in_use = Some(FrameId(frame));
-            } else {
-                self.drop_folio(frame);
+        } else {
+            for page in first..end {
+                if let Some(frame) = self.find(file, page) {
+                    in_use = self.cut_one((first, end), frame, &mut cancelled).or(in_use);
+                }
             }
         }
         (in_use, cancelled)
+    }
+
+    /// Removes the page of a frame; returns it if it is in use.
+    fn cut_one(
+        &mut self,
+        (first, end): (PageIndex, PageIndex),
+        frame: u32,
+        cancelled: &mut u64,
+    ) -> Option<FrameId> {
+        let slot = self.frames[frame as usize];
+        let folio = self.folio_of(FrameId(frame));
+        let pages = folio.first..folio.first + folio.pages();
+        if pages.start < first || pages.end > end {
+            return None;
+        }
+        if slot.flags & (DIRTY | WRITEBACK) == DIRTY {
+            self.cancel_dirty(FrameId(frame));
+            *cancelled += 1;
+        }
+        // Other pages of the folio may be dirty still; their turn comes.
+        let dirty = |page| {
+            let part = self.find(FileId(slot.file), page);
+            let part = part.expect("a folio is present as a whole");
+            self.frames[part as usize].flags & (DIRTY | WRITEBACK) == DIRTY
+        };
+        if folio.order > 0 && pages.clone().any(dirty) {
+            return None;
+        }
+        if self.busy(frame) {
+            return Some(FrameId(frame));
+        }
+        self.drop_folio(frame);
+        None
     }
 
     /// Whether somebody will be told when a page is up to date or has arrived.
@@ -474,10 +501,10 @@ mod tests {
         let moving = write(&mut cache, 1, at(0), at(30));
         write(&mut cache, 2, at(0), at(30));
         cache.start_writeback(moving);
-        assert_eq!(cache.cut(FILE), (Some(moving), 1));
+        assert_eq!(cache.cut(FILE, (0, PageIndex::MAX)), (Some(moving), 1));
         assert!(cache.lookup(FILE, 2).is_none());
         cache.end_writeback(moving);
-        assert_eq!(cache.cut(FILE), (None, 0));
+        assert_eq!(cache.cut(FILE, (0, PageIndex::MAX)), (None, 0));
         assert_eq!((cache.resident(FILE), cache.dirty_counts()), (0, (0, 0)));
         cache.check();
     }

@@ -7,7 +7,7 @@ use super::sync::SyncCall;
 use super::write::WriteCall;
 use crate::cache::Hit;
 use crate::io::{IoError, Output};
-use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId};
+use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PageIndex};
 
 /// A call in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +65,8 @@ pub(super) enum Task {
     Write(WriteCall),
     Sync(SyncCall),
     Truncate(HandleId),
+    /// The pages from one to before another are dropped.
+    Discard(HandleId, PageIndex, PageIndex),
     /// Advice that waits for pointer words, or for what it has brought in.
     Advised(HandleId),
 }
@@ -97,7 +99,7 @@ impl Cursor {
             Task::Fault(fault) => fault.handle,
             Task::Write(write) => write.handle,
             Task::Sync(sync) => sync.handle,
-            Task::Truncate(handle) | Task::Advised(handle) => handle,
+            Task::Truncate(handle) | Task::Discard(handle, ..) | Task::Advised(handle) => handle,
         }
     }
 }
@@ -115,6 +117,9 @@ impl Engine {
             Task::Write(write) => self.advance_write(call, write),
             Task::Sync(sync) => self.advance_sync(call, sync),
             Task::Truncate(handle) => self.advance_truncate(call, handle),
+            Task::Discard(handle, first, end) => {
+                self.advance_discard(call, handle, (first, end));
+            }
             Task::Advised(_) => {
                 self.take_error(call);
                 self.end_call(call, Ok(0));

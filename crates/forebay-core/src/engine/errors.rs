@@ -26,6 +26,11 @@ impl WriteErrors {
         self.heard = false;
     }
 
+    /// How many writes have failed.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// What a new description starts from.
     pub(super) fn sample(&self) -> Heard {
         Heard(if self.heard { self.count } else { self.count.saturating_sub(1) })

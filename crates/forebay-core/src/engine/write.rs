@@ -11,7 +11,7 @@ use super::sync::SyncCall;
 use crate::flush::Demand;
 use crate::io::{Copy, IoError, Output};
 use crate::time::Duration;
-use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE};
+use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteCall {
@@ -179,19 +179,40 @@ impl Engine {
 
     /// Cuts a file to nothing as soon as nobody uses its pages.
     pub(super) fn advance_truncate(&mut self, call: CallId, handle: HandleId) {
+        let file = self.file_of(handle);
+        self.files[file.index()].bytes = 0;
+        if self.drop_all(call, file, (0, PageIndex::MAX)) {
+            self.end_call(call, Ok(0));
+        }
+    }
+
+    /// Drops a range of a file's pages as soon as nobody uses them.
+    pub(super) fn advance_discard(
+        &mut self,
+        call: CallId,
+        handle: HandleId,
+        range: (PageIndex, PageIndex),
+    ) {
+        let file = self.file_of(handle);
+        if self.drop_all(call, file, range) {
+            self.end_call(call, Ok(0));
+        }
+    }
+
+    /// Drops pages, dirty ones without being written; parks the call if one is in use.
+    fn drop_all(&mut self, call: CallId, file: FileId, range: (PageIndex, PageIndex)) -> bool {
         // Whoever read or wrote the page that the call waited for hears of the error.
         self.take_error(call);
-        let file = self.file_of(handle);
-        let (in_use, dropped) = self.cache.cut(file);
+        let (in_use, dropped) = self.cache.cut(file, range);
         self.writeback.forget_dirty(self.files[file.index()].device, dropped);
         self.stats.pages_cancelled += dropped;
-        self.files[file.index()].bytes = 0;
         self.wake_memory_waiters();
         match in_use {
-            None => self.end_call(call, Ok(0)),
+            None => return true,
             Some(frame) if self.cache.is_moving(frame) => self.wait_for_page(call, file, frame),
             // A call that was woken holds the page; it lets go when it resumes.
             Some(_) => self.wait_for_memory(call),
         }
+        false
     }
 }

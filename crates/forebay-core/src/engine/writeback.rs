@@ -182,6 +182,10 @@ impl Writeback {
         &mut self.errors[file.index()]
     }
 
+    pub(super) fn error_count(&self, file: FileId) -> u64 {
+        self.errors[file.index()].count()
+    }
+
     pub(super) fn inode_is_moving(&self, file: FileId) -> bool {
         self.state.inodes[file.index()].moving
     }

@@ -554,7 +554,7 @@ mod tests {
     fn a_piece_that_pays_late_makes_up_for_its_judgement() {
         // Whole pieces are demanded, but after the demands by which they are judged.
         let mut bench = Bench::new(100, 30_000);
-        let tops = (0..80).map(|step| (1, step * (3 + 31) * 1024));
+        let tops = (0..200).map(|step| (1, step * (3 + 31) * 1024));
         assert!(bench.sum(tops) > 0);
         assert!(bench.ahead.halvings > HALVINGS_MAX, "none of them paid in time");
         let pieces = bench.pieces.clone();

@@ -1,5 +1,6 @@
-//! How the work of a mount is shared out among its threads: one that takes requests, workers, and
-//! two that push pages and fetch raw bytes.
+//! How work is shared out among threads. A mount has one that takes requests, workers, and two that
+//! push pages and fetch raw bytes. A server of disks has one for each client, and some for each
+//! store.
 
 use crate::time::Duration;
 use crate::units::PAGE_SIZE;
@@ -45,9 +46,26 @@ pub const PUSH_POLL: Duration = Duration::from_micros(100);
 /// Bytes at the beginning of a file that hold the headers that linkers write.
 pub const HEADER_BYTES: u64 = 1 << 10;
 
+/// Whether the thread that took a read carries it out itself: no other request is at the device,
+/// and the last one took no longer than two hand-overs.
+pub fn is_inline(under_way: u64, took: Duration) -> bool {
+    under_way == 0 && took <= INLINE_MAX
+}
+
+/// The longest read in place. What arrives behind it waits as long.
+const INLINE_MAX: Duration = Duration::from_micros(200);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_of_an_idle_fast_device_stays_with_its_thread() {
+        assert!(is_inline(0, Duration::from_micros(80)));
+        assert!(!is_inline(1, Duration::from_micros(80)), "others are at the device");
+        assert!(!is_inline(0, Duration::from_millis(10)), "the device is slow");
+        assert!(!is_inline(0, Duration(u64::MAX)), "nothing is known of it");
+    }
 
     #[test]
     fn workers_get_equal_shares_of_what_is_worth_one() {

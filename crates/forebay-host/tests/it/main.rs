@@ -8,6 +8,7 @@ mod failures;
 mod mount;
 mod mount_ahead;
 mod mount_support;
+mod serve;
 mod support;
 mod tasks;
 mod truth;

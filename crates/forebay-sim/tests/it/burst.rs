@@ -76,6 +76,7 @@ fn serve(machine: &str, (throttle, controller): (&str, &str), beside: Beside) ->
             Op::Read { .. }
             | Op::Sync { .. }
             | Op::Truncate { .. }
+            | Op::Discard { .. }
             | Op::Fault { .. }
             | Op::Advise { .. } => {
                 reads += 1;

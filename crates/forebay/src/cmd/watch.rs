@@ -32,7 +32,7 @@ mod metrics;
 mod names;
 mod panes;
 mod screen;
-mod serve;
+pub(in crate::cmd) mod serve;
 mod source;
 mod terminal;
 mod text;

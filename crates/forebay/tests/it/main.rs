@@ -22,6 +22,7 @@ mod plan;
 mod readme;
 mod reproduce;
 mod run;
+mod serve;
 mod simulate;
 mod simulate_mount;
 mod streams;

@@ -18,7 +18,7 @@ use crate::messages::{Complaint, note};
 
 /// Where figures can be asked for.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(in crate::cmd) struct Endpoint {
     listener: TcpListener,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Page(Arc<Mutex<Arc<str>>>);
 
 impl Endpoint {
     /// Takes the address, which must be one of this machine alone.
-    pub(super) fn bind(typed: &str) -> Result<Self> {
+    pub(in crate::cmd) fn bind(typed: &str) -> Result<Self> {
         let Ok(address) = typed.parse::<SocketAddr>() else {
             bail!(
                 Complaint::new(format!("--prometheus takes ADDR:PORT, not '{typed}'"))
@@ -50,19 +50,28 @@ impl Endpoint {
     pub(super) fn start(self) -> Result<Page> {
         let page = Page::default();
         let answered = page.clone();
+        self.answer_with(move || answered.text())?;
+        Ok(page)
+    }
+
+    /// Begins to answer with what is made for each request.
+    pub(in crate::cmd) fn answer_with(
+        self,
+        page: impl Fn() -> Arc<str> + Send + 'static,
+    ) -> Result<()> {
         note(&format!("serving http://{}/metrics", self.listener.local_addr()?));
         let serve = move || {
             for client in self.listener.incoming() {
                 match client {
                     // A client that does not behave is its own concern.
-                    Ok(client) => drop(answer(&client, &answered.text())),
+                    Ok(client) => drop(answer(&client, &page())),
                     // Without descriptors nothing can be accepted; trying on at once is no help.
                     Err(_) => thread::sleep(PATIENCE),
                 }
             }
         };
         thread::Builder::new().name("forebay-metrics".to_owned()).spawn(serve)?;
-        Ok(page)
+        Ok(())
     }
 }
 

@@ -1,0 +1,342 @@
+//! Where an export's bytes are: a file, a block device, memory.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
+
+use crate::frames::PAGE;
+
+/// A store of bytes that several threads use at once.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Its bytes.
+    fn bytes(&self) -> u64;
+
+    /// Reads into buffers of whole pages, from a page's start on; fewer bytes are the end.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize>;
+
+    /// Writes from a page's start on: whole pages, but for the last of the store. If `durable`, the
+    /// bytes are on disk when it returns.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn write(&self, buffers: &[IoSlice<'_>], offset: u64, durable: bool) -> io::Result<usize>;
+
+    /// Brings all writes to disk that have returned.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Zeroes bytes, faster than writing them; the space may be given up for a `hole`. Says whether
+    /// it can.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool>;
+
+    /// The end of the run of bytes from `offset` on that are alike, and whether they are a hole.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn run(&self, offset: u64) -> io::Result<(u64, bool)>;
+
+    /// Whether it zeroes faster than it writes.
+    fn zeroes_fast(&self) -> bool;
+}
+
+/// A regular file or a block device, read and written past the page cache of the kernel if it can
+/// be: its pages are in ours.
+#[derive(Debug)]
+pub struct FileStore {
+    file: File,
+    /// The same without the kernel's page cache.
+    direct: Option<File>,
+    path: PathBuf,
+    bytes: u64,
+    zeroes: bool,
+}
+
+impl FileStore {
+    /// Opens a regular file or a block device.
+    ///
+    /// # Errors
+    /// The path cannot be opened, or is something else.
+    pub fn open(path: impl Into<PathBuf>, read_only: bool, buffered: bool) -> io::Result<Self> {
+        let path = path.into();
+        // Asked before opening, because opening a pipe waits for its writer.
+        let kind = fs::metadata(&path)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            let what = "neither a regular file nor a block device";
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        let open = |flags: OFlags| {
+            let flags = i32::try_from(flags.bits()).unwrap_or(0);
+            OpenOptions::new().read(true).write(!read_only).custom_flags(flags).open(&path)
+        };
+        let mut file = open(OFlags::empty())?;
+        // The metadata of a block device have no length.
+        let bytes = file.seek(SeekFrom::End(0))?;
+        let direct = if buffered { None } else { open(OFlags::DIRECT).ok() };
+        let zeroes = !read_only && can_zero(&file, bytes);
+        Ok(Self { file, direct, path, bytes, zeroes })
+    }
+
+    /// Where it was found.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the kernel's page cache is left out.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+}
+
+impl Store for FileStore {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        if let Some(direct) = &self.direct {
+            match preadv2(direct, buffers, offset, ReadWriteFlags::empty()) {
+                // The device has larger sectors than our pages, or the file system wants more.
+                Err(Errno::INVAL) => {}
+                result => return Ok(result?),
+            }
+        }
+        Ok(preadv2(&self.file, buffers, offset, ReadWriteFlags::empty())?)
+    }
+
+    fn write(&self, buffers: &[IoSlice<'_>], offset: u64, durable: bool) -> io::Result<usize> {
+        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let len: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        if let Some(direct) = self.direct.as_ref().filter(|_| len.is_multiple_of(PAGE)) {
+            match pwritev2(direct, buffers, offset, flags) {
+                Err(Errno::INVAL) => {}
+                result => return Ok(result?),
+            }
+        }
+        Ok(pwritev2(&self.file, buffers, offset, flags)?)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool> {
+        let way = if hole { FallocateFlags::PUNCH_HOLE } else { FallocateFlags::ZERO_RANGE };
+        match fallocate(&self.file, way | FallocateFlags::KEEP_SIZE, offset, len) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn run(&self, offset: u64) -> io::Result<(u64, bool)> {
+        use rustix::fs::{SeekFrom, seek};
+        let data = match seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            // No data from here on.
+            Err(Errno::NXIO) => return Ok((self.bytes, true)),
+            // A file system without holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((self.bytes, false)),
+            Err(error) => return Err(error.into()),
+        };
+        if data > offset {
+            return Ok((data.min(self.bytes), true));
+        }
+        let hole = seek(&self.file, SeekFrom::Hole(offset))?;
+        Ok((hole.clamp(offset + 1, self.bytes.max(offset + 1)), false))
+    }
+
+    fn zeroes_fast(&self) -> bool {
+        self.zeroes
+    }
+}
+
+/// Whether a file can give up space; nothing of it is changed.
+fn can_zero(file: &File, bytes: u64) -> bool {
+    // A hole behind the end changes nothing.
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let behind = bytes.next_multiple_of(PAGE as u64);
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file && fallocate(file, flags, behind, PAGE as u64).is_ok()
+}
+
+/// Memory that is zero until it is written.
+#[derive(Debug)]
+pub struct MemoryStore {
+    bytes: u64,
+    chunks: Vec<RwLock<Option<Box<[u8]>>>>,
+}
+
+/// Bytes that memory is taken by.
+const CHUNK: usize = 64 << 10;
+
+impl MemoryStore {
+    /// A store of so many bytes, none of which takes memory yet.
+    pub fn new(bytes: u64) -> Self {
+        let count = usize::try_from(bytes.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
+        Self { bytes, chunks: (0..count).map(|_| RwLock::new(None)).collect() }
+    }
+
+    /// Calls `f` with each chunk of a range: its number, the place in it, and the bytes.
+    fn each(&self, offset: u64, len: u64, mut f: impl FnMut(usize, usize, usize)) {
+        let (mut at, end) = (offset, (offset + len).min(self.bytes));
+        while at < end {
+            let (number, start) = ((at / CHUNK as u64) as usize, (at % CHUNK as u64) as usize);
+            let count = (end - at).min((CHUNK - start) as u64) as usize;
+            f(number, start, count);
+            at += count as u64;
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        for buffer in buffers {
+            let mut filled = 0;
+            let place = offset + done as u64;
+            self.each(place, buffer.len() as u64, |number, start, count| {
+                let chunk = self.chunks[number].read().unwrap_or_else(PoisonError::into_inner);
+                let target = &mut buffer[filled..filled + count];
+                match &*chunk {
+                    Some(bytes) => target.copy_from_slice(&bytes[start..start + count]),
+                    None => target.fill(0),
+                }
+                filled += count;
+            });
+            done += filled;
+        }
+        Ok(done)
+    }
+
+    fn write(&self, buffers: &[IoSlice<'_>], offset: u64, _durable: bool) -> io::Result<usize> {
+        let mut done = 0;
+        for buffer in buffers {
+            let mut taken = 0;
+            let place = offset + done as u64;
+            self.each(place, buffer.len() as u64, |number, start, count| {
+                let mut chunk = self.chunks[number].write().unwrap_or_else(PoisonError::into_inner);
+                let bytes = chunk.get_or_insert_with(|| vec![0; CHUNK].into());
+                bytes[start..start + count].copy_from_slice(&buffer[taken..taken + count]);
+                taken += count;
+            });
+            done += taken;
+        }
+        Ok(done)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn zero(&self, offset: u64, len: u64, _hole: bool) -> io::Result<bool> {
+        self.each(offset, len, |number, start, count| {
+            let mut chunk = self.chunks[number].write().unwrap_or_else(PoisonError::into_inner);
+            match &mut *chunk {
+                Some(_) if count == CHUNK => *chunk = None,
+                Some(bytes) => bytes[start..start + count].fill(0),
+                None => {}
+            }
+        });
+        Ok(true)
+    }
+
+    fn run(&self, offset: u64) -> io::Result<(u64, bool)> {
+        let is_hole = |number: usize| {
+            let chunk = self.chunks[number].read();
+            chunk.unwrap_or_else(PoisonError::into_inner).is_none()
+        };
+        let first = (offset / CHUNK as u64) as usize;
+        let hole = is_hole(first);
+        let alike = (first..self.chunks.len()).take_while(|number| is_hole(*number) == hole);
+        let end = (first + alike.count()) as u64 * CHUNK as u64;
+        Ok((end.min(self.bytes), hole))
+    }
+
+    fn zeroes_fast(&self) -> bool {
+        true
+    }
+}
+
+/// Another store, made slow: each read and each write takes at least so long, and all bytes pass
+/// one after another at a rate.
+#[derive(Debug)]
+pub struct SlowStore {
+    inner: Box<dyn Store>,
+    delay: Duration,
+    /// Bytes a second; zero for any.
+    rate: u64,
+    /// When the bytes that have been taken will have passed.
+    free: Mutex<Instant>,
+}
+
+impl SlowStore {
+    /// Makes a store slow.
+    pub fn new(inner: Box<dyn Store>, delay: Duration, rate: u64) -> Self {
+        Self { inner, delay, rate, free: Mutex::new(Instant::now()) }
+    }
+
+    fn pass(&self, bytes: usize) {
+        let now = Instant::now();
+        let mut until = now + self.delay;
+        if let Some(nanos) = (bytes as u64 * 1_000_000_000).checked_div(self.rate) {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            *free = (*free).max(now) + Duration::from_nanos(nanos);
+            until = until.max(*free);
+        }
+        thread::sleep(until.saturating_duration_since(now));
+    }
+}
+
+impl Store for SlowStore {
+    fn bytes(&self) -> u64 {
+        self.inner.bytes()
+    }
+
+    fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        self.pass(buffers.iter().map(|buffer| buffer.len()).sum());
+        self.inner.read(buffers, offset)
+    }
+
+    fn write(&self, buffers: &[IoSlice<'_>], offset: u64, durable: bool) -> io::Result<usize> {
+        self.pass(buffers.iter().map(|buffer| buffer.len()).sum());
+        self.inner.write(buffers, offset, durable)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.pass(0);
+        self.inner.flush()
+    }
+
+    fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool> {
+        self.pass(0);
+        self.inner.zero(offset, len, hole)
+    }
+
+    fn run(&self, offset: u64) -> io::Result<(u64, bool)> {
+        self.inner.run(offset)
+    }
+
+    fn zeroes_fast(&self) -> bool {
+        self.inner.zeroes_fast()
+    }
+}

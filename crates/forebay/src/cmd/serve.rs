@@ -1,0 +1,245 @@
+//! `forebay serve`: files, block devices and memory as disks.
+
+use std::collections::BTreeSet;
+use std::net::ToSocketAddrs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_core::engine::Policies;
+use forebay_core::units::PAGE_SIZE;
+use forebay_host::serve::{
+    FileStore, ListenAddress, MemoryStore, ServeError, ServeOptions, ServedExport, Server,
+    SlowStore, Store,
+};
+use forebay_sim::scenario::PolicySet;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::serve::Serve;
+use crate::cmd::watch::serve::Endpoint;
+use crate::messages::{Complaint, complain, note, printable};
+use crate::{ERROR, choice, slots};
+
+mod metrics;
+
+/// Serves until a signal or the end of the command.
+pub(crate) fn run(arguments: &Serve) -> Result<u8> {
+    let set = slots::of_server(&arguments.policy)?;
+    let cache = choice::bytes("--cache", &arguments.cache)?;
+    let (listen, folder) = addresses(arguments)?;
+    let exports = exports(arguments)?;
+    let endpoint = arguments.prometheus.as_deref().map(Endpoint::bind).transpose()?;
+    // Signals that come while it begins must not leave a socket behind.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    let described: Vec<String> = exports.iter().map(described).collect();
+    let PolicySet { readahead, flush, controller, throttle, reclaim, .. } = set;
+    let options = ServeOptions {
+        exports,
+        listen,
+        cache,
+        readahead,
+        reclaim,
+        policies: Policies::build(&flush, &controller, &throttle),
+        threads: arguments.threads as usize,
+        connections: arguments.connections as usize,
+    };
+    let log = Box::new(|text: &str| note(&printable(text)));
+    let server = Server::start(options, log).map_err(|error| {
+        let hint = match error {
+            ServeError::Memory { .. } => "--cache 256M is the default",
+            ServeError::Listen { .. } => "--listen unix:PATH takes a path that is free",
+            ServeError::Thread(_) => "--threads takes fewer threads for each export",
+        };
+        Complaint::new(error.to_string()).hint(hint)
+    })?;
+    if let Some(endpoint) = endpoint {
+        let reporter = server.reporter();
+        endpoint.answer_with(move || metrics::text(&reporter.report()).into())?;
+    }
+    for address in server.addresses() {
+        note(&format!("{} at {address}", described.join(", ")));
+    }
+    let ended = match &arguments.run {
+        Some(command) => run_command(command, server.addresses(), signals)?,
+        None => {
+            wait(signals);
+            0
+        }
+    };
+    let dirty =
+        server.reporter().report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
+    second_signal_ends(dirty)?;
+    let stopped = server.stop();
+    if let Some(folder) = folder {
+        let _ = fs::remove_dir(folder);
+    }
+    if let Err(lost) = stopped {
+        complain(&Complaint::new(lost.to_string()));
+        return Ok(ERROR);
+    }
+    Ok(ended)
+}
+
+/// Where clients come in, and the folder that was made for a socket.
+fn addresses(arguments: &Serve) -> Result<(Vec<ListenAddress>, Option<PathBuf>)> {
+    let mut listen = Vec::new();
+    for typed in &arguments.listen {
+        listen.push(address(typed)?);
+    }
+    let own = match &arguments.unix {
+        Some(path) if path == Path::new("-") => true,
+        Some(path) => {
+            listen.push(ListenAddress::Unix(path.clone()));
+            false
+        }
+        None => arguments.run.is_some() && listen.is_empty(),
+    };
+    if own {
+        let folder = env::temp_dir().join(format!("forebay-serve-{}", process::id()));
+        private_folder(&folder)?;
+        listen.push(ListenAddress::Unix(folder.join("socket")));
+        return Ok((listen, Some(folder)));
+    }
+    if listen.is_empty() {
+        bail!(
+            Complaint::new("serve needs an address to listen on")
+                .hint("--listen unix:PATH, --listen tcp:127.0.0.1:10809, or --run COMMAND")
+        );
+    }
+    Ok((listen, None))
+}
+
+/// Nobody else can connect to a socket in it.
+fn private_folder(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = fs::DirBuilder::new().mode(0o700).create(folder);
+    made.with_context(|| format!("cannot make the folder '{}'", folder.display()))
+}
+
+fn address(typed: &str) -> Result<ListenAddress> {
+    match typed.split_once(':') {
+        Some(("unix", path)) if !path.is_empty() => Ok(ListenAddress::Unix(path.into())),
+        Some(("tcp", place)) => {
+            let found = place.to_socket_addrs().map_err(|error| {
+                Complaint::new(format!("--listen: '{place}' is no address: {error}"))
+                    .hint("tcp:HOST:PORT, for example tcp:127.0.0.1:10809")
+            })?;
+            let first = found.into_iter().next();
+            Ok(ListenAddress::Tcp(first.with_context(|| format!("'{place}' has no address"))?))
+        }
+        Some(_) | None => bail!(
+            Complaint::new(format!("--listen takes unix:PATH or tcp:HOST:PORT, not '{typed}'"))
+                .hint("for example --listen unix:/run/disk.sock")
+        ),
+    }
+}
+
+fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
+    let rate = arguments.store_rate.as_deref();
+    let rate = rate.map(|typed| choice::bytes("--store-rate", typed)).transpose()?.unwrap_or(0);
+    let delay = Duration::from_millis(arguments.store_delay_ms);
+    let mut names = BTreeSet::new();
+    let mut exports = Vec::new();
+    for typed in &arguments.sources {
+        let (name, source) = match typed.split_once('=') {
+            Some((name, source)) if !name.contains('/') => (name, source),
+            Some(_) | None => ("", typed.as_str()),
+        };
+        if !names.insert(name.to_owned()) {
+            let what = if name.is_empty() {
+                "only one source can do without a name".to_owned()
+            } else {
+                format!("two exports have the name '{name}'")
+            };
+            bail!(Complaint::new(what).hint(format!("NAME={source} gives it one of its own")));
+        }
+        let mut store = store(arguments, source)?;
+        if !delay.is_zero() || rate > 0 {
+            store = Box::new(SlowStore::new(store, delay, rate));
+        }
+        exports.push(ServedExport {
+            name: name.to_owned(),
+            description: source.to_owned(),
+            read_only: arguments.read_only,
+            store: Arc::from(store),
+        });
+    }
+    Ok(exports)
+}
+
+fn store(arguments: &Serve, source: &str) -> Result<Box<dyn Store>> {
+    if let Some(size) = source.strip_prefix("memory:") {
+        return Ok(Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?)));
+    }
+    let opened = FileStore::open(source, arguments.read_only, arguments.buffered);
+    let store = opened.map_err(|error| {
+        Complaint::new(format!("cannot serve '{}': {error}", printable(source)))
+            .hint("a source is a file, a block device, or memory:SIZE; try --read-only")
+    })?;
+    Ok(Box::new(store))
+}
+
+fn described(export: &ServedExport) -> String {
+    let name = if export.name.is_empty() { "" } else { &format!("{}=", printable(&export.name)) };
+    let way = if export.read_only { ", read-only" } else { "" };
+    let source = printable(&export.description);
+    format!("{name}{source} ({} bytes{way})", export.store.bytes())
+}
+
+/// Runs a command of the shell to its end; returns its exit code.
+fn run_command(command: &str, addresses: &[ListenAddress], mut signals: Signals) -> Result<u8> {
+    let first = addresses.first().context("there is an address")?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]);
+    match first {
+        ListenAddress::Unix(path) => {
+            shell.env("uri", format!("nbd+unix:///?socket={}", path.display()));
+            shell.env("unixsocket", path);
+        }
+        ListenAddress::Tcp(address) => {
+            shell.env("uri", format!("nbd://{address}"));
+        }
+    }
+    let mut child = shell.spawn().context("cannot run a shell")?;
+    let pid = Pid::from_child(&child);
+    // Whoever ends the server ends the command.
+    thread::spawn(move || {
+        for _ in signals.forever() {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    });
+    Ok(code(child.wait().context("cannot wait for the command")?))
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(ERROR)
+}
+
+fn wait(mut signals: Signals) {
+    // One is enough.
+    let _ = signals.forever().next();
+}
+
+/// From now on a signal ends the process, and says what is lost.
+fn second_signal_ends(dirty: u64) -> Result<()> {
+    if dirty > 0 {
+        note(&format!("{} bytes are being brought to disk", dirty * PAGE_SIZE));
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
+    thread::Builder::new()
+        .spawn(move || {
+            if signals.forever().next().is_some() {
+                note("ended by a second signal: what was not flushed may be lost");
+                process::exit(i32::from(ERROR));
+            }
+        })
+        .map_err(|error| anyhow!("cannot start a thread: {error}"))?;
+    Ok(())
+}
