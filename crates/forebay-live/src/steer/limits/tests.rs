@@ -328,9 +328,8 @@ fn a_device_that_was_not_named_shows_within_half_a_second_whether_it_keeps_up() 
     }
 }
 
-/// Beside a compiler that wrote to another disk a copy to a slow device stayed below a limit of
-/// 64 MiB, because the kernel gave the device so small a share. It was said to keep up, the limit
-/// went, and a commit waited for 21 s.
+/// Where another disk is written to, the kernel may give a device a share of dirty memory that is
+/// smaller than its limit. Its writers are held by that share, so their level says nothing.
 #[test]
 fn a_device_whose_share_is_smaller_than_its_limit_does_not_keep_up() {
     for (share, keeps_up) in [(24 * MIB, false), (64 * MIB, true)] {
