@@ -13,10 +13,10 @@
 //! ```
 //!
 //! A READ is a request to the core ([`forebay_core::serving`]). The core's engine has the page
-//! cache, the table of pages under way, and the rules. The image's I/O path
-//! ([`image_path`](crate::image_path)) locates, reads and decodes bytes outside the lock. This
-//! module talks to the kernel. The thread that takes requests never waits for a device: a name, a
-//! node or the place of a block that is not in memory is left to a worker.
+//! cache, the table of pages under way, and the rules. The image's I/O path (`image_path.rs`)
+//! locates, reads and decodes bytes outside the lock. This module talks to the kernel. The thread
+//! that takes requests never waits for a device: a name, a node or the place of a block that is not
+//! in memory is left to a worker.
 //!
 //! **What reads ahead.** FUSE has one readahead window for a whole mount, and a READ that covers a
 //! window must be answered in full or refused. After a refusal the kernel asks for each page alone.

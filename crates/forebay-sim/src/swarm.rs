@@ -181,6 +181,12 @@ mod tests {
     }
 
     #[test]
+    fn callers_without_memory_do_not_wake_each_other_while_a_write_is_in_flight() {
+        let swarmed = run_once(221);
+        assert!(swarmed.counts.inputs < 100_000, "{} inputs", swarmed.counts.inputs);
+    }
+
+    #[test]
     fn scenarios_keep_every_promise() {
         let swarmed: Vec<Swarmed> = (0..60).map(run).collect();
         let sum = |count: fn(&Swarmed) -> u64| swarmed.iter().map(count).sum::<u64>();

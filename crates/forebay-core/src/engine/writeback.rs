@@ -314,6 +314,7 @@ impl Engine {
         self.writeback.state.calls_wait =
             !self.writeback.place_waiters.is_empty() || self.writeback.places_promised > 0;
         let (first, evicted) = (self.writeback.reclaim_first, self.cache.counters.evicted);
+        let in_flight = self.writeback.state.all.writeback;
         let (rule, mut sender) = self.rule_and_sender();
         let waits = if first { sender.reclaim() } else { false };
         rule.run(&mut sender);
@@ -334,7 +335,9 @@ impl Engine {
             self.wake_memory_waiters();
         }
         if core::mem::take(&mut self.writeback.state.pass_ended) || nothing_left {
-            if self.cache.waits_for_pass() {
+            // A pass that sends nothing frees nothing; the next write that ends does.
+            let sent = self.writeback.state.all.writeback > in_flight;
+            if self.cache.waits_for_pass() && (sent || in_flight == 0) {
                 self.wake_memory_waiters();
             }
             while let Some(call) = self.writeback.pass_waiters.pop() {
