@@ -335,9 +335,9 @@ impl Engine {
             self.wake_memory_waiters();
         }
         if core::mem::take(&mut self.writeback.state.pass_ended) || nothing_left {
-            // A pass that sends nothing frees nothing; the next write that ends does.
+            // A pass that sends nothing frees nothing; the next request that ends does.
             let sent = self.writeback.state.all.writeback > in_flight;
-            if self.cache.waits_for_pass() && (sent || in_flight == 0) {
+            if self.cache.waits_for_pass() && (sent || self.block.is_idle()) {
                 self.wake_memory_waiters();
             }
             while let Some(call) = self.writeback.pass_waiters.pop() {
