@@ -200,11 +200,11 @@ pub fn mount(
     }
     let content = Arc::new(Content::new(Arc::clone(&image), file, &config, &path_stats));
     let (stop, inodes) = (Arc::<AtomicBool>::default(), Inodes::new(image.root(), options.time));
-    let (queue, pusher) = Queue::new(&content, inodes, &stop, &stats, &log);
+    let (queue, pusher) = Queue::new(&content, &inodes, &stop, &stats, &log);
     let (ending, ends) = bounded(1);
     let (replay_trigger, wake) = ReplayTrigger::new();
     let server = Arc::new(Mount {
-        inodes,
+        inodes: Arc::clone(&inodes),
         image: Arc::clone(&image),
         content: Arc::clone(&content),
         waiting_reads: Mutex::default(),
@@ -251,7 +251,7 @@ pub fn mount(
     start("session", serve)?;
     if !steps.is_empty() {
         let pusher = Arc::clone(&pusher);
-        let replay = Replay { steps, inodes, content, pusher, stats, stop, wake };
+        let replay = Replay { steps, content, pusher, stats, stop, wake };
         let (folder, notifier) = (folder.to_owned(), notifier.clone());
         start("replay", move || replay.run(&folder, &notifier))?;
     }

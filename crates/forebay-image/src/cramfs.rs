@@ -376,6 +376,7 @@ impl Image for Cramfs {
             uid: inode.uid.into(),
             gid: inode.gid.into(),
             size,
+            blocks: size.div_ceil(512),
             links: 1,
             modified: None,
             device,

@@ -108,6 +108,9 @@ pub struct Node {
     pub gid: u32,
     /// Bytes of content, or of a link's target, or of a directory as the format counts it.
     pub size: u64,
+    /// Space that Linux shows for it, in units of 512 bytes: less than its size has if it has holes
+    /// or, in erofs, if it is compressed.
+    pub blocks: u64,
     /// The number of names it has.
     pub links: u32,
     /// When it was changed last; none if the format keeps no time.
@@ -123,6 +126,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// What it names.
     pub node: NodeId,
+    /// The inode number of that.
+    pub ino: u64,
     /// What that is.
     pub kind: Kind,
 }

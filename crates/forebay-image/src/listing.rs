@@ -296,7 +296,7 @@ impl<T: Clone> Check<T> {
     fn show(&mut self, entry: Stored<T>) {
         let Stored { name, node, target, extra } = entry;
         let Some(kind) = target.kind else { return };
-        self.entries.push(Entry { name, node, kind });
+        self.entries.push(Entry { name, node, ino: target.ino, kind });
         self.extras.push(extra);
     }
 

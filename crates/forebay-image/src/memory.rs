@@ -197,6 +197,7 @@ impl Memory {
             uid: 0,
             gid: 0,
             size: 0,
+            blocks: 0,
             links: 0,
             modified: Some(Time {
                 seconds: 1_000_000_000 + i64::try_from(id.0).unwrap(),
@@ -220,7 +221,7 @@ impl Memory {
     }
 
     fn entry(&self, name: &[u8], id: NodeId) -> Entry {
-        Entry { name: name.to_vec(), node: id, kind: self.at(id).unwrap().node.kind }
+        Entry { name: name.to_vec(), node: id, ino: id.0 + 1, kind: self.at(id).unwrap().node.kind }
     }
 
     fn at(&self, id: NodeId) -> Result<&Item> {

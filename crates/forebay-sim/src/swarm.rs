@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn callers_without_memory_do_not_wake_each_other_while_a_request_is_in_flight() {
-        for (seed, in_flight) in [(221, "a write"), (840, "reads of a slow device")] {
+        for (seed, in_flight) in [(221, "a write"), (840, "a slow read"), (11_479, "a decode")] {
             let inputs = run_once(seed).counts.inputs;
             assert!(inputs < 100_000, "{in_flight}: {inputs} inputs");
         }

@@ -73,6 +73,8 @@ pub(super) struct Writeback {
     pub(super) places_promised: u32,
     pub(super) request_waiters: Vec<(RequestId, CallId)>,
     errors: Vec<WriteErrors>,
+    /// Pages that had been written when a pass last woke the callers without memory.
+    written_at_wake: u64,
     /// Whose turn it is when both the flush rule and reclaim wait for a device.
     reclaim_first: bool,
     next_sample: Option<Instant>,
@@ -142,6 +144,7 @@ impl Writeback {
             places_promised: 0,
             request_waiters: Vec::new(),
             errors: Vec::new(),
+            written_at_wake: 0,
             reclaim_first: false,
             next_sample: None,
             last_sample: now,
@@ -335,9 +338,11 @@ impl Engine {
             self.wake_memory_waiters();
         }
         if core::mem::take(&mut self.writeback.state.pass_ended) || nothing_left {
-            // A pass that sends nothing frees nothing; the next request that ends does.
-            let sent = self.writeback.state.all.writeback > in_flight;
-            if self.cache.waits_for_pass() && (sent || self.block.is_idle()) {
+            // Callers that found no memory find none until a pass has sent pages or some have arrived.
+            let Levels { writeback, written, .. } = self.writeback.state.all;
+            let arrived = written > self.writeback.written_at_wake;
+            if self.cache.waits_for_pass() && (writeback > in_flight || arrived) {
+                self.writeback.written_at_wake = written;
                 self.wake_memory_waiters();
             }
             while let Some(call) = self.writeback.pass_waiters.pop() {

@@ -1,46 +1,82 @@
-//! From nodes of the image to the kernel's inodes and back, without a table.
+//! From nodes of the image to the kernel's nodes and back.
 //!
-//! The kernel calls the root 1 and a missing entry 0. So a node's inode number is its own number
-//! plus one, and the root is exchanged with the node that would get 1. `stat` shows this number.
+//! The kernel names a node by a number, of which 0 is none and 1 the root. The crate that talks to
+//! it uses this number for `st_ino` as well, except in replies to GETATTR. So a node gets its inode
+//! number of the image. If that is 0 or 1 or another node has it, the node gets a free number from
+//! the end, and its attributes expire at once: the kernel asks for them again when `stat` needs
+//! them, and the reply has the inode number of the image.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Image, Kind, Node, NodeId, Time};
 use fuser::{FileAttr, FileType, INodeNo};
 
-/// The inode numbers of nodes.
-#[derive(Clone, Copy, Debug)]
+/// The nodes that the kernel has been told of, and their numbers.
+#[derive(Debug)]
 pub(super) struct Inodes {
-    root: NodeId,
     /// The time that every node shows; its own if none.
     time: Option<Time>,
+    numbers: RwLock<Numbers>,
+}
+
+#[derive(Debug)]
+struct Numbers {
+    of_nodes: HashMap<NodeId, u64>,
+    nodes: HashMap<u64, NodeId>,
+    /// The last number that was taken from the end.
+    last: u64,
 }
 
 impl Inodes {
-    pub(super) const fn new(root: NodeId, time: Option<Time>) -> Self {
-        Self { root, time }
+    pub(super) fn new(root: NodeId, time: Option<Time>) -> Arc<Self> {
+        let number = INodeNo::ROOT.0;
+        let numbers = Numbers {
+            of_nodes: HashMap::from([(root, number)]),
+            nodes: HashMap::from([(number, root)]),
+            last: u64::MAX,
+        };
+        Arc::new(Self { time, numbers: RwLock::new(numbers) })
     }
 
-    /// The inode number of a node.
-    pub(super) fn number(&self, id: NodeId) -> INodeNo {
-        INodeNo(self.swap(id.0.wrapping_add(1)))
+    /// The number of a node, if the kernel has been told of the node.
+    pub(super) fn number(&self, id: NodeId) -> Option<INodeNo> {
+        let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
+        numbers.of_nodes.get(&id).copied().map(INodeNo)
     }
 
-    /// The node of an inode number.
+    /// The node of a number. A number that the kernel was not told gives no valid node.
     pub(super) fn node(&self, number: INodeNo) -> NodeId {
-        NodeId(self.swap(number.0).wrapping_sub(1))
+        let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
+        numbers.nodes.get(&number.0).copied().unwrap_or(NodeId(u64::MAX))
+    }
+
+    /// The number by which the kernel is told of a node with an inode number in the image.
+    pub(super) fn name(&self, id: NodeId, ino: u64) -> INodeNo {
+        self.number(id).unwrap_or_else(|| {
+            let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
+            INodeNo(numbers.name(id, ino))
+        })
+    }
+
+    /// The attributes that tell the kernel of a node, and for how long they are valid.
+    pub(super) fn introduce(&self, node: &Node) -> (FileAttr, Duration) {
+        let ino = self.name(node.id, node.ino);
+        let valid = if ino.0 == node.ino { FOREVER } else { Duration::ZERO };
+        (FileAttr { ino, ..self.attributes(node) }, valid)
     }
 
     /// The attributes that `stat` shows.
     pub(super) fn attributes(&self, node: &Node) -> FileAttr {
         let time = moment(self.time.or(node.modified).unwrap_or_default());
         FileAttr {
-            ino: self.number(node.id),
+            ino: INodeNo(node.ino),
             size: node.size,
-            blocks: node.size.div_ceil(512),
+            blocks: node.blocks,
             atime: time,
             mtime: time,
             ctime: time,
@@ -55,14 +91,21 @@ impl Inodes {
             flags: 0,
         }
     }
+}
 
-    fn swap(&self, number: u64) -> u64 {
-        let root = self.root.0.wrapping_add(1);
-        match number {
-            1 => root,
-            number if number == root => 1,
-            number => number,
+impl Numbers {
+    fn name(&mut self, id: NodeId, ino: u64) -> u64 {
+        // Another thread may have named it meanwhile.
+        if let Some(number) = self.of_nodes.get(&id) {
+            return *number;
         }
+        let mut number = ino;
+        while number <= INodeNo::ROOT.0 || self.nodes.contains_key(&number) {
+            (number, self.last) = (self.last, self.last - 1);
+        }
+        self.of_nodes.insert(id, number);
+        self.nodes.insert(number, id);
+        number
     }
 }
 
@@ -87,7 +130,7 @@ pub(super) fn path_of(image: &dyn Image, id: NodeId) -> Option<Vec<u8>> {
 }
 
 /// A name as the kernel's crate takes it.
-pub(super) fn name(bytes: &[u8]) -> &OsStr {
+pub(super) fn os_name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 
@@ -107,6 +150,9 @@ fn moment(time: Time) -> SystemTime {
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
 }
 
+/// An image does not change.
+pub(super) const FOREVER: Duration = Duration::from_secs(1 << 31);
+
 /// Names that a walk looks at.
 const WALK_MAX: usize = 1 << 20;
 
@@ -115,19 +161,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_has_a_number_of_its_own_and_the_root_is_one() {
-        for root in [0, 1, 2, 64, 576, u64::MAX - 1] {
-            let inodes = Inodes::new(NodeId(root), None);
-            assert_eq!(inodes.number(NodeId(root)), INodeNo::ROOT);
-            let mut seen = std::collections::BTreeSet::new();
-            for id in (0..1_000).chain([root]) {
-                let number = inodes.number(NodeId(id));
-                assert_ne!(number.0, 0, "{id} of {root}");
-                assert_eq!(inodes.node(number), NodeId(id));
-                seen.insert(number.0);
-            }
-            assert!(seen.len() >= 1_000);
+    fn a_node_has_its_own_inode_number_unless_that_is_taken() {
+        let (root, inodes) = (NodeId(7), Inodes::new(NodeId(7), None));
+        assert_eq!(inodes.number(root), Some(INodeNo::ROOT));
+        assert_eq!(inodes.number(NodeId(3)), None, "the kernel was not told");
+        let cases = [
+            (3, 40, 40),
+            (3, 40, 40),
+            (7, 36, 1),
+            (4, 40, u64::MAX),
+            (5, 0, u64::MAX - 1),
+            (6, 1, u64::MAX - 2),
+            (8, u64::MAX - 3, u64::MAX - 3),
+            (9, 1, u64::MAX - 4),
+        ];
+        for (node, ino, number) in cases {
+            assert_eq!(inodes.name(NodeId(node), ino), INodeNo(number), "node {node}");
+            assert_eq!(inodes.number(NodeId(node)), Some(INodeNo(number)));
+            assert_eq!(inodes.node(INodeNo(number)), NodeId(node));
         }
+        assert_eq!(inodes.node(INodeNo(99)), NodeId(u64::MAX), "the kernel was not told");
     }
 
     #[test]

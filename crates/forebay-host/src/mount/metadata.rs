@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use fuser::{
     Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEntry, ReplyXattr,
+    ReplyDirectoryPlus, ReplyEntry, ReplyLseek, ReplyXattr,
 };
 
-use forebay_image::{Entry, Kind, Node, NodeId};
+use forebay_image::{Coding, Entry, Kind, Node, NodeId};
 
-use super::inodes;
+use super::inodes::{self, FOREVER};
 use super::jobs::{Deferred, Job};
 use super::session::Mount;
 use super::stats;
-use crate::image_path::NotReady;
+use crate::image_path::{NotReady, is_quick};
 use crate::lock::lock;
 
 /// A request and where its answer goes.
@@ -34,8 +34,19 @@ pub(super) enum MetadataOp {
     List(INodeNo, u64, ReplyDirectory),
     /// The same, with what is known of them.
     ListPlus(INodeNo, u64, ReplyDirectoryPlus),
+    /// The next byte of a file, from an offset on, that is in a hole or is not.
+    Seek(INodeNo, u64, Seek, ReplyLseek),
     /// An extended attribute or the names of all, and the room for it.
     Xattr(INodeNo, Option<OsString>, u32, ReplyXattr),
+}
+
+/// What is looked for in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seek {
+    /// A byte that the image has.
+    Data,
+    /// A hole, or the end of the file.
+    Hole,
 }
 
 impl Mount {
@@ -44,7 +55,9 @@ impl Mount {
         match operation {
             MetadataOp::Name(parent, name, reply) => {
                 let found = self.find(parent, &name);
-                let done = |reply: ReplyEntry, found| reply.entry(&FOREVER, &found, Generation(0));
+                let done = |reply: ReplyEntry, (found, valid)| {
+                    reply.entry_with_ttls(&valid, &FOREVER, &found, Generation(0));
+                };
                 let left = self.settle(parent, found, reply, done, ReplyEntry::error);
                 left.map_err(|(reply, why)| deferred(MetadataOp::Name(parent, name, reply), why))
             }
@@ -73,6 +86,19 @@ impl Mount {
                 let left = self.settle(number, listed, reply, done, ReplyDirectoryPlus::error);
                 left.map_err(|(reply, why)| {
                     deferred(MetadataOp::ListPlus(number, from, reply), why)
+                })
+            }
+            MetadataOp::Seek(number, from, what, reply) => {
+                let found = self.seek(number, from, what);
+                let done = |reply: ReplyLseek, found: Option<u64>| {
+                    match found.and_then(|at| i64::try_from(at).ok()) {
+                        Some(at) => reply.offset(at),
+                        None => reply.error(Errno::ENXIO),
+                    }
+                };
+                let left = self.settle(number, found, reply, done, ReplyLseek::error);
+                left.map_err(|(reply, why)| {
+                    deferred(MetadataOp::Seek(number, from, what, reply), why)
                 })
             }
             MetadataOp::Xattr(number, name, room, reply) => {
@@ -107,33 +133,34 @@ impl Mount {
     }
 
     /// The reply to a lookup. Inode 0 says that the name does not exist, and the kernel keeps it.
-    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, NotReady> {
+    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<(FileAttr, Duration), NotReady> {
         let parent = self.inodes.node(parent);
         if let Some(recorder) = &self.recorder {
             lock(recorder).lookup(parent, name.as_bytes());
         }
         match self.image.lookup(parent, name.as_bytes())? {
-            Some(id) => Ok(self.inodes.attributes(&self.image.node(id)?)),
+            Some(id) => Ok(self.inodes.introduce(&self.image.node(id)?)),
             None => {
                 let root = self.image.node(self.image.root())?;
-                Ok(FileAttr { ino: INodeNo(0), ..self.inodes.attributes(&root) })
+                Ok((FileAttr { ino: INodeNo(0), ..self.inodes.attributes(&root) }, FOREVER))
             }
         }
     }
 
     fn list(&self, number: INodeNo, from: u64, reply: &mut ReplyDirectory) -> Result<(), NotReady> {
-        let entries = self.image.entries(self.inodes.node(number))?;
+        let id = self.inodes.node(number);
+        let (entries, own) = (self.image.entries(id)?, INodeNo(self.image.node(id)?.ino));
         if from == 0 {
             self.list_folder(&entries);
         }
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
             let next = place + 1;
             let full = match place {
-                0 | 1 => reply.add(number, next, FileType::Directory, dots(place)),
+                0 | 1 => reply.add(own, next, FileType::Directory, dots(place)),
                 _ => {
                     let entry = &entries[place as usize - 2];
-                    let (inode, kind) = (self.inodes.number(entry.node), entry.kind);
-                    reply.add(inode, next, inodes::kind(kind), inodes::name(&entry.name))
+                    let (ino, kind) = (INodeNo(entry.ino), inodes::kind(entry.kind));
+                    reply.add(ino, next, kind, inodes::os_name(&entry.name))
                 }
             };
             if full {
@@ -157,13 +184,13 @@ impl Mount {
         let own = self.inodes.attributes(&own);
         for place in from..=u64::try_from(entries.len()).unwrap_or(0) + 1 {
             let entry = place.checked_sub(2).map(|place| &entries[place as usize]);
-            let name = entry.map_or_else(|| dots(place), |entry| inodes::name(&entry.name));
+            let name = entry.map_or_else(|| dots(place), |entry| inodes::os_name(&entry.name));
             // A node that cannot be read is listed; a request for it reports the error.
             let (attributes, valid) = match entry.map(|entry| (entry, self.known(entry.node))) {
                 None => (own, FOREVER),
-                Some((_, Ok(node))) => (self.inodes.attributes(&node), FOREVER),
+                Some((_, Ok(node))) => self.inodes.introduce(&node),
                 Some((entry, Err(NotReady::Fault(_)))) => {
-                    let (ino, kind) = (self.inodes.number(entry.node), entry.kind);
+                    let (ino, kind) = (self.inodes.name(entry.node, entry.ino), entry.kind);
                     (FileAttr { ino, kind: inodes::kind(kind), ..own }, Duration::ZERO)
                 }
                 // The kernel asks for the rest.
@@ -176,6 +203,28 @@ impl Mount {
             }
         }
         Ok(())
+    }
+
+    /// Where the next hole of a file is, or the next byte that is in none, from an offset on.
+    fn seek(&self, number: INodeNo, from: u64, what: Seek) -> Result<Option<u64>, NotReady> {
+        let id = self.inodes.node(number);
+        let size = self.image.node(id)?.size;
+        let mut at = from;
+        for blocks in 1.. {
+            if at >= size {
+                break;
+            }
+            let block = self.image.locate(id, at)?;
+            if (block.coding == Coding::Hole) == (what == Seek::Hole) {
+                return Ok(Some(at));
+            }
+            if blocks == SEEK_QUICK && is_quick() {
+                return Err(NotReady::Slow);
+            }
+            at = block.plain.end;
+        }
+        // The end of a file counts as a hole.
+        Ok((what == Seek::Hole && from < size).then_some(size))
     }
 
     /// A task that lists a folder mostly reads its files in this order.
@@ -208,6 +257,9 @@ impl Mount {
     }
 }
 
+/// Blocks that are looked at while other requests wait.
+const SEEK_QUICK: u32 = 256;
+
 fn deferred(operation: MetadataOp, why: NotReady) -> Box<Deferred> {
     Deferred::new(Job::Metadata(operation), why)
 }
@@ -224,6 +276,3 @@ fn reply_xattr(reply: ReplyXattr, room: u32, value: Result<Vec<u8>, Errno>) {
 fn dots(place: u64) -> &'static OsStr {
     OsStr::new(if place == 0 { "." } else { ".." })
 }
-
-/// An image does not change.
-const FOREVER: Duration = Duration::from_secs(1 << 31);

@@ -48,7 +48,7 @@ pub(super) struct Pusher {
     bell: Receiver<()>,
     fetches: Receiver<Fetch>,
     content: Arc<Content<Box<PendingRead>>>,
-    inodes: Inodes,
+    inodes: Arc<Inodes>,
     stats: Arc<MountStats>,
     stop: Arc<AtomicBool>,
     log: Arc<Log>,
@@ -60,7 +60,7 @@ impl Queue {
     /// The queues, and the threads' state.
     pub(super) fn new(
         content: &Arc<Content<Box<PendingRead>>>,
-        inodes: Inodes,
+        inodes: &Arc<Inodes>,
         stop: &Arc<AtomicBool>,
         stats: &Arc<MountStats>,
         log: &Arc<Log>,
@@ -71,7 +71,7 @@ impl Queue {
             bell,
             fetches,
             content: Arc::clone(content),
-            inodes,
+            inodes: Arc::clone(inodes),
             stats: Arc::clone(stats),
             stop: Arc::clone(stop),
             log: Arc::clone(log),
@@ -178,6 +178,7 @@ impl Pusher {
     pub(super) fn push(&self, notifier: &Notifier, push: &FilePages, batch: u64) {
         let (path, id) = (&self.content.path, NodeId(push.file));
         let Some(size) = path.with(|rules, _| rules.file_bytes(push.file)) else { return };
+        let Some(number) = self.inodes.number(id) else { return };
         let (mut rest, mut buffer) = (*push, Vec::new());
         while !self.stop.load(Relaxed) {
             let (run, forgone) = path.with(|rules, _| rules.absent(&rest, batch));
@@ -199,7 +200,7 @@ impl Pusher {
                 self.stats.pushes_forgone.add(run.pages.len());
                 continue;
             }
-            let stored = notifier.store(self.inodes.number(id), offset, &buffer);
+            let stored = notifier.store(number, offset, &buffer);
             path.with(|rules, _| rules.end_push(&run));
             match stored {
                 Ok(()) => {

@@ -21,9 +21,8 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 use forebay_image::layout::ReadPages;
 use forebay_image::profile::ProfileStep;
-use fuser::{INodeNo, Notifier};
+use fuser::Notifier;
 
-use super::inodes::Inodes;
 use super::push::Pusher;
 use super::read::PendingRead;
 use super::stats::MountStats;
@@ -33,7 +32,6 @@ use crate::image_path::Content;
 #[derive(Debug)]
 pub(super) struct Replay {
     pub(super) steps: Vec<ProfileStep>,
-    pub(super) inodes: Inodes,
     pub(super) content: Arc<Content<Box<PendingRead>>>,
     pub(super) pusher: Arc<Pusher>,
     pub(super) stats: Arc<MountStats>,
@@ -125,7 +123,7 @@ impl Replay {
                 replay.found(file, None);
                 let found = self.find(root, paths.files[file]);
                 let known = |(id, bytes): (NodeId, u64)| FoundFile {
-                    order: self.inodes.number(id).0,
+                    order: id.0,
                     pages: bytes.div_ceil(PAGE_SIZE),
                 };
                 replay.found(file, found.map(known));
@@ -163,12 +161,9 @@ impl Replay {
     }
 
     fn find(&self, root: &MountedRoot<'_>, path: &[u8]) -> Option<(NodeId, u64)> {
-        let found = look_up(root, path)?;
-        let (number, size) = (INodeNo(found.st_ino), u64::try_from(found.st_size).ok()?);
-        if !rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() {
-            return None;
-        }
-        let id = self.inodes.node(number);
+        // The kernel must know a file before pages of it can be pushed.
+        look_up(root, path)?;
+        let (id, size) = self.content.find(path)?;
         self.content.path.with(|rules, _| rules.open_file(id.0, size));
         Some((id, size))
     }
@@ -181,10 +176,10 @@ struct MountedRoot<'a> {
     device: u64,
 }
 
-fn look_up(root: &MountedRoot<'_>, path: &[u8]) -> Option<rustix::fs::Stat> {
+fn look_up(root: &MountedRoot<'_>, path: &[u8]) -> Option<()> {
     let path = root.folder.join(OsStr::from_bytes(path.strip_prefix(b"/")?));
     let found = rustix::fs::lstat(&path).ok()?;
-    (found.st_dev == root.device).then_some(found)
+    (found.st_dev == root.device).then_some(())
 }
 
 impl<'a> ProfilePaths<'a> {

@@ -12,15 +12,15 @@ use forebay_image::profile::ProfileRecorder;
 use forebay_image::{Image, NodeId};
 use fuser::{
     Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyStatfs, ReplyXattr, Request,
+    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
 use super::Stopper;
 use super::inodes::{self, Inodes};
 use super::jobs::{Job, Workers};
 use super::log::Log;
-use super::metadata::MetadataOp;
+use super::metadata::{MetadataOp, Seek};
 use super::push::Queue;
 use super::read::{PendingRead, ReadRequest};
 use super::recording::RecordingFile;
@@ -32,7 +32,7 @@ use crate::image_path::{Buffers, Content, ImageFault, PathStats};
 #[derive(Debug)]
 pub(super) struct Mount {
     pub(super) image: Arc<dyn Image>,
-    pub(super) inodes: Inodes,
+    pub(super) inodes: Arc<Inodes>,
     pub(super) content: Arc<Content<Box<PendingRead>>>,
     /// READs that wait for a free number of the path, in the order of their arrival.
     pub(super) waiting_reads: Mutex<VecDeque<Box<PendingRead>>>,
@@ -228,6 +228,27 @@ impl Filesystem for FuseSession {
         });
     }
 
+    /// The kernel handles the other ways to seek.
+    fn lseek(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let what = match whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            _ => return self.0.request(|| reply.error(Errno::EINVAL)),
+        };
+        match u64::try_from(offset) {
+            Ok(from) => self.0.ask(MetadataOp::Seek(number, from, what, reply)),
+            Err(_) => self.0.request(|| reply.error(Errno::ENXIO)),
+        }
+    }
+
     fn getxattr(
         &self,
         _request: &Request,
@@ -253,11 +274,16 @@ const BACKGROUND: u16 = 64;
 /// Bytes in a name: what Linux allows.
 const NAME_MAX: u32 = 255;
 
+/// From `linux/fs.h`.
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// Without FUSE_READDIRPLUS_AUTO: with it, only the beginning of a large folder is listed with its
+/// nodes, and the kernel looks up each other name alone.
 const FLAGS: &[InitFlags] = &[
     InitFlags::FUSE_NO_OPEN_SUPPORT,
     InitFlags::FUSE_NO_OPENDIR_SUPPORT,
     InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,

@@ -7,6 +7,7 @@ mod edges;
 mod failures;
 mod mount;
 mod mount_ahead;
+mod mount_stat;
 mod mount_support;
 mod serve;
 mod support;

@@ -126,6 +126,7 @@ impl List {
             uid: stat.st_uid,
             gid: stat.st_gid,
             size: u64::try_from(stat.st_size).unwrap_or(0),
+            blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
             links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
             modified: Some(Time { seconds: stat.st_mtime, nanos }),
             device,

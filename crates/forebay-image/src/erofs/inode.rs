@@ -32,6 +32,9 @@ use super::id;
 use super::map::Map;
 use super::superblock::Superblock;
 
+/// Linux counts space in sectors of `1 << SECTOR_BITS` bytes.
+const SECTOR_BITS: u32 = 9;
+
 /// An inode, as far as it is always needed.
 #[derive(Debug)]
 pub(super) struct Inode {
@@ -160,6 +163,15 @@ impl Inode {
         } else {
             Layout::Plain(None)
         };
+        let blocks = match layout {
+            _ if !content => 0,
+            Layout::Compressed { .. } => {
+                u64::from(address) << (core.superblock.block_bits - SECTOR_BITS)
+            }
+            Layout::Plain(_) | Layout::Inline(_) | Layout::Chunks(_) => {
+                fields.size.next_multiple_of(core.superblock.block_size()) >> SECTOR_BITS
+            }
+        };
         let node = Node {
             id: id::tagged(nid, kind),
             ino: nid,
@@ -170,6 +182,7 @@ impl Inode {
             size: if content { fields.size } else { 0 },
             links,
             modified: Some(fields.modified),
+            blocks,
             device: if device { decode_device(address) } else { (0, 0) },
         };
         let slots = u64::from(fields.slots);

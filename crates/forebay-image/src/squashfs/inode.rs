@@ -94,7 +94,9 @@ impl Inode {
         let modified = Some(modified);
         let ino = ino.into();
         let (size, links, device) = (0, 1, (0, 0));
-        let node = Node { id, ino, kind, permissions, uid, gid, size, links, modified, device };
+        let blocks = 0;
+        let node =
+            Node { id, ino, kind, permissions, uid, gid, size, blocks, links, modified, device };
         let mut inode = Self { node, xattr: None, content: Content::Special, at };
         match kind {
             Kind::File => inode.read_file(stream, extended, around)?,
@@ -125,11 +127,11 @@ impl Inode {
         let bytes = if extended { &mut bytes[..] } else { &mut bytes[..16] };
         stream.fill(bytes)?;
         let mut fields = Reader::new(bytes, at);
-        let (start, fragment, inside);
+        let (start, fragment, inside, sparse);
         if extended {
             start = fields.u64("file start")?;
             self.node.size = fields.u64("file size")?;
-            fields.u64("file sparse")?;
+            sparse = fields.u64("file sparse")?;
             self.node.links = fields.u32("file links")?;
             fragment = fields.u32("file fragment")?;
             inside = fields.u32("file fragment offset")?;
@@ -139,7 +141,9 @@ impl Inode {
             fragment = fields.u32("file fragment")?;
             inside = fields.u32("file fragment offset")?;
             self.node.size = fields.u32("file size")?.into();
+            sparse = 0;
         }
+        self.node.blocks = self.node.size.saturating_sub(sparse).div_ceil(512);
         let (size, block_size) = (self.node.size, u64::from(around.block_size));
         let tail = some(fragment).map(|fragment| Tail { fragment, inside });
         let blocks = if tail.is_some() { size / block_size } else { size.div_ceil(block_size) };

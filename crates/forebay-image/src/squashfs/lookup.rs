@@ -10,8 +10,8 @@ use super::metadata::Place;
 use crate::error::{Error, Result};
 use crate::listing::{EntryTarget, Groups, Lookup, Promise, Stored};
 
-/// The entries of a directory; each with the inode number that the directory says.
-pub(super) type Listing = crate::listing::Listing<u64>;
+/// The entries of a directory.
+pub(super) type Listing = crate::listing::Listing<()>;
 
 /// Bytes of runs that are read in all where an index leads to anything but a run of its directory.
 /// Behind that, names are taken for not found.
@@ -25,7 +25,7 @@ pub(super) fn named(listing: &Listing, name: &[u8]) -> Option<Named> {
 /// What the entry at a place of the listing names.
 pub(super) fn named_at(listing: &Listing, place: usize) -> Named {
     let entry = &listing.entries[place];
-    let target = EntryTarget { ino: listing.extras()[place], kind: Some(entry.kind) };
+    let target = EntryTarget { ino: entry.ino, kind: Some(entry.kind) };
     Named { node: entry.node, target }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn list(image: &Squashfs, directory: &Directory) -> Result<Listing> {
                 let what = format!("a directory of more than {ENTRIES_MAX} entries");
                 return Err(Error::Unsupported { what, offset: directory.place.block });
             }
-            stored.push(with_ino(entry));
+            stored.push(entry);
         }
     }
     let starts = Starts::read(image, directory, &runs);
@@ -62,11 +62,6 @@ pub(super) fn list(image: &Squashfs, directory: &Directory) -> Result<Listing> {
         let finder = finder.get_or_insert_with(|| Finder::new(stored));
         starts.find(finder, stored, &stored[place].name)
     }))
-}
-
-fn with_ino(entry: Stored<()>) -> Stored<u64> {
-    let Stored { name, node, target, extra: () } = entry;
-    Stored { name, node, target, extra: target.ino }
 }
 
 /// Where the index has lookups begin.
@@ -81,7 +76,7 @@ enum Start {
     /// At an entry that begins a run.
     Entry(usize),
     /// Elsewhere: what is read there, if anything can be.
-    Stray(Option<(Vec<Stored<u64>>, Finder)>),
+    Stray(Option<(Vec<Stored<()>>, Finder)>),
 }
 
 impl Starts {
@@ -109,7 +104,7 @@ impl Starts {
     }
 
     /// Whether no lookup begins behind a name that it may be for.
-    fn are_right(&self, stored: &[Stored<u64>]) -> bool {
+    fn are_right(&self, stored: &[Stored<()>]) -> bool {
         self.indexed.iter().all(|(indexed, start)| match start {
             Start::Entry(0) => true,
             Start::Entry(first) => stored[first - 1].name < indexed.name,
@@ -117,7 +112,7 @@ impl Starts {
         })
     }
 
-    fn find(&self, finder: &Finder, stored: &[Stored<u64>], name: &[u8]) -> Lookup<u64> {
+    fn find(&self, finder: &Finder, stored: &[Stored<()>], name: &[u8]) -> Lookup<()> {
         let name_at = |place: usize| self.indexed[place].0.name.as_slice();
         let passed = self.greatest.partition_point(|greatest| name_at(*greatest) <= name);
         let start = passed.checked_sub(1).map_or(&Start::Entry(0), |last| &self.indexed[last].1);
@@ -143,12 +138,12 @@ fn stray(
     place: Place,
     left: u32,
     budget: &mut u32,
-) -> Option<(Vec<Stored<u64>>, Finder)> {
+) -> Option<(Vec<Stored<()>>, Finder)> {
     *budget = budget.checked_sub(left)?;
     let mut walk = image.walk(place, left).ok()??;
     let mut strays = Vec::new();
     while let Ok(Some(entry)) = walk.next_stored() {
-        strays.push(with_ino(entry));
+        strays.push(entry);
     }
     let finder = Finder::new(&strays);
     Some((strays, finder))
@@ -162,7 +157,7 @@ struct Finder {
 }
 
 impl Finder {
-    fn new(stored: &[Stored<u64>]) -> Self {
+    fn new(stored: &[Stored<()>]) -> Self {
         let mut last = [None; 256];
         let mut greater = Vec::with_capacity(stored.len());
         for (place, entry) in (0..).zip(stored) {
@@ -176,7 +171,7 @@ impl Finder {
     /// The places of a name, in their order.
     fn places<'a>(
         &'a self,
-        stored: &'a [Stored<u64>],
+        stored: &'a [Stored<()>],
         name: &'a [u8],
     ) -> impl Iterator<Item = usize> + 'a {
         let by_name = &self.groups.by_name;
@@ -186,7 +181,7 @@ impl Finder {
         equal.map(|place| *place as usize)
     }
 
-    fn find(&self, stored: &[Stored<u64>], name: &[u8], start: usize) -> Option<usize> {
+    fn find(&self, stored: &[Stored<()>], name: &[u8], start: usize) -> Option<usize> {
         let place = self.places(stored, name).find(|place| *place >= start)?;
         let is_hidden = self.greater[place].is_some_and(|greater| greater as usize >= start);
         (!is_hidden).then_some(place)

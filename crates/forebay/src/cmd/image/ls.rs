@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
 use forebay_image::walk::{Inside, Limits, Tree};
-use forebay_image::{Cause, Entry, Fault, Follow, Image, Kind, Node};
+use forebay_image::{Cause, Fault, Follow, Image, Kind, Node, NodeId};
 use serde_json::Value;
 
 use super::select::Matcher;
@@ -33,7 +33,8 @@ pub(super) fn run(arguments: &Ls) -> Result<u8> {
             image.entries(node.id).and_then(|entries| Ok((entries, image.defects(node.id)?)));
         match listed {
             Ok((entries, defects)) => {
-                list.directory(&found.path, entries.to_vec())?;
+                let names = entries.iter().map(|entry| (entry.name.clone(), entry.node));
+                list.directory(&found.path, names.collect())?;
                 for defect in defects.iter() {
                     list.fault(&Fault::new(
                         &found.path[..],
@@ -138,11 +139,9 @@ impl<'a> List<'a> {
                 self.heading(&path, place != begin).context(WRITING)?;
             }
             let places = inside.names(place);
-            let entry = |place: &usize| {
-                let item = &items[*place];
-                Entry { name: item.name.to_vec(), node: item.node, kind: item.kind }
-            };
-            self.directory(&path, places.iter().map(entry).collect())?;
+            let names = places.iter().map(|place| &items[*place]);
+            let names = names.map(|item| (item.name.to_vec(), item.node));
+            self.directory(&path, names.collect())?;
             let directories = places.iter().rev().filter(|p| items[**p].kind == Kind::Directory);
             stack.extend(directories);
         }
@@ -160,20 +159,20 @@ impl<'a> List<'a> {
         self.out.to.write_all(b":\n")
     }
 
-    fn directory(&mut self, path: &[u8], mut entries: Vec<Entry>) -> Result<()> {
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
+    fn directory(&mut self, path: &[u8], mut names: Vec<(Vec<u8>, NodeId)>) -> Result<()> {
+        names.sort_by(|one, two| one.0.cmp(&two.0));
         if !self.arguments.long && !self.arguments.answer.json {
-            return entries.iter().try_for_each(|entry| self.short(&entry.name)).context(WRITING);
+            return names.iter().try_for_each(|(name, _)| self.short(name)).context(WRITING);
         }
         // Columns are as wide as the widest line; an object stands for itself.
         let mut rows = Vec::new();
-        for entry in entries {
+        for (name, id) in names {
             let between: &[u8] = if path.is_empty() { b"" } else { b"/" };
-            let path = [path, between, &entry.name].concat();
-            match self.image.node(entry.node) {
+            let path = [path, between, &name].concat();
+            match self.image.node(id) {
                 Ok(node) => {
                     let target = self.target(&path, &node);
-                    let row = Row { path, name: entry.name, node, target };
+                    let row = Row { path, name, node, target };
                     if self.arguments.answer.json {
                         self.object(&row)?;
                     } else {
