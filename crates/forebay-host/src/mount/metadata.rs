@@ -90,11 +90,11 @@ impl Mount {
             }
             MetadataOp::Seek(number, from, what, reply) => {
                 let found = self.seek(number, from, what);
-                let done = |reply: ReplyLseek, found: Option<u64>| {
-                    match found.and_then(|at| i64::try_from(at).ok()) {
-                        Some(at) => reply.offset(at),
-                        None => reply.error(Errno::ENXIO),
-                    }
+                let done = |reply: ReplyLseek, found: Option<u64>| match found
+                    .and_then(|at| i64::try_from(at).ok())
+                {
+                    Some(at) => reply.offset(at),
+                    None => reply.error(Errno::ENXIO),
                 };
                 let left = self.settle(number, found, reply, done, ReplyLseek::error);
                 left.map_err(|(reply, why)| {

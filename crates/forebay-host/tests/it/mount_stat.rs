@@ -40,7 +40,11 @@ impl Drop for KernelMount {
 }
 
 /// A scene with files with holes, links, and more names than one listing has room for.
-fn scene(program: &str, package: &str, make: impl FnOnce(&Path, &Path) -> Command) -> Option<Scene> {
+fn scene(
+    program: &str,
+    package: &str,
+    make: impl FnOnce(&Path, &Path) -> Command,
+) -> Option<Scene> {
     if skip() || !has(program, package) {
         return None;
     }
