@@ -20,10 +20,10 @@ impl KernelMount {
     /// Nothing if the kernel cannot mount the image; said on standard error.
     fn new(scene: &Scene) -> Option<Self> {
         let folder = scene.folder.path().join("kernel");
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).expect(WORKS);
         let mut program = Command::new("mount");
         let made = program.args(["-o", "loop,ro"]).arg(scene.image()).arg(&folder).output();
-        let made = made.unwrap();
+        let made = made.expect(WORKS);
         if !made.status.success() {
             let why = String::from_utf8_lossy(&made.stderr).into_owned();
             eprintln!("skip: stat compared with the kernel's mount: {why}");
@@ -50,32 +50,32 @@ fn scene(
     }
     let scene = Scene::new();
     for (name, data, size) in [("gap", 3 << 20, 5 << 20), ("tail", 0, 4 << 20), ("all", 9, 0)] {
-        let file = File::create(scene.source().join(name)).unwrap();
-        file.write_all_at(&plausible(4, 200_000), data).unwrap();
-        file.set_len(size.max(200_009)).unwrap();
+        let file = File::create(scene.source().join(name)).expect(WORKS);
+        file.write_all_at(&plausible(4, 200_000), data).expect(WORKS);
+        file.set_len(size.max(200_009)).expect(WORKS);
     }
-    fs::hard_link(scene.source().join("of-4097"), scene.source().join("deep/again")).unwrap();
+    fs::hard_link(scene.source().join("of-4097"), scene.source().join("deep/again")).expect(WORKS);
     for number in 0..300 {
-        fs::write(scene.source().join(format!("deep/er/{number}")), [7; 3]).unwrap();
+        fs::write(scene.source().join(format!("deep/er/{number}")), [7; 3]).expect(WORKS);
     }
     let mut program = make(&scene.source(), &scene.image());
-    let made = program.output().unwrap();
+    let made = program.output().expect(WORKS);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     Some(scene)
 }
 
 /// Inode number, as `stat` and the listing say it, and space of everything below a folder.
 fn numbers(root: &Path) -> BTreeMap<PathBuf, (u64, u64, u64)> {
-    let own = fs::metadata(root).unwrap();
+    let own = fs::metadata(root).expect(WORKS);
     let mut found = BTreeMap::from([(PathBuf::new(), (own.ino(), own.ino(), own.blocks()))]);
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            let seen = entry.metadata().unwrap();
+        for entry in fs::read_dir(folder).expect(WORKS).map(|entry| entry.expect(WORKS)) {
+            let seen = entry.metadata().expect(WORKS);
             if seen.is_dir() {
                 open.push(entry.path());
             }
-            let path = entry.path().strip_prefix(root).unwrap().to_owned();
+            let path = entry.path().strip_prefix(root).expect(WORKS).to_owned();
             found.insert(path, (seen.ino(), entry.ino(), seen.blocks()));
         }
     }
@@ -90,7 +90,7 @@ fn compare(scene: &Scene) {
         let mount = scene.mount(&Options::default());
         if by_name {
             for (path, (ino, _, blocks)) in &truth {
-                let seen = fs::symlink_metadata(mount.root.join(path)).unwrap();
+                let seen = fs::symlink_metadata(mount.root.join(path)).expect(WORKS);
                 assert_eq!((seen.ino(), seen.blocks()), (*ino, *blocks), "{path:?}");
             }
         }
@@ -138,8 +138,8 @@ fn inode_numbers_and_space_in_erofs_are_those_of_the_kernel() {
 fn holes_are_found(scene: &Scene, has_holes: bool) {
     let mount = scene.mount(&Options::default());
     for name in ["gap", "tail", "all", "holes", "of-0", "deep/random"] {
-        let truth = fs::read(scene.source().join(name)).unwrap();
-        let (file, size) = (File::open(mount.path(name)).unwrap(), truth.len() as u64);
+        let truth = fs::read(scene.source().join(name)).expect(WORKS);
+        let (file, size) = (File::open(mount.path(name)).expect(WORKS), truth.len() as u64);
         let mut at = 0;
         while at < size {
             let data = match seek(&file, SeekFrom::Data(at)) {
@@ -153,7 +153,7 @@ fn holes_are_found(scene: &Scene, has_holes: bool) {
             if data == size {
                 break;
             }
-            at = seek(&file, SeekFrom::Hole(data)).unwrap();
+            at = seek(&file, SeekFrom::Hole(data)).expect(WORKS);
             assert!(at > data && at <= size, "{name}: {data} to {at}");
         }
         assert_eq!(seek(&file, SeekFrom::Data(size)), Err(Errno::NXIO), "{name}");
@@ -162,9 +162,11 @@ fn holes_are_found(scene: &Scene, has_holes: bool) {
     if !has_holes {
         return;
     }
-    let gap = File::open(mount.path("gap")).unwrap();
-    let data = seek(&gap, SeekFrom::Data(0)).unwrap();
+    let gap = File::open(mount.path("gap")).expect(WORKS);
+    let data = seek(&gap, SeekFrom::Data(0)).expect(WORKS);
     assert!((2 << 20..=3 << 20).contains(&data), "the first 3 MiB are a hole: {data}");
-    let hole = seek(&gap, SeekFrom::Hole(data)).unwrap();
+    let hole = seek(&gap, SeekFrom::Hole(data)).expect(WORKS);
     assert!(((3 << 20) + 200_000..4 << 20).contains(&hole), "200,000 bytes are data: {hole}");
 }
+
+const WORKS: &str = "files of the test can be made and read";
