@@ -338,7 +338,7 @@ impl Engine {
             self.wake_memory_waiters();
         }
         if core::mem::take(&mut self.writeback.state.pass_ended) || nothing_left {
-            // Without memory, a caller finds some only if a pass has sent pages or some have arrived.
+            // A caller without memory finds some only if a pass sent pages or some have arrived.
             let Levels { writeback, written, .. } = self.writeback.state.all;
             let arrived = written > self.writeback.written_at_wake;
             if self.cache.waits_for_pass() && (writeback > in_flight || arrived) {
