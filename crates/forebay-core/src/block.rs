@@ -14,8 +14,8 @@
 //!             unless older requests still wait, which go first; nothing limits how many do. If
 //!             the processor moves the data, its asker moves those of all that wait, in the
 //!             elevator's order, and then its own.
-//!             A request that bypasses the page cache is a bio of sectors. It needs no place, because
-//!             whoever recorded it had one; a read, a flush and a durable write end the plug.
+//!             A request that bypasses the page cache is a bio of sectors. It takes no place in
+//!             advance, because it had one when it was recorded; a read, a flush and a durable write end the plug.
 //! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
 //!             call looks for a place page by page, before readahead begins, and posix_fadvise
 //!             never waits for one. All that wait for a place of a read are woken at once. A bio

@@ -115,7 +115,7 @@ impl Flags {
     pub const DIRECT: Self = Self(1);
     /// The write is durable when it ends (`O_DSYNC`, `REQ_SYNC` with FUA).
     pub const DURABLE: Self = Self(2);
-    /// Nobody waits for it (`REQ_RAHEAD`).
+    /// No caller waits for it (`REQ_RAHEAD`).
     pub const READAHEAD: Self = Self(4);
     /// File system metadata (`REQ_META`).
     pub const META: Self = Self(8);

@@ -53,6 +53,8 @@ pub struct Writer<W> {
     left_out: u64,
     /// Files of fio's log that are open.
     open: Vec<bool>,
+    /// The one disk of a format that has one.
+    disk: Option<u32>,
     /// The last `wait` of version 2, in milliseconds.
     waited: u64,
     /// The time of the last request.
@@ -106,6 +108,7 @@ impl<W: Write> Writer<W> {
             requests: 0,
             left_out: 0,
             open: Vec::new(),
+            disk: None,
             waited: 0,
             now: 0,
             line: Vec::new(),
@@ -183,10 +186,8 @@ impl<W: Write> Writer<W> {
             Op::DataSync => "datasync",
             Op::Sync | Op::Flush | Op::Open | Op::Close | Op::Truncate => "sync",
         };
-        let stamp = match self.format {
-            WriteFormat::FioIologV3 => format!("{} ", record.time / 1_000),
-            _ => String::new(),
-        };
+        let has_stamp = self.format == WriteFormat::FioIologV3;
+        let stamp = if has_stamp { format!("{} ", record.time / 1_000) } else { String::new() };
         let number = record.object as usize;
         if self.open.len() <= number {
             self.open.resize(number + 1, false);
@@ -237,7 +238,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn vscsi(&mut self, record: &Record) -> Result<(), WriteError> {
-        if record.object != 0 {
+        if *self.disk.get_or_insert(record.object) != record.object {
             return self.refuse("has one disk; choose one of the volumes");
         }
         let Ok(len) = u32::try_from(record.len) else {
@@ -263,7 +264,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn sectors(&self, bytes: u64) -> Result<u64, WriteError> {
-        if bytes % SECTOR == 0 {
+        if bytes.is_multiple_of(SECTOR) {
             Ok(bytes / SECTOR)
         } else {
             self.refuse(format!("counts sectors of {SECTOR} bytes, and {bytes} is no multiple"))

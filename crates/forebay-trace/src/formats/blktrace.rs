@@ -165,10 +165,8 @@ impl Blktrace {
         let device = layout.get(data, device, 4);
         let name = format!("{},{}", device >> 20, device & 0xf_ffff);
         let object = intern(names, name.as_bytes())?;
-        let offset = match op {
-            Op::Flush => 0,
-            _ => bytes("sector", layout.get(data, 16, 8))?,
-        };
+        let sector = if op == Op::Flush { 0 } else { layout.get(data, 16, 8) };
+        let offset = bytes("sector", sector)?;
         Ok(Some(Record {
             time: layout.get(data, 8, 8),
             took: None,

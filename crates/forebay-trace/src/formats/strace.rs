@@ -169,6 +169,34 @@ impl Strace {
         Ok(Some(Record { time, took, stream: pid, object, op, flags, offset, len }))
     }
 
+    fn open(
+        &mut self,
+        call: &Call<'_>,
+        (pid, time): (u32, u64),
+        result: u64,
+        names: &mut Names,
+    ) -> Parsed {
+        let path = call.argument(usize::from(call.name.starts_with(b"openat")))?;
+        let flags = [
+            (&b"O_DIRECT"[..], Flags::DIRECT),
+            (b"O_SYNC", Flags::DURABLE),
+            (b"O_DSYNC", Flags::DURABLE),
+        ];
+        let set = flags.iter().filter(|(name, _)| call.flag(name));
+        let set = set.fold(Flags::default(), |all, (_, flag)| all.with(*flag));
+        let (append, cloexec) = (call.flag(b"O_APPEND"), call.flag(b"O_CLOEXEC"));
+        // With -y, the result names the file as the kernel does.
+        let shown = call.decoration.unwrap_or_else(|| path.trim_quotes());
+        let object = intern(names, shown)?;
+        let opened = Description::opened(object, set, append);
+        self.files.open(pid, result, opened, cloexec)?;
+        if call.flag(b"O_TRUNC") || call.name == b"creat" {
+            self.files.cut(object);
+        }
+        let (op, flags, offset, len, took) = (Op::Open, set, 0, 0, call.took);
+        Ok(Some(Record { time, took, stream: pid, object, op, flags, offset, len }))
+    }
+
     /// A call that moves no data of a file.
     fn other(
         &mut self,
@@ -179,36 +207,7 @@ impl Strace {
     ) -> Parsed {
         match call.name {
             b"open" | b"openat" | b"openat2" | b"creat" => {
-                let path = call.argument(usize::from(call.name.starts_with(b"openat")))?;
-                let flags = [
-                    (&b"O_DIRECT"[..], Flags::DIRECT),
-                    (b"O_SYNC", Flags::DURABLE),
-                    (b"O_DSYNC", Flags::DURABLE),
-                ];
-                let set = flags.iter().filter(|(name, _)| call.flag(name));
-                let set = set.fold(Flags::default(), |all, (_, flag)| all.with(*flag));
-                let (append, cloexec) = (call.flag(b"O_APPEND"), call.flag(b"O_CLOEXEC"));
-                // With -y, the result names the file as the kernel does.
-                let shown = call.decoration.unwrap_or_else(|| path.trim_quotes());
-                let object = intern(names, shown)?;
-                let cut = call.flag(b"O_TRUNC") || call.name == b"creat";
-                let opened = Description::opened(object, set, append);
-                self.files.open(pid, result, opened, cloexec)?;
-                if cut {
-                    self.files.cut(object);
-                }
-                let (op, flags, offset, len) = (Op::Open, set, 0, 0);
-                let took = call.took;
-                return Ok(Some(Record {
-                    time,
-                    took,
-                    stream: pid,
-                    object,
-                    op,
-                    flags,
-                    offset,
-                    len,
-                }));
+                return self.open(call, (pid, time), result, names);
             }
             b"close" => {
                 let Some(file) = self.files.close(pid, call.argument(0)?) else { return Ok(None) };

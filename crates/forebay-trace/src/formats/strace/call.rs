@@ -73,11 +73,11 @@ impl<'a> Call<'a> {
     /// Whether a flag stands among the arguments, between `|` or in a structure.
     pub(super) fn flag(&self, flag: &[u8]) -> bool {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let has = |argument: &&[u8]| {
+        let has = |argument: &&'a [u8]| {
             !argument.starts_with(b"\"")
                 && argument.split(|byte| !is_word(*byte)).any(|word| word == flag)
         };
-        self.arguments.iter().any(|argument| has(&argument))
+        self.arguments.iter().any(has)
     }
 
     /// The descriptors of `[3, 4]`.
