@@ -15,7 +15,8 @@
 //!             the processor moves the data, its asker moves those of all that wait, in the
 //!             elevator's order, and then its own.
 //!             A request that bypasses the page cache is a bio of sectors. It takes no place in
-//!             advance, because it had one when it was recorded; a read, a flush and a durable write end the plug.
+//!             advance, because it had one when it was recorded; a read, a flush and a durable
+//!             write end the plug.
 //! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
 //!             call looks for a place page by page, before readahead begins, and posix_fadvise
 //!             never waits for one. All that wait for a place of a read are woken at once. A bio

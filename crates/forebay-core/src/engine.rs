@@ -361,8 +361,8 @@ impl Engine {
         self.now
     }
 
-    /// The frames that a request in flight fills or takes from, in the order of its pages; metadata,
-    /// flushes, and what bypasses the page cache have none.
+    /// The frames that a request in flight fills or takes from, in the order of its pages.
+    /// Metadata, flushes and what bypasses the page cache have none.
     pub fn frames_of(&self, request: &Request) -> impl Iterator<Item = FrameId> + '_ {
         let Request { file, first, pages, kind, .. } = *request;
         let mut guess = None;

@@ -1,8 +1,8 @@
 //! Traces of I/O, read as one stream of records whatever their format.
 //!
-//! A [`Reader`] takes any [`Read`](std::io::Read), decompresses gzip and zstd, recognizes the format
-//! by the first bytes, and gives a [`Record`] for each request, in constant memory. A [`Writer`]
-//! writes six of the formats. [`Statistics`] says what a trace is like.
+//! A [`Reader`] takes any [`Read`](std::io::Read), decompresses gzip and zstd, recognizes the
+//! format by the first bytes, and gives a [`Record`] for each request, in constant memory. A
+//! [`Writer`] writes six of the formats. [`Statistics`] says what a trace is like.
 //!
 //! ```text
 //!   bytes --(gzip, zstd)--> format ---line or record---> parser --> Record --> Sorted

@@ -1,7 +1,7 @@
 //! Reuse distances: how many other pages were asked for since a page was asked for last.
 //!
-//! The distance is that of a stack of pages in the order of their last use. The pages whose hash lies
-//! below a threshold stand for all (SHARDS, FAST 2015); the threshold falls so that memory is
+//! The distance is that of a stack of pages in the order of their last use. The pages whose hash
+//! lies below a threshold stand for all (SHARDS, FAST 2015); the threshold falls so that memory is
 //! bounded, and each distance counts for as many as it stands for.
 
 use std::collections::{BTreeSet, HashMap};

@@ -9,8 +9,8 @@ use crate::record::Record;
 /// Requests that are held back unless something else is said.
 pub const SORT_WINDOW: usize = 1 << 16;
 
-/// A reader whose requests come in the order of their times; those of one moment in the order of the
-/// trace.
+/// A reader whose requests come in the order of their times; those of one moment in the order of
+/// the trace.
 pub struct Sorted<'a> {
     reader: Reader<'a>,
     /// Requests that are held back, in order.

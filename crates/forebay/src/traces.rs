@@ -1,4 +1,5 @@
-//! A trace as commands read it: a file or standard input, one volume of it or all, bad lines counted.
+//! A trace as commands read it: a file or standard input, one volume of it or all, bad lines
+//! counted.
 
 use std::fs::File;
 use std::io::{self, Read};

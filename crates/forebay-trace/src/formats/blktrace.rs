@@ -17,8 +17,8 @@
 //! ```
 //!
 //! The low 16 bits of an action are its event, the bits above them its categories. Requests are
-//! taken where they arrive (queue), or are inserted or issued if the trace has none of those. blktrace
-//! writes a file for each processor; `blkparse -d` merges them.
+//! taken where they arrive (queue), or are inserted or issued if the trace has none of those.
+//! blktrace writes a file for each processor; `blkparse -d` merges them.
 
 use crate::error::Fault;
 use crate::format::{Parsed, RecordParser};

@@ -7,10 +7,10 @@
 //!   FILE wait MSEC LENGTH
 //! ```
 //!
-//! Actions are read, write, sync, datasync and trim; offset and length are bytes. Times of version 3
-//! are microseconds since the run began. In version 2, `wait` waits until so many milliseconds after
-//! the job began, as fio does; its manual says otherwise. fio appends, so a file can hold several
-//! runs: each follows the one before it.
+//! Actions are read, write, sync, datasync and trim; offset and length are bytes. Times of version
+//! 3 are microseconds since the run began. In version 2, `wait` waits until so many milliseconds
+//! after the job began, as fio does; its manual says otherwise. fio appends, so a file can hold
+//! several runs: each follows the one before it.
 
 use crate::error::Fault;
 use crate::format::{LineParser, Parsed};

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Pids, times (`-t`, `-tt`, `-ttt`, `-r`), durations (`-T`) and paths (`-y`) may each be absent. A
-//! request has the bytes that the call returned. Positions of descriptors are followed from the call
-//! that opened them; a descriptor that was open before the trace began has none until an `lseek`.
+//! request has the bytes that the call returned. Positions of descriptors are followed from the
+//! call that opened them; a descriptor that was open before the trace began has none until an
+//! `lseek`.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Every sample cut at every byte, and with every digit or byte changed: records or errors, and never
-//! a panic.
+//! Every sample cut at every byte, and with every digit or byte changed: records or errors, and
+//! never a panic.
 
 use forebay_trace::{Format, Options, Reader};
 

@@ -62,14 +62,14 @@ CPU3 (sda):
 pub(crate) const FTRACE: &[u8] = b"# tracer: nop
 #
               dd-1234    [000] .....   100.000001: block_bio_queue: 8,0 R 2048 + 8 [dd]
-  kworker/u4:1-b-77      [001] d..1.   100.000250: block_rq_issue: 8,0 WS 4096 () 4096 + 8 none,0,0 [kw]
+  kworker/u4:1-b-77 [001] d..1.   100.000250: block_rq_issue: 8,0 WS 4096 () 4096 + 8 none,0,0 [kw]
   my prog [x]-99         [001] .....   100.500000: block_bio_queue: 8,16 WS 4096 + 16 [my prog [x]]
               dd-1234    [000] .....   100.600000: block_plug: [dd]
               dd-1234    [000] .....   100.700000: block_bio_queue: 8,0 FF 0 + 0 [dd]
 ";
 
 pub(crate) const PERF: &[u8] = b"\
-              dd  1234 [000]   100.000001: block:block_rq_issue: 8,0 R 4096 () 2048 + 8 none,0,0 [dd]
+         dd  1234 [000]   100.000001: block:block_rq_issue: 8,0 R 4096 () 2048 + 8 none,0,0 [dd]
  my prog [x]     99 [001]   100.500000: block:block_rq_issue: 8,16 WS 8192 () 4096 + 16 [my prog]
               dd  1234 [000]   100.600000: block:block_rq_complete: 8,0 R () 2048 + 8 none,0,0 [0]
 ";
@@ -82,13 +82,13 @@ TIME(s)     COMM           PID     DISK      T SECTOR     BYTES   QUE(ms) LAT(ms
 ";
 
 pub(crate) const STRACE: &[u8] = b"\
-30164 1795232544.370000 openat(AT_FDCWD</root>, \"/data/f2\", O_RDWR|O_CREAT|O_TRUNC, 0644) = 3</data/f2> <0.000040>
+30164 1795232544.370000 openat(AT_FDCWD, \"/data/f2\", O_RDWR|O_TRUNC) = 3</data/f2> <0.000040>
 30164 1795232544.379847 write(3</data/f2>, \"\\0\\0\"..., 4096 <unfinished ...>
 30165 1795232544.379861 openat(AT_FDCWD</root>, \"/data/f1\", O_RDONLY <unfinished ...>
 30165 1795232544.379870 <... openat resumed>) = 4</data/f1> <0.000038>
 30164 1795232544.379902 <... write resumed>) = 4096 <0.000042>
 30164 1795232544.380045 pread64(3</data/f2>, \"\\0, 1)\"..., 100, 4000) = 96 <0.000010>
-30164 1795232544.380401 writev(3</data/f2>, [{iov_base=\"\\0\"..., iov_len=10}, {iov_base=\"\", iov_len=20}], 2) = 30 <0.000013>
+30164 1795232544.380401 writev(3</data/f2>, [{iov_len=10}, {iov_base=\"\", iov_len=20}], 2) = 30 <0.000013>
 30164 1795232544.380441 fdatasync(3</data/f2>) = 0 <0.000952>
 30165 1795232544.381000 read(4</data/f1>, 0x7ffd, 4096) = -1 EIO (Input/output error) <0.000001>
 30165 1795232544.381100 lseek(4</data/f1>, 8192, SEEK_SET) = 8192 <0.000001>

@@ -6,8 +6,8 @@
 //!   status, merge, best <--------------- all results, by the names of points
 //! ```
 //!
-//! A point is run as `forebay simulate` runs it, from the same words, so its row is the row that the
-//! command prints.
+//! A point is run as `forebay simulate` runs it, from the same words, so its row is the row that
+//! the command prints.
 
 use std::io::{self, Write};
 use std::path::Path;

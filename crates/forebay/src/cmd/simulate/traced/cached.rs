@@ -1,7 +1,7 @@
 //! A trace above the page cache: each stream is a task, each file or device a file.
 //!
 //! ```text
-//!   trace --> Demux: a queue for each stream, together bounded --> a Workload for each --> SimWorld
+//!   trace --> Demux: a bounded queue for each stream --> a Workload for each --> SimWorld
 //! ```
 
 use std::cell::RefCell;
