@@ -34,10 +34,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     }
 }
 
-/// Measures the path in virtual time, then how long the paper's table takes.
+/// Measures the path in virtual time, traces, then how long the paper's table takes.
 fn path() -> Result<u8> {
-    let path = cargo().args(["bench", "--package", "forebay-sim", "--bench", "path"]).status()?;
-    ensure!(path.success(), "the benchmark of the path failed");
+    let benches = [("forebay-sim", "path"), ("forebay-sim", "replay"), ("forebay-trace", "parse")];
+    for (package, bench) in benches {
+        let run = cargo().args(["bench", "--package", package, "--bench", bench]).status()?;
+        ensure!(run.success(), "the benchmark {bench} of {package} failed");
+    }
     let forebay = ["--release", "--package", "forebay"];
     ensure!(cargo().arg("build").args(forebay).status()?.success(), "forebay does not build");
     let started = Instant::now();

@@ -14,6 +14,9 @@
 //!             unless older requests still wait, which go first; nothing limits how many do. If
 //!             the processor moves the data, its asker moves those of all that wait, in the
 //!             elevator's order, and then its own.
+//!             A request that bypasses the page cache is a bio of sectors. It takes no place in
+//!             advance, because it had one when it was recorded; a read, a flush and a durable
+//!             write end the plug.
 //! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
 //!             call looks for a place page by page, before readahead begins, and posix_fadvise
 //!             never waits for one. All that wait for a place of a read are woken at once. A bio
@@ -36,7 +39,7 @@ use crate::dispatch::{Dispatch, Handling, Medium, Processor};
 use crate::elevator::Elevator;
 use crate::io::{Request, RequestKind};
 use crate::time::{Duration, Instant};
-use crate::units::{CallId, DeviceId, FrameId, RequestId};
+use crate::units::{CallId, DeviceId, FrameId, PAGE_SECTORS, RequestId};
 
 use queue::Queue;
 use table::Table;
@@ -48,6 +51,7 @@ mod table;
 mod tests;
 
 pub(crate) use bio::Bio;
+pub(crate) use table::Owners;
 
 /// What a device's queue is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +121,8 @@ pub(crate) struct Given {
     pub(crate) request: Request,
     /// The frame of its first page, if it is known.
     pub(crate) frame: Option<FrameId>,
+    /// The calls that bypass the page cache and have a part in it.
+    pub(crate) owners: Option<Owners>,
 }
 
 /// What a device and its queue have done so far, partly as `/proc/diskstats` counts it.
@@ -156,15 +162,15 @@ impl BlockQueues {
 
     /// Takes a bio in, split at the request limit.
     pub(crate) fn submit_bio(&mut self, now: Instant, device: DeviceId, bio: Bio) {
-        let limit = self.request_pages_max(device);
+        let limit = self.request_pages_max(device) * PAGE_SECTORS;
         let handling = self.handling(now, device, &bio);
         let queue = &mut self.queues[device.index()];
         let mut rest = match handling {
             Handling::Deferred => queue.merge(&mut self.table, bio),
             Handling::Inline(_) => bio,
         };
-        while rest.pages > 0 {
-            let part = Bio { pages: rest.pages.min(limit), ..rest };
+        while rest.sectors > 0 {
+            let part = Bio { sectors: rest.sectors.min(limit), ..rest };
             match handling {
                 Handling::Deferred => {
                     self.insert(now, device, &part);
@@ -173,7 +179,7 @@ impl BlockQueues {
                     self.give_at_once(now, device, &part, handling);
                 }
             }
-            rest = rest.behind(part.pages);
+            rest = rest.behind(part.sectors);
         }
     }
 
@@ -221,7 +227,17 @@ impl BlockQueues {
         if self.queues[device.index()].end(now, &held, took) {
             self.unplug(now, device);
         }
-        Given { request: held.request, frame: held.frame }
+        Given { request: held.request, frame: held.frame, owners: held.owners }
+    }
+
+    /// Takes a call out of those that had a part in a request; says whether it has none left.
+    pub(crate) fn pop_owner(&mut self, owners: &mut Option<Owners>) -> Option<(CallId, bool)> {
+        self.table.pop_owner(owners)
+    }
+
+    /// How many calls that bypass the page cache have parts in requests.
+    pub(crate) fn owning_calls(&self) -> usize {
+        self.table.owning_calls()
     }
 
     /// The next request for a device.
@@ -280,9 +296,10 @@ impl BlockQueues {
         self.queues[device.index()].congested
     }
 
-    /// Pages of the requests that wait or are at devices, of those that `counts` says.
+    /// Pages of the cache in requests that wait or are at devices, of those that `counts` says.
     pub(crate) fn pages(&self, counts: impl Fn(RequestKind) -> bool) -> u64 {
-        let counted = self.table.iter().filter(|held| counts(held.request.kind));
+        let cached = self.table.iter().filter(|held| !held.request.is_direct());
+        let counted = cached.filter(|held| counts(held.request.kind));
         counted.map(|held| held.request.pages).sum()
     }
 

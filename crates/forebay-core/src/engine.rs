@@ -34,6 +34,7 @@ use crate::writeback::{Knobs, Levels};
 
 mod call;
 mod check;
+mod direct;
 mod errors;
 mod fill;
 mod packed;
@@ -278,15 +279,13 @@ impl Engine {
             Input::Resume(call) => self.resume(call),
             Input::Done(request, result, took) => {
                 let given = self.block.end_request(now, request, took);
-                match given.request.kind {
-                    RequestKind::Read => {
-                        self.end_read_request(&given, result);
-                        self.wake_read_place_waiters(given.request.device);
-                    }
-                    RequestKind::Write
-                    | RequestKind::DurableWrite
-                    | RequestKind::Inode
-                    | RequestKind::Flush => self.end_write_request(&given, result),
+                if given.request.is_direct() {
+                    self.end_direct_request(&given, result);
+                } else if given.request.kind.is_read() {
+                    self.end_read_request(&given, result);
+                    self.wake_read_place_waiters(given.request.device);
+                } else {
+                    self.end_write_request(&given, result);
                 }
             }
             Input::Decoded(decode, result) => self.decoded(decode, result),
@@ -362,12 +361,13 @@ impl Engine {
         self.now
     }
 
-    /// The frames that a request in flight fills or takes from, in the order of its pages; metadata
-    /// and flushes have none.
+    /// The frames that a request in flight fills or takes from, in the order of its pages.
+    /// Metadata, flushes and what bypasses the page cache have none.
     pub fn frames_of(&self, request: &Request) -> impl Iterator<Item = FrameId> + '_ {
         let Request { file, first, pages, kind, .. } = *request;
         let mut guess = None;
-        let pages = if kind == RequestKind::Inode { 0 } else { pages };
+        let has_frames = kind != RequestKind::Inode && !request.is_direct();
+        let pages = if has_frames { pages } else { 0 };
         (first..first + pages).map(move |page| {
             let hit = self.cache.lookup_at(file, page, guess);
             let frame = hit.expect("a page stays while it moves").frame;
@@ -490,6 +490,9 @@ impl Engine {
                     }
                 }
             }
+            Op::Direct { device, sector, sectors, kind } => {
+                self.begin_direct(call, device, (sector, sectors), kind);
+            }
             Op::Fault { handle, page, write, mapping } => {
                 self.begin(call, Task::Fault(FaultCall { handle, page, write, mapping }));
             }
@@ -540,6 +543,7 @@ impl Engine {
             | Wait::Buffers
             | Wait::Holder
             | Wait::Decode
+            | Wait::Direct
             | Wait::Request => panic!("a call resumes once after each wake and each pause"),
         }
         let seen = !core::mem::take(&mut self.calls[call.index()].unseen);

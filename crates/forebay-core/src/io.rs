@@ -79,6 +79,18 @@ pub enum Op {
         /// Number of bytes.
         len: u64,
     },
+    /// A request that bypasses the page cache: it goes to the block layer as it is, and the caller
+    /// waits for its end.
+    Direct {
+        /// The device.
+        device: DeviceId,
+        /// The first sector, in units of 512 bytes.
+        sector: u64,
+        /// The number of sectors; none for a flush.
+        sectors: u64,
+        /// What is to be done: anything but [`RequestKind::Inode`].
+        kind: RequestKind,
+    },
     /// A page fault through a mapping.
     Fault {
         /// The open file that was mapped.
@@ -142,20 +154,32 @@ pub struct Request {
     pub id: RequestId,
     /// The device.
     pub device: DeviceId,
-    /// The file whose pages are filled.
+    /// The file whose pages are filled; [`NO_FILE`] if the page cache is bypassed.
     pub file: FileId,
     /// The first page.
     pub first: PageIndex,
-    /// The number of pages.
+    /// The number of pages, a last one in part included.
     pub pages: u64,
     /// The first sector on the device, in units of 512 bytes.
     pub sector: u64,
+    /// The number of sectors.
+    pub sectors: u64,
     /// What is to be done.
     pub kind: RequestKind,
     /// Who runs while it is done.
     pub handling: Handling,
     /// The call that asked for it first; none for what the flusher sends.
     pub task: Option<CallId>,
+}
+
+/// The file of requests that bypass the page cache.
+pub const NO_FILE: FileId = FileId(u32::MAX);
+
+impl Request {
+    /// Whether it bypasses the page cache, and so has no frames.
+    pub fn is_direct(&self) -> bool {
+        self.file == NO_FILE
+    }
 }
 
 /// What a request does.

@@ -251,8 +251,18 @@ mod tests {
         files.add_file(Place { backend, base: 512, len: PAGE_SIZE + 5 }).unwrap();
         let (id, device, file) = (RequestId(0), DeviceId(0), FileId(0));
         let (kind, handling) = (RequestKind::Read, Handling::Deferred);
-        let request =
-            Request { id, device, file, first: 0, pages: 2, sector: 1, kind, handling, task: None };
+        let request = Request {
+            id,
+            device,
+            file,
+            first: 0,
+            pages: 2,
+            sector: 1,
+            sectors: 16,
+            kind,
+            handling,
+            task: None,
+        };
         let pages = vec![Box::new(Page([9; PAGE])); 2];
         let mut job = Job { request, frames: Vec::new(), pages };
         assert!(job.fill(&files).is_ok());
@@ -275,6 +285,7 @@ mod tests {
             first: 0,
             pages: count as u64,
             sector: 0,
+            sectors: count as u64 * 8,
             kind,
             handling,
             task: None,

@@ -328,6 +328,7 @@ fn clipped(op: Op) -> Op {
         | Op::Discard { .. }
         | Op::Fault { .. }
         | Op::Advise { .. } => op,
+        Op::Direct { .. } => unreachable!("tasks on files have no devices to name"),
     }
 }
 

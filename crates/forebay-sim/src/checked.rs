@@ -205,6 +205,7 @@ impl<W: World> Checked<W> {
             | Op::Discard { handle, .. }
             | Op::Fault { handle, .. }
             | Op::Advise { handle, .. } => handle,
+            Op::Direct { .. } => unreachable!("{NO_DIRECT}"),
         };
         let opened = self.watched.handles.iter().find(|(known, _)| *known == handle);
         let file = opened.expect("a call names an open file").1;
@@ -218,6 +219,7 @@ impl<W: World> Checked<W> {
             | Op::Truncate { .. }
             | Op::Discard { .. }
             | Op::Fault { .. }
+            | Op::Direct { .. }
             | Op::Advise { .. } => self.contents.promise_none(file),
         };
         let model = self.contents.file(file);
@@ -361,6 +363,7 @@ impl<W: World> Checked<W> {
                 }
             }
             Op::Discard { .. } => unreachable!("no task of the simulator discards pages"),
+            Op::Direct { .. } => unreachable!("{NO_DIRECT}"),
             Op::Advise { .. } => assert_eq!(result, Ok(0), "advice does not fail"),
         }
     }
@@ -483,6 +486,7 @@ impl<W: World> Checked<W> {
             | Op::Truncate { .. }
             | Op::Discard { .. }
             | Op::Fault { .. }
+            | Op::Direct { .. }
             | Op::Advise { .. } => {
                 panic!("only reads and writes move bytes")
             }
@@ -555,3 +559,6 @@ impl<W: World> World for Checked<W> {
         Some(input)
     }
 }
+
+/// Files are watched, and a request past the page cache has none.
+const NO_DIRECT: &str = "no task of the simulator bypasses the page cache";

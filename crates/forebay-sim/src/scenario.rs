@@ -239,7 +239,8 @@ pub fn settings(kernel: &Kernel) -> Settings {
     }
 }
 
-fn queue(machine: &Machine) -> QueueConfig {
+/// The queue of a machine's device.
+pub(crate) fn queue(machine: &Machine) -> QueueConfig {
     let kernel = machine.kernel();
     let request_pages_max = (kernel.max_sectors_kib * KIB / PAGE_SIZE).max(1);
     QueueConfig {

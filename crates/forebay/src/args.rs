@@ -11,6 +11,8 @@ pub(crate) mod image;
 pub(crate) mod live;
 pub(crate) mod live_bench;
 pub(crate) mod serve;
+pub(crate) mod sweep;
+pub(crate) mod trace;
 pub(crate) mod tune;
 pub(crate) mod watch;
 
@@ -32,8 +34,17 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run the papers' experiments in virtual time and print published beside measured
     Reproduce(Reproduce),
-    /// Run a fio job file in virtual time on a modelled machine, or replay what a mount was asked
+    /// Run a fio job file or a trace in virtual time on a modelled machine, or replay what a mount
+    /// was asked
     Simulate(Simulate),
+    /// Run jobs and traces under many settings, in chunks, and find the best ones
+    Sweep(sweep::Sweep),
+    /// Look into traces of I/O, convert, sample and measure them
+    ///
+    /// Formats: MSR Cambridge, Alibaba and Tencent CSV, CloudPhysics vscsi, oracleGeneral, fio's
+    /// iolog, blktrace and blkparse, tracefs and perf script, biosnoop, strace, sysbench and MQSim,
+    /// each compressed by gzip or zstd or not. The first bytes tell which.
+    Trace(trace::Trace),
     /// Run a fio job file on a real file or block device through the same engine (read only)
     Run(RunOn),
     /// Mount a compressed image read-only, or show what a mounted one does
@@ -166,9 +177,11 @@ pub(crate) struct PageChoice {
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The fio job file; `-` reads standard input
+    /// The fio job file, or a trace (see `forebay trace`); `-` reads a job file from standard input
     #[arg(required_unless_present = "mount")]
     pub(crate) job: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trace: trace::TraceReplay,
     #[command(flatten)]
     pub(crate) replay: MountReplay,
     #[command(flatten)]

@@ -15,6 +15,8 @@ pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod simulate;
+pub(crate) mod sweep;
+pub(crate) mod trace;
 pub(crate) mod tune;
 pub(crate) mod unmount;
 pub(crate) mod watch;

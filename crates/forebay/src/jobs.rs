@@ -122,9 +122,11 @@ impl Tally {
             Op::Read { .. } => &mut share.reads,
             Op::Write { .. } => &mut share.writes,
             Op::Sync { .. } => &mut share.syncs,
-            Op::Truncate { .. } | Op::Discard { .. } | Op::Fault { .. } | Op::Advise { .. } => {
-                return;
-            }
+            Op::Truncate { .. }
+            | Op::Discard { .. }
+            | Op::Direct { .. }
+            | Op::Fault { .. }
+            | Op::Advise { .. } => return,
         };
         latencies.all().record(finished.latency());
         for span in [&mut share.span, &mut member.span] {

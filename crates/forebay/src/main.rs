@@ -23,6 +23,7 @@ mod page;
 mod results;
 mod slots;
 mod table;
+mod traces;
 mod whole;
 
 /// The answer is no.
@@ -64,6 +65,8 @@ fn run(command: &Command) -> Result<u8> {
         Command::Machines(arguments) => cmd::machines::run(arguments),
         Command::Plan(arguments) => cmd::plan::run(arguments),
         Command::Simulate(arguments) => cmd::simulate::run(arguments),
+        Command::Sweep(arguments) => cmd::sweep::run(&arguments.what),
+        Command::Trace(arguments) => cmd::trace::run(&arguments.what),
         Command::Bench(arguments) => cmd::bench::run(arguments),
         Command::Image(arguments) => cmd::image::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),

@@ -122,6 +122,11 @@ impl Results {
         }
     }
 
+    /// Every column of every row, as objects.
+    pub(crate) fn objects(&self) -> Vec<serde_json::Map<String, serde_json::Value>> {
+        self.table("", EVERY, |_| true).objects()
+    }
+
     fn writes(&self) -> bool {
         self.rows.iter().any(|row| row.writes.count + row.syncs.count > 0)
     }

@@ -36,6 +36,9 @@ pub(crate) const SLOTS: [&str; 7] = [
 /// The place of readahead among the slots.
 pub(crate) const READAHEAD: usize = 0;
 
+/// The place of the elevator among the slots.
+pub(crate) const ELEVATOR: usize = 4;
+
 /// The place of dispatch among the slots.
 pub(crate) const DISPATCH: usize = 5;
 
@@ -109,6 +112,25 @@ pub(crate) fn of_reads(choice: &PolicyChoice, own: [&'static str; 2]) -> Result<
     }
     let mut texts = DEFAULTS;
     [texts[READAHEAD], texts[DISPATCH]] = own;
+    typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
+}
+
+/// Policies for a block trace, which enters below the page cache: `own` is the elevator if none was
+/// typed.
+pub(crate) fn of_block_trace(choice: &PolicyChoice, own: &str) -> Result<Vec<Filled>> {
+    let typed = Typed::of(choice)?;
+    let decides = |slot| slot == ELEVATOR;
+    if let Some(slot) = (0..SLOTS.len()).find(|&slot| !decides(slot) && typed.is_filled(slot)) {
+        let name = SLOTS[slot];
+        bail!(
+            Complaint::new(format!(
+                "the trace enters at the block layer, where the slot '{name}' has nothing to decide"
+            ))
+            .hint("--layer cache replays it through the page cache")
+        );
+    }
+    let mut texts = DEFAULTS;
+    texts[ELEVATOR] = own;
     typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
 }
 
@@ -314,7 +336,7 @@ fn slot_value(typed: &str) -> Result<(usize, &str)> {
 
 /// The policies of a comma-separated list. A piece that sets a parameter (`max=32`) and names no
 /// policy belongs to the policy before it.
-fn listed(typed: &str) -> Vec<String> {
+pub(crate) fn listed(typed: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for piece in typed.split(',') {
         let is_parameter = piece.contains('=') && !piece.contains(':');

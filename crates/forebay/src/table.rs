@@ -130,15 +130,16 @@ impl Table {
     }
 
     fn json(&self) -> Value {
+        Value::Array(self.objects().into_iter().map(Value::Object).collect())
+    }
+
+    /// The rows as objects.
+    pub(crate) fn objects(&self) -> Vec<Map<String, Value>> {
         let object = |row: &Vec<Cell>| {
             let pairs = self.columns.iter().zip(row);
-            Value::Object(
-                pairs
-                    .map(|(column, cell)| (column.key.to_owned(), cell.json()))
-                    .collect::<Map<_, _>>(),
-            )
+            pairs.map(|(column, cell)| (column.key.to_owned(), cell.json())).collect()
         };
-        Value::Array(self.rows.iter().map(object).collect())
+        self.rows.iter().map(object).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules for one manifest, and for the core's promise to be pure: arrows point inward.
 //!
 //! ```text
-//!                 forebay
+//!                 forebay -----------------------> forebay-trace
 //!       +-----------+-+---------+-------------+
 //!       |           |           |             |
 //!  forebay-sim forebay-live forebay-host -> forebay-image, forebay-nbd
@@ -31,12 +31,20 @@ const CRATES: &[Crate] = &[
     Crate { name: CORE, sees: &[] },
     Crate { name: "forebay-image", sees: &[] },
     Crate { name: "forebay-nbd", sees: &[] },
+    Crate { name: "forebay-trace", sees: &[] },
     Crate { name: "forebay-sim", sees: &[CORE] },
     Crate { name: "forebay-host", sees: &[CORE, "forebay-image", "forebay-nbd"] },
     Crate { name: "forebay-live", sees: &[CORE] },
     Crate {
         name: "forebay",
-        sees: &[CORE, "forebay-image", "forebay-sim", "forebay-host", "forebay-live"],
+        sees: &[
+            CORE,
+            "forebay-image",
+            "forebay-sim",
+            "forebay-host",
+            "forebay-live",
+            "forebay-trace",
+        ],
     },
 ];
 

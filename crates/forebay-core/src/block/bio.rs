@@ -1,12 +1,13 @@
 //! A bio: what the page cache asks of a device in one piece.
 
 use crate::dispatch::{Class, Handling};
-use crate::io::{Request, RequestKind};
+use crate::io::{NO_FILE, Request, RequestKind};
 use crate::units::{
-    CallId, DeviceId, FileId, FrameId, PAGE_SECTORS, PAGE_SIZE, PageIndex, RequestId,
+    CallId, DeviceId, FileId, FrameId, PAGE_SECTORS, PageIndex, RequestId, SECTOR_SIZE,
 };
 
-/// A contiguous run of one file's pages that wants to be read or written.
+/// A contiguous run of one file's pages that wants to be read or written, or a run of sectors that
+/// bypasses the page cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bio {
     pub(crate) kind: RequestKind,
@@ -14,8 +15,8 @@ pub(crate) struct Bio {
     pub(crate) frame: Option<FrameId>,
     pub(crate) file: FileId,
     pub(crate) first: PageIndex,
-    pub(crate) pages: u64,
     pub(crate) sector: u64,
+    pub(crate) sectors: u64,
     /// Who asks; nobody for what the flusher sends.
     pub(crate) task: Option<CallId>,
     /// Nobody waits for any of its pages.
@@ -25,26 +26,37 @@ pub(crate) struct Bio {
 impl Bio {
     /// The request that it is when it joins no other.
     pub(super) fn request(&self, id: RequestId, device: DeviceId, handling: Handling) -> Request {
-        let Self { kind, file, first, pages, sector, task, .. } = *self;
-        Request { id, device, file, first, pages, sector, kind, handling, task }
+        let Self { kind, file, first, sector, sectors, task, .. } = *self;
+        let pages = self.pages();
+        Request { id, device, file, first, pages, sector, sectors, kind, handling, task }
+    }
+
+    /// The number of pages, a last one in part included.
+    pub(crate) fn pages(&self) -> u64 {
+        self.sectors.div_ceil(PAGE_SECTORS)
+    }
+
+    /// Whether it writes pages of the page cache.
+    pub(super) fn is_writeback(&self) -> bool {
+        self.kind.is_data_write() && self.file != NO_FILE
     }
 
     /// What a rule of dispatch sees of it; nothing of metadata and flushes, which are queued.
     pub(super) fn class(&self) -> Option<Class> {
-        class(self.kind, self.pages, self.ahead)
+        class(self.kind, self.sectors, self.ahead)
     }
 
-    /// The first page behind it.
-    pub(super) fn end(&self) -> PageIndex {
-        self.first + self.pages
+    /// The first sector behind it.
+    pub(super) fn end(&self) -> u64 {
+        self.sector + self.sectors
     }
 
-    /// What is left behind the first `pages`.
-    pub(super) fn behind(self, pages: u64) -> Self {
+    /// What is left behind the first `sectors`.
+    pub(super) fn behind(self, sectors: u64) -> Self {
         Self {
-            first: self.first + pages,
-            pages: self.pages - pages,
-            sector: self.sector + pages * PAGE_SECTORS,
+            first: self.first + sectors / PAGE_SECTORS,
+            sector: self.sector + sectors,
+            sectors: self.sectors - sectors,
             frame: None,
             ..self
         }
@@ -52,11 +64,11 @@ impl Bio {
 }
 
 /// What a rule of dispatch sees of a request.
-pub(super) fn class(kind: RequestKind, pages: u64, ahead: bool) -> Option<Class> {
+pub(super) fn class(kind: RequestKind, sectors: u64, ahead: bool) -> Option<Class> {
     let write = match kind {
         RequestKind::Read => false,
         RequestKind::Write | RequestKind::DurableWrite => true,
         RequestKind::Inode | RequestKind::Flush => return None,
     };
-    Some(Class { write, bytes: pages * PAGE_SIZE, ahead })
+    Some(Class { write, bytes: sectors * SECTOR_SIZE, ahead })
 }

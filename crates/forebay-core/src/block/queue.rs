@@ -95,16 +95,16 @@ impl Queue {
     /// Lets a bio join requests that wait, as far as it fits; returns the rest.
     pub(super) fn merge(&mut self, table: &mut Table, bio: Bio) -> Bio {
         let Some(joint) = self.joint(table, &bio) else { return bio };
-        if bio.kind.is_data_write() {
+        if bio.is_writeback() {
             let fits = self.config.request_pages_max - self.at(table, joint).request.pages;
-            self.write_pages += bio.pages.min(fits);
+            self.write_pages += bio.pages().min(fits);
         }
         self.counters.merged += 1;
         match joint {
             Joint::Back(id) => self.grow_back(table, id, bio),
             Joint::Front(id) => {
                 self.grow_front(table, id, &bio);
-                bio.behind(bio.pages)
+                bio.behind(bio.sectors)
             }
         }
     }
@@ -240,8 +240,10 @@ impl Queue {
             }
             RequestKind::Write | RequestKind::DurableWrite => {
                 self.writes += 1;
-                self.data_writes += 1;
-                self.write_pages += bio.pages;
+                if bio.is_writeback() {
+                    self.data_writes += 1;
+                    self.write_pages += bio.pages();
+                }
             }
             RequestKind::Inode => self.writes += 1,
             RequestKind::Flush => {}
@@ -254,7 +256,7 @@ impl Queue {
         let request = &held.request;
         let done = |traffic: &mut Traffic| {
             traffic.requests += 1;
-            traffic.sectors += request.pages * PAGE_SECTORS;
+            traffic.sectors += request.sectors;
             traffic.time += time;
         };
         match request.kind {
@@ -264,8 +266,10 @@ impl Queue {
             }
             RequestKind::Write | RequestKind::DurableWrite => {
                 self.writes -= 1;
-                self.data_writes -= 1;
-                self.write_pages -= request.pages;
+                if !request.is_direct() {
+                    self.data_writes -= 1;
+                    self.write_pages -= request.pages;
+                }
                 done(&mut self.counters.writes);
             }
             RequestKind::Inode => {
@@ -278,7 +282,7 @@ impl Queue {
         if self.given == 0 {
             self.counters.busy += now.since(self.busy_since);
         }
-        if let Some(class) = bio::class(request.kind, request.pages, held.ahead) {
+        if let Some(class) = bio::class(request.kind, request.sectors, held.ahead) {
             self.dispatch.learn(now, &class, request.handling, took.unwrap_or(time));
         }
         let kick = held.queued && self.elevator.completed(now, &held.as_queued()) == Kick::Now;
@@ -343,7 +347,7 @@ impl Queue {
             return Some(Joint::Front(id));
         }
         let found = self.ending_at(bio.sector).find(back).map(Joint::Back);
-        let end = bio.sector + bio.pages * PAGE_SECTORS;
+        let end = bio.end();
         let starts = || self.elevator.starts_at(end, bio.kind.is_data_write());
         found.or_else(|| starts().filter(front).map(Joint::Front))
     }
@@ -356,32 +360,34 @@ impl Queue {
 
     fn goes_behind(&self, table: &Table, id: RequestId, bio: &Bio) -> bool {
         let held = table.get(id);
-        let Request { kind, file, first, pages, .. } = held.request;
-        let behind = kind == bio.kind && file == bio.file && first + pages == bio.first;
+        let Request { kind, file, pages, sector, sectors, .. } = held.request;
+        let behind = kind == bio.kind && file == bio.file && sector + sectors == bio.sector;
         behind && pages < self.config.request_pages_max && self.may_merge(held, bio)
     }
 
     fn goes_before(&self, table: &Table, id: RequestId, bio: &Bio) -> bool {
         let held = table.get(id);
-        let Request { kind, file, first, pages, .. } = held.request;
-        let before = kind == bio.kind && file == bio.file && bio.end() == first;
-        before && pages + bio.pages <= self.config.request_pages_max && self.may_merge(held, bio)
+        let Request { kind, file, sector, sectors, .. } = held.request;
+        let before = kind == bio.kind && file == bio.file && bio.end() == sector;
+        before && sectors + bio.sectors <= self.sectors_max() && self.may_merge(held, bio)
     }
 
     fn may_merge(&self, held: &Held, bio: &Bio) -> bool {
         let mut as_bio = held.as_queued();
-        (as_bio.sector, as_bio.sectors) = (bio.sector, bio.pages * PAGE_SECTORS);
+        (as_bio.sector, as_bio.sectors) = (bio.sector, bio.sectors);
         as_bio.task = bio.task;
         self.elevator.may_merge(&held.as_queued(), &as_bio)
     }
 
     fn grow_back(&mut self, table: &mut Table, id: RequestId, bio: Bio) -> Bio {
+        let sectors_max = self.sectors_max();
         let held = table.get_mut(id);
         let before = held.as_queued();
-        let merged = bio.pages.min(self.config.request_pages_max - held.request.pages);
-        held.request.pages += merged;
+        let merged = bio.sectors.min(sectors_max - held.request.sectors);
+        grow(&mut held.request, merged);
         held.ahead &= bio.ahead;
         let after = held.as_queued();
+        table.own(id, &bio);
         self.has_grown(&before, &after);
         let next = self.elevator.starts_at(after.end(), after.write);
         if let Some(next) = next.filter(|next| self.is_continued_by(table, id, *next)) {
@@ -395,10 +401,11 @@ impl Queue {
         let before = held.as_queued();
         let Bio { first, sector, frame, .. } = *bio;
         held.request = Request { first, sector, ..held.request };
-        held.request.pages += bio.pages;
+        grow(&mut held.request, bio.sectors);
         held.frame = frame;
         held.ahead &= bio.ahead;
         let after = held.as_queued();
+        table.own(id, bio);
         self.has_grown(&before, &after);
         let former = self.ending_at(sector).find(|former| self.is_continued_by(table, *former, id));
         if let Some(former) = former {
@@ -428,8 +435,9 @@ impl Queue {
     fn is_continued_by(&self, table: &Table, one: RequestId, next: RequestId) -> bool {
         let (held, next) = (table.get(one), table.get(next));
         let (a, b) = (&held.request, &next.request);
-        let behind = a.kind == b.kind && a.file == b.file && a.first + a.pages == b.first;
-        let fits = a.pages + b.pages <= self.config.request_pages_max;
+        let is_alike = a.kind == b.kind && a.file == b.file;
+        let behind = is_alike && a.sector + a.sectors == b.sector;
+        let fits = a.sectors + b.sectors <= self.sectors_max();
         behind && fits && self.elevator.may_merge(&held.as_queued(), &next.as_queued())
     }
 
@@ -438,10 +446,13 @@ impl Queue {
         let gone = table.remove(next);
         let kept = table.get_mut(one);
         let before = kept.as_queued();
-        kept.request.pages += gone.request.pages;
+        grow(&mut kept.request, gone.request.sectors);
         kept.ahead &= gone.ahead;
         let after = kept.as_queued();
         let gone_queued = gone.as_queued();
+        if let Some(owners) = gone.owners {
+            table.chain(one, owners);
+        }
         self.elevator.joined(&before, &after, &gone_queued);
         self.drop_end(&gone_queued);
         self.move_end(&before, &after);
@@ -451,7 +462,18 @@ impl Queue {
             self.end_read();
         } else {
             self.writes -= 1;
-            self.data_writes -= 1;
+            self.data_writes -= u32::from(!gone.request.is_direct());
         }
     }
+
+    /// The largest request in sectors.
+    fn sectors_max(&self) -> u64 {
+        self.config.request_pages_max * PAGE_SECTORS
+    }
+}
+
+/// A request has so many sectors more.
+fn grow(request: &mut Request, sectors: u64) {
+    request.sectors += sectors;
+    request.pages = request.sectors.div_ceil(PAGE_SECTORS);
 }

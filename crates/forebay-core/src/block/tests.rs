@@ -16,8 +16,8 @@ fn bio(first: PageIndex, pages: u64) -> Bio {
         frame: None,
         file: FileId(0),
         first,
-        pages,
         sector: first * 8,
+        sectors: pages * 8,
         task: None,
         ahead: false,
     }

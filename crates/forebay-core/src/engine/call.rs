@@ -46,6 +46,8 @@ pub(super) enum Wait {
     Place,
     /// A request of its own.
     Request,
+    /// All requests that it has a part in, past the page cache.
+    Direct,
     /// The buffers of an image.
     Buffers,
     /// Its turn to keep raw pages as they come.
@@ -67,6 +69,8 @@ pub(super) enum Task {
     Truncate(HandleId),
     /// The pages from one to before another are dropped.
     Discard(HandleId, PageIndex, PageIndex),
+    /// So many bytes past the page cache.
+    Direct(u64),
     /// Advice that waits for pointer words, or for what it has brought in.
     Advised(HandleId),
 }
@@ -90,17 +94,18 @@ impl Cursor {
 
     /// Whether this is a call in flight through `handle`.
     pub(super) fn uses(&self, handle: HandleId) -> bool {
-        !self.is_idle() && self.handle() == handle
+        !self.is_idle() && self.handle() == Some(handle)
     }
 
-    fn handle(&self) -> HandleId {
-        match self.task {
+    fn handle(&self) -> Option<HandleId> {
+        Some(match self.task {
             Task::Read(read) => read.handle,
             Task::Fault(fault) => fault.handle,
             Task::Write(write) => write.handle,
             Task::Sync(sync) => sync.handle,
             Task::Truncate(handle) | Task::Discard(handle, ..) | Task::Advised(handle) => handle,
-        }
+            Task::Direct(_) => return None,
+        })
     }
 }
 
@@ -119,6 +124,10 @@ impl Engine {
             Task::Truncate(handle) => self.advance_truncate(call, handle),
             Task::Discard(handle, first, end) => {
                 self.advance_discard(call, handle, (first, end));
+            }
+            Task::Direct(bytes) => {
+                let result = self.take_error(call).map_or(Ok(bytes), Err);
+                self.end_call(call, result);
             }
             Task::Advised(_) => {
                 self.take_error(call);

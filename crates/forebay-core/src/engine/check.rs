@@ -54,6 +54,8 @@ impl Engine {
             (waits(|wait| wait == Wait::Request), self.writeback.request_waiters.len()),
         ];
         assert!(writeback_waits.iter().all(|(calls, queued)| calls == queued), "queued once");
+        let direct = waits(|wait| wait == Wait::Direct);
+        assert_eq!(direct, self.block.owning_calls(), "a direct call waits for its requests");
         // Metadata on their way may hold the place that dirty pages wait for.
         let metadata = self.block.pages(|kind| kind == RequestKind::Inode);
         let decodes = self.decodes().next().is_some();
@@ -64,7 +66,8 @@ impl Engine {
         // A woken call may hold the place that the flush rule leaves to it.
         let write_ends = woken || !self.block.is_idle();
         assert!(placeless == 0 || write_ends, "a write will end for those who wait");
-        assert!(self.read_place_waiters.is_empty() || read > 0, "a read will end for those");
+        let read_ends = read > 0 || direct > 0;
+        assert!(self.read_place_waiters.is_empty() || read_ends, "a read will end for those");
         assert!(starved == 0 || hope, "somebody will free memory for those that wait for it");
         let stats = self.stats();
         assert!(stats.pages_used <= stats.pages_read, "a page is used after it was read");

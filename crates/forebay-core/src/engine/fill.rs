@@ -82,8 +82,8 @@ impl File {
 
     /// A run of its pages, asked for by nobody.
     pub(super) fn bio(&self, kind: RequestKind, file: FileId, first: PageIndex, pages: u64) -> Bio {
-        let sector = self.sector + first * PAGE_SECTORS;
-        Bio { kind, frame: None, file, first, pages, sector, task: None, ahead: true }
+        let (sector, sectors) = (self.sector + first * PAGE_SECTORS, pages * PAGE_SECTORS);
+        Bio { kind, frame: None, file, first, sector, sectors, task: None, ahead: true }
     }
 }
 

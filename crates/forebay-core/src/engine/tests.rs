@@ -8,6 +8,7 @@ use crate::readahead::{Access, AddressSpace, Fault, Found, MapAdvice, Mapping, S
 use crate::time::Duration;
 use crate::units::RequestId;
 
+mod direct;
 mod packed;
 mod writes;
 

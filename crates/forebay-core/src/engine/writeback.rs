@@ -386,6 +386,12 @@ impl Engine {
             self.calls[call.index()].error = result.err();
             self.wake(call, None);
         }
+        self.wake_place_waiters();
+        self.writeback.wanted = true;
+    }
+
+    /// A device has a place for a write: all that wait for one look again.
+    pub(super) fn wake_place_waiters(&mut self) {
         let mut waiters = core::mem::take(&mut self.writeback.place_waiters);
         for call in waiters.drain(..) {
             self.calls[call.index()].promised = true;
@@ -393,7 +399,6 @@ impl Engine {
             self.wake(call, None);
         }
         self.writeback.place_waiters = waiters;
-        self.writeback.wanted = true;
     }
 
     fn end_pages(&mut self, given: &Given, result: Result<(), IoError>) {

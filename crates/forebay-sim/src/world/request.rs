@@ -14,7 +14,7 @@ use forebay_core::dispatch::Handling;
 use forebay_core::engine::Engine;
 use forebay_core::io::{Decode, Gather, Input, IoError, Request, RequestKind};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{CallId, PAGE_SECTORS, PAGE_SIZE, RequestId};
+use forebay_core::units::{CallId, PAGE_SIZE, RequestId};
 
 use super::kernel::Assigned;
 use super::task::Stage;
@@ -289,7 +289,7 @@ impl SimWorld<'_> {
     }
 
     fn service(&mut self, request: &Request, given: Instant) -> (Completion, Ended) {
-        let (sector, sectors) = (request.sector, request.pages * PAGE_SECTORS);
+        let (sector, sectors) = (request.sector, request.sectors);
         let command = match request.kind {
             RequestKind::Read => Command::Read,
             RequestKind::Write | RequestKind::Inode => Command::Write,

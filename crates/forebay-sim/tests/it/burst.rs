@@ -78,6 +78,7 @@ fn serve(machine: &str, (throttle, controller): (&str, &str), beside: Beside) ->
             | Op::Truncate { .. }
             | Op::Discard { .. }
             | Op::Fault { .. }
+            | Op::Direct { .. }
             | Op::Advise { .. } => {
                 reads += 1;
                 &mut longest_read

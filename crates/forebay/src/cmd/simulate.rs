@@ -1,4 +1,4 @@
-//! `forebay simulate`: a fio job in virtual time, or what a mount was asked.
+//! `forebay simulate`: a fio job or a trace in virtual time, or what a mount was asked.
 
 use std::io;
 use std::path::Path;
@@ -21,20 +21,53 @@ use crate::over_time;
 use crate::page::{self, Destination};
 use crate::results::{Drawn, Processor, Results, Run, Writeback};
 use crate::slots::{self, Chosen, SLOTS};
+use crate::traces;
 
 mod mounted;
+mod traced;
 
-/// Replays a recording or runs a job.
+/// Replays a recording, or runs a job or a trace and prints what it came to.
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
-    match (&arguments.replay.mount, &arguments.job) {
-        (Some(recording), _) => mounted::run(arguments, recording),
-        (None, Some(job)) => run_job(arguments, job),
-        (None, None) => bail!("simulate takes a job file or --mount"),
+    if let Some(recording) = &arguments.replay.mount {
+        return mounted::run(arguments, recording);
     }
+    let destination = Destination::named(arguments.page.html.as_deref())?;
+    let results = results(arguments)?;
+    let printed = results.print(arguments.format, &mut io::stdout().lock());
+    let facts = [
+        ("time", "virtual".to_owned()),
+        ("machine", choice::machine(&arguments.machine, &arguments.set)?.name().to_owned()),
+        ("settings", arguments.set.join(", ")),
+        ("seed", arguments.seed.to_string()),
+    ];
+    let sections = if is_trace(arguments) { &[] } else { SECTIONS };
+    page::beside(printed, destination.as_ref(), || results.page(&facts, sections))?;
+    Ok(0)
 }
 
-/// Runs the job once with each set of policies and prints what it came to.
-fn run_job(arguments: &Simulate, job: &Path) -> Result<u8> {
+/// Whether the input is a trace.
+fn is_trace(arguments: &Simulate) -> bool {
+    let input = arguments.job.as_deref();
+    arguments.trace.trace_format.is_some() || input.is_some_and(traces::is_trace)
+}
+
+/// What a job or a trace comes to, once with each set of policies.
+pub(crate) fn results(arguments: &Simulate) -> Result<Results> {
+    let Some(input) = &arguments.job else {
+        bail!("simulate takes a job file, a trace or --mount")
+    };
+    if is_trace(arguments) {
+        return traced::run(arguments, input);
+    }
+    if let Some(option) = arguments.trace.for_traces_only() {
+        let what = format!("{option} is for traces, and {} is none", choice::name(input));
+        bail!(Complaint::new(what).hint("--trace-format says that a file is a trace"));
+    }
+    run_job(arguments, input)
+}
+
+/// Runs the job once with each set of policies.
+fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
     let machine = choice::machine(&arguments.machine, &arguments.set)?;
     let place = |key: &str| {
         let is_set = |set: &String| set.split_once('=').is_some_and(|(set, _)| set == key);
@@ -47,13 +80,12 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<u8> {
     let parsed = jobs::read(job)?;
     let name = choice::name(job);
     let groups = groups(&parsed.jobs, &name, Access::Write)?;
-    let destination = Destination::named(arguments.page.html.as_deref())?;
     let compat = arguments.job_options.fio_compat.into();
     let mut results = Results {
         title: format!("{name} on {}", machine.name()),
         shown: chosen.shown,
         note_of_writes: others(&chosen),
-        drawn: destination.as_ref().map(|_| Drawn::default()),
+        drawn: arguments.page.html.as_ref().map(|_| Drawn::default()),
         ..Results::default()
     };
     for filled in &chosen.runs {
@@ -76,15 +108,7 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<u8> {
         arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
         arguments.seed,
     ));
-    let printed = results.print(arguments.format, &mut io::stdout().lock());
-    let facts = [
-        ("time", "virtual".to_owned()),
-        ("machine", machine.name().to_owned()),
-        ("settings", arguments.set.join(", ")),
-        ("seed", arguments.seed.to_string()),
-    ];
-    page::beside(printed, destination.as_ref(), || results.page(&facts, SECTIONS))?;
-    Ok(0)
+    Ok(results)
 }
 
 /// What the documentation says of such runs.

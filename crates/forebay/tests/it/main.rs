@@ -27,6 +27,8 @@ mod simulate;
 mod simulate_mount;
 mod streams;
 mod support;
+mod sweep;
+mod trace;
 mod tune;
 mod tune_undo;
 mod watch;

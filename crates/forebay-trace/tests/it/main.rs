@@ -1,0 +1,9 @@
+//! Traces as their tools write them, damaged in every way, and written again.
+
+mod abuse;
+mod compressed;
+mod fio;
+mod formats;
+mod round_trip;
+mod samples;
+mod sorted;

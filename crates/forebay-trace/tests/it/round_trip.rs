@@ -1,0 +1,100 @@
+//! What is written is read again as it was.
+
+use forebay_trace::{Flags, Names, Op, Options, Reader, Record, WriteFormat, Writer};
+
+/// Requests in the unit of time of a format.
+fn requests(format: WriteFormat, names: &mut Names) -> Vec<Record> {
+    let unit = match format {
+        WriteFormat::FioIologV2 => 1_000_000,
+        WriteFormat::FioIologV3 | WriteFormat::Alibaba | WriteFormat::Vscsi => 1_000,
+        WriteFormat::Msr => 100,
+        WriteFormat::Mqsim => 1,
+    };
+    let volumes: &[&[u8]] = match format {
+        WriteFormat::FioIologV2 | WriteFormat::FioIologV3 => &[b"/data/a", b"/data/b"],
+        WriteFormat::Msr => &[b"src1_2", b"hm_0"],
+        WriteFormat::Alibaba | WriteFormat::Mqsim => &[b"419", b"7"],
+        WriteFormat::Vscsi => &[b"disk"],
+    };
+    let objects: Vec<u32> = volumes.iter().map(|name| names.intern(name).unwrap()).collect();
+    let is_iolog = matches!(format, WriteFormat::FioIologV2 | WriteFormat::FioIologV3);
+    let ops: &[Op] = if is_iolog {
+        &[Op::Read, Op::Write, Op::Sync, Op::DataSync, Op::Discard]
+    } else {
+        &[Op::Read, Op::Write]
+    };
+    (0..500u64)
+        .map(|n| {
+            let object = objects[n as usize % objects.len()];
+            let op = ops[(n / 3) as usize % ops.len()];
+            let moves = u64::from(op.moves_data());
+            Record {
+                time: n * n * unit,
+                took: (format == WriteFormat::Msr).then_some(n * 100),
+                stream: if is_iolog { 0 } else { object },
+                object,
+                op,
+                flags: Flags::default(),
+                offset: n * 7919 * 512 * moves,
+                len: (n % 9 + 1) * 512 * moves,
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_format_gives_back_what_was_written() {
+    for format in WriteFormat::ALL {
+        let mut names = Names::default();
+        let requests = requests(format, &mut names);
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, format, 1_577_808_000_000_000_000).unwrap();
+        requests.iter().for_each(|record| writer.write(record, &names).unwrap());
+        assert_eq!(writer.finish(&names).unwrap(), 0);
+        let mut reader = Reader::new(&bytes[..], &Options::default()).unwrap();
+        let mut read = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            if !matches!(record.op, Op::Open | Op::Close) {
+                read.push(record);
+            }
+        }
+        assert_eq!(read, requests, "{format}");
+        assert!(reader.names().iter().eq(names.iter()), "{format}");
+    }
+}
+
+#[test]
+fn what_a_format_cannot_say_is_refused_with_its_number() {
+    let mut names = Names::default();
+    let object = names.intern(b"a name").unwrap();
+    let record = Record {
+        time: 0,
+        took: None,
+        stream: 0,
+        object,
+        op: Op::Read,
+        flags: Flags::default(),
+        offset: 100,
+        len: 512,
+    };
+    let refused = |format, record: Record| {
+        let mut writer = Writer::new(Vec::new(), format, 0).unwrap();
+        writer.write(&record, &names).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(WriteFormat::Mqsim, record),
+        "request 1: mqsim counts sectors of 512 bytes, and 100 is no multiple"
+    );
+    assert_eq!(
+        refused(WriteFormat::FioIologV3, record),
+        "request 1: fio-iolog-v3 takes file names of 1 to 255 bytes without blanks, not 'a name'"
+    );
+    let long = Record { len: 1 << 33, ..record };
+    assert_eq!(
+        refused(WriteFormat::Vscsi, long),
+        "request 1: vscsi has 32 bits for a length, not 8589934592 bytes"
+    );
+    let mut writer = Writer::new(Vec::new(), WriteFormat::Msr, 0).unwrap();
+    writer.write(&Record { op: Op::Sync, len: 0, ..record }, &names).unwrap();
+    assert_eq!(writer.finish(&names).unwrap(), 1, "a sync is left out and counted");
+}

@@ -1,0 +1,157 @@
+//! What can be typed behind `forebay sweep`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    #[command(subcommand)]
+    pub(crate) what: SweepWhat,
+}
+
+/// What can be done with a sweep.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SweepWhat {
+    /// Write the list of points into a folder
+    ///
+    /// A point is an input, a machine, a value of each grid and a seed. Its name is a hash of all
+    /// that determines its result, the bytes of its files included. Planned again in the same
+    /// folder, only points without a result are run.
+    Plan(SweepPlan),
+    /// Run one chunk of points; its result appears when it is complete
+    Run(SweepRun),
+    /// Run all chunks that have no result
+    Submit(SweepSubmit),
+    /// Print how many points have results, and which chunks are missing
+    Status(SweepStatus),
+    /// Print the results of all points, in the order of the plan
+    Merge(SweepMerge),
+    /// Print the best settings: means over seeds, in the order of one column
+    Best(SweepBest),
+}
+
+/// Arguments of `sweep plan`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepPlan {
+    /// Job files and traces
+    #[arg(required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Machines: names or TOML files
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "vm-2026")]
+    pub(crate) machine: Vec<String>,
+    /// Values of a slot or of a machine's parameter: `throttle=paced,off`,
+    /// `device.delay=50us,100us`. Several grids give every combination
+    #[arg(long, value_name = "KEY=A,B")]
+    pub(crate) grid: Vec<String>,
+    /// Seeds: one, or a range such as 1..1000, its ends included
+    #[arg(long, value_name = "A..B", default_value = "1")]
+    pub(crate) seeds: String,
+    /// Points in a chunk
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u64).range(1..=100_000)
+    )]
+    pub(crate) chunk_points: u64,
+    /// The folder of the sweep; it is made if it is not there
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub(crate) output: PathBuf,
+}
+
+/// Arguments of `sweep run`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepRun {
+    /// The folder of the sweep
+    pub(crate) folder: PathBuf,
+    /// The chunk, counted from zero
+    #[arg(long, value_name = "K")]
+    pub(crate) chunk: usize,
+}
+
+/// Arguments of `sweep submit`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepSubmit {
+    /// The folder of the sweep
+    pub(crate) folder: PathBuf,
+    /// What runs the chunks
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) on: SweepEngine,
+    /// Processes at once, with Dask its workers; without it as many as there are processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) jobs: Option<u32>,
+    /// With Dask: the scheduler, such as tcp://head:8786, whose workers have the folder and the
+    /// program at the same places; without it, workers of this machine are started
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) scheduler: Option<String>,
+    /// With Dask: the Python that has the package `distributed`
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub(crate) python: String,
+}
+
+/// What runs the chunks of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SweepEngine {
+    /// Processes on this machine
+    #[default]
+    Local,
+    /// Workers of Dask; those that are lost are made up for by others
+    Dask,
+}
+
+/// Arguments of `sweep status`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepStatus {
+    /// The folder of the sweep
+    pub(crate) folder: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `sweep merge`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepMerge {
+    /// The folder of the sweep
+    pub(crate) folder: PathBuf,
+    /// How to print the results
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: SweepFormat,
+}
+
+/// How results of a sweep are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SweepFormat {
+    /// Comma-separated values with a header line
+    #[default]
+    Csv,
+    /// An array of objects
+    Json,
+}
+
+/// Arguments of `sweep best`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepBest {
+    /// The folder of the sweep
+    pub(crate) folder: PathBuf,
+    /// The column, as `sweep merge` names it; small values are best
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) by: String,
+    /// Large values are best
+    #[arg(long)]
+    pub(crate) max: bool,
+    /// Leave settings out whose mean is outside: `dirty_max_pages<16384`
+    #[arg(long, value_name = "COLUMN<VALUE")]
+    pub(crate) within: Vec<String>,
+    /// How many settings
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=10_000)
+    )]
+    pub(crate) count: u64,
+}

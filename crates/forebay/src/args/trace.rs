@@ -1,0 +1,231 @@
+//! What can be typed behind `forebay trace`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use forebay_trace::{Format, SORT_WINDOW, WriteFormat};
+
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(subcommand)]
+    pub(crate) what: TraceWhat,
+}
+
+/// What can be done with a trace.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceWhat {
+    /// Print format, time span, operations and volumes
+    Info(TraceInfo),
+    /// Print the first requests
+    Head(TraceHead),
+    /// Write the trace in another format
+    ///
+    /// Requests are sorted by time. Requests that the format has no word for, such as opens, are
+    /// left out and counted. The file appears when it is complete.
+    Convert(TraceConvert),
+    /// Write the requests of a random share of all addresses
+    ///
+    /// Volumes are divided into regions of 1 MiB, and a region is kept as a whole or not at all, so
+    /// that sequential requests stay sequential and pages keep all their uses.
+    Sample(TraceSample),
+    /// Print request sizes, sequentiality, arrival and reuse distances
+    Stats(TraceStats),
+}
+
+/// Which trace, and how it is read.
+#[derive(Debug, Args)]
+pub(crate) struct TraceInput {
+    /// The trace, compressed by gzip or zstd or not; `-` reads standard input
+    pub(crate) file: PathBuf,
+    /// The format; without it the first bytes tell it
+    #[arg(long, value_parser = read_format())]
+    pub(crate) format: Option<Format>,
+    /// Skip up to N bad lines or records, and say how many there were
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip_bad: u64,
+    /// Read the requests of one file or device only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+}
+
+/// Arguments of `trace info`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceInfo {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `trace head`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceHead {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+    /// How many requests
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=100_000)
+    )]
+    pub(crate) count: u64,
+    /// Print a JSON array of objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Where a trace is written to.
+#[derive(Debug, Args)]
+pub(crate) struct TraceOutput {
+    /// The format to write
+    #[arg(long, value_parser = write_format(), default_value = "fio-iolog-v3")]
+    pub(crate) to: WriteFormat,
+    /// The file to write; `-` writes to standard output
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Requests that are held back to sort them by time
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = SORT_WINDOW as u64,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 26)
+    )]
+    pub(crate) sort_window: u64,
+}
+
+/// Arguments of `trace convert`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceConvert {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+    #[command(flatten)]
+    pub(crate) output: TraceOutput,
+}
+
+/// Arguments of `trace sample`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceSample {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+    #[command(flatten)]
+    pub(crate) output: TraceOutput,
+    /// Keep one region in N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) one_in: u64,
+    /// Names the choice of regions
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Arguments of `trace stats`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceStats {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) page: super::PageChoice,
+}
+
+/// A format that is read, by its name.
+pub(crate) fn read_format() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name)).map(|typed: String| {
+        let found = Format::ALL.into_iter().find(|format| format.name() == typed);
+        found.expect("the parser takes these names only")
+    })
+}
+
+/// A format that is written, by its name.
+fn write_format() -> impl TypedValueParser<Value = WriteFormat> {
+    PossibleValuesParser::new(WriteFormat::ALL.map(WriteFormat::name)).map(|typed: String| {
+        let found = WriteFormat::ALL.into_iter().find(|format| format.name() == typed);
+        found.expect("the parser takes these names only")
+    })
+}
+
+/// How `simulate` replays a trace.
+#[derive(Debug, Args)]
+pub(crate) struct TraceReplay {
+    /// The file is a trace in this format; without it the first bytes tell traces from job files
+    #[arg(long, value_parser = read_format(), conflicts_with = "mount")]
+    pub(crate) trace_format: Option<Format>,
+    /// Trace: where requests enter. By default block traces enter at the block layer, below the
+    /// page cache, where only the slot elevator decides; traces of file calls enter above it
+    #[arg(long, value_enum, conflicts_with = "mount")]
+    pub(crate) layer: Option<EntryLayer>,
+    /// Trace: issue requests at the recorded times; the default of block traces
+    #[arg(long, conflicts_with_all = ["closed_loop", "mount"])]
+    pub(crate) open_loop: bool,
+    /// Trace: issue a request when the one before it has ended: at the block layer, of the same
+    /// volume; above the page cache, of the same process and after the time that it let pass. The
+    /// default of file calls
+    #[arg(long, conflicts_with = "mount")]
+    pub(crate) closed_loop: bool,
+    /// Trace: divides the recorded times, or the time between file calls
+    #[arg(long, value_name = "X", value_parser = speed, conflicts_with = "mount")]
+    pub(crate) speed: Option<u64>,
+    /// Trace, closed loop at the block layer: requests of each volume in flight
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=65_535),
+        conflicts_with = "mount"
+    )]
+    pub(crate) depth: Option<u32>,
+    /// Trace, at the block layer: how many devices the volumes are spread over, in turn; without
+    /// it, one for each volume
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_024),
+        conflicts_with = "mount"
+    )]
+    pub(crate) devices: Option<u32>,
+    /// Trace: skip up to N bad lines or records
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "mount")]
+    pub(crate) skip_bad: u64,
+    /// Trace: replay the requests of one file or device only
+    #[arg(long, value_name = "NAME", conflicts_with = "mount")]
+    pub(crate) only: Option<String>,
+}
+
+impl TraceReplay {
+    /// An option that was typed and means nothing without a trace.
+    pub(crate) fn for_traces_only(&self) -> Option<&'static str> {
+        let typed = [
+            ("--layer", self.layer.is_some()),
+            ("--open-loop", self.open_loop),
+            ("--closed-loop", self.closed_loop),
+            ("--speed", self.speed.is_some()),
+            ("--depth", self.depth.is_some()),
+            ("--devices", self.devices.is_some()),
+            ("--skip-bad", self.skip_bad > 0),
+            ("--only", self.only.is_some()),
+        ];
+        typed.into_iter().find_map(|(name, is_typed)| is_typed.then_some(name))
+    }
+}
+
+/// Where the requests of a trace enter the I/O path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EntryLayer {
+    /// At the block layer, past the page cache
+    Block,
+    /// Above the page cache, as calls of tasks
+    Cache,
+}
+
+/// A factor in millionths.
+fn speed(typed: &str) -> Result<u64, String> {
+    const SPEED_MAX: f64 = 1e6;
+    let factor = typed.parse::<f64>().ok().filter(|factor| (1e-6..=SPEED_MAX).contains(factor));
+    let ppm = factor.map(|factor| (factor * 1e6).round() as u64);
+    ppm.ok_or_else(|| "a number from 0.000001 to 1000000".to_owned())
+}

@@ -1,0 +1,291 @@
+//! `forebay simulate TRACE`: a trace in virtual time, below the page cache or above it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use forebay_core::io::RequestKind;
+use forebay_core::time::{Duration, Instant};
+use forebay_core::units::{MIB, SECTOR_SIZE};
+use forebay_sim::machine::Machine;
+use forebay_sim::replay::{Arrival, Outcome, Pace, Placement, Replay, VolumeOutcome};
+use forebay_trace::{Flags, Layer, Op, Record, SORT_WINDOW};
+
+use crate::args::Simulate;
+use crate::args::trace::{EntryLayer, TraceInput};
+use crate::choice;
+use crate::messages::Complaint;
+use crate::results::{ALL, Results, Row, Run};
+use crate::slots::{self, ELEVATOR, Filled};
+use crate::traces::{self, TraceSource};
+
+mod cached;
+
+/// What has to be known of a trace before it is replayed.
+#[derive(Default)]
+struct Survey {
+    layer: Option<Layer>,
+    /// Names of files or devices, and the byte behind the last one that each is asked for.
+    volumes: Vec<(String, u64)>,
+    /// Which streams ask for which volumes.
+    pairs: BTreeSet<(u32, u32)>,
+    /// Requests that are not replayed.
+    left_out: u64,
+}
+
+/// The most volumes: each has its own latencies.
+const VOLUMES_MAX: usize = 1_024;
+
+/// The most pairs of a stream and a volume: each is an open file.
+const PAIRS_MAX: usize = 1 << 16;
+
+/// Replays a trace once with each set of policies.
+pub(super) fn run(arguments: &Simulate, path: &Path) -> Result<Results> {
+    let machine = choice::machine(&arguments.machine, &arguments.set)?;
+    if path == Path::new(choice::STANDARD_INPUT) {
+        bail!(
+            Complaint::new("a trace is read twice, and standard input can be read once")
+                .hint("write the trace to a file")
+        );
+    }
+    let options = &arguments.trace;
+    let input = TraceInput {
+        file: path.to_owned(),
+        format: options.trace_format,
+        skip_bad: options.skip_bad,
+        only: options.only.clone(),
+    };
+    let survey = Survey::of(&input)?;
+    let layer = options.layer.unwrap_or(match survey.layer {
+        Some(Layer::File) => EntryLayer::Cache,
+        Some(Layer::Block | Layer::Object) | None => EntryLayer::Block,
+    });
+    let mut results = match layer {
+        EntryLayer::Block => below(arguments, &machine, &input, &survey)?,
+        EntryLayer::Cache => cached::run(arguments, &machine, &input, &survey)?,
+    };
+    if survey.left_out > 0 {
+        let left_out = survey.left_out;
+        results.notes.push(format!("{left_out} requests left out: {}", LEFT_OUT[layer as usize]));
+    }
+    results.notes.push(format!(
+        "forebay {}, virtual time, machine {}{}, seed {}",
+        env!("CARGO_PKG_VERSION"),
+        machine.name(),
+        arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
+        arguments.seed,
+    ));
+    Ok(results)
+}
+
+/// What each layer has no request for.
+const LEFT_OUT: [&str; 2] =
+    ["discards, opens, closes and cuts have no price", "opens, closes, cuts and discards"];
+
+impl Survey {
+    fn of(input: &TraceInput) -> Result<Self> {
+        let mut source = TraceSource::open(input)?;
+        if source.layer() == Layer::Object {
+            let what = format!("{}: objects of a cache have no addresses to replay", source.name);
+            bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
+        }
+        let mut survey = Self { layer: Some(source.layer()), ..Self::default() };
+        while let Some(record) = source.next()? {
+            let volume = record.object as usize;
+            if volume >= VOLUMES_MAX {
+                let what = format!("{}: more than {VOLUMES_MAX} files or devices", source.name);
+                bail!(Complaint::new(what).hint("--only NAME replays one of them"));
+            }
+            while survey.volumes.len() <= volume {
+                let name = source.reader().names().name(survey.volumes.len() as u32);
+                survey.volumes.push((name.to_owned(), 0));
+            }
+            if kind_of(&record).is_none() {
+                survey.left_out += 1;
+                continue;
+            }
+            let end = &mut survey.volumes[volume].1;
+            *end = (*end).max(record.offset + record.len);
+            survey.pairs.insert((record.stream, record.object));
+            if survey.pairs.len() > PAIRS_MAX {
+                let what = format!("{}: more than {PAIRS_MAX} open files", source.name);
+                bail!(Complaint::new(what).hint("--layer block replays it without tasks"));
+            }
+        }
+        traces::warn(&source);
+        Ok(survey)
+    }
+}
+
+/// What a device does for a request; nothing if it has no price.
+fn kind_of(record: &Record) -> Option<RequestKind> {
+    match record.op {
+        Op::Read => Some(RequestKind::Read),
+        Op::Write if record.flags.has(Flags::DURABLE) => Some(RequestKind::DurableWrite),
+        Op::Write => Some(RequestKind::Write),
+        Op::Sync | Op::DataSync | Op::Flush => Some(RequestKind::Flush),
+        Op::Discard | Op::Open | Op::Close | Op::Truncate => None,
+    }
+}
+
+/// Replays at the block layer.
+fn below(
+    arguments: &Simulate,
+    machine: &Machine,
+    input: &TraceInput,
+    survey: &Survey,
+) -> Result<Results> {
+    let kernel = machine.kernel();
+    let runs = slots::of_block_trace(&arguments.policies, &kernel.elevator)?;
+    let (placements, devices) = place(arguments, machine, survey)?;
+    let (pace, said) = pace(arguments);
+    let name = choice::name(&input.file);
+    let mut results =
+        Results { title: format!("{name} on {}", machine.name()), ..Results::default() };
+    results.shown[ELEVATOR] = true;
+    for Filled { policies, labels } in &runs {
+        let replay = Replay {
+            machine,
+            elevator: &policies.elevator,
+            seed: arguments.seed,
+            pace,
+            volumes: &placements,
+        };
+        let outcome = replayed(&replay, input)?;
+        let only = |slot: usize| (slot == ELEVATOR).then(|| labels[slot].clone());
+        let labels = std::array::from_fn(only);
+        report(&outcome, survey, &labels, &mut results);
+        results.notes.push(format!(
+            "{}: at most {} requests in flight{}",
+            labels[ELEVATOR].as_deref().unwrap_or_default(),
+            outcome.in_flight_max,
+            match outcome.held_back {
+                0 => String::new(),
+                count => format!("; {count} times as many as the engine takes, and others waited"),
+            }
+        ));
+    }
+    results.notes.push(format!(
+        "below the page cache, {said}, {devices} device{}: only the elevator decides",
+        if devices == 1 { "" } else { "s" }
+    ));
+    Ok(results)
+}
+
+/// When requests are issued, and how that is said.
+fn pace(arguments: &Simulate) -> (Pace, String) {
+    let options = &arguments.trace;
+    if options.closed_loop {
+        let depth = options.depth.unwrap_or(1);
+        return (Pace::Closed { depth }, format!("closed loop of depth {depth}"));
+    }
+    let speed_ppm = options.speed.unwrap_or(1_000_000);
+    let said = format!("open loop at speed {}", speed_ppm as f64 / 1e6);
+    (Pace::Open { speed_ppm }, said)
+}
+
+/// Where volumes lie, and on how many devices.
+fn place(
+    arguments: &Simulate,
+    machine: &Machine,
+    survey: &Survey,
+) -> Result<(Vec<Placement>, u32)> {
+    let asked: Vec<bool> = (0..survey.volumes.len() as u32)
+        .map(|volume| survey.pairs.iter().any(|(_, object)| *object == volume))
+        .collect();
+    let used = asked.iter().filter(|asked| **asked).count() as u32;
+    let devices = arguments.trace.devices.unwrap_or(used).clamp(1, used.max(1));
+    let mut ends = vec![0u64; devices as usize];
+    let (mut placements, mut turn) = (Vec::new(), 0);
+    for ((name, end), asked) in survey.volumes.iter().zip(asked) {
+        let device = if asked { turn % devices } else { 0 };
+        turn += u32::from(asked);
+        let begin = ends[device as usize];
+        placements.push(Placement { device, sector: begin / SECTOR_SIZE });
+        let behind = begin.saturating_add(end.saturating_add(MIB - 1) / MIB * MIB);
+        ends[device as usize] = behind;
+        let capacity = machine.capacity_bytes();
+        if begin.saturating_add(*end) > capacity {
+            let what = format!(
+                "volume '{name}' reaches to byte {} of a device of {} that has {capacity}",
+                begin.saturating_add(*end),
+                machine.name(),
+            );
+            bail!(Complaint::new(what).hint("--set device.capacity makes room"));
+        }
+    }
+    Ok((placements, devices))
+}
+
+fn replayed(replay: &Replay<'_>, input: &TraceInput) -> Result<Outcome> {
+    let mut source = TraceSource::open(input)?.sorted(SORT_WINDOW as u64);
+    let mut error = None;
+    let outcome = replay.run(&mut || {
+        loop {
+            let record = match source.next() {
+                Ok(record) => record?,
+                Err(failed) => {
+                    error = Some(failed);
+                    return None;
+                }
+            };
+            let Some(kind) = kind_of(&record) else { continue };
+            let (first, end) = match kind {
+                RequestKind::Flush => (0, 0),
+                RequestKind::Read
+                | RequestKind::Write
+                | RequestKind::DurableWrite
+                | RequestKind::Inode => (
+                    record.offset / SECTOR_SIZE,
+                    (record.offset + record.len).div_ceil(SECTOR_SIZE),
+                ),
+            };
+            let (volume, sectors) = (record.object, end - first);
+            let at = Instant(record.time);
+            return Some(Arrival { at, volume, sector: first, sectors, kind });
+        }
+    });
+    error.map_or(Ok(outcome), Err)
+}
+
+/// A line for each volume, if there are several, and one for all.
+fn report(
+    outcome: &Outcome,
+    survey: &Survey,
+    labels: &slots::PerSlot<Option<String>>,
+    results: &mut Results,
+) {
+    let row = |name: &str, one: &VolumeOutcome| Row {
+        labels: labels.clone(),
+        job: name.to_owned(),
+        bytes: one.bytes,
+        errors: one.errors,
+        elapsed: one.elapsed,
+        reads: one.reads,
+        writes: one.writes,
+        syncs: one.flushes,
+        ..Row::default()
+    };
+    let used: Vec<usize> = (0..outcome.volumes.len())
+        .filter(|volume| {
+            let VolumeOutcome { reads, writes, flushes, .. } = &outcome.volumes[*volume];
+            reads.count + writes.count + flushes.count > 0
+        })
+        .collect();
+    let run = Some(Run { busy: outcome.busy, stats: outcome.stats, ..Run::default() });
+    if let [only] = used[..] {
+        results.rows.push(Row { run, ..row(&survey.volumes[only].0, &outcome.all) });
+        return;
+    }
+    for volume in &used {
+        results.rows.push(row(&survey.volumes[*volume].0, &outcome.volumes[*volume]));
+    }
+    results.rows.push(Row { run, ..row(ALL, &outcome.all) });
+}
+
+/// The time between two records that a stream let pass by itself, at a speed.
+fn think_time(before: &Record, next: &Record, speed_ppm: u64) -> Duration {
+    let ended = before.time.saturating_add(before.took.unwrap_or(0));
+    let nanos = u128::from(next.time.saturating_sub(ended)) * 1_000_000 / u128::from(speed_ppm);
+    Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

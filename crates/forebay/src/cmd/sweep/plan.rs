@@ -1,0 +1,423 @@
+//! The points of a sweep: what they are made of, how they are named, and in which chunks they run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::results::PointResults;
+use super::{read_json, say};
+use crate::args::sweep::SweepPlan;
+use crate::args::{Arguments, Command, Simulate};
+use crate::choice;
+use crate::cmd::simulate;
+use crate::messages::{Complaint, shown};
+use crate::slots::{self, SLOTS};
+use crate::whole;
+
+/// What a folder is to have done.
+pub(super) struct Plan {
+    /// The version of the program, whose results do not mix with those of others.
+    pub(super) version: String,
+    /// The keys of the grids, in the order in which they were typed.
+    pub(super) keys: Vec<String>,
+    pub(super) points: Vec<Point>,
+    /// Runs of points that had no result when the plan was made.
+    pub(super) chunks: Vec<Range<usize>>,
+    /// The hash of each file that points read.
+    files: BTreeMap<String, String>,
+}
+
+/// One run.
+#[derive(Clone)]
+pub(super) struct Point {
+    /// A hash of all that determines the result.
+    pub(super) name: String,
+    pub(super) input: String,
+    pub(super) machine: String,
+    /// A value for each key.
+    pub(super) values: Vec<String>,
+    pub(super) seed: u64,
+    keys: Vec<String>,
+}
+
+/// The most points of one plan.
+const POINTS_MAX: usize = 1_000_000;
+
+/// Makes a plan and writes it.
+pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
+    let grids = grids(&arguments.grid)?;
+    let seeds = seeds(&arguments.seeds)?;
+    let keys: Vec<String> = grids.iter().map(|(key, _)| key.clone()).collect();
+    let combinations =
+        grids.iter().fold(1usize, |all, (_, values)| all.saturating_mul(values.len()));
+    let count = combinations
+        .saturating_mul(arguments.inputs.len())
+        .saturating_mul(arguments.machine.len())
+        .saturating_mul(seeds.len());
+    if count > POINTS_MAX {
+        let what = format!("the grid makes {count} points");
+        bail!(Complaint::new(what).hint(format!("a plan has at most {POINTS_MAX}")));
+    }
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let mut plan =
+        Plan { version, keys, points: Vec::new(), chunks: Vec::new(), files: BTreeMap::new() };
+    for input in &arguments.inputs {
+        let input = absolute(input)?;
+        plan.add_file(&input)?;
+        for machine in &arguments.machine {
+            let machine = match machine.contains(['/', '.']) {
+                true => absolute(Path::new(machine))?,
+                false => machine.clone(),
+            };
+            if machine.starts_with('/') {
+                plan.add_file(&machine)?;
+            }
+            for combination in 0..combinations {
+                plan.add_points(&input, &machine, &values(&grids, combination), &seeds)?;
+            }
+        }
+    }
+    let folder = &arguments.output;
+    fs::create_dir_all(folder.join(RESULTS)).with_context(|| shown(folder))?;
+    let results = PointResults::read(folder, &plan)?;
+    let is_new = |point: &Point| results.of(&point.name).is_none();
+    let (new, known): (Vec<Point>, Vec<Point>) = plan.points.into_iter().partition(is_new);
+    let (new_count, known_count) = (new.len(), known.len());
+    plan.points = known.into_iter().chain(new).collect();
+    let size = arguments.chunk_points as usize;
+    let starts = (known_count..plan.points.len()).step_by(size);
+    plan.chunks = starts.map(|start| start..(start + size).min(known_count + new_count)).collect();
+    whole::write(&folder.join(PLAN), format!("{:#}\n", plan.to_json()).as_bytes())?;
+    let (points, chunks) = (plan.points.len(), plan.chunks.len());
+    say(&format!("{points} points, {new_count} of them new, in {chunks} chunks"))?;
+    Ok(0)
+}
+
+/// The plan, and the folder of results.
+const PLAN: &str = "plan.json";
+pub(super) const RESULTS: &str = "results";
+
+/// Keys with their values, as they were typed.
+fn grids(typed: &[String]) -> Result<Vec<(String, Vec<String>)>> {
+    let mut grids: Vec<(String, Vec<String>)> = Vec::new();
+    for text in typed {
+        let Some((key, list)) = text.split_once('=') else {
+            bail!(
+                Complaint::new(format!("--grid takes KEY=A,B, not '{text}'"))
+                    .hint("a key is a slot (throttle) or a machine's parameter (device.delay)")
+            );
+        };
+        if grids.iter().any(|(known, _)| known == key) {
+            let what = format!("--grid {key} is given more than once");
+            bail!(Complaint::new(what).hint("list all values behind one key"));
+        }
+        let values = slots::listed(list);
+        for (place, value) in values.iter().enumerate() {
+            if value.is_empty() || values[..place].contains(value) {
+                let what = format!("--grid {key}: '{value}' is empty or stands there twice");
+                bail!(Complaint::new(what).hint("each value is one of the sweep's points"));
+            }
+        }
+        grids.push((key.to_owned(), values));
+    }
+    Ok(grids)
+}
+
+/// `7`, or `1..1000`, its ends included.
+fn seeds(typed: &str) -> Result<Vec<u64>> {
+    let (first, last) = typed.split_once("..").unwrap_or((typed, typed));
+    let last = last.strip_prefix('=').unwrap_or(last);
+    let parsed = first.parse::<u64>().ok().zip(last.parse::<u64>().ok());
+    match parsed {
+        Some((first, last)) if first <= last && last - first < POINTS_MAX as u64 => {
+            Ok((first..=last).collect())
+        }
+        Some(_) | None => bail!(
+            Complaint::new(format!("--seeds takes a number or a range, not '{typed}'"))
+                .hint("1..1000 are a thousand seeds")
+        ),
+    }
+}
+
+/// The values of a combination; the key that was typed last varies fastest.
+fn values(grids: &[(String, Vec<String>)], mut combination: usize) -> Vec<String> {
+    let mut values = Vec::new();
+    for (_, list) in grids.iter().rev() {
+        values.push(list[combination % list.len()].clone());
+        combination /= list.len();
+    }
+    values.reverse();
+    values
+}
+
+fn absolute(path: &Path) -> Result<String> {
+    let found = fs::canonicalize(path).with_context(|| format!("cannot read '{}'", shown(path)))?;
+    let text = found.to_str().map(str::to_owned);
+    text.ok_or_else(|| anyhow!("'{}' is not UTF-8", shown(path)))
+}
+
+impl Plan {
+    /// The plan of a folder, which this version has made.
+    pub(super) fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(PLAN);
+        let plan = read_json(&path)?;
+        let parsed = Self::of_json(&plan).ok_or_else(|| {
+            Complaint::new(format!("{}: not the plan of a sweep", shown(&path)))
+                .hint("`forebay sweep plan ... -o DIR` writes one")
+        })?;
+        if parsed.version != env!("CARGO_PKG_VERSION") {
+            let what = format!(
+                "{}: made by forebay {}, and this is {}",
+                shown(&path),
+                parsed.version,
+                env!("CARGO_PKG_VERSION")
+            );
+            bail!(
+                Complaint::new(what).hint("results of two versions do not mix: use a new folder")
+            );
+        }
+        Ok(parsed)
+    }
+
+    /// The file of a chunk's result, named by its points.
+    pub(super) fn result_file(&self, folder: &Path, chunk: &Range<usize>) -> PathBuf {
+        let mut hash = Hash::new();
+        self.points[chunk.clone()].iter().for_each(|point| hash.add(point.name.as_bytes()));
+        folder.join(RESULTS).join(format!("{}.json", hash.name()))
+    }
+
+    /// Chunks without a result.
+    pub(super) fn missing(&self, folder: &Path) -> Vec<usize> {
+        let chunks = self.chunks.iter().enumerate();
+        let missing = chunks.filter(|(_, chunk)| !self.result_file(folder, chunk).exists());
+        missing.map(|(place, _)| place).collect()
+    }
+
+    fn add_file(&mut self, path: &str) -> Result<()> {
+        if !self.files.contains_key(path) {
+            let hash = Hash::of_file(Path::new(path))?;
+            self.files.insert(path.to_owned(), hash);
+        }
+        Ok(())
+    }
+
+    /// Adds a point for each seed; a combination that cannot be run is an error.
+    fn add_points(
+        &mut self,
+        input: &str,
+        machine: &str,
+        values: &[String],
+        seeds: &[u64],
+    ) -> Result<()> {
+        for (place, seed) in seeds.iter().enumerate() {
+            let mut point = Point {
+                name: String::new(),
+                input: input.to_owned(),
+                machine: machine.to_owned(),
+                values: values.to_vec(),
+                seed: *seed,
+                keys: self.keys.clone(),
+            };
+            if place == 0 {
+                point.check().with_context(|| point.settings())?;
+            }
+            let mut hash = Hash::new();
+            let machine_hash = self.files.get(machine);
+            for part in [&self.version, &self.files[input], machine_hash.unwrap_or(&point.machine)]
+            {
+                hash.add(part.as_bytes());
+            }
+            // The order in which keys were typed changes nothing.
+            let mut settings: Vec<_> = point.keys.iter().zip(&point.values).collect();
+            settings.sort();
+            for (key, value) in settings {
+                hash.add(key.as_bytes());
+                hash.add(value.as_bytes());
+            }
+            hash.add(&seed.to_le_bytes());
+            point.name = hash.name();
+            self.points.push(point);
+        }
+        Ok(())
+    }
+
+    fn to_json(&self) -> Value {
+        let point = |point: &Point| {
+            let Point { name, input, machine, values, seed, .. } = point;
+            json!([name, input, machine, values, seed])
+        };
+        let chunk = |chunk: &Range<usize>| json!([chunk.start, chunk.end]);
+        json!({
+            "version": self.version,
+            "keys": self.keys,
+            "files": self.files,
+            "chunks": self.chunks.iter().map(chunk).collect::<Value>(),
+            "points": self.points.iter().map(point).collect::<Value>(),
+        })
+    }
+
+    fn of_json(value: &Value) -> Option<Self> {
+        let texts = |value: &Value| -> Option<Vec<String>> {
+            value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+        };
+        let keys = texts(&value["keys"])?;
+        let point = |one: &Value| -> Option<Point> {
+            Some(Point {
+                name: one[0].as_str()?.to_owned(),
+                input: one[1].as_str()?.to_owned(),
+                machine: one[2].as_str()?.to_owned(),
+                values: texts(&one[3]).filter(|values| values.len() == keys.len())?,
+                seed: one[4].as_u64()?,
+                keys: keys.clone(),
+            })
+        };
+        let points: Vec<Point> =
+            value["points"].as_array()?.iter().map(point).collect::<Option<_>>()?;
+        let chunk = |one: &Value| -> Option<Range<usize>> {
+            let (start, end) = (one[0].as_u64()? as usize, one[1].as_u64()? as usize);
+            (start < end && end <= points.len()).then_some(start..end)
+        };
+        let chunks = value["chunks"].as_array()?.iter().map(chunk).collect::<Option<_>>()?;
+        let file =
+            |(path, hash): (&String, &Value)| Some((path.clone(), hash.as_str()?.to_owned()));
+        let files = value["files"].as_object()?.iter().map(file).collect::<Option<_>>()?;
+        let version = value["version"].as_str()?.to_owned();
+        Some(Self { version, keys, points, chunks, files })
+    }
+}
+
+impl Point {
+    /// The row of the run as a whole.
+    pub(super) fn run(&self) -> Result<Value> {
+        let results = simulate::results(&self.arguments()?)?;
+        let row = results.objects().pop().map(Value::Object);
+        row.ok_or_else(|| anyhow!("the run has no row"))
+    }
+
+    /// The files that the point reads are those that it was named by.
+    pub(super) fn verify(&self, plan: &Plan) -> Result<()> {
+        for path in [&self.input, &self.machine] {
+            let Some(planned) = plan.files.get(path) else { continue };
+            if Hash::of_file(Path::new(path))? != *planned {
+                let what = format!("'{path}' was changed since the sweep was planned");
+                bail!(Complaint::new(what).hint("plan the sweep again"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The call of `forebay simulate` that the point is.
+    fn arguments(&self) -> Result<Simulate> {
+        let mut words = vec!["forebay".to_owned(), "simulate".to_owned(), self.input.clone()];
+        words.extend(["--machine".to_owned(), self.machine.clone()]);
+        words.extend(["--seed".to_owned(), self.seed.to_string()]);
+        for (key, value) in self.keys.iter().zip(&self.values) {
+            let option = if SLOTS.contains(&key.as_str()) { "--policy" } else { "--set" };
+            words.extend([option.to_owned(), format!("{key}={value}")]);
+        }
+        let Command::Simulate(arguments) = Arguments::try_parse_from(words)?.command else {
+            unreachable!("the words are those of simulate")
+        };
+        Ok(arguments)
+    }
+
+    /// Whether machine and policies exist.
+    fn check(&self) -> Result<()> {
+        let arguments = self.arguments()?;
+        let machine = choice::machine(&arguments.machine, &arguments.set)?;
+        slots::sets(&arguments.policies, &machine.kernel(), str::to_owned)?;
+        Ok(())
+    }
+
+    fn settings(&self) -> String {
+        let pairs = self.keys.iter().zip(&self.values).map(|(key, value)| format!("{key}={value}"));
+        let pairs: Vec<String> = pairs.collect();
+        format!("machine {} {}", self.machine, pairs.join(" ")).trim_end().to_owned()
+    }
+}
+
+/// A hash of 128 bits (FNV-1a): names do not collide by chance. It is no defence against forgery.
+struct Hash(u128);
+
+impl Hash {
+    fn new() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+
+    /// Adds a part; its length keeps parts apart.
+    fn add(&mut self, part: &[u8]) {
+        self.bytes(&(part.len() as u64).to_le_bytes());
+        self.bytes(part);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        for byte in bytes {
+            self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(PRIME);
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    fn of_file(path: &Path) -> Result<String> {
+        let context = || format!("cannot read '{}'", shown(path));
+        let mut file = File::open(path).with_context(context)?;
+        let (mut hash, mut buffer) = (Self::new(), vec![0; 1 << 16]);
+        loop {
+            let read = file.read(&mut buffer).with_context(context)?;
+            if read == 0 {
+                return Ok(hash.name());
+            }
+            hash.bytes(&buffer[..read]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_that_was_typed_last_varies_fastest() {
+        let typed = ["throttle=paced,off".to_owned(), "device.delay=50us,100us".to_owned()];
+        let grids = grids(&typed).unwrap();
+        let all: Vec<_> = (0..4).map(|n| values(&grids, n).join(" ")).collect();
+        assert_eq!(all, ["paced 50us", "paced 100us", "off 50us", "off 100us"]);
+    }
+
+    #[test]
+    fn seeds_are_a_number_or_a_range() {
+        assert_eq!(seeds("7").unwrap(), [7]);
+        assert_eq!(seeds("1..3").unwrap(), [1, 2, 3]);
+        for bad in ["", "3..1", "a", "1..", "0..99999999999"] {
+            assert!(seeds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_grid_that_contradicts_itself_is_refused() {
+        for bad in [&["throttle"][..], &["a=1,1"], &["a=1,,2"], &["a=1", "a=2"]] {
+            let typed: Vec<String> = bad.iter().map(|text| (*text).to_owned()).collect();
+            assert!(grids(&typed).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_hash_stay_apart() {
+        let of = |parts: &[&[u8]]| {
+            let mut hash = Hash::new();
+            parts.iter().for_each(|part| hash.add(part));
+            hash.name()
+        };
+        assert_ne!(of(&[b"ab", b"c"]), of(&[b"a", b"bc"]));
+        assert_eq!(of(&[b"ab"]).len(), 32);
+    }
+}

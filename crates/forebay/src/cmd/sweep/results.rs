@@ -1,0 +1,77 @@
+//! The results of a sweep, by the names of points.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use super::plan::{Plan, Point, RESULTS};
+use super::read_json;
+use crate::messages::{Complaint, shown};
+
+/// The rows of all points that have one.
+pub(super) struct PointResults(HashMap<String, Map<String, Value>>);
+
+impl PointResults {
+    /// Reads every result of a folder, of this version and no other.
+    pub(super) fn read(folder: &Path, plan: &Plan) -> Result<Self> {
+        let mut rows = HashMap::new();
+        let place = folder.join(RESULTS);
+        let entries =
+            fs::read_dir(&place).with_context(|| format!("cannot read '{}'", shown(&place)))?;
+        for entry in entries {
+            let path = entry.with_context(|| shown(&place))?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+            // What a process has left that was killed has no part in it.
+            if is_hidden || path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let result = read_json(&path)?;
+            let version = result["version"].as_str().unwrap_or_default();
+            if version != plan.version {
+                let what = format!(
+                    "{}: a result of forebay {version}, and the plan is of {}",
+                    shown(&path),
+                    plan.version
+                );
+                bail!(
+                    Complaint::new(what)
+                        .hint("results of two versions do not mix: use a new folder")
+                );
+            }
+            for one in result["points"].as_array().into_iter().flatten() {
+                if let (Some(name), Some(row)) = (one["point"].as_str(), one["row"].as_object()) {
+                    rows.insert(name.to_owned(), row.clone());
+                }
+            }
+        }
+        Ok(Self(rows))
+    }
+
+    /// The row of a point.
+    pub(super) fn of(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.0.get(name)
+    }
+
+    /// Every point with its row; an error if one has none.
+    pub(super) fn complete<'a>(
+        &'a self,
+        plan: &'a Plan,
+    ) -> Result<Vec<(&'a Point, &'a Map<String, Value>)>> {
+        let rows = plan.points.iter().map(|point| (point, self.of(&point.name)));
+        let missing = rows.clone().filter(|(_, row)| row.is_none()).count();
+        if missing > 0 {
+            let what = format!("{missing} of {} points have no result", plan.points.len());
+            bail!(Complaint::new(what).hint("`forebay sweep submit DIR` runs what is missing"));
+        }
+        let mut complete: Vec<_> = rows.filter_map(|(point, row)| Some((point, row?))).collect();
+        // The order does not tell which points were new when the plan was made.
+        complete.sort_by(|(one, _), (other, _)| {
+            let key = |point: &'a Point| (&point.input, &point.machine, &point.values, point.seed);
+            key(one).cmp(&key(other))
+        });
+        Ok(complete)
+    }
+}

@@ -1,0 +1,113 @@
+//! `forebay trace convert` and `sample`: a trace written in another format, all of it or a share.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use anyhow::{Context, Result, bail};
+use forebay_trace::{Layer, Record, Writer};
+
+use crate::args::trace::{TraceConvert, TraceInput, TraceOutput, TraceSample};
+use crate::choice::STANDARD_INPUT;
+use crate::messages::{self, Complaint, shown};
+use crate::traces::{self, TraceSource};
+
+/// Writes the whole trace.
+pub(crate) fn convert(arguments: &TraceConvert) -> Result<u8> {
+    write(&arguments.input, &arguments.output, |_| true)
+}
+
+/// Writes a share of its addresses.
+pub(crate) fn sample(arguments: &TraceSample) -> Result<u8> {
+    let TraceSample { one_in, seed, .. } = *arguments;
+    write(&arguments.input, &arguments.output, |record| {
+        let region = record.offset / REGION;
+        let key = region ^ u64::from(record.object) << 40 ^ seed.wrapping_mul(SPREAD);
+        mixed(key).is_multiple_of(one_in)
+    })
+}
+
+/// Bytes of a region, which is kept as a whole or not at all.
+const REGION: u64 = 1 << 20;
+
+/// Makes neighbouring seeds differ in many bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A hash whose bits are all alike good (the finalizer of SplitMix64).
+fn mixed(key: u64) -> u64 {
+    let x = key.wrapping_add(SPREAD);
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> bool) -> Result<u8> {
+    let mut source = TraceSource::open(input)?.sorted(output.sort_window);
+    if source.layer() == Layer::Object {
+        let what = format!("{}: objects of a cache have no addresses to write", source.name);
+        bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
+    }
+    let mut next = source.next()?;
+    let mut out = Output::create(&output.output)?;
+    let mut writer = Writer::new(&mut out.to, output.to, source.reader().origin())?;
+    let (mut read, mut written) = (0u64, 0u64);
+    while let Some(record) = next {
+        read += 1;
+        if wanted(&record) {
+            writer.write(&record, source.reader().names())?;
+            written += 1;
+        }
+        next = source.next()?;
+    }
+    let kept = written - writer.finish(source.reader().names())?;
+    if kept == 0 {
+        let what = format!("{}: none of {read} requests is left to write", source.name);
+        bail!(Complaint::new(what).hint("keep more regions, or choose another format"));
+    }
+    out.finish()?;
+    traces::warn(&source);
+    messages::note(&format!("{kept} of {read} requests written as {}", output.to));
+    Ok(0)
+}
+
+/// A file that appears when it is complete, or standard output.
+struct Output {
+    to: BufWriter<Box<dyn Write>>,
+    /// What is written, and what it will be called.
+    names: Option<(PathBuf, PathBuf)>,
+}
+
+impl Output {
+    fn create(path: &Path) -> Result<Self> {
+        if path == Path::new(STANDARD_INPUT) {
+            let to: Box<dyn Write> = Box::new(io::stdout().lock());
+            return Ok(Self { to: BufWriter::new(to), names: None });
+        }
+        let Some(name) = path.file_name() else {
+            bail!(Complaint::new(format!("-o {}: not the name of a file", shown(path))));
+        };
+        let part = format!(".{}.forebay-part-{}", name.to_string_lossy(), process::id());
+        let part = path.with_file_name(part);
+        let file = File::create_new(&part).with_context(|| format!("-o {}", shown(path)))?;
+        let to: Box<dyn Write> = Box::new(file);
+        Ok(Self { to: BufWriter::with_capacity(1 << 18, to), names: Some((part, path.to_owned())) })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.to.flush().context("cannot write the trace")?;
+        if let Some((part, path)) = self.names.take() {
+            fs::rename(&part, &path).with_context(|| format!("-o {}", shown(&path)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some((part, _)) = &self.names {
+            // What is incomplete is of no use, and why it is has been said.
+            let _ = fs::remove_file(part);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A trace as commands read it: a file or standard input, one volume of it or all, bad lines
+//! counted.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use forebay_trace::{Format, Layer, Options, ReadReport, Reader, Record, Sorted, TraceError};
+
+use crate::args::trace::TraceInput;
+use crate::choice;
+use crate::messages::{self, Complaint};
+
+/// A trace that is being read.
+pub(crate) struct TraceSource<'a> {
+    /// What messages call it.
+    pub(crate) name: String,
+    requests: Requests<'a>,
+    only: Option<String>,
+    /// A request of the wanted volume was seen.
+    has_only: bool,
+}
+
+enum Requests<'a> {
+    AsIs(Reader<'a>),
+    Sorted(Sorted<'a>),
+}
+
+impl<'a> TraceSource<'a> {
+    /// Opens a trace, whose requests come as they stand in it.
+    pub(crate) fn open(input: &TraceInput) -> Result<TraceSource<'a>> {
+        let options = Options { format: input.format, skip_bad: input.skip_bad };
+        let reader = reader(&input.file, &options)?;
+        Ok(Self {
+            name: choice::name(&input.file),
+            requests: Requests::AsIs(reader),
+            only: input.only.clone(),
+            has_only: false,
+        })
+    }
+
+    /// Has requests come in the order of their times.
+    #[must_use]
+    pub(crate) fn sorted(self, window: u64) -> Self {
+        let requests = match self.requests {
+            Requests::AsIs(reader) => {
+                Requests::Sorted(Sorted::new(reader, usize::try_from(window).unwrap_or(1)))
+            }
+            sorted @ Requests::Sorted(_) => sorted,
+        };
+        Self { requests, ..self }
+    }
+
+    /// The next request.
+    pub(crate) fn next(&mut self) -> Result<Option<Record>> {
+        loop {
+            let next = match &mut self.requests {
+                Requests::AsIs(reader) => reader.next(),
+                Requests::Sorted(sorted) => sorted.next(),
+            };
+            let record = next.map_err(|error| complaint(&self.name, &error))?;
+            let Some(record) = record else { break };
+            let Some(only) = &self.only else { return Ok(Some(record)) };
+            if self.reader().names().name(record.object) == only {
+                self.has_only = true;
+                return Ok(Some(record));
+            }
+        }
+        if let (Some(only), false) = (&self.only, self.has_only) {
+            let names: Vec<&str> = self.reader().names().iter().take(10).collect();
+            let what = format!("{}: no request is of '{only}'", self.name);
+            bail!(Complaint::new(what).hint(format!("volumes are {}", names.join(", "))));
+        }
+        Ok(None)
+    }
+
+    /// The reader below.
+    pub(crate) fn reader(&self) -> &Reader<'a> {
+        match &self.requests {
+            Requests::AsIs(reader) => reader,
+            Requests::Sorted(sorted) => sorted.reader(),
+        }
+    }
+
+    /// The name of a request's file or device.
+    pub(crate) fn volume(&self, record: &Record) -> &str {
+        self.reader().names().name(record.object)
+    }
+
+    /// The format.
+    pub(crate) fn format(&self) -> Format {
+        self.reader().format()
+    }
+
+    /// Where the requests were recorded.
+    pub(crate) fn layer(&self) -> Layer {
+        self.format().layer()
+    }
+
+    /// What became of lines and records.
+    pub(crate) fn report(&self) -> ReadReport {
+        self.reader().report()
+    }
+}
+
+/// The bytes of a trace.
+fn reader<'a>(path: &Path, options: &Options) -> Result<Reader<'a>> {
+    let name = choice::name(path);
+    let input: Box<dyn Read> = if path == Path::new(choice::STANDARD_INPUT) {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(path).with_context(|| format!("cannot read '{name}'"))?;
+        Box::new(file)
+    };
+    Reader::new(input, options).map_err(|error| complaint(&name, &error).into())
+}
+
+/// Whether a file is a trace, by its first bytes.
+pub(crate) fn is_trace(path: &Path) -> bool {
+    path.is_file() && reader(path, &Options::default()).is_ok()
+}
+
+/// What is wrong with a trace, and what to do about it.
+fn complaint(name: &str, error: &TraceError) -> Complaint {
+    let complaint = Complaint::new(format!("{name}: {error}"));
+    match error {
+        TraceError::Bad { .. } => complaint.hint("--skip-bad N skips up to N bad lines or records"),
+        TraceError::UnknownFormat { .. } => {
+            let names = Format::ALL.map(Format::name).join(", ");
+            complaint.hint(format!("formats are {names}"))
+        }
+        TraceError::NoRequests { .. } => {
+            complaint.hint("is it the file and the format that were meant?")
+        }
+        TraceError::Unsorted { .. } => {
+            complaint.hint("--sort-window N holds more requests back; or sort the trace first")
+        }
+        TraceError::Io(_) => complaint.hint("is the file whole?"),
+    }
+}
+
+/// What was left out of a trace, and what its reader should know, as sentences.
+pub(crate) fn warnings(report: &ReadReport) -> Vec<String> {
+    let mut warnings = report.warnings.clone();
+    if let Some((place, fault)) = &report.first_bad {
+        let bad = report.bad;
+        warnings.push(format!("{bad} bad lines or records skipped; the first: {place}: {fault}"));
+    }
+    if report.empty > 0 {
+        warnings.push(format!("{} requests for no bytes left out", report.empty));
+    }
+    if report.backwards > 0 {
+        warnings.push(format!(
+            "out of order by time: {} of {} requests, by at most {:.6} s",
+            report.backwards,
+            report.requests,
+            report.backwards_max as f64 / 1e9
+        ));
+    }
+    warnings
+}
+
+/// Says them on standard error.
+pub(crate) fn warn(source: &TraceSource<'_>) {
+    for warning in warnings(&source.report()) {
+        messages::note(&format!("{}: {warning}", source.name));
+    }
+}
