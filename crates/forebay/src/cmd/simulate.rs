@@ -76,7 +76,7 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<u8> {
         arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
         arguments.seed,
     ));
-    let printed = results.print(arguments.format, &mut io::stdout().lock());
+    let printed = results.print(arguments.output.format(), &mut io::stdout().lock());
     let facts = [
         ("time", "virtual".to_owned()),
         ("machine", machine.name().to_owned()),
