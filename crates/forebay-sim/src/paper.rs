@@ -19,6 +19,9 @@ mod cramfs;
 mod flush;
 mod request_size;
 mod throttle;
+mod verdict;
+
+pub use verdict::{Agreement, Headline, PaperVerdict};
 
 /// Every paper that can be reproduced.
 pub static PAPERS: &[Paper] =
@@ -39,6 +42,12 @@ pub struct Paper {
     pub citation: &'static str,
     /// The machine of its experiments.
     pub machine: &'static str,
+    /// What the paper claims, in one or two sentences.
+    pub claim: &'static str,
+    /// The figure that an overview shows for the paper.
+    pub headline: Headline,
+    /// Processor seconds of a run on a processor of 2026, for an estimate.
+    pub cost: RunCost,
     /// What is modelled and what is not claimed, in a few sentences.
     pub about: &'static str,
     /// What the measured figures and their ranges are.
@@ -47,6 +56,8 @@ pub struct Paper {
     pub keeps_series: bool,
     /// What of it is scaled down unless it is run at full size; nothing if that is empty.
     pub scaled: &'static str,
+    /// Selects the rows of the narrower case in which alone the paper holds, if it names one.
+    alone: Option<fn(&Row) -> bool>,
     /// Why its experiments would say nothing on a machine, if that is so.
     unfit: fn(&Machine) -> Option<&'static str>,
     experiments: fn(RunSize) -> Vec<Experiment>,
@@ -60,6 +71,17 @@ pub enum RunSize {
     Scaled,
     /// As the papers ran them.
     Full,
+}
+
+/// Processor seconds that the experiments of a paper take.
+#[derive(Clone, Copy, Debug)]
+pub struct RunCost {
+    /// Runs that do not depend on the number of draws, scaled down and at full size.
+    pub fixed: [f64; 2],
+    /// Each draw, scaled down and at full size.
+    pub draw: [f64; 2],
+    /// The most draws that are run, scaled down and at full size.
+    pub draws_max: [u32; 2],
 }
 
 /// Something to measure under one set of policies.
@@ -138,6 +160,13 @@ impl Paper {
         PAPERS.iter().find(|paper| paper.name == name)
     }
 
+    /// An estimate of the processor seconds that [`Paper::cells`] take on a processor of 2026.
+    pub fn processor_seconds(&self, size: RunSize, draws: u32) -> f64 {
+        let size = usize::from(size == RunSize::Full);
+        let draws = draws.min(self.cost.draws_max[size]);
+        self.cost.fixed[size] + self.cost.draw[size] * f64::from(draws)
+    }
+
     /// Why the experiments would say nothing on a machine, if that is so.
     pub fn unfit(&self, machine: &Machine) -> Option<&'static str> {
         (self.unfit)(machine)
@@ -210,6 +239,13 @@ impl Experiment {
 impl fmt::Debug for Experiment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} under {}", self.row, self.policy)
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Experiment { row, policy, .. } = &self.experiment;
+        if policy.is_empty() { f.write_str(row) } else { write!(f, "{row} under {policy}") }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From what was typed to what it names: machines, texts, sizes.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -52,14 +53,23 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     let text = if path == Path::new(STANDARD_INPUT) {
         input::text_of(io::stdin().lock())
     } else {
-        input::text(path)
+        text_of(path)
     };
     text.map_err(|error| unread(path, error, "a text is a file, or standard input as `-`"))
 }
 
+/// The text of a file, or of a descriptor that the caller has opened: `/dev/stdin`, `<(...)`.
+/// A pipe of another name is refused, as it may have no writer.
+fn text_of(path: &Path) -> Result<String, InputError> {
+    let is_descriptor = path == Path::new("/dev/stdin")
+        || path.starts_with("/dev/fd")
+        || path.starts_with("/proc/self/fd");
+    if is_descriptor { input::text_of(File::open(path)?) } else { input::text(path) }
+}
+
 /// A text file.
 pub(crate) fn file(path: &Path) -> Result<String> {
-    input::text(path).map_err(|error| {
+    text_of(path).map_err(|error| {
         unread(path, error, "a text is a file: what comes otherwise has to be written to one")
     })
 }

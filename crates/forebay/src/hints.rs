@@ -96,7 +96,7 @@ const USUAL: &[(ErrorKind, &str)] = &[
     (ErrorKind::NotFound, "is the path right? it is looked for from the current folder"),
     (
         ErrorKind::PermissionDenied,
-        "whoever owns it may, and root; `forebay doctor` says what works without root",
+        "its owner and root may; `forebay doctor` says what works without root",
     ),
     (ErrorKind::IsADirectory, "that is a folder, and it takes a file"),
     (ErrorKind::NotADirectory, "one of its folders is a file; is the path right?"),
@@ -104,7 +104,7 @@ const USUAL: &[(ErrorKind, &str)] = &[
     (ErrorKind::StorageFull, "make room, or name another place"),
     (ErrorKind::QuotaExceeded, "make room, or name another place"),
     (ErrorKind::ReadOnlyFilesystem, "name a place that can be written"),
-    (ErrorKind::AddrInUse, "somebody listens there already: name another port"),
+    (ErrorKind::AddrInUse, "the port is in use: name another one"),
     (ErrorKind::AddrNotAvailable, "name an address of this machine, such as 127.0.0.1"),
     (ErrorKind::InvalidFilename, "a name has at most 255 bytes, and none of them is 0"),
     (ErrorKind::OutOfMemory, "ask for less, or end something else"),

@@ -21,6 +21,7 @@ mod messages;
 mod over_time;
 mod page;
 mod results;
+mod screen;
 mod slots;
 mod table;
 mod traces;
@@ -49,11 +50,15 @@ fn answer(words: &[OsString]) -> Result<u8> {
     if words.is_empty() {
         return Ok(cmd::first::run());
     }
-    if let Some(topic) = cmd::help::asked(words) {
-        return topic.print();
+    if let Some(text) = cmd::help::asked(words) {
+        screen::set_up(false);
+        return cmd::help::print(&text);
     }
     match Arguments::try_parse() {
-        Ok(arguments) => run(&arguments.command),
+        Ok(arguments) => {
+            screen::set_up(arguments.wide);
+            run(&arguments.command)
+        }
         Err(instead) => print_instead(&instead, words),
     }
 }

@@ -12,6 +12,7 @@ use forebay_sim::machine::{Machine, MachineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::hints;
+use crate::screen;
 
 /// An error and what to do about it.
 #[derive(Debug)]
@@ -195,17 +196,22 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
-/// Words filled up to the width, with what they are in front.
+/// Words filled up to the width of prose, indented by two, with what they are in front.
 pub(crate) fn paragraph(label: &str, words: &str) -> String {
+    filled(&format!("  {label}"), words, screen::prose_columns())
+}
+
+/// Words filled up to a width, with what they are in front.
+pub(crate) fn filled(label: &str, words: &str, columns: usize) -> String {
     let indent = " ".repeat(label.len());
     let mut text = String::new();
-    let mut line = format!("  {label}");
+    let mut line = label.to_owned();
     let mut is_empty = true;
     for word in printable(words).split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+        if !is_empty && screen::width_of(&line) + 1 + screen::width_of(word) > columns {
             text += &line;
             text.push('\n');
-            line = format!("  {indent}");
+            line.clone_from(&indent);
             is_empty = true;
         }
         if !is_empty {
@@ -226,9 +232,6 @@ pub(crate) fn printable(text: &str) -> String {
 pub(crate) fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
-
-/// The width of prose; commands may be wider.
-pub(crate) const COLUMNS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -23,9 +23,11 @@ use anyhow::{Result, bail};
 use forebay_live::input;
 
 use crate::messages::{self, Complaint, shown};
+use crate::screen::Mood;
 use crate::table::Table;
 use crate::whole;
 
+use chart::Palette;
 use mark::DOCTYPE;
 
 pub(crate) use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
@@ -46,12 +48,14 @@ pub(crate) struct Page {
     html: String,
     /// Figures that found no room.
     left_out: usize,
+    /// The colours of policies.
+    palette: Palette,
 }
 
 impl Page {
     /// A page with nothing but its name, and the command that makes it again.
     pub(crate) fn new(title: &str, facts: &[(&str, String)]) -> Self {
-        let mut page = Self { html: String::new(), left_out: 0 };
+        let mut page = Self { html: String::new(), left_out: 0, palette: Palette::default() };
         page.put(format_args!(
             "{DOCTYPE}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -90,6 +94,20 @@ impl Page {
         if !text.is_empty() {
             self.put(format_args!("<p>{}</p>\n", escaped(text)));
         }
+    }
+
+    /// A verdict and the sentence that goes with it.
+    pub(crate) fn verdict(&mut self, badge: &str, mood: Mood, sentence: &str) {
+        let class = match mood {
+            Mood::Good => "yes",
+            Mood::Mixed => "part",
+            Mood::Bad => "no",
+        };
+        self.put(format_args!(
+            "<p class=\"verdict\"><strong class=\"badge {class}\">{}</strong> {}</p>\n",
+            escaped(badge),
+            escaped(sentence)
+        ));
     }
 
     /// Lines below a table, as they are printed below it.
@@ -132,7 +150,7 @@ impl Page {
         self.html.push_str(&prose::section(markdown, heading, extent));
     }
 
-    /// What stands behind a line that opens it. It is always there for who searches or prints.
+    /// A part that a line opens. It is in the page for search and print.
     pub(crate) fn folded(&mut self, summary: &str, fill: impl FnOnce(&mut Self)) {
         self.put(format_args!("<details><summary>{}</summary>\n", escaped(summary)));
         fill(self);
@@ -148,7 +166,7 @@ impl Page {
     pub(crate) fn figures<'a>(&mut self, figures: impl IntoIterator<Item = &'a Figure>) {
         let mut drawn = String::new();
         for figure in figures.into_iter().filter(|figure| !figure.is_empty()) {
-            let figure = chart::html(figure);
+            let figure = chart::html(figure, &mut self.palette);
             if self.html.len() + drawn.len() + figure.len() > FIGURES_END {
                 self.left_out += 1;
             } else {

@@ -23,6 +23,7 @@ use crate::table::{Cell, Format, Table};
 
 pub(crate) use page::{ALL, Drawn};
 
+mod compared;
 mod page;
 
 /// The rows of all runs of a command.
@@ -104,7 +105,8 @@ impl Results {
             Format::Text | Format::Markdown if !self.writes() => {
                 let mut table = self.table(&self.title, &self.with_slots(READS), |_| true);
                 table.notes.clone_from(&self.notes);
-                table.print(format, out)
+                table.print(format, out)?;
+                self.print_comparison(out)
             }
             Format::Text | Format::Markdown => {
                 let mut jobs = self.table(&self.title, &self.with_slots(JOBS), |_| true);
@@ -112,12 +114,13 @@ impl Results {
                 jobs.dense = true;
                 jobs.print(format, out)?;
                 writeln!(out)?;
-                let title = "To the last answer, and until all was safe";
+                let title = "Until the last answer, and until all data is on the disk";
                 let mut runs = self.table(title, &self.with_slots(RUNS), |row| row.run.is_some());
                 runs.drop_empty();
                 runs.dense = true;
                 runs.notes.extend(self.notes.iter().chain(&self.note_of_writes).cloned());
-                runs.print(format, out)
+                runs.print(format, out)?;
+                self.print_comparison(out)
             }
         }
     }
@@ -139,6 +142,7 @@ impl Results {
     fn table(&self, title: &str, columns: &[Column], wanted: fn(&Row) -> bool) -> Table {
         let headings: Vec<_> = columns.iter().map(|(name, _)| (*name, *name)).collect();
         let mut table = Table::new(title, &headings);
+        table.leave_first(LEAVE_FIRST);
         let rows = self.rows.iter().filter(|row| wanted(row));
         let cells = |row| columns.iter().map(|(_, cell)| cell(row)).collect();
         table.rows = rows.map(cells).collect();
@@ -271,26 +275,26 @@ const JOBS: &[Column] = &[
     ("\nerrors", |row| row.errors.into()),
     ("\nreads", |row| row.reads.count.into()),
     ("read us\np50", |row| micros(&row.reads, row.reads.p50).short()),
-    ("\np99", |row| micros(&row.reads, row.reads.p99).short()),
-    ("\nmax", |row| micros(&row.reads, row.reads.max).short()),
+    ("read us\np99", |row| micros(&row.reads, row.reads.p99).short()),
+    ("read us\nmax", |row| micros(&row.reads, row.reads.max).short()),
     ("\nwrites", |row| row.writes.count.into()),
     ("write us\np50", |row| micros(&row.writes, row.writes.p50).short()),
-    ("\np99", |row| micros(&row.writes, row.writes.p99).short()),
-    ("\nmax", |row| micros(&row.writes, row.writes.max).short()),
+    ("write us\np99", |row| micros(&row.writes, row.writes.p99).short()),
+    ("write us\nmax", |row| micros(&row.writes, row.writes.max).short()),
     ("\nsyncs", |row| row.syncs.count.into()),
     ("sync us\np99", |row| micros(&row.syncs, row.syncs.p99).short()),
-    ("\nmax", |row| micros(&row.syncs, row.syncs.max).short()),
+    ("sync us\nmax", |row| micros(&row.syncs, row.syncs.max).short()),
     ("\npauses", |row| row.pauses.count.into()),
     ("paused\n%", paused),
     ("pause us\np50", |row| micros(&row.pause_lengths, row.pause_lengths.p50).short()),
-    ("\np99", |row| micros(&row.pause_lengths, row.pause_lengths.p99).short()),
-    ("\nmax", |row| longest_pause(row).short()),
+    ("pause us\np99", |row| micros(&row.pause_lengths, row.pause_lengths.p99).short()),
+    ("pause us\nmax", |row| longest_pause(row).short()),
 ];
 
 /// For people, run by run.
 const RUNS: &[Column] = &[
     ("last s", |row| length(row.elapsed)),
-    ("safe s", |row| of_writes(row, |end| length(end.durable))),
+    ("durable s", |row| of_writes(row, |end| length(end.durable))),
     ("busy s", |row| time(row, |run| run.busy)),
     ("idle dirty s", |row| of_writes(row, |end| length(end.idle_while_dirty))),
     ("MB read", |row| megabytes(row, |run| run.stats.pages_read)),
@@ -301,6 +305,37 @@ const RUNS: &[Column] = &[
     ("MB left", |row| of_writes(row, |end| Cell::Number(in_megabytes(end.residue), 1))),
     ("MB dirty max", |row| megabytes(row, |run| run.stats.unsafe_pages_max)),
     ("limit MB", |row| of_writes(row, |end| Cell::Number(in_megabytes(end.limit), 1))),
+];
+
+/// The headings of columns that leave on a narrow screen, the first one first.
+const LEAVE_FIRST: &[&str] = &[
+    "pause us\np99",
+    "pause us\np50",
+    "read us\nmax",
+    "write us\nmax",
+    "sync us\nmax",
+    "\npauses",
+    "idle dirty s",
+    "absorbed %",
+    "limit MB",
+    "mean us",
+    "p99.9 us",
+    "MB left",
+    "busy s",
+    "mean KiB",
+    "requests",
+    "MB dirty max",
+    "used",
+    "pause us\nmax",
+    "MB read",
+    "sync us\np99",
+    "\nsyncs",
+    "write us\np50",
+    "read us\np50",
+    "pages read",
+    "\nwrites",
+    "\nreads",
+    "paused\n%",
 ];
 
 fn label(row: &Row, slot: usize) -> Cell {

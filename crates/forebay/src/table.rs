@@ -1,19 +1,30 @@
 //! A result as rows and columns, and the ways to print it.
 //!
 //! ```text
-//!   Table --text-----> for the terminal: only the columns that vary, what is common below
+//!   Table --text-----> for the terminal, fitted to its width
 //!         --markdown-> for a page
 //!         --csv------> every column, numbers in full
 //!         --json-----> an array of objects, one a row, absent values null
+//! ```
+//!
+//! A text that is wider than the screen gets narrower in steps, until it fits:
+//!
+//! ```text
+//!   1  columns leave, those with the highest rank first; a line below names them
+//!   2  the longest texts are cut, and end in an ellipsis
+//!   3  rows are stacked: a line for each value
 //! ```
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment;
 use comfy_table::presets::ASCII_MARKDOWN;
 use serde_json::{Map, Number, Value};
+
+use crate::messages;
+use crate::screen;
 
 /// How a table is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -27,6 +38,24 @@ pub(crate) enum Format {
     Csv,
     /// An array of objects.
     Json,
+}
+
+/// The format that was typed.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct FormatChoice {
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl FormatChoice {
+    /// The one that both flags come to.
+    pub(crate) fn format(self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
 }
 
 /// One value.
@@ -47,8 +76,10 @@ pub(crate) enum Cell {
 pub(crate) struct Column {
     /// The key in CSV and JSON.
     pub(crate) key: &'static str,
-    /// The heading for people.
+    /// The heading for people. The first of two lines is that of a group, and is shown once.
     pub(crate) heading: &'static str,
+    /// On a narrow screen columns with a higher rank leave first; those with rank 0 stay.
+    pub(crate) rank: u8,
 }
 
 /// A result.
@@ -67,8 +98,18 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table with these columns.
     pub(crate) fn new(title: impl Into<String>, columns: &[(&'static str, &'static str)]) -> Self {
-        let columns = columns.iter().map(|&(key, heading)| Column { key, heading }).collect();
+        let columns =
+            columns.iter().map(|&(key, heading)| Column { key, heading, rank: 0 }).collect();
         Self { columns, title: title.into(), ..Self::default() }
+    }
+
+    /// Names the columns that leave on a narrow screen, the first one first.
+    pub(crate) fn leave_first(&mut self, keys: &[&str]) {
+        for column in &mut self.columns {
+            let place = keys.iter().position(|key| *key == column.key);
+            let rank = place.map_or(0, |place| keys.len() - place);
+            column.rank = u8::try_from(rank).unwrap_or(u8::MAX);
+        }
     }
 
     /// Takes out the columns in which nothing stands but zeros.
@@ -87,7 +128,7 @@ impl Table {
     /// Prints the whole table; nothing is printed if it cannot be formed.
     pub(crate) fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
         let text = match format {
-            Format::Text => self.framed(if self.dense { DENSE } else { UNDERLINED }),
+            Format::Text => self.fitted(screen::columns()),
             Format::Markdown => self.framed(ASCII_MARKDOWN),
             Format::Csv => self.csv()?,
             Format::Json => format!("{:#}\n", self.json()),
@@ -95,28 +136,144 @@ impl Table {
         out.write_all(text.as_bytes()).context("cannot write the table")
     }
 
-    fn framed(&self, preset: &str) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_preset(preset);
-        table.set_header(self.columns.iter().map(|column| heading(column.heading, preset)));
-        for row in &self.rows {
-            table.add_row(row.iter().map(|cell| {
-                let alignment = match cell {
-                    Cell::Text(_) => CellAlignment::Left,
-                    Cell::Count(_) | Cell::Number(..) | Cell::Missing => CellAlignment::Right,
-                };
-                comfy_table::Cell::new(printable(&cell.shown(), preset)).set_alignment(alignment)
-            }));
+    /// For a screen of so many columns.
+    pub(crate) fn fitted(&self, screen: Option<usize>) -> String {
+        let preset = if self.dense { DENSE } else { UNDERLINED };
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let limits = vec![usize::MAX; self.columns.len()];
+        let Some(screen) = screen else {
+            return self.surrounded(&self.grid(preset, &all, &limits));
+        };
+        let mut shown = all;
+        let mut left_out = Vec::new();
+        let mut grid = self.grid(preset, &shown, &limits);
+        while widest(&grid) > screen {
+            let rank = |place: &usize| self.columns[*place].rank;
+            let Some(last) = (0..shown.len()).rev().max_by_key(|at| rank(&shown[*at])) else {
+                break;
+            };
+            if rank(&shown[last]) == 0 {
+                break;
+            }
+            left_out.push(shown.remove(last));
+            grid = self.grid(preset, &shown, &limits);
         }
+        if widest(&grid) > screen {
+            grid = match self.cut(preset, &shown, screen) {
+                Some(grid) => grid,
+                None => {
+                    left_out.clear();
+                    self.stacked(screen)
+                }
+            };
+        }
+        left_out.sort_unstable();
+        let names = left_out.iter().map(|place| self.columns[*place].heading.replace('\n', " "));
+        let names: Vec<String> = names.map(|name| name.trim().to_owned()).collect();
+        let more = match names.len() {
+            0 => String::new(),
+            _ => filled(&format!("not shown: {} (--wide)", names.join(", ")), screen),
+        };
+        let mut text = String::new();
+        if !self.title.is_empty() {
+            text = format!("{}\n", filled(&self.title, screen));
+        }
+        text += &format!("{grid}\n{more}");
+        if !self.notes.is_empty() {
+            text.push('\n');
+            text.extend(self.notes.iter().map(|note| filled(note, screen)));
+        }
+        text
+    }
+
+    /// The table with its longest texts cut; nothing if it does not fit even so.
+    fn cut(&self, preset: &str, shown: &[usize], screen: usize) -> Option<String> {
+        let mut limits = vec![usize::MAX; self.columns.len()];
+        let longest = |place: usize, limit: usize| {
+            let texts = self.rows.iter().filter_map(|row| match &row[place] {
+                Cell::Text(text) => Some(screen::width_of(text)),
+                Cell::Count(_) | Cell::Number(..) | Cell::Missing => None,
+            });
+            texts.max().unwrap_or(0).min(limit)
+        };
+        loop {
+            let grid = self.grid(preset, shown, &limits);
+            let over = widest(&grid).checked_sub(screen).filter(|over| *over > 0);
+            let Some(over) = over else { return Some(grid) };
+            let length = |place: &&usize| longest(**place, limits[**place]);
+            let &place = shown.iter().max_by_key(length)?;
+            let length = longest(place, limits[place]);
+            if length <= CUT_MIN {
+                return None;
+            }
+            // Two columns that are about as long share the loss.
+            let step = over.min((length - CUT_MIN).div_ceil(4)).max(1);
+            limits[place] = length - step;
+        }
+    }
+
+    /// A line for each value, and a blank one between rows.
+    fn stacked(&self, screen: usize) -> String {
+        let headings: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| column.heading.replace('\n', " ").trim().to_owned())
+            .collect();
+        let width = headings.iter().map(|heading| screen::width_of(heading)).max().unwrap_or(0);
+        let rows = self.rows.iter().map(|row| {
+            let lines = headings.iter().zip(row).map(|(heading, cell)| {
+                let pad = " ".repeat(width - screen::width_of(heading));
+                let value = printable(&cell.shown(), UNDERLINED);
+                let line = format!("{heading}{pad}  {value}");
+                format!("{}\n", screen::cut(line.trim_end(), screen))
+            });
+            lines.collect::<String>()
+        });
+        rows.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    }
+
+    fn framed(&self, preset: &str) -> String {
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        self.surrounded(&self.grid(preset, &all, &vec![usize::MAX; all.len()]))
+    }
+
+    /// The rows between title and notes.
+    fn surrounded(&self, grid: &str) -> String {
         let mut text = String::new();
         if !self.title.is_empty() {
             text = format!("{}\n\n", self.title);
         }
-        text += &format!("{}\n", table.trim_fmt());
+        text += &format!("{grid}\n");
         if !self.notes.is_empty() {
             text += &format!("\n{}\n", self.notes.join("\n"));
         }
         text
+    }
+
+    /// The columns that are shown, and their rows. Texts are cut to the limit of their column.
+    fn grid(&self, preset: &str, shown: &[usize], limits: &[usize]) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(preset);
+        let mut group = "";
+        table.set_header(shown.iter().map(|place| {
+            let text = self.columns[*place].heading;
+            let (above, below) = text.split_once('\n').unwrap_or(("", text));
+            let is_same = !above.is_empty() && above == group && preset != ASCII_MARKDOWN;
+            group = above;
+            if is_same { format!("\n{below}") } else { heading(text, preset) }
+        }));
+        for row in &self.rows {
+            table.add_row(shown.iter().map(|place| {
+                let cell = &row[*place];
+                let alignment = match cell {
+                    Cell::Text(_) => CellAlignment::Left,
+                    Cell::Count(_) | Cell::Number(..) | Cell::Missing => CellAlignment::Right,
+                };
+                let text = screen::cut(&printable(&cell.shown(), preset), limits[*place]);
+                comfy_table::Cell::new(text).set_alignment(alignment)
+            }));
+        }
+        table.trim_fmt()
     }
 
     fn csv(&self) -> Result<String> {
@@ -244,6 +401,16 @@ fn heading(text: &str, preset: &str) -> String {
     }
 }
 
+/// The width of the longest line.
+fn widest(text: &str) -> usize {
+    text.lines().map(screen::width_of).max().unwrap_or(0)
+}
+
+/// A sentence filled up to the width of the screen, with a line's end.
+fn filled(text: &str, screen: usize) -> String {
+    messages::filled("", text, screen.min(screen::prose_columns()))
+}
+
 /// What stays in its cell: names come from files and may hold anything.
 fn printable(text: &str, preset: &str) -> String {
     let text = text.replace(char::is_control, " ");
@@ -255,6 +422,9 @@ const UNDERLINED: &str = "     ──            ";
 
 /// The same without a gap for lines between columns.
 const DENSE: &str = "     ─             ";
+
+/// A text is not cut to fewer columns.
+const CUT_MIN: usize = 10;
 
 /// Two decimals more than a reader is shown.
 fn rounded(number: f64, decimals: usize) -> f64 {
@@ -296,6 +466,45 @@ mod tests {
     fn a_name_stays_in_its_cell() {
         assert_eq!(printable("a|b\n\u{1b}[31m", ASCII_MARKDOWN), "a\\|b  [31m");
         assert_eq!(printable("a|b", UNDERLINED), "a|b");
+    }
+
+    fn wide() -> Table {
+        let columns = [("name", "name"), ("a", "group\na"), ("b", "group\nb"), ("c", "c")];
+        let mut table = Table::new("A title of five words", &columns);
+        table.leave_first(&["c", "a"]);
+        let long = "a text that is quite long";
+        table.rows.push(vec![long.into(), Cell::Count(1), Cell::Count(2), Cell::Count(3)]);
+        table.rows.push(vec!["x".into(), Cell::Count(10), Cell::Missing, Cell::Count(30)]);
+        table
+    }
+
+    #[test]
+    fn columns_leave_by_rank_and_the_rest_keeps_its_group() {
+        let text = wide().fitted(Some(40));
+        assert!(text.contains("not shown: c (--wide)"), "{text}");
+        let text = wide().fitted(Some(36));
+        assert!(text.contains("not shown: group a, c (--wide)"), "{text}");
+        assert!(text.contains(" group"), "{text}");
+        assert!(wide().fitted(None).lines().next() == Some("A title of five words"));
+    }
+
+    #[test]
+    fn a_text_is_cut_and_then_rows_are_stacked() {
+        let text = wide().fitted(Some(24));
+        assert!(text.contains('…') && widest(&text) <= 24, "{text}");
+        let mut table = wide();
+        table.rows[0][0] = "short".into();
+        table.rows[0][1] = Cell::Number(1e12, 3);
+        table.leave_first(&[]);
+        let text = table.fitted(Some(20));
+        assert!(text.contains("name     short\n") && widest(&text) <= 20, "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        for columns in 40..120 {
+            assert!(widest(&wide().fitted(Some(columns))) <= columns, "{columns}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::pattern::Pattern;
 
 pub(super) const RULE: Rule = Rule {
     id: "read-amplification",
-    about: "a process whose page faults bring in far more than it uses",
+    about: "a process whose page faults read far more than it uses",
     find,
 };
 
@@ -57,15 +57,15 @@ fn finding(seen: &Seen, activity: &Activity) -> Finding {
         },
         severity,
         summary: format!(
-            "Its page faults brought in {} times what it can have used {since}: each fault in no \
-             order reads a whole window around one page.",
+            "Page faults read {} times the bytes that the process can have used {since}: each \
+             random fault reads a whole window around one page.",
             ratio / 10
         ),
         evidence,
         gain: Some(Gain {
             ratio_tenths: ratio,
-            basis: "bytes brought in by bytes used, as counted; the rate of faults gains as much \
-                    where bandwidth is the limit, and less elsewhere"
+            basis: "bytes read by bytes used, counted; faults per second gain as much where \
+                    bandwidth is the limit, less elsewhere"
                 .to_owned(),
         }),
         remedy,

@@ -11,7 +11,7 @@ use crate::machine::Vm;
 
 pub(super) const RULE: Rule = Rule {
     id: "background-level-ignored",
-    about: "a background level of dirty memory that the kernel does not take as it is set",
+    about: "a background level of dirty memory that the kernel replaces",
     find,
 };
 
@@ -23,7 +23,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             id: RULE.id,
             subject: Subject::Machine,
             severity: Severity::Note,
-            summary: "The background level is not below the limit: the kernel takes half of the \
+            summary: "vm.dirty_background_* is not below vm.dirty_*: the kernel uses half of the \
                       limit instead."
                 .to_owned(),
             evidence: levels(vm),

@@ -12,7 +12,7 @@ use crate::model::DeviceModel;
 
 pub(super) const RULE: Rule = Rule {
     id: "dirty-limit-too-long",
-    about: "more unwritten data than a device takes in some seconds",
+    about: "more dirty data than a device writes in a few seconds",
     find,
 };
 
@@ -57,8 +57,8 @@ fn finding(
         subject,
         severity: Severity::Risk,
         summary: format!(
-            "{seconds} s of writes may wait in memory. A copy seems done that long before it is, \
-             and another's fsync waits behind it."
+            "Up to {seconds} s of writes wait in memory. A copy reports success that long before \
+             its data is on disk, and an fsync of another process waits behind it."
         ),
         evidence,
         gain: Some(gain(limit, wanted, drain.rate)),

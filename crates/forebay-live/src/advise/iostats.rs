@@ -9,11 +9,8 @@
 use super::{Evidence, Finding, Rule, Seen, Severity, Subject, remedy};
 use crate::machine::Kind;
 
-pub(super) const RULE: Rule = Rule {
-    id: "requests-not-counted",
-    about: "a device whose requests are not counted, so that nobody sees what it does",
-    find,
-};
+pub(super) const RULE: Rule =
+    Rule { id: "requests-not-counted", about: "a device whose requests are not counted", find };
 
 fn find(seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -26,7 +23,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             id: RULE.id,
             subject: Subject::device(device, None),
             severity: Severity::Note,
-            summary: "Its requests are not counted: its load, bandwidth and latency stay unknown."
+            summary: "iostats is off: load, bandwidth and latency of the device are unknown."
                 .to_owned(),
             evidence: vec![Evidence::count("iostats", 0, "")],
             gain: None,

@@ -12,7 +12,7 @@ use crate::machine::{Device, Kind, Queue};
 
 pub(super) const RULE: Rule = Rule {
     id: "read-ahead-too-large",
-    about: "a readahead window in which page faults in no order drown",
+    about: "a read-ahead window that random page faults pay for",
     find,
 };
 
@@ -38,7 +38,7 @@ fn finding(seen: &Seen, device: &Device, subject: Subject, window: u64) -> Findi
     evidence.push(Evidence::word("kernel", &seen.machine.kernel));
     let amplifiers = seen.amplifiers().filter(|it| seen.reads_from(it, device)).count() as u64;
     if amplifiers > 0 {
-        evidence.push(Evidence::count("processes that suffer from it", amplifiers, ""));
+        evidence.push(Evidence::count("affected processes", amplifiers, ""));
     }
     Finding {
         id: RULE.id,
@@ -49,9 +49,8 @@ fn finding(seen: &Seen, device: &Device, subject: Subject, window: u64) -> Findi
             Severity::Risk
         },
         summary: format!(
-            "A page fault in no order reads {window} KiB around one page. Databases and search \
-             engines that map their files move so many times the bytes, and what they need is \
-             evicted by what they do not."
+            "Each random page fault reads {window} KiB. Databases and search engines that map \
+             their files read far more than they use, and unused pages evict used ones."
         ),
         evidence,
         gain: Some(gain(device, window, target)),
@@ -63,11 +62,11 @@ fn finding(seen: &Seen, device: &Device, subject: Subject, window: u64) -> Findi
 fn origin(seen: &Seen, queue: &Queue, window: u64) -> Option<(&'static str, u64)> {
     let optimal = queue.optimal_io_size / 1024;
     if optimal > 0 && window == optimal.saturating_mul(2) {
-        return Some(("twice the best size that the device names,", optimal));
+        return Some(("limit: twice the device's optimal I/O size,", optimal));
     }
     let rotational = queue.rotational && optimal == 0 && seen.machine.version() >= (6, 17);
     (rotational && window == queue.max_sectors_kb.saturating_mul(2)).then_some((
-        "twice the largest request, since it is flagged rotational,",
+        "limit: twice the largest request, as the disk is flagged rotational,",
         queue.max_sectors_kb,
     ))
 }
@@ -85,7 +84,7 @@ fn gain(device: &Device, window: u64, target: u64) -> Gain {
         Some(&(at, faults)) if device.kind == Kind::Virtual && target == DEFAULT_KB => Gain {
             ratio_tenths: MEASURED_SMALL * 10 / faults,
             basis: format!(
-                "page faults in no order a second on a virtio disk of Linux 6.18: {faults} at {at} \
+                "random page faults per second on a virtio disk, Linux 6.18: {faults} at {at} \
                  KiB, {MEASURED_SMALL} at 128 KiB (medians of 5); a single stream went from 1742 \
                  to 539 MB/s on its way from 8192 to 128 KiB"
             ),
@@ -93,7 +92,7 @@ fn gain(device: &Device, window: u64, target: u64) -> Gain {
         Some(_) | None => Gain {
             ratio_tenths: window.saturating_mul(10) / target.max(1),
             basis: format!(
-                "bytes that a page fault in no order reads: {window} KiB against {target} KiB"
+                "bytes read by a random page fault: {window} KiB instead of {target} KiB"
             ),
         },
     }

@@ -11,7 +11,7 @@ use crate::machine::{Device, Kind, Mount};
 
 pub(super) const RULE: Rule = Rule {
     id: "read-ahead-too-small",
-    about: "a readahead window that keeps streams waiting for latency or seeks",
+    about: "a read-ahead window that makes sequential reads wait for latency or seeks",
     find,
 };
 
@@ -56,14 +56,14 @@ fn nothing(device: &Device, window: u64) -> Found {
     Found {
         severity: Severity::Problem,
         summary: format!(
-            "With a window of {window} KiB nearly every page is a request of its own, of streams \
-             and of large reads alike."
+            "With a window of {window} KiB nearly every page is a request of its own, for \
+             sequential and for large random reads."
         ),
         evidence: Vec::new(),
         gain: (window < 4).then(|| Gain {
             ratio_tenths: 102,
-            basis: "reads of 1 MiB in no order on a device limited to 125 MiB/s and 3000 requests \
-                    a second: 12.3 a second at 0 KiB, 131 at 16 KiB, measured"
+            basis: "random reads of 1 MiB on a device limited to 125 MiB/s and 3000 requests/s, \
+                    measured: 12.3 per second at 0 KiB, 131 at 16 KiB"
                 .to_owned(),
         }),
         remedy: remedy::window(device, 128),
@@ -86,7 +86,7 @@ fn remote(device: &Device, mount: &Mount, window: u64) -> Found {
     lines.extend(remedy::window(device, REMOTE_KB));
     Found {
         severity: Severity::Risk,
-        summary: "A network is behind this mount: a stream gets its window once a round trip."
+        summary: "A network file system: a sequential read gets one window per round trip."
             .to_owned(),
         evidence: vec![
             Evidence::word("file system", &mount.kind),
@@ -108,8 +108,8 @@ fn seeking(device: &Device, window: u64) -> Found {
     Found {
         severity: Severity::Risk,
         summary:
-            "The disk seeks: streams side by side pay a seek for every window. Linux 6.17 and \
-                  later begin with twice the largest request."
+            "The disk seeks: concurrent sequential reads pay a seek for each window. Linux 6.17 \
+             and later default to twice the largest request."
                 .to_owned(),
         evidence: vec![Evidence::count("rotational", 1, "")],
         gain: (window >= 16).then(|| Gain {
@@ -131,8 +131,9 @@ fn slow(seen: &Seen, device: &Device, window: u64) -> Option<Found> {
     let is_small = latency.value >= SLOW_US && latency.samples >= 3 && window < wanted / 2;
     is_small.then(|| Found {
         severity: Severity::Risk,
-        summary: "The device is slow to answer: a stream gets its window once a latency."
-            .to_owned(),
+        summary:
+            "The device has a high latency: a sequential read gets one window per request latency."
+                .to_owned(),
         evidence: vec![
             Evidence::count("latency", latency.value, "us"),
             Evidence::count("bandwidth seen", bandwidth.value / 1_000_000, "MB/s"),

@@ -59,8 +59,8 @@ pub(super) fn window(device: &Device, kib: u64) -> Vec<String> {
     if !lines.is_empty() {
         // A file takes its window when it is opened.
         lines.push(format!(
-            "then start the program again: files that are open keep their window; forebay tune \
-             --scope {} reaches most of them as they are",
+            "then restart the program: open files keep their window; forebay tune --scope {} \
+             reaches most of them without a restart",
             device.name
         ));
     }

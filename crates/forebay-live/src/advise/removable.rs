@@ -11,7 +11,7 @@ use crate::machine::{Device, Mount};
 
 pub(super) const RULE: Rule = Rule {
     id: "removable-without-strict-limit",
-    about: "a stick or card that the memory of the whole machine buffers for",
+    about: "a USB stick or card for which all of memory may hold dirty pages",
     find,
 };
 
@@ -63,8 +63,9 @@ fn finding(seen: &Seen, device: &Device, mount: &Mount, limit: u64) -> Finding {
         id: RULE.id,
         subject: Subject::device(device, Some(mount)),
         severity: Severity::Risk,
-        summary: "A copy to it seems done while most of it is still in memory; until it is \
-                  written, the device must stay, and another's fsync to it waits."
+        summary: "A copy to it reports success while most of the data is still in memory. Until \
+                  it is written, the device must not be removed, and an fsync of another process \
+                  waits."
             .to_owned(),
         evidence,
         gain: Some(gain),

@@ -37,8 +37,8 @@ fn finding(file: &str, claims: &[&Claim]) -> Finding {
         subject: Subject::File { path: file.to_owned() },
         severity: Severity::Note,
         summary: format!(
-            "{owner} sets these knobs: what is written by hand does not last, and `forebay tune` \
-             leaves alone what another writes."
+            "{owner} sets these knobs: a value written by hand does not last, and `forebay tune` \
+             does not touch a knob that another program writes."
         ),
         evidence,
         gain: None,

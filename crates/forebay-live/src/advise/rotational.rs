@@ -12,7 +12,7 @@ use crate::machine::Kind;
 
 pub(super) const RULE: Rule = Rule {
     id: "rotational-flag-doubtful",
-    about: "a virtual disk that calls itself rotational, and what follows from it",
+    about: "a virtual disk that is flagged rotational",
     find,
 };
 
@@ -32,7 +32,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
         // Writing the flag resets the window, so that it comes last.
         attributes.push(("queue/read_ahead_kb", "128".to_owned()));
         let then = if slow_target.is_some() {
-            " Reads may take 75 ms before background writes are held back for them."
+            " Background writes are throttled only once reads take 75 ms (wbt_lat_usec)."
         } else {
             ""
         };
@@ -41,7 +41,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             subject: Subject::device(device, None),
             severity: Severity::Risk,
             summary: format!(
-                "The driver calls every disk rotational, and does not know what is behind it.{then}"
+                "virtio reports every disk as rotational, whatever the host stores it on.{then}"
             ),
             evidence,
             gain: None,

@@ -21,7 +21,7 @@
 
 use forebay_core::time::Duration;
 
-use super::{Draws, Experiment, Measured, Paper};
+use super::{Draws, Experiment, Headline, Measured, Paper, RunCost};
 use crate::cpu::ring_switch;
 use crate::machine::Machine;
 use crate::scenario::Outcome;
@@ -38,6 +38,13 @@ pub(super) const PAPER: Paper = Paper {
     name: "context-switch",
     citation: "K. Lee: The selective context switch for the storage which has no latency",
     machine: "mips-2007",
+    claim: "Reading flash on the spot, without a context switch, takes 6 % less time alone and 10 \
+            to 20 % less beside ten busy tasks.",
+    headline: Headline::change(
+        "time saved, 10 tasks",
+        ["random, 10 compute", "gain", "inline (fair)"],
+    ),
+    cost: RunCost { fixed: [30.0; 2], draw: [0.7; 2], draws_max: [8; 2] },
     about: "Modelled: block queue and plug of Linux 2.6.21, OneNAND behind the thread of the MTD \
             block layer, cost of a switch by what it evicts, two schedulers. Calibrated on table 2 \
             and on the unmodified kernel's columns. Not claimed: agreement under load. The model \
@@ -48,6 +55,7 @@ pub(super) const PAPER: Paper = Paper {
                board as it is, and range has it and runs of a sixteenth of its length on draws.",
     keeps_series: false,
     scaled: "",
+    alone: Some(|row| CASES.iter().any(|case| case.name == row.row && case.company.is_alone())),
     unfit: |machine| {
         (!machine.medium().programmed)
             .then_some("its experiments need a device whose data the processor moves")

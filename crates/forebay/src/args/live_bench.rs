@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::PageChoice;
-use crate::table::Format;
+use crate::table::FormatChoice;
 
 /// Arguments of `bench live`.
 #[derive(Debug, Args)]
@@ -39,9 +39,8 @@ pub(crate) struct BenchLive {
     /// Exit with 1 if a target is missed
     #[arg(long)]
     pub(crate) check: bool,
-    /// How to print the table
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: FormatChoice,
     #[command(flatten)]
     pub(crate) page: PageChoice,
 }

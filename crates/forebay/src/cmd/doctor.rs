@@ -87,6 +87,7 @@ fn page(facts: &Facts, checks: &[Check], commands: &[Command]) -> Result<String>
     let columns = [("state", ""), ("what", "what"), ("found", "found"), ("gives", "gives")];
     let mut table = Table::new("", &columns);
     table.dense = true;
+    table.leave_first(&["gives"]);
     for check in checks {
         table.rows.push(vec![
             check.state.word().into(),
@@ -104,7 +105,7 @@ fn page(facts: &Facts, checks: &[Check], commands: &[Command]) -> Result<String>
         text += "\nWhat would bring the rest\n";
         let width = ways.iter().map(|(what, _)| what.len()).max().unwrap_or(0);
         for (what, way) in ways {
-            text += &format!("  {what:<width$}  {way}\n");
+            text += &messages::paragraph(&format!("{what:<width$}  "), way);
         }
     }
     Ok(text)

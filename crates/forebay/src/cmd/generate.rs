@@ -14,6 +14,7 @@ use crate::cmd::help::{TOPICS, Topic};
 use crate::messages::{Complaint, shown};
 use crate::whole;
 
+mod examples;
 mod page;
 mod synopsis;
 

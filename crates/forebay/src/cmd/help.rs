@@ -3,9 +3,10 @@
 //! `forebay help COMMAND` is the parser's own and shows what a command takes.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 
 use anyhow::{Context, Result};
+
+use crate::screen;
 
 use sheet::Sheet;
 
@@ -54,13 +55,21 @@ pub(crate) static TOPICS: [Topic; 5] = [
     },
 ];
 
-/// The topic that was asked for, if it was one: `help NAME` and nothing else.
-pub(crate) fn asked(words: &[OsString]) -> Option<&'static Topic> {
-    let [help, name] = words else { return None };
-    if help != "help" {
-        return None;
+/// The text that was asked for, if it was one: `help TOPIC` or `help policies SLOT`.
+pub(crate) fn asked(words: &[OsString]) -> Option<Sheet> {
+    let mut words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    words.retain(|word| *word != "--wide");
+    match words[..] {
+        ["help", name] => TOPICS.iter().find(|topic| name == topic.name).map(Topic::sheet),
+        ["help", "policies", slot] => policies::of_slot(slot),
+        _ => None,
     }
-    TOPICS.iter().find(|topic| name == topic.name)
+}
+
+/// Prints a text, through a pager on a terminal.
+pub(crate) fn print(sheet: &Sheet) -> Result<u8> {
+    screen::print_paged(&sheet.screen()).context("cannot write the help")?;
+    Ok(0)
 }
 
 /// The names of the topics, for a sentence.
@@ -75,13 +84,6 @@ pub(crate) fn list() -> String {
 }
 
 impl Topic {
-    /// Prints it.
-    pub(crate) fn print(&self) -> Result<u8> {
-        let text = self.sheet().screen();
-        io::stdout().lock().write_all(text.as_bytes()).context("cannot write the help")?;
-        Ok(0)
-    }
-
     /// Its text.
     pub(crate) fn sheet(&self) -> Sheet {
         let mut sheet = Sheet::default();

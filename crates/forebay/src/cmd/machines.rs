@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: &Machines) -> Result<u8> {
         Some(name) => numbers(&choice::machine(name, &[])?),
         None => names()?,
     };
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    table.print(arguments.output.format(), &mut io::stdout().lock())?;
     Ok(0)
 }
 

@@ -40,7 +40,7 @@ use crate::messages::{Complaint, note, shown};
 /// Mounts, or shows what a mount has done.
 pub(crate) fn run(arguments: &Mount) -> Result<u8> {
     if let Some(folder) = &arguments.stats {
-        return statistics(folder, arguments.json);
+        return statistics(folder, arguments);
     }
     if arguments.list {
         return super::unmount::list(arguments.json);
@@ -292,23 +292,38 @@ fn log(path: &Path) -> Result<File> {
 }
 
 /// Prints the counters of a mount.
-fn statistics(folder: &Path, json: bool) -> Result<u8> {
+fn statistics(folder: &Path, arguments: &Mount) -> Result<u8> {
     let counters = mount::of_mount(folder).map_err(|error| {
         Complaint::new(format!("no counters of '{}': {error}", folder.display()))
             .hint("it takes the folder that an image is mounted on")
     })?;
     let mut out = io::stdout().lock();
-    if json {
+    if arguments.json {
         let object: serde_json::Map<String, serde_json::Value> =
             counters.into_iter().map(|(name, value)| (name, value.into())).collect();
         writeln!(out, "{}", serde_json::Value::Object(object))?;
     } else {
-        for (name, value) in counters {
+        let is_shown = |name: &str| arguments.all || MAIN_COUNTERS.contains(&name);
+        for (name, value) in counters.iter().filter(|(name, _)| is_shown(name)) {
             writeln!(out, "{:<24} {value:>16}", name.replace('_', " "))?;
         }
     }
     Ok(0)
 }
+
+/// The counters that tell most of how a mount does; `--all` shows the others.
+const MAIN_COUNTERS: [&str; 10] = [
+    "requests",
+    "demands",
+    "wide_reads",
+    "pages_answered",
+    "pages_pushed",
+    "errors",
+    "pages_decoded",
+    "raw_operations",
+    "raw_bytes",
+    "resident_bytes",
+];
 
 /// What the mount's process says when it is usable.
 const READY: &str = "ready\n";

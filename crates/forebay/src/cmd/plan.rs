@@ -30,6 +30,12 @@ pub(crate) fn run(arguments: &Plan) -> Result<u8> {
     }
     let mut player = Player::new(file_bytes, || spec.build());
     let mut out = io::stdout().lock();
+    let heading = format!(
+        "# {}, a file of {} pages\n# step -> first page + pages read | pages in the cache",
+        arguments.policy,
+        file_bytes.div_ceil(PAGE_SIZE)
+    );
+    writeln!(out, "{heading}").context("cannot write the plan")?;
     for step in script {
         let line = player.step(step).line(step);
         writeln!(out, "{line}").context("cannot write the plan")?;

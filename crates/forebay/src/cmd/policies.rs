@@ -21,7 +21,7 @@ use crate::table::{Format, Table};
 /// Prints the policies, slot by slot.
 pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     let mut out = io::stdout().lock();
-    if arguments.format == Format::Text {
+    if arguments.output.format() == Format::Text {
         out.write_all(text().as_bytes()).context("cannot write the list")?;
         return Ok(0);
     }
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Policies) -> Result<u8> {
     list::<dyn Dispatch>(&mut table);
     list::<dyn Fill>(&mut table);
     table.notes.extend(NOTES.iter().map(|&note| note.to_owned()));
-    table.print(arguments.format, &mut out)?;
+    table.print(arguments.output.format(), &mut out)?;
     Ok(0)
 }
 

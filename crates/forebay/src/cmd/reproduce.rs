@@ -1,33 +1,38 @@
-//! `forebay reproduce`: the papers' figures beside ours.
+//! `forebay reproduce`: figures of papers as published and as measured.
 //!
 //! ```text
-//!   cells --measure--> measured --judge--> rows --+--> table     for a terminal, for programs
+//!   cells --measure--> measured --judge--> rows --+--> overview  a line for each paper
+//!                         |                       +--> report    one paper: claim, verdict, misses
+//!                         |                       +--> table    --all, --wide, Markdown, CSV, JSON
 //!                         |                       +--> page      figures and tables of all papers
 //!                         +--> series, page: what went on over time
 //! ```
 
 use std::io::{self, Write};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::{Context, Result, bail};
-use forebay_sim::machine::{Machine, MachineError};
-use forebay_sim::paper::{Cell, Measured, PAPERS, Paper, RunSize};
+use forebay_sim::machine::Machine;
+use forebay_sim::paper::{Agreement, Measured, PAPERS, Paper, RunSize};
 use forebay_sim::report::{Role, Row, Verdict};
 
 use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
-use crate::messages::{Complaint, progress};
+use crate::messages::Complaint;
 use crate::page::{Destination, beside};
+use crate::screen;
 use crate::table::{Cell as Value, Format, Table};
 
+use measure::Plan;
+
 mod figures;
+mod measure;
+mod overview;
 mod page;
+mod report;
 mod series;
 
-/// Runs the papers and prints one table each, or one array of all rows as JSON.
+/// Runs the papers, prints the overview, the report or the tables, and writes what else is named.
 pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let papers = chosen(arguments.paper.as_deref())?;
     let mut series = arguments.series.as_deref().map(series::File::named).transpose()?;
@@ -57,18 +62,19 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
         machines.push(machine);
     }
     let size = if arguments.full { RunSize::Full } else { RunSize::Scaled };
+    let mut plan = Plan::new(&papers, size, arguments.draws);
     let mut done = Vec::new();
     for (paper, machine) in papers.iter().zip(&machines) {
         let cells = paper.cells(machine, size, arguments.seed, arguments.draws);
-        let measured = measure(&cells).map_err(Complaint::from)?;
+        let measured = plan.measure(paper, &cells).map_err(Complaint::from)?;
         let rows = paper.judge(size, &cells, &measured, arguments.seed);
         if let Some(file) = &mut series {
             file.add(paper, &measured);
         }
         done.push(Reproduced { paper, machine, rows, measured });
     }
-    let tables = done.iter().map(|one| one.table(arguments)).collect();
-    let printed = print(arguments.format, tables);
+    plan.finish();
+    let printed = print(&done, arguments);
     let written = series.as_ref().map_or(Ok(()), series::File::write);
     beside(written.and(printed), destination.as_ref(), || page::of(&done, arguments))?;
     let missed = done.iter().any(|one| one.rows.iter().any(is_miss));
@@ -104,37 +110,6 @@ fn is_miss(row: &Row) -> bool {
     row.role == Role::Predicted && row.verdict() == Verdict::Outside
 }
 
-/// Measures all cells on all processors; the result does not depend on how many there are.
-fn measure(cells: &[Cell]) -> Result<Vec<Measured>, MachineError> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(cells.len()).max(1);
-    let bar = progress(cells.len() as u64, "reproducing");
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<_>>> = cells.iter().map(|_| Mutex::new(None)).collect();
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(place) = claim(&next, cells.len()) {
-                    let measured = cells[place].measure();
-                    *results[place].lock().expect("no thread panics with the lock") =
-                        Some(measured);
-                    bar.inc(1);
-                }
-            });
-        }
-    });
-    bar.finish_and_clear();
-    let finished = results.into_iter().map(|result| {
-        let result = result.into_inner().expect("no thread panics with the lock");
-        result.expect("every cell was claimed")
-    });
-    finished.collect()
-}
-
-fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
-    let place = next.fetch_add(1, Ordering::Relaxed);
-    (place < count).then_some(place)
-}
-
 const COLUMNS: [(&str, &str); 15] = [
     ("paper", "paper"),
     ("row", "row"),
@@ -167,9 +142,14 @@ const FOR_PEOPLE: [(&str, &str); 9] = [
 ];
 
 impl Reproduced<'_> {
-    /// As it is printed.
+    /// How the paper compares.
+    fn agreement(&self) -> Agreement<'_> {
+        self.paper.agreement(&self.rows)
+    }
+
+    /// Every row that can agree or disagree, or every row, with what belongs to it.
     fn table(&self, arguments: &Reproduce) -> Table {
-        let mut table = match arguments.format {
+        let mut table = match arguments.output.format() {
             Format::Text | Format::Markdown => for_people(self.paper, arguments.all, &self.rows),
             Format::Csv | Format::Json => self.every_row(),
         };
@@ -197,19 +177,14 @@ impl Reproduced<'_> {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
 
-    /// How many predicted figures are outside.
-    fn misses(&self) -> usize {
-        self.rows.iter().filter(|row| is_miss(row)).count()
-    }
-
+    /// The verdict, and what it is made of.
     fn counts(&self) -> String {
+        let Agreement { agree, counted, verdict, .. } = self.agreement();
         format!(
-            "{} figures within their tolerance, {} outside, {} not claimed; {} predicted ones \
-             outside.",
+            "{verdict}: {agree} of {counted} figures that the paper prints and the model predicts \
+             agree; of all {} rows with a tolerance {} are within it.",
+            self.count(Verdict::Within) + self.count(Verdict::Outside),
             self.count(Verdict::Within),
-            self.count(Verdict::Outside),
-            self.count(Verdict::NotClaimed),
-            self.misses(),
         )
     }
 
@@ -227,6 +202,7 @@ impl Reproduced<'_> {
 
 fn for_people(paper: &Paper, all: bool, rows: &[Row]) -> Table {
     let mut table = Table::new(paper.citation, &FOR_PEOPLE);
+    table.leave_first(&["role", "range", "tolerance", "policy"]);
     let mut notes: Vec<&str> = Vec::new();
     for row in rows.iter().filter(|row| all || is_claim(row)) {
         let decimals = decimals(row);
@@ -295,23 +271,33 @@ fn cells_of(row: &Row) -> Vec<Value> {
     ]
 }
 
-fn print(format: Format, tables: Vec<Table>) -> Result<()> {
+fn print(done: &[Reproduced<'_>], arguments: &Reproduce) -> Result<()> {
     let mut out = io::stdout().lock();
-    match format {
-        Format::Text | Format::Markdown => {
-            for (place, table) in tables.iter().enumerate() {
-                if place > 0 {
-                    writeln!(out).context("cannot write the table")?;
-                }
-                table.print(format, &mut out)?;
-            }
-            Ok(())
-        }
+    let has_every_row = arguments.all || screen::is_wide();
+    let text = match (arguments.output.format(), done) {
+        (Format::Text, [one]) if !has_every_row => report::text(one, arguments),
+        (Format::Text, _) if !has_every_row => overview::text(done, arguments),
+        (Format::Text | Format::Markdown, _) => return print_tables(done, arguments, &mut out),
         // One array, one header: the rows name their papers.
-        Format::Csv | Format::Json => {
+        (Format::Csv | Format::Json, _) => {
             let mut all = Table::new("", &COLUMNS);
-            all.rows = tables.into_iter().flat_map(|table| table.rows).collect();
-            all.print(format, &mut out)
+            all.rows = done.iter().flat_map(|one| one.rows.iter().map(cells_of)).collect();
+            return all.print(arguments.output.format(), &mut out);
         }
+    };
+    out.write_all(text.as_bytes()).context("cannot write the verdicts")
+}
+
+fn print_tables(
+    done: &[Reproduced<'_>],
+    arguments: &Reproduce,
+    out: &mut impl Write,
+) -> Result<()> {
+    for (place, one) in done.iter().enumerate() {
+        if place > 0 {
+            writeln!(out).context("cannot write the table")?;
+        }
+        one.table(arguments).print(arguments.output.format(), out)?;
     }
+    Ok(())
 }

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     results.notes.push(
         "The kernel's own page cache lies below: drop it first to measure the device.".to_owned(),
     );
-    let printed = results.print(arguments.format, &mut io::stdout().lock());
+    let printed = results.print(arguments.output.format(), &mut io::stdout().lock());
     let page = || results.page(&page::this_machine(), &[]);
     page::beside(printed, destination.as_ref(), page)?;
     Ok(0)
@@ -122,7 +122,7 @@ fn perform(
             bail!("'{path}': {failure}");
         }
         Some(failure) => {
-            messages::note(&format!("'{path}': {failure}; nobody waited for it"));
+            messages::note(&format!("'{path}': {failure}; no caller waited for it"));
         }
         None => {}
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     }
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let results = results(arguments)?;
-    let printed = results.print(arguments.format, &mut io::stdout().lock());
+    let printed = results.print(arguments.output.format(), &mut io::stdout().lock());
     let facts = [
         ("time", "virtual".to_owned()),
         ("machine", choice::machine(&arguments.machine, &arguments.set)?.name().to_owned()),

@@ -55,7 +55,7 @@ fn folder(place: &Place) -> Result<Option<Folder>> {
         Ok(folder) => Ok(Some(folder)),
         Err(FolderError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error @ FolderError::Unsafe { .. }) => {
-            let hint = "whoever can write a journal can have root write any knob; \
+            let hint = "a writable journal lets its writer set any knob as root; \
                         chmod go-w makes the folder safe";
             Err(Complaint::new(error.to_string()).at("--state").hint(hint).into())
         }

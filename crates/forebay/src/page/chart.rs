@@ -25,14 +25,16 @@ use plotters::style::{Color, IntoFont, ShapeStyle, TRANSPARENT, TextStyle};
 
 use super::escaped;
 use super::figure::{Figure, Join, Layout, Point, Scale, Series};
-use super::ink::{Ink, classed, diamond, mark};
+use super::ink::{COLORS, Ink, classed, diamond, mark};
 use super::scale::Fitted;
 
 /// The figure with its title, its legend and its caption.
-pub(super) fn html(figure: &Figure) -> String {
+pub(super) fn html(figure: &Figure, palette: &mut Palette) -> String {
+    let figure = &figure.with_readable_axis();
+    let colors = palette.of(figure);
     let mut html = format!("<figure>\n<h4>{}</h4>\n", escaped(&figure.title));
-    html += &svg(figure);
-    html += &legend(figure);
+    html += &svg(figure, &colors);
+    html += &legend(figure, &colors);
     let mut caption = figure.caption.clone();
     let lost = figure.without_place();
     if lost > 0 {
@@ -46,13 +48,13 @@ pub(super) fn html(figure: &Figure) -> String {
 }
 
 /// The drawing.
-fn svg(figure: &Figure) -> String {
+fn svg(figure: &Figure, colors: &Colors) -> String {
     let sheet = Sheet::of(figure);
     let mut text = String::new();
     let mut hovers = Vec::new();
     {
         let root = SVGBackend::with_string(&mut text, sheet.size()).into_drawing_area();
-        let pen = Pen { root: &root, figure, sheet: &sheet };
+        let pen = Pen { root: &root, figure, sheet: &sheet, colors };
         let place = pen.axes();
         pen.series(&place, &mut hovers);
         root.present().expect(STRING);
@@ -94,6 +96,60 @@ fn described(figure: &Figure) -> String {
         names.join(", ")
     )
 }
+
+/// Which colour belongs to which name, on all figures of a page.
+#[derive(Debug, Default)]
+pub(super) struct Palette {
+    names: Vec<String>,
+}
+
+/// The colours of one figure.
+#[derive(Debug, Default)]
+struct Colors {
+    /// One for each series.
+    series: Vec<usize>,
+    /// One for each place, where places are policies and there is one series.
+    places: Vec<usize>,
+}
+
+impl Palette {
+    fn of(&mut self, figure: &Figure) -> Colors {
+        let labels: Vec<&str> = figure.series.iter().map(|one| one.label.as_str()).collect();
+        let is_policy = POLICIES.contains(&figure.along.label.as_str());
+        let places = match &figure.along.scale {
+            Scale::Names(names) if is_policy && labels.len() == 1 => self.colors(names),
+            Scale::Names(_) | Scale::Linear | Scale::Log | Scale::Nines => Vec::new(),
+        };
+        Colors { series: self.colors(&labels), places }
+    }
+
+    /// The colour that a name had before, unless another name of the figure has it.
+    fn colors(&mut self, names: &[impl AsRef<str>]) -> Vec<usize> {
+        let mut colors: Vec<usize> = Vec::new();
+        for name in names.iter().map(AsRef::as_ref) {
+            let known = self.names.iter().position(|known| known == name);
+            let first = known.unwrap_or_else(|| {
+                self.names.push(name.to_owned());
+                self.names.len() - 1
+            });
+            let mut wanted = (first..first + COLORS).map(|color| color % COLORS);
+            let free = wanted.find(|color| !colors.contains(color));
+            colors.push(free.unwrap_or(first % COLORS));
+        }
+        colors
+    }
+}
+
+impl Colors {
+    fn of(&self, series: usize, point: &Point) -> usize {
+        let place = (point.at >= 0.0).then_some(point.at as usize);
+        let of_place = place.and_then(|place| self.places.get(place));
+        *of_place.unwrap_or(&self.series[series])
+    }
+}
+
+/// What an axis is called whose places are policies.
+const POLICIES: [&str; 5] = ["policy", "policies", "throttle", "system", "way"];
 
 /// Something that the pointer shows.
 struct Hover<'a> {
@@ -155,6 +211,7 @@ struct Pen<'a, 'b, 'f> {
     root: &'a Area<'b>,
     figure: &'f Figure,
     sheet: &'a Sheet,
+    colors: &'a Colors,
 }
 
 /// From a place and a value to a point of the drawing.
@@ -231,6 +288,9 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
         for (number, one) in &series {
             one.points.iter().for_each(|point| self.tolerance(*number, point, place));
         }
+        if self.figure.has_bars() {
+            series.iter().for_each(|(number, one)| self.bars(*number, one, place));
+        }
         for (number, one) in &series {
             self.range(*number, one, place);
         }
@@ -284,7 +344,7 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
                     continue;
                 };
                 let line = [low, high].map(|end| self.moved(number, series, place(point.at, end)));
-                self.path(line.to_vec(), Ink::Whisker(number), 3);
+                self.path(line.to_vec(), Ink::Whisker(self.colors.of(number, point)), 3);
             }
             return;
         }
@@ -294,8 +354,22 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
                 let lower = known.iter().map(|(at, (low, _))| place(*at, *low));
                 let upper = known.iter().rev().map(|(at, (_, high))| place(*at, *high));
                 let corners: Vec<_> = lower.chain(upper).collect();
-                self.area(corners, Ink::Band(number));
+                self.area(corners, Ink::Band(self.colors.series[number]));
             }
+        }
+    }
+
+    /// From zero to each value.
+    fn bars(&self, number: usize, series: &Series, place: &Place<'_>) {
+        let half = (self.sheet.lane * 2 / 5).max(1);
+        for point in &series.points {
+            let Some(value) = self.known(point.value) else { continue };
+            let end = |value| self.moved(number, series, place(point.at, value));
+            let (zero, value) = (end(0.0), end(value));
+            let corners =
+                [(zero.0.min(value.0), zero.1 - half), (zero.0.max(value.0), zero.1 + half)];
+            let fill = Ink::Bar(self.colors.of(number, point)).color().filled();
+            self.root.draw(&Rectangle::new(corners, fill)).expect(STRING);
         }
     }
 
@@ -316,7 +390,7 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
             }
             path.dedup();
             if path.len() > 1 {
-                self.path(path, Ink::Line(number), 2);
+                self.path(path, Ink::Line(self.colors.series[number]), 2);
             }
         }
     }
@@ -327,13 +401,15 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
         let every = if is_long { series.points.len().div_ceil(MARKS) } else { 1 };
         for (nth, point) in series.points.iter().enumerate() {
             let is_marked = nth % every == every / 2;
+            let color = self.colors.of(number, point);
+            let is_marked = is_marked && !self.figure.has_bars();
             if let Some(value) = self.known(point.value).filter(|_| is_marked) {
                 let at = self.moved(number, series, place(point.at, value));
-                self.area(mark(number, at, MARK), Ink::Mark(number));
+                self.area(mark(color, at, MARK), Ink::Mark(color));
             }
             if let Some(value) = self.known(point.published) {
                 let at = self.moved(number, series, place(point.at, value));
-                self.path(diamond(at, MARK * 1.25), Ink::Published(number), 2);
+                self.path(diamond(at, MARK * 1.25), Ink::Published(color), 2);
             }
         }
     }
@@ -358,12 +434,13 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
 }
 
 /// Marks beside words: what a series looks like, and what else there is to see.
-fn legend(figure: &Figure) -> String {
+fn legend(figure: &Figure, colors: &Colors) -> String {
     let mut items = Vec::new();
     let series = figure.series.iter().enumerate();
     let is_lonely = figure.series.len() == 1;
     for (number, one) in series.filter(|(_, one)| !one.points.is_empty()) {
-        items.push((key(number, Some(one.join), Key::Series), one.label.clone()));
+        let color = colors.series[number];
+        items.push((key(color, Some(one.join), Key::Series), one.label.clone()));
     }
     let has = |is: &dyn Fn(&Point) -> bool| figure.points().any(is);
     let is_ranged = |point: &Point| point.range.is_some_and(|(low, high)| low < high);
@@ -515,6 +592,11 @@ mod tests {
     use super::super::figure::tests::{figure, series, small};
     use super::*;
 
+    /// The figure with a palette of its own.
+    fn drawn(figure: &Figure) -> String {
+        html(figure, &mut Palette::default())
+    }
+
     /// The numbers in an attribute of all elements of a class.
     fn numbers(html: &str, class: &str, attribute: &str) -> Vec<Vec<i32>> {
         let elements = html.split('<').filter(|element| element.contains(&format!("\"{class}")));
@@ -529,7 +611,7 @@ mod tests {
     #[test]
     fn each_point_says_its_numbers_under_the_pointer() {
         let values = [Some(1.0), None, Some(3.0)];
-        let html = html(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
+        let html = drawn(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
         assert!(html.contains("<title>one 0</title>") && html.contains("<title>one 2</title>"));
         assert!(!html.contains("<title>one 1</title>"), "it has no value");
         let (x, y) = (numbers(&html, "h\"", "cx"), numbers(&html, "h\"", "cy"));
@@ -544,7 +626,7 @@ mod tests {
         one.points[2].published = Some(-1e12);
         for (scale, join) in [(Scale::Linear, Join::Line), (Scale::Log, Join::Apart)] {
             one.join = join;
-            let html = html(&figure("f", scale, vec![one.clone()]));
+            let html = drawn(&figure("f", scale, vec![one.clone()]));
             let drawn = ["band", "line", "mark", "whisker", "published"];
             let points = drawn.map(|class| numbers(&html, class, "points")).concat();
             assert!(!points.is_empty());
@@ -562,7 +644,7 @@ mod tests {
         for values in [&odd[..], &[], &[Some(0.0)], &[Some(7.0)], &[Some(-3.0)]] {
             for join in [Join::Apart, Join::Line, Join::Steps] {
                 for scale in [Scale::Linear, Scale::Log] {
-                    let html = html(&figure("f", scale, vec![series("one", join, values)]));
+                    let html = drawn(&figure("f", scale, vec![series("one", join, values)]));
                     assert!(html.starts_with("<figure>") && html.ends_with("</figure>\n"));
                     assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
                 }
@@ -573,15 +655,15 @@ mod tests {
     #[test]
     fn zeros_on_a_logarithmic_axis_are_counted() {
         let values = [Some(0.0), Some(2.0)];
-        let log = html(&figure("f", Scale::Log, vec![series("one", Join::Line, &values)]));
+        let log = drawn(&figure("f", Scale::Log, vec![series("one", Join::Line, &values)]));
         assert!(log.contains("1 points of zero or less"), "{log}");
-        let linear = html(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
+        let linear = drawn(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
         assert!(!linear.contains("of zero or less"));
     }
 
     #[test]
     fn no_color_is_left_and_no_foreign_tag() {
-        let html = html(&small("a<b>&\"c\""));
+        let html = drawn(&small("a<b>&\"c\""));
         assert!(!html.contains("#C0") && !html.contains("a<b"), "{html}");
         assert!(html.contains("role=\"img\"") && html.contains("aria-label=\"a&lt;b"));
         assert!(!html.contains("http"), "{html}");
@@ -590,18 +672,29 @@ mod tests {
     #[test]
     fn what_is_published_and_what_agrees_stand_in_the_legend() {
         let mut figure = small("words");
-        assert!(!html(&figure).contains("tolerance"));
+        assert!(!drawn(&figure).contains("tolerance"));
         figure.series[0].points[0].published = Some(2.0);
         figure.series[0].points[0].tolerance = (None, Some(2.0));
-        let html = html(&figure);
+        let html = drawn(&figure);
         assert!(html.contains("</svg>published</li>") && html.contains("</svg>tolerance</li>"));
     }
 
     #[test]
     fn many_points_have_few_titles_and_marks() {
         let values = vec![Some(1.0); 1_000];
-        let html = html(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
+        let html = drawn(&figure("f", Scale::Linear, vec![series("one", Join::Line, &values)]));
         assert!(html.matches("<title>").count() <= HOVERS);
         assert!((4..=MARKS + 1).contains(&numbers(&html, "mark", "points").len()));
+    }
+
+    #[test]
+    fn a_name_keeps_its_color_on_every_figure() {
+        let mut palette = Palette::default();
+        let mut colors = |names: &[&str]| palette.colors(names);
+        assert_eq!(colors(&["fixed", "drain"]), [0, 1]);
+        assert_eq!(colors(&["drain", "dyn"]), [1, 2]);
+        assert_eq!(colors(&["0", "1", "2", "3", "4", "5", "6"]).len(), 7);
+        let of_two = colors(&["fixed", "5"]);
+        assert_ne!(of_two[0], of_two[1], "two series of one figure differ");
     }
 }

@@ -81,12 +81,38 @@ pub(crate) struct Point {
 impl Figure {
     /// Whether there is nothing to be drawn.
     pub(crate) fn is_empty(&self) -> bool {
-        self.numbers().next().is_none()
+        self.points().flat_map(Point::numbers).all(|number| !self.has_place(number))
     }
 
     /// Every number that the axis of values must hold.
     pub(super) fn numbers(&self) -> impl Iterator<Item = f64> {
-        self.points().flat_map(Point::numbers).filter(|number| self.has_place(*number))
+        let zero = self.has_bars().then_some(0.0);
+        let numbers = self.points().flat_map(Point::numbers);
+        numbers.filter(|number| self.has_place(*number)).chain(zero)
+    }
+
+    /// Whether values are bars from zero: things that are compared, on a linear axis.
+    pub(super) fn has_bars(&self) -> bool {
+        let is_apart = self.series.iter().all(|series| series.join == Join::Apart);
+        let has_names = matches!(self.along.scale, Scale::Names(_));
+        let is_drawn = self.points().any(|point| point.value.is_some());
+        is_drawn
+            && is_apart
+            && has_names
+            && (self.layout, &self.value.scale) == (Layout::Down, &Scale::Linear)
+    }
+
+    /// The figure with a logarithmic axis if a linear one would hide its smaller values.
+    pub(super) fn with_readable_axis(&self) -> Self {
+        let mut figure = self.clone();
+        let values = || self.points().filter_map(|point| point.value).filter(|it| it.is_finite());
+        let least = values().fold(f64::INFINITY, f64::min);
+        let greatest = values().fold(0.0, f64::max);
+        let is_linear = self.value.scale == Scale::Linear;
+        if is_linear && least > 0.0 && least.is_finite() && greatest / least >= HIDDEN {
+            figure.value.scale = Scale::Log;
+        }
+        figure
     }
 
     /// Every place of a point.
@@ -111,6 +137,9 @@ impl Figure {
         self.points().filter(lost).count()
     }
 }
+
+/// A value that is so many times smaller than another one is a line's width on a linear axis.
+const HIDDEN: f64 = 200.0;
 
 impl Point {
     /// All its numbers.
@@ -164,6 +193,27 @@ pub(crate) mod tests {
         figure.along.scale = Scale::Names(names);
         figure.layout = Layout::Down;
         figure
+    }
+
+    #[test]
+    fn an_axis_is_logarithmic_where_small_meets_great() {
+        let scale = |values: &[f64]| {
+            let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+            let figure = figure("", Scale::Linear, vec![series("", Join::Apart, &values)]);
+            figure.with_readable_axis().value.scale
+        };
+        assert_eq!(scale(&[0.2, 240.0]), Scale::Log);
+        assert_eq!(scale(&[20.0, 240.0]), Scale::Linear);
+        assert_eq!(scale(&[0.0, 240.0]), Scale::Linear, "zero has no logarithm");
+        assert_eq!(scale(&[-1.0, 0.2, 240.0]), Scale::Linear);
+    }
+
+    #[test]
+    fn things_that_are_compared_are_bars_from_zero() {
+        let figure = small("a");
+        assert!(figure.has_bars() && figure.numbers().any(|number| number == 0.0));
+        let log = Figure { value: Axis { scale: Scale::Log, ..figure.value.clone() }, ..figure };
+        assert!(!log.has_bars() && log.numbers().all(|number| number > 0.0));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) enum Ink {
     Line(usize),
     /// Its marks.
     Mark(usize),
+    /// Its bars.
+    Bar(usize),
     /// From least to greatest, as an area.
     Band(usize),
     /// The same as a line.
@@ -47,6 +49,7 @@ impl Ink {
             Self::Tolerance => "tol",
             Self::Line(_) => "line",
             Self::Mark(_) => "mark",
+            Self::Bar(_) => "bar",
             Self::Band(_) => "band",
             Self::Whisker(_) => "whisker",
             Self::Published(_) => "published",
@@ -54,6 +57,7 @@ impl Ink {
         match self {
             Self::Line(series)
             | Self::Mark(series)
+            | Self::Bar(series)
             | Self::Band(series)
             | Self::Whisker(series)
             | Self::Published(series) => format!("{name} s{}", series % COLORS),
@@ -74,6 +78,7 @@ impl Ink {
             Self::Band(of) => (7, series(of)),
             Self::Whisker(of) => (8, series(of)),
             Self::Published(of) => (9, series(of)),
+            Self::Bar(of) => (10, series(of)),
         }
     }
 
@@ -83,6 +88,7 @@ impl Ink {
             [
                 Self::Line(series),
                 Self::Mark(series),
+                Self::Bar(series),
                 Self::Band(series),
                 Self::Whisker(series),
                 Self::Published(series),
@@ -132,7 +138,7 @@ pub(super) fn diamond((x, y): (i32, i32), radius: f64) -> Vec<(i32, i32)> {
 }
 
 /// Colours of the style sheet.
-const COLORS: usize = 8;
+pub(super) const COLORS: usize = 8;
 
 const SHAPES: usize = 6;
 

@@ -38,11 +38,32 @@ fn every_figure_of_the_readahead_paper_is_where_it_was() {
 }
 
 #[test]
-fn a_paper_becomes_a_table_for_people() {
+fn a_paper_becomes_a_report_or_a_table() {
     let mut scene = Scene::new();
-    scene.forebay("reproduce readahead --draws 2 --format text");
+    scene.forebay("reproduce readahead --draws 2");
+    scene.forebay("reproduce readahead --draws 2 --wide");
     scene.forebay("reproduce readahead --draws 1 --format markdown --set device.jitter=0 --seed 5");
     scene.matches("reproduce.txt");
+}
+
+/// The counts of the report are those of the rows.
+#[test]
+fn derived_and_calibrated_figures_do_not_count() {
+    let scene = Scene::new();
+    for paper in ["readahead", "cramfs"] {
+        let line = format!("reproduce {paper} --draws 1");
+        let json = printed(scene.command(&format!("{line} --format json")));
+        let rows: Vec<Value> = serde_json::from_str(&json).expect("an array");
+        let is_counted = |row: &&Value| {
+            let is_claim = row["verdict"] != "not-claimed";
+            row["role"] == "predicted" && !row["published"].is_null() && is_claim
+        };
+        let counted: Vec<&Value> = rows.iter().filter(is_counted).collect();
+        let agree = counted.iter().filter(|row| row["verdict"] == "within").count();
+        let said = printed(scene.command(&line)).split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = format!("{agree} of {} figures agree", counted.len());
+        assert!(said.contains(&expected), "{expected}\n{said}");
+    }
 }
 
 #[test]

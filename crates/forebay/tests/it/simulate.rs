@@ -6,13 +6,13 @@ const RANDOM: &str = "[global]\nsize=4M\n[random]\nrw=randread\nbs=16k\n";
 const TWO: &str = "[stream]\nrw=read\nsize=2M\nbs=64k\n[random]\nrw=randread\nsize=1M\nstonewall\n";
 
 /// A light writer, backups that write more than the little memory holds, a reader, syncs.
-const BURST: &str = "[global]\nfadvise_hint=0\n\
+pub(crate) const BURST: &str = "[global]\nfadvise_hint=0\n\
                      [backup]\nrw=write\nbs=64k\nsize=24m\nnumjobs=2\n\
                      [light]\nrw=write\nbs=4k\nsize=1m\nthinktime=1ms\nfsync=32\n\
                      [reader]\nrw=randread\nbs=4k\nsize=4m\nnumber_ios=64\nthinktime=1ms\n";
 
 /// Memory in which a burst is too much.
-const SMALL: &str = "--machine ssd-2014 --set memory.page_cache=64MiB";
+pub(crate) const SMALL: &str = "--machine ssd-2014 --set memory.page_cache=64MiB";
 
 /// The second piece with a `=` is a parameter of the policy before it.
 const COMPARED: &str = "off,request-size:max=32,previous=off,linux-6.18";

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 
-use crate::support::{Scene, printed, stderr, stdout};
+use crate::support::{Scene, assert_refused, fed, printed, stderr, stdout};
 
 const LINES: [&str; 8] = [
     "--help",
@@ -51,7 +51,7 @@ fn a_long_plan_stops_with_its_reader() {
     stdout.read_line(&mut first).expect("a line comes");
     drop(stdout);
     let output = child.wait_with_output().expect("the program ends");
-    assert_eq!(first, "r 0 4096 -> 0+1  | resident 1\n");
+    assert_eq!(first, "# readahead=off, a file of 16384 pages\n");
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
 }
 
@@ -90,6 +90,20 @@ fn what_is_ignored_is_said_beside_the_table() {
         Scene::new().file("job", "[a]\nrw=read\nsize=4k\ntime_based\ngroup_reporting\n");
     scene.forebay("simulate job --format csv").matches("notes.txt");
 }
+
+#[test]
+fn a_text_may_come_from_a_descriptor_of_the_caller() {
+    let scene = Scene::new().file("job", JOB);
+    let of_file = printed(scene.command("simulate job --format csv"));
+    for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let output = fed(scene.command(&format!("simulate {path} --format csv")), JOB);
+        assert_eq!(stdout(&output), of_file, "{path}: {}", stderr(&output));
+    }
+    let endless = fed(scene.command("simulate /dev/fd/0"), &"# comment\n".repeat(2 << 20));
+    assert_refused("simulate /dev/fd/0", &endless);
+}
+
+const JOB: &str = "[a]\nrw=read\nsize=64k\n";
 
 #[test]
 fn surroundings_change_nothing() {

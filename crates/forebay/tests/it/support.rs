@@ -1,11 +1,13 @@
 //! A scratch folder to run the program in, and what it said as text.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use rustix::pty::{self, OpenptFlags};
+use rustix::termios::{self, Winsize};
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 use tempfile::TempDir;
@@ -59,6 +61,16 @@ impl Scene {
     /// Runs the program with nothing to read and writes down what it said.
     pub(crate) fn forebay(&mut self, line: &str) -> &mut Self {
         let output = self.command(line).output().expect("the program runs");
+        self.note(line, &output)
+    }
+
+    /// The same on a terminal of so many columns; no line is wider.
+    pub(crate) fn forebay_at(&mut self, columns: u16, line: &str) -> &mut Self {
+        let output = on_terminal(self.command(line), columns);
+        for shown in stdout(&output).lines() {
+            assert!(shown.chars().count() <= columns.into(), "{line}, {columns} columns:\n{shown}");
+        }
+        self.transcript += &format!("{columns} columns\n");
         self.note(line, &output)
     }
 
@@ -136,6 +148,26 @@ pub(crate) fn matches(text: &str, snapshot: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(snapshot);
     let expected = Data::read_from(&path, Some(DataFormat::Text)).raw();
     Assert::new().action_env("SNAPSHOTS").eq(text.to_owned(), expected);
+}
+
+/// Runs a command whose standard output is a terminal of so many columns.
+pub(crate) fn on_terminal(mut command: Command, columns: u16) -> Output {
+    let master = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal is free");
+    pty::grantpt(&master).and_then(|()| pty::unlockpt(&master)).expect("the terminal is ours");
+    let name = pty::ptsname(&master, Vec::new()).expect("a terminal has a name");
+    let name = name.to_str().expect("its name is text");
+    let terminal = File::options().write(true).open(name).expect("the terminal opens");
+    let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    termios::tcsetwinsize(&terminal, size).expect("a terminal takes a size");
+    let child = command.stdout(terminal).spawn().expect("the program runs");
+    // The last descriptor of the terminal is the program's: reading ends with it.
+    drop(command);
+    let mut shown = Vec::new();
+    // A terminal without a writer is an error to read.
+    let _ = File::from(master).read_to_end(&mut shown);
+    let output = child.wait_with_output().expect("the program ends");
+    let text = String::from_utf8(shown).expect("what is shown is text");
+    Output { stdout: text.replace("\r\n", "\n").into_bytes(), ..output }
 }
 
 /// Runs a command that reads a text.

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
     for verdict in verdicts(&rows) {
         table.notes.push(verdict.to_string());
     }
-    let printed = table.print(arguments.format, &mut io::stdout().lock());
+    let printed = table.print(arguments.output.format(), &mut io::stdout().lock());
     let title = format!("Ways to read from {place}");
     let page = || page::of(&title, &table, &PLOTS, super::DISPATCH);
     beside(printed, destination.as_ref(), page)?;

@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     results.sort(|stage| stage.ways(&[]));
     let outcome = Outcome { arguments, results, failures, is_limited: throttle.is_some() };
     let table = outcome.table(&knobs::differences(&before, &knobs::of_the_machine()));
-    let printed = table.print(arguments.format, &mut io::stdout().lock());
+    let printed = table.print(arguments.output.format(), &mut io::stdout().lock());
     let plots = Figure::COLUMNS.map(|(_, value, unit, _)| plot(value, unit));
     let title = "The running kernel on slow devices";
     beside(printed, destination.as_ref(), || page::of(title, &table, &plots, super::LIVE))?;

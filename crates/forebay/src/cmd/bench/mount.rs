@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     bar.finish_and_clear();
     let outcome = measure(arguments, &set, &folder.path, &stop)?;
     let table = outcome.table(arguments, &set);
-    let printed = table.print(arguments.format, &mut io::stdout().lock());
+    let printed = table.print(arguments.output.format(), &mut io::stdout().lock());
     let title = "Mounted images beside each other";
     let page = || page::of(title, &table, &PLOTS, super::MOUNT);
     beside(printed, destination.as_ref(), page)?;

@@ -12,6 +12,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
+use super::examples;
 use super::synopsis::synopsis;
 use crate::cmd::help::{TOPICS, Topic};
 
@@ -45,6 +46,7 @@ pub(super) fn of_command(command: &Command) -> io::Result<Vec<u8>> {
     if command.get_subcommands().any(|below| !below.is_hide_set()) {
         man.render_subcommands_section(&mut page)?;
     }
+    examples::sections(name(command)).to_writer(&mut page)?;
     if command.get_version().is_some() {
         topics().to_writer(&mut page)?;
         man.render_version_section(&mut page)?;

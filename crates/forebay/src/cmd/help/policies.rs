@@ -18,21 +18,42 @@ pub(super) fn text(text: &mut Sheet) {
         "A slot is a question of the I/O path, and a policy is an answer to it.\n\n\
          \x20 forebay simulate JOB --policy readahead=fixed:max=64\n\
          \x20 forebay simulate JOB --compare throttle=off,paced\n\
-         \x20 forebay policies                                 the same as a table",
+         \x20 forebay help policies SLOT                       one slot of them\n\
+         \x20 forebay policies                                 a list of all",
     );
-    slot::<dyn Readahead>(text, "which absent pages come in");
-    slot::<dyn Flush>(text, "when dirty pages are written, and how many");
-    slot::<dyn Controller>(text, "how the flush rule's knobs follow the load");
-    slot::<dyn Throttle>(text, "how long a writer pauses");
-    slot::<dyn Reclaim>(text, "which pages leave when memory is short");
-    slot::<dyn Elevator>(text, "in which order a device gets its requests");
-    slot::<dyn Dispatch>(text, "who runs while a device works");
-    slot::<dyn Fill>(text, "what is decoded of a packed file, and when");
+    SLOTS.iter().for_each(|(_, add)| add(text));
     text.lines("\n");
     for note in NOTES {
         text.paragraph("- ", note);
     }
 }
+
+/// The policies of one slot; nothing if no slot has the name.
+pub(super) fn of_slot(name: &str) -> Option<Sheet> {
+    let (_, add) = SLOTS.iter().find(|(slot, _)| *slot == name)?;
+    let mut text = Sheet::default();
+    add(&mut text);
+    Some(text)
+}
+
+/// Adds the policies of a slot to a text.
+type AddPolicies = fn(&mut Sheet);
+
+/// The slots by their names.
+const SLOTS: [(&str, AddPolicies); 8] = [
+    ("readahead", |text| slot::<dyn Readahead>(text, "which absent pages come in")),
+    ("flush", |text| slot::<dyn Flush>(text, "when dirty pages are written, and how many")),
+    ("controller", |text| {
+        slot::<dyn Controller>(text, "how the flush rule's knobs follow the load");
+    }),
+    ("throttle", |text| slot::<dyn Throttle>(text, "how long a writer pauses")),
+    ("reclaim", |text| slot::<dyn Reclaim>(text, "which pages leave when memory is short")),
+    ("elevator", |text| slot::<dyn Elevator>(text, "in which order a device gets its requests")),
+    ("dispatch", |text| {
+        slot::<dyn Dispatch>(text, "whether a request runs inline, or the caller sleeps");
+    }),
+    ("fill", |text| slot::<dyn Fill>(text, "what is decoded of a packed file, and when")),
+];
 
 fn slot<T: Slot + ?Sized>(text: &mut Sheet, decides: &str) {
     text.heading(&format!("{}: {decides}", T::NAME.to_uppercase()));
@@ -54,5 +75,19 @@ fn range(parameter: &Parameter) -> String {
         (0, 1, _) => "on or off, on".to_owned(),
         (low, &u64::MAX, default) => format!("from {low}, {default}"),
         (low, high, default) => format!("{low} to {high}, {default}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_is_found_by_the_name_that_is_typed() {
+        for (name, _) in SLOTS {
+            let text = of_slot(name).unwrap().screen();
+            assert!(text.starts_with(&format!("{}: ", name.to_uppercase())), "{text}");
+        }
+        assert!(of_slot("no-slot").is_none());
     }
 }

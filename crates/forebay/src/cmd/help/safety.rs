@@ -40,7 +40,7 @@ pub(super) fn text(text: &mut Sheet) {
     let words = format!(
         "The old value goes to the journal in {STATE_FOLDER} before the knob is written; without a \
          journal nothing is. `forebay tune status` shows what is changed, `forebay tune log` what \
-         was done and why. A knob that somebody else has written meanwhile is theirs."
+         was done and why. A knob that another program has written meanwhile is left alone."
     );
     text.paragraph("", &words);
     text.heading("BACK");
@@ -66,7 +66,7 @@ const READERS: &[(&str, &str)] = &[
     (
         "doctor",
         "as advise, and tries what commands would: a ring of io_uring, and as root tracefs and \
-         debugfs, by a mount that nobody else sees and that is gone with it",
+         debugfs, by a private mount that is gone with it",
     ),
     ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
     ("run, bench dispatch", "read a file or device; bench dispatch makes one and removes it"),

@@ -5,6 +5,9 @@ use std::fmt::Write;
 use forebay_image::{Fault, Kind, Node};
 use serde_json::{Map, Value, json};
 
+use crate::messages;
+use crate::screen;
+
 /// `drwxr-xr-x`, as `ls -l` has it.
 pub(super) fn mode(kind: Kind, permissions: u16) -> String {
     let kind = match kind {
@@ -86,10 +89,14 @@ pub(super) fn fault(fault: &Fault) -> Value {
 /// Names and values in two columns.
 pub(super) fn columns(rows: &[(impl AsRef<str>, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.as_ref().chars().count()).max().unwrap_or(0);
-    rows.iter().fold(String::new(), |mut text, (name, value)| {
-        writeln!(text, "{:width$}  {value}", name.as_ref()).expect("a string takes everything");
-        text
-    })
+    let lines = rows.iter().map(|(name, value)| {
+        let label = format!("{:width$}  ", name.as_ref());
+        match screen::columns() {
+            Some(columns) => messages::filled(&label, value, columns),
+            None => format!("{label}{value}\n"),
+        }
+    });
+    lines.collect()
 }
 
 #[cfg(test)]

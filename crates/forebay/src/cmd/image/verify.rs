@@ -9,6 +9,7 @@ use super::{open, print, show};
 use crate::NO;
 use crate::args::image::Verify;
 use crate::messages::progress;
+use crate::screen::{self, Mood};
 
 /// Checks it and prints what was found.
 pub(super) fn run(arguments: &Verify) -> Result<u8> {
@@ -48,12 +49,35 @@ fn text(report: &Report, findings: Option<&[Finding]>) -> String {
     ];
     rows.extend(report.checks.iter().map(|check| ("checked", check.clone())));
     rows.extend(report.damage.iter().map(|fault| ("damage", fault.to_string())));
-    rows.push(("damages", report.damage.len().to_string()));
     if let Some(findings) = findings {
         rows.extend(findings.iter().map(|finding| ("finding", finding.to_string())));
-        rows.push(("findings", findings.len().to_string()));
     }
-    show::columns(&rows)
+    let (verdict, mood) = verdict(report, findings.unwrap_or_default());
+    format!("{}{}\n", show::columns(&rows), screen::painted(&verdict, mood))
+}
+
+/// The last line: `OK`, or what is wrong.
+fn verdict(report: &Report, findings: &[Finding]) -> (String, Mood) {
+    let plural = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let files = report.damage.iter().filter(|fault| !fault.path.is_empty());
+    let mut files: Vec<&[u8]> = files.map(|fault| fault.path.as_slice()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let mut parts = Vec::new();
+    if !files.is_empty() {
+        parts.push(plural(files.len(), "file"));
+    }
+    if report.damage.iter().any(|fault| fault.path.is_empty()) {
+        parts.push("the image itself".to_owned());
+    }
+    match (parts.is_empty(), findings.len()) {
+        (true, 0) => ("OK".to_owned(), Mood::Good),
+        (true, count) => (format!("OK, but {} of --strict", plural(count, "finding")), Mood::Mixed),
+        (false, _) => (format!("DAMAGED: {}", parts.join(" and ")), Mood::Bad),
+    }
 }
 
 fn object(report: &Report, findings: Option<&[Finding]>) -> Value {

@@ -15,14 +15,30 @@ use plots::{Line, PLOTS, Plot, Values};
 
 mod plots;
 
-/// The figures of a paper.
-pub(super) fn of(paper: &str, rows: &[Row]) -> Vec<Figure> {
-    PLOTS.iter().filter(|plot| plot.paper == paper).map(|plot| figure(plot, rows)).collect()
+/// The figures of a paper; the one that shows the headline comes first.
+pub(super) fn of(paper: &str, rows: &[Row], headline: &Row) -> Vec<Figure> {
+    let mut plots: Vec<&Plot> = PLOTS.iter().filter(|plot| plot.paper == paper).collect();
+    let compared = rows.iter().find(|row| row.policy == COMPARED);
+    let runs = RunNames { headline: &headline.row, compared: compared.map(|row| row.row.as_str()) };
+    plots.sort_by_key(|plot| !plot.shows(headline, runs));
+    plots.into_iter().map(|plot| figure(plot, rows, runs)).collect()
 }
 
-fn figure(plot: &Plot, rows: &[Row]) -> Figure {
+/// Names of rows that say by how much a run is scaled down.
+#[derive(Clone, Copy, Debug)]
+struct RunNames<'a> {
+    /// The row of the headline: [`plots::HEADLINE`].
+    headline: &'a str,
+    /// The row of policies that the paper does not have: [`plots::COMPARED_RUN`].
+    compared: Option<&'a str>,
+}
+
+/// A policy that only such rows have.
+const COMPARED: &str = "paced";
+
+fn figure(plot: &Plot, rows: &[Row], runs: RunNames<'_>) -> Figure {
     let mut places: Vec<String> = Vec::new();
-    let series = plot.lines.iter().map(|line| one(plot, line, rows, &mut places)).collect();
+    let series = plot.lines.iter().map(|line| one(plot, line, rows, runs, &mut places)).collect();
     let scale = match plot.values {
         Values::Linear => Scale::Linear,
         Values::Log => Scale::Log,
@@ -38,13 +54,19 @@ fn figure(plot: &Plot, rows: &[Row]) -> Figure {
     }
 }
 
-fn one(plot: &Plot, line: &Line, rows: &[Row], places: &mut Vec<String>) -> Series {
+fn one(
+    plot: &Plot,
+    line: &Line,
+    rows: &[Row],
+    runs: RunNames<'_>,
+    places: &mut Vec<String>,
+) -> Series {
     let mut points = Vec::new();
     for row in rows.iter().filter(|row| row.unit == plot.unit) {
         if plot.printed && row.published.is_none() {
             continue;
         }
-        let Some(place) = line.place(row) else { continue };
+        let Some(place) = line.place(row, runs) else { continue };
         let known = places.iter().position(|known| *known == place);
         let at = known.unwrap_or_else(|| {
             places.push(place.clone());
@@ -64,11 +86,23 @@ fn one(plot: &Plot, line: &Line, rows: &[Row], places: &mut Vec<String>) -> Seri
     Series { label: line.label.to_owned(), join, points }
 }
 
+impl Plot {
+    /// Whether a row is a point of the figure.
+    fn shows(&self, row: &Row, runs: RunNames<'_>) -> bool {
+        row.unit == self.unit && self.lines.iter().any(|line| line.place(row, runs).is_some())
+    }
+}
+
 impl Line {
     /// Where the row's point stands, if it is one of the line.
-    fn place(&self, row: &Row) -> Option<String> {
+    fn place(&self, row: &Row, runs: RunNames<'_>) -> Option<String> {
+        let name = match self.row {
+            plots::HEADLINE => runs.headline,
+            plots::COMPARED_RUN => runs.compared?,
+            name => name,
+        };
         let parts = [
-            captured(self.row, &row.row)?,
+            captured(name, &row.row)?,
             captured(self.metric, row.metric)?,
             captured(self.policy, &row.policy)?,
         ];
@@ -157,7 +191,29 @@ mod tests {
     }
 
     fn of_paper(rows: &[Row]) -> Vec<Figure> {
-        of("readahead", rows)
+        of("readahead", rows, &rows[0])
+    }
+
+    /// Figures of a paper were empty after its rows had got other names.
+    #[test]
+    fn a_figure_shows_the_headline() {
+        for paper in PAPERS {
+            let unit = if paper.headline.policy == "sol" { "ratio" } else { "%" };
+            let headline = &paper.headline;
+            let name = if paper.name == "throttle" {
+                format!("{}, 1/16", headline.row)
+            } else {
+                headline.row.to_owned()
+            };
+            let of = row(&name, headline.policy, -1.0);
+            let of = Row { metric: headline.metric, unit, published: Some(-1.0), ..of };
+            let first = of_headline(paper.name, &of);
+            assert!(!first.is_empty(), "{}", paper.name);
+        }
+    }
+
+    fn of_headline(paper: &str, headline: &Row) -> Figure {
+        of(paper, std::slice::from_ref(headline), headline).remove(0)
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! The page of the papers: what was published beside what was measured, in figures and tables, and
-//! what each page of the documentation says of its model and of what is not claimed.
+//! The page of the papers: for each its verdict, its charts with the headline first, the figures
+//! that miss, and what the documentation says of its model and of what is not claimed.
 
 use forebay_sim::paper::{Measured, Paper};
-use forebay_sim::report::Verdict;
+use forebay_sim::report::{Row, Verdict};
 
-use super::{Reproduced, figures, for_people};
+use super::overview::{figure, mood};
+use super::{Reproduced, figures, for_people, report};
 use crate::args::Reproduce;
 use crate::over_time;
 use crate::page::{Digits, Extent, Page};
-use crate::table::{Cell, Table};
+use crate::table::Table;
 
 /// The page of these papers.
 pub(super) fn of(done: &[Reproduced<'_>], arguments: &Reproduce) -> Page {
@@ -23,28 +24,31 @@ pub(super) fn of(done: &[Reproduced<'_>], arguments: &Reproduce) -> Page {
         ("settings", arguments.set.join(", ")),
     ];
     let mut page = Page::new(&title, &facts);
-    page.paragraph(READING);
-    page.table(&overview(done), "", Digits::Few);
-    if done.len() > 1 {
+    if let [_, _, ..] = done {
+        page.table(&overview(done), "", Digits::Few);
         page.links(done.iter().map(|one| one.paper.name));
     }
     for one in done {
         part(&mut page, one, arguments);
     }
+    page.heading("How to read it");
+    page.paragraph(READING);
     page
 }
 
+/// The same lines as on a terminal.
 fn overview(done: &[Reproduced<'_>]) -> Table {
     let mut table = Table::new("", &OVERVIEW);
-    let count = |count: usize| Cell::Count(count as u64);
     for one in done {
+        let agreement = one.agreement();
+        let row = agreement.headline;
         table.rows.push(vec![
             one.paper.name.into(),
-            one.machine.name().into(),
-            count(one.count(Verdict::Within)),
-            count(one.count(Verdict::Outside)),
-            count(one.misses()),
-            count(one.count(Verdict::NotClaimed)),
+            one.paper.headline.text.into(),
+            figure(row, row.published).into(),
+            figure(row, row.measured).into(),
+            format!("{} of {}", agreement.agree, agreement.counted).into(),
+            agreement.verdict.to_string().into(),
         ]);
     }
     table
@@ -54,25 +58,53 @@ fn part(page: &mut Page, one: &Reproduced<'_>, arguments: &Reproduce) {
     let paper = one.paper;
     let words = documented(paper);
     page.part(paper.name, paper.name, paper.citation);
-    page.folded("What the paper claims", |page| page.section(words, "The claim", Extent::Whole));
-    page.figures(&figures::of(paper.name, &one.rows));
+    let agreement = one.agreement();
+    let verdict = agreement.verdict;
+    let (badge, sentence) = (verdict.to_string(), report::verdict(one, &agreement));
+    let sentence = sentence.trim_start_matches(&badge).trim_start_matches(": ");
+    page.verdict(&badge, mood(verdict), sentence);
+    page.paragraph(&format!("The claim: {}", paper.claim));
+    page.figures(&figures::of(paper.name, &one.rows, agreement.headline));
     let series: Vec<_> = one.measured.iter().flat_map(Measured::series).collect();
     let over_time = over_time::figures(&series);
     if !over_time.is_empty() {
         page.folded("Over time", |page| page.figures(&over_time));
     }
-    page.heading("Published beside measured");
-    let mut claims = for_people(paper, false, &one.rows);
-    claims.notes.retain(|note| note.starts_with('['));
-    page.table(&claims, "", Digits::Few);
-    page.notes(&claims.notes);
-    let said = [one.counts(), paper.measured.to_owned(), one.how(arguments)];
-    page.notes(&said);
+    page.heading("Figures that miss");
+    let claims = |wanted: &dyn Fn(&Row) -> bool| {
+        let rows: Vec<Row> = one.rows.iter().filter(|row| wanted(row)).cloned().collect();
+        let mut claims = for_people(paper, false, &rows);
+        claims.notes.retain(|note| note.starts_with('['));
+        claims
+    };
+    let missed = claims(&|row| row.verdict() == Verdict::Outside);
+    if missed.rows.is_empty() {
+        page.paragraph("None.");
+    } else {
+        page.table(&missed, "", Digits::Few);
+        page.notes(&missed.notes);
+    }
+    let passed = claims(&|row| row.verdict() == Verdict::Within);
+    let summary = format!("{} figures within their tolerance", passed.rows.len());
+    page.folded(&summary, |page| {
+        page.table(&passed, "", Digits::Few);
+        page.notes(&passed.notes);
+    });
+    page.notes(&[one.counts(), paper.measured.to_owned(), one.how(arguments)]);
     page.heading("What is not claimed");
     page.section(words, "What is not claimed", Extent::Whole);
+    page.folded("The claim of the paper in full", |page| {
+        page.section(words, "The claim", Extent::Whole);
+    });
     page.folded("What is modelled", |page| page.section(words, "The model", Extent::Whole));
     let summary = format!("All {} rows, with every digit", one.rows.len());
     page.folded(&summary, |page| page.table(&one.every_row(), "", Digits::All));
+}
+
+/// The file of the paper's page in `docs/papers`.
+pub(super) fn document(paper: &Paper) -> String {
+    let name = if paper.name == "throttle" { "throttling" } else { paper.name };
+    format!("{name}.md")
 }
 
 /// The paper's page of the documentation.
@@ -91,18 +123,18 @@ const DOCUMENTED: [(&str, &str); 5] = [
 
 const OVERVIEW: [(&str, &str); 6] = [
     ("paper", "paper"),
-    ("machine", "machine"),
-    ("within", "within"),
-    ("outside", "outside"),
-    ("predicted_outside", "of them predicted"),
-    ("not_claimed", "not claimed"),
+    ("headline", "headline"),
+    ("published", "published"),
+    ("here", "here"),
+    ("agree", "agree"),
+    ("verdict", "verdict"),
 ];
 
-const READING: &str = "Every figure is run in virtual time on a modelled machine. Its role says \
-                       what it is for: calibrated, the model was fitted to it; predicted, the \
-                       model had no say in it; derived, it follows from the workload; context, it \
-                       is there for comparison. Tolerances were fixed before the measurement, and \
-                       what lies outside is shown as outside.";
+const READING: &str = "Every figure comes from a run in virtual time on a modelled machine. A \
+                       figure counts for the verdict if the paper prints it, the model predicts \
+                       it, and a tolerance was fixed before the run. Calibrated figures, to which \
+                       the model was fitted, derived ones, which follow from the workload, and \
+                       context do not count.";
 
 #[cfg(test)]
 mod tests {

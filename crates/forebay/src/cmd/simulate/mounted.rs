@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
         replay.threads,
         arguments.seed,
     ));
-    table.print(arguments.format, &mut io::stdout().lock())?;
+    table.print(arguments.output.format(), &mut io::stdout().lock())?;
     Ok(0)
 }
 

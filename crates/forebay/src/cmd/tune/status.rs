@@ -65,10 +65,10 @@ impl Shown {
             Some(holder) => writeln!(out, "Process {} steers this machine.", holder.pid)?,
             None if open > 0 => writeln!(
                 out,
-                "Nobody steers this machine, and a forebay that was killed has left changes.\n\
+                "No daemon runs, and a forebay that was killed has left changes.\n\
                  `forebay tune undo` puts them back."
             )?,
-            None => writeln!(out, "Nobody steers this machine.")?,
+            None => writeln!(out, "No daemon runs on this machine.")?,
         }
         if self.damaged > 0 {
             let damaged = self.damaged;
@@ -110,7 +110,7 @@ impl Shown {
             writeln!(out, "    {are} {kb} KiB, {were} {before_kb} KiB, because {why}")?;
         }
         if !self.state.released.is_empty() {
-            writeln!(out, "Left alone, because somebody else has written it:")?;
+            writeln!(out, "Left alone, because another program has written it:")?;
         }
         for (knob, identity) in &self.state.released {
             writeln!(out, "  {}", Of { knob: *knob, identity: identity.clone() })?;
@@ -145,7 +145,7 @@ impl Shown {
             Some(found) => {
                 let last = show(entry.last);
                 writeln!(out, "    was set from {before} to {last}, because {why}")?;
-                writeln!(out, "    is {}: somebody else has written it", show(found))
+                writeln!(out, "    is {}: another program has written it", show(found))
             }
             None => writeln!(out, "    was set from {before}; its device is gone"),
         }

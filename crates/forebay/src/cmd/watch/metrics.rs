@@ -22,7 +22,7 @@ pub(super) fn text(view: &View) -> String {
     for file in files() {
         out.row("file_brought_bytes", &file_labels(file), file.brought as f64);
     }
-    out.head("file_used_bytes", "of those, wanted by somebody, as far as events show");
+    out.head("file_used_bytes", "of those, used by a process, as far as events show");
     for file in files() {
         out.row("file_used_bytes", &file_labels(file), file.used as f64);
     }

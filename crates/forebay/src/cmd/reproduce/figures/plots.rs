@@ -92,9 +92,15 @@ const SWITCH: &str = "context-switch";
 const BLOCK: &str = "block, KiB";
 const BLOCKS: &str = "rndrd {} KiB";
 const WITHOUT_NUMBERS: &str = "The paper's figure carries no numbers.";
-const FULL: &str = "70 GB over 30 GB";
-const SCALED: &str = "70 GB over 30 GB, scaled";
+const FULL: &str = HEADLINE;
+const SCALED: &str = COMPARED_RUN;
 const BURST: &str = "8 writers of 256 MB";
+
+/// Stands for the name of the headline's row, which says by how much the run is scaled down.
+pub(super) const HEADLINE: &str = "@headline";
+
+/// Stands for the name of rows of policies that the paper does not have.
+pub(super) const COMPARED_RUN: &str = "@compared";
 
 /// One figure after another, paper by paper.
 pub(super) const PLOTS: &[Plot] = &[
@@ -277,7 +283,7 @@ pub(super) const PLOTS: &[Plot] = &[
         (Down, "throttle", "GB"),
         &[line("level", SCALED, "mean dirty level", "{}")],
     )
-    .caption("Runs at 1/16 of the size, multiplied."),
+    .caption("Scaled runs, multiplied."),
     plot(
         THROTTLE,
         "Run time against linux-3.18",
@@ -287,7 +293,7 @@ pub(super) const PLOTS: &[Plot] = &[
             line("until durable", SCALED, "run time until durable against linux-3.18", "{}"),
         ],
     )
-    .caption("Runs at 1/16 of the size."),
+    .caption("Scaled runs."),
     plot(
         THROTTLE,
         "Latency of a write",

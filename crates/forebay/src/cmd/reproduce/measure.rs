@@ -1,0 +1,134 @@
+//! Measures the experiments on all processors, and shows what runs and how long it will take.
+
+use std::io::{self, IsTerminal};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use forebay_sim::machine::MachineError;
+use forebay_sim::paper::{Cell, Measured, Paper, RunSize};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::messages;
+
+/// The papers that are to be run, and how far they are.
+pub(super) struct Plan {
+    bar: ProgressBar,
+    size: RunSize,
+    draws: u32,
+    /// Papers that have begun, and all of them.
+    begun: usize,
+    papers: usize,
+}
+
+impl Plan {
+    /// Says on a terminal what will run, and about how long.
+    pub(super) fn new(papers: &[&Paper], size: RunSize, draws: u32) -> Self {
+        let work: f64 = papers.iter().map(|paper| paper.processor_seconds(size, draws)).sum();
+        let threads = processors();
+        if io::stderr().is_terminal() {
+            messages::note(&estimate(papers, work, threads));
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(4);
+        let bar = ProgressBar::with_draw_target(Some(millis(work)), target);
+        let style = "{wide_msg} {bar:16} {percent:>3} %, {eta} left";
+        bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
+        bar.enable_steady_tick(Duration::from_secs(1));
+        Self { bar, size, draws, begun: 0, papers: papers.len() }
+    }
+
+    /// Measures all cells of a paper; the result does not depend on the number of processors.
+    pub(super) fn measure(
+        &mut self,
+        paper: &Paper,
+        cells: &[Cell],
+    ) -> Result<Vec<Measured>, MachineError> {
+        self.begun += 1;
+        let before: u64 = self.bar.position();
+        let work = millis(paper.processor_seconds(self.size, self.draws));
+        let of_papers = format!("{} ({} of {})", paper.name, self.begun, self.papers);
+        let done = AtomicUsize::new(0);
+        let next = AtomicUsize::new(0);
+        let results: Vec<Mutex<Option<_>>> = cells.iter().map(|_| Mutex::new(None)).collect();
+        thread::scope(|scope| {
+            for _ in 0..processors().min(cells.len()).max(1) {
+                scope.spawn(|| {
+                    while let Some(place) = claim(&next, cells.len()) {
+                        self.bar.set_message(format!("{of_papers}: {}", cells[place]));
+                        let measured = cells[place].measure();
+                        *results[place].lock().expect("no thread panics with the lock") =
+                            Some(measured);
+                        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                        self.bar.set_position(before + work * done as u64 / cells.len() as u64);
+                    }
+                });
+            }
+        });
+        self.bar.set_position(before + work);
+        let finished = results.into_iter().map(|result| {
+            let result = result.into_inner().expect("no thread panics with the lock");
+            result.expect("every cell was claimed")
+        });
+        finished.collect()
+    }
+
+    /// Takes the line away.
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn estimate(papers: &[&Paper], work: f64, threads: usize) -> String {
+    let what = match papers {
+        [one] => format!("the paper {}", one.name),
+        _ => format!("{} papers", papers.len()),
+    };
+    let seconds = (work / threads as f64).ceil().max(1.0);
+    let length = if seconds < 100.0 {
+        format!("{seconds} s")
+    } else {
+        format!("{} minutes", (seconds / 60.0).ceil())
+    };
+    let processors = if threads == 1 { "processor" } else { "processors" };
+    format!("running {what}: about {length} on {threads} {processors}")
+}
+
+fn millis(seconds: f64) -> u64 {
+    Duration::from_secs_f64(seconds.max(0.001)).as_millis() as u64
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn claim(next: &AtomicUsize, count: usize) -> Option<usize> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    (place < count).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_sim::paper::PAPERS;
+
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_rounded_up_to_what_a_reader_can_use() {
+        let all: Vec<&Paper> = PAPERS.iter().collect();
+        let said = |papers: &[&Paper], work| estimate(papers, work, 2);
+        assert_eq!(said(&all, 101.0), "running 5 papers: about 51 s on 2 processors");
+        assert_eq!(said(&all[..1], 0.1), "running the paper readahead: about 1 s on 2 processors");
+        assert!(said(&all, 1_000.0).contains("about 9 minutes"));
+    }
+
+    #[test]
+    fn every_paper_says_what_it_costs_and_full_size_costs_no_less() {
+        for paper in PAPERS {
+            let cost = |size, draws| paper.processor_seconds(size, draws);
+            assert!(cost(RunSize::Scaled, 1) > 0.0, "{}", paper.name);
+            assert!(cost(RunSize::Scaled, 32) >= cost(RunSize::Scaled, 1), "{}", paper.name);
+            assert!(cost(RunSize::Full, 32) >= cost(RunSize::Scaled, 32), "{}", paper.name);
+        }
+    }
+}
