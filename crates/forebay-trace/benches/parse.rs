@@ -12,16 +12,19 @@ fn trace(format: WriteFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut names = forebay_trace::Names::default();
     let volumes: Vec<u32> = (0..if format == WriteFormat::Vscsi { 1 } else { 8 })
-        .map(|volume| names.intern(format!("{}", 400 + volume).as_bytes()).unwrap())
+        .map(|volume| {
+            names.intern(format!("{}", 400 + volume).as_bytes()).expect("there are few names")
+        })
         .collect();
-    let mut writer = Writer::new(&mut bytes, format, 1_577_808_000_000_000_000).unwrap();
+    let mut writer =
+        Writer::new(&mut bytes, format, 1_577_808_000_000_000_000).expect("memory takes it");
     let mut random = 1u64;
     for number in 0..REQUESTS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let object = volumes[(random >> 33) as usize % volumes.len()];
         let record = Record {
             time: number * 37_000,
-            took: Some(1_331_00),
+            took: Some(133_100),
             stream: object,
             object,
             op: if random >> 60 < 10 { Op::Write } else { Op::Read },
@@ -29,9 +32,9 @@ fn trace(format: WriteFormat) -> Vec<u8> {
             offset: (random >> 20) % (1 << 38) / 4096 * 4096,
             len: 4096 << ((random >> 40) % 5),
         };
-        writer.write(&record, &names).unwrap();
+        writer.write(&record, &names).expect("memory takes it");
     }
-    writer.finish(&names).unwrap();
+    writer.finish(&names).expect("memory takes it");
     bytes
 }
 
@@ -42,9 +45,9 @@ fn parse(criterion: &mut Criterion) {
         let bytes = trace(format);
         group.bench_function(format.name(), |bencher| {
             bencher.iter(|| {
-                let mut reader = Reader::new(&bytes[..], &Options::default()).unwrap();
+                let mut reader = Reader::new(&bytes[..], &Options::default()).expect("a format");
                 let mut sum = 0;
-                while let Some(record) = reader.next().unwrap() {
+                while let Some(record) = reader.next().expect("every line is good") {
                     sum += record.len;
                 }
                 black_box(sum)
