@@ -569,8 +569,8 @@ impl DiskPath {
         self.step_full() || self.step_zero(now) || self.step_flush(now) || self.step_gate(now)
     }
 
-    /// Has a request give up that changes a full store and waits for room in memory or for its pages
-    /// to arrive; says whether there was one.
+    /// Has a request give up that changes a full store and waits for room in memory or for its
+    /// pages to arrive; says whether there was one.
     fn step_full(&mut self) -> bool {
         if !self.exports.iter().any(|export| export.is_full) {
             return false;
