@@ -260,6 +260,11 @@ impl PageCache {
         self.frames[frame.index()].flags & (super::READING | WRITEBACK) != 0
     }
 
+    /// Whether a page is on its way to its device.
+    pub(crate) fn is_writeback(&self, frame: FrameId) -> bool {
+        self.frames[frame.index()].flags & WRITEBACK != 0
+    }
+
     /// States what holds for dirty pages.
     pub(super) fn check_dirty(&self) {
         let (mut dirty, mut again, mut writeback) = (0, 0, 0);

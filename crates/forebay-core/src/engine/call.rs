@@ -198,6 +198,57 @@ impl Engine {
         self.calls[call.index()].turn = 0;
     }
 
+    /// A call that changes pages gives up if what it waits for may never come: memory, a pass of
+    /// the flush rule, pages on their way to a device that is full. It is woken, and ends with the
+    /// error when it resumes; one that pauses may be resumed at once. Says whether it gives up.
+    pub fn give_up(&mut self, call: CallId, error: IoError) -> bool {
+        let Cursor { wait, task, .. } = self.calls[call.index()];
+        let is_durable = matches!(task, Task::Sync(sync) if sync.is_durable());
+        match (wait, task) {
+            (Wait::Memory, Task::Write(_)) => self.memory_waiters.retain(|one| *one != call),
+            (Wait::Pass, Task::Write(_)) => {
+                self.writeback.pass_waiters.retain(|one| *one != call);
+            }
+            (Wait::Place, _) if is_durable => {
+                self.writeback.place_waiters.retain(|one| *one != call);
+            }
+            (Wait::Page(frame), task)
+                if self.cache.is_writeback(frame)
+                    && (is_durable || matches!(task, Task::Discard(..))) =>
+            {
+                self.leave_page(call, frame);
+            }
+            (Wait::Pause, Task::Write(_)) => {
+                self.calls[call.index()].error = Some(error);
+                return true;
+            }
+            _ => return false,
+        }
+        self.calls[call.index()].error = Some(error);
+        self.wake(call, None);
+        true
+    }
+
+    /// Takes a call out of the chain of those that wait for a page.
+    fn leave_page(&mut self, call: CallId, frame: FrameId) {
+        let first = self.cache.take_waiters(frame);
+        let after = self.calls[call.index()].next_waiter.take();
+        let first = if first == Some(call) {
+            after
+        } else {
+            let mut one = first.expect("a call that waits for a page is in its chain");
+            while self.calls[one.index()].next_waiter != Some(call) {
+                let next = self.calls[one.index()].next_waiter;
+                one = next.expect("a call that waits for a page is in its chain");
+            }
+            self.calls[one.index()].next_waiter = after;
+            first
+        };
+        if let Some(first) = first {
+            self.cache.push_waiter(frame, first);
+        }
+    }
+
     /// The reason why what a call waited for did not come.
     pub(super) fn take_error(&mut self, call: CallId) -> Option<IoError> {
         self.calls[call.index()].error.take()

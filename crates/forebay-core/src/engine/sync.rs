@@ -48,6 +48,11 @@ impl SyncCall {
         Self { kind: RequestKind::Write, ..Self::range(handle, (0, PageIndex::MAX), 0) }
     }
 
+    /// Whether it is the end of a durable write.
+    pub(super) fn is_durable(&self) -> bool {
+        self.kind == RequestKind::DurableWrite
+    }
+
     /// The pages of a durable write of `reply` bytes.
     pub(super) fn range(
         handle: HandleId,
@@ -79,8 +84,9 @@ impl Engine {
     pub(super) fn advance_sync(&mut self, call: CallId, mut sync: SyncCall) {
         let file = self.file_of(sync.handle);
         if let Some(error) = self.take_error(call) {
-            // Errors of pages have been counted; a flush that failed concerns this call alone.
-            if sync.stage == Stage::Flushed {
+            // Errors of pages have been counted; a flush that failed concerns this call alone, as
+            // does that it gives up.
+            if sync.stage == Stage::Flushed || error == IoError::NoSpace {
                 self.end_sync(call, &sync, Err(error));
                 return;
             }

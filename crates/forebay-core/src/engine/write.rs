@@ -166,6 +166,8 @@ impl Engine {
         let written = write.position - write.start;
         match result {
             Err(error) if written == 0 => self.end_call(call, Err(error)),
+            // It gives up: that a part of it is safe is nothing that its caller waits for.
+            Err(IoError::NoSpace) => self.end_call(call, Ok(written)),
             Ok(()) | Err(_) if write.durable => {
                 self.unchanged = false;
                 let first = write.start / PAGE_SIZE;
@@ -194,6 +196,10 @@ impl Engine {
         range: (PageIndex, PageIndex),
     ) {
         let file = self.file_of(handle);
+        if self.calls[call.index()].error == Some(IoError::NoSpace) {
+            self.end_call(call, Err(IoError::NoSpace));
+            return;
+        }
         if self.drop_all(call, file, range) {
             self.end_call(call, Ok(0));
         }

@@ -17,7 +17,8 @@
 //! * Zeroes bypass the cache: whole pages are dropped, the device is zeroed, and pages that were
 //!   read meanwhile are dropped again. No other request touches the range in between.
 //! * A store that is full keeps the write waiting and its pages in memory. Writers and flushes get
-//!   `NoSpace` until a later attempt succeeds, so nothing that was acknowledged is lost.
+//!   `NoSpace`, also those that wait already, until a later attempt succeeds; nothing that was
+//!   acknowledged is lost.
 //!
 //! A world carries the outputs out in their order, and answers each [`DiskOutput::Submit`] and each
 //! [`DiskOutput::Zero`] once. A `Submit` of a write may come again for the same request: the first
@@ -225,6 +226,8 @@ struct ActiveRequest {
     /// Its place in the order of coming.
     sequence: u64,
     is_gated: bool,
+    /// It was given up because the store is full.
+    gave_up: bool,
     /// Write errors of the export when it began.
     errors: u64,
     zero: ZeroStage,
@@ -335,6 +338,7 @@ impl DiskPath {
             op,
             sequence: self.sequence,
             is_gated: false,
+            gave_up: false,
             errors: 0,
             zero: ZeroStage::Head,
             at: 0,
@@ -562,7 +566,31 @@ impl DiskPath {
     /// Does one thing that has become possible; says whether there was one. The engine's outputs
     /// have been taken.
     fn step(&mut self, now: Instant) -> bool {
-        self.step_zero(now) || self.step_flush(now) || self.step_gate(now)
+        self.step_full() || self.step_zero(now) || self.step_flush(now) || self.step_gate(now)
+    }
+
+    /// Has a request give up that changes a full store and waits for room in memory or for its
+    /// pages to arrive; says whether there was one.
+    fn step_full(&mut self) -> bool {
+        if !self.exports.iter().any(|export| export.is_full) {
+            return false;
+        }
+        for number in 0..self.requests.len() {
+            let Some(request) = &self.requests[number].active else { continue };
+            let is_full = self.exports[request.export as usize].is_full;
+            let changes = matches!(request.op, DiskOp::Write { .. } | DiskOp::Zero { .. });
+            let waits = is_full && changes && !request.is_gated;
+            let call = CallId(number as u32);
+            if waits && self.engine.give_up(call, IoError::NoSpace) {
+                self.active_mut(number as u32).gave_up = true;
+                if self.pauses.iter().any(|pause| pause.0.1 == call) {
+                    self.pauses.retain(|pause| pause.0.1 != call);
+                    self.resumes.push_back(call);
+                }
+                return true;
+            }
+        }
+        false
     }
 
     fn take(&mut self, now: Instant, output: io::Output) {
@@ -595,7 +623,9 @@ impl DiskPath {
             self.end_sync(call.index() - self.requests.len(), result.err());
             return;
         }
-        let ActiveRequest { op, export, errors, .. } = *self.active(number);
+        let ActiveRequest { op, export, errors, gave_up, .. } = *self.active(number);
+        // A part of a write that gives up may be in the cache.
+        let result = if gave_up { Err(IoError::NoSpace) } else { result };
         let result = match op {
             // What ends early has met an error behind what it gives.
             DiskOp::Read { len, .. } | DiskOp::Write { len, .. } => match result {

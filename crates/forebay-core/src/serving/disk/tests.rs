@@ -459,6 +459,43 @@ fn a_full_store_stops_writers_and_loses_nothing() {
 }
 
 #[test]
+fn writes_that_wait_when_the_store_fills_are_refused_and_lose_nothing() {
+    // A write waited for memory, for a pause or, durable, for its pages; the store filled, and it
+    // heard nothing before there was room again.
+    for seed in 1..=40 {
+        let mut random = Random(seed);
+        let policies = if seed % 2 == 0 { tight() } else { Policies::default() };
+        let mut rig = Rig::new(MEMORIES[seed as usize % 3], policies);
+        (0..60).for_each(|_| rig.step(&mut random));
+        rig.finish(&mut random);
+        rig.device.is_full = true;
+        rig.results.clear();
+        let (first, len) = (random.below(4) * PAGE_SIZE, 24 * PAGE_SIZE);
+        let durable = seed % 3 == 0;
+        assert!(rig.begin(0, DiskOp::Write { offset: first, len, durable }));
+        let (offset, len) = (first + len, CELL * 9);
+        assert!(rig.begin(1, DiskOp::Zero { offset, len, hole: seed % 5 == 0, durable: true }));
+        // Neither time nor the device makes room.
+        for _ in 0..200 {
+            rig.answer(&mut random);
+            rig.wait();
+        }
+        let ended = rig.requests.iter().all(Option::is_none);
+        assert!(ended, "seed {seed}: both have ended: {:?}", rig.results);
+        let memory = u64::from(MEMORIES[seed as usize % 3]);
+        if durable || memory < 20 {
+            assert!(rig.results.contains(&Err(IoError::NoSpace)), "seed {seed}");
+        }
+        rig.device.is_full = false;
+        rig.results.clear();
+        rig.begin(1, DiskOp::Flush);
+        rig.finish(&mut random);
+        assert_eq!(rig.results, [Ok(())], "seed {seed}");
+        rig.assert_survives(&mut random);
+    }
+}
+
+#[test]
 fn flushes_that_come_together_share_one() {
     let mut rig = Rig::new(64, Policies::default());
     let mut random = Random(7);
