@@ -3,7 +3,7 @@
 use super::{Finding, Rule};
 
 /// One rule per line.
-pub(super) const RULES: &[Rule] = &[length, width, blanks, markers, exceptions, header];
+pub(super) const RULES: &[Rule] = &[length, width, blanks, markers, exceptions, header, people];
 
 /// Rust files are short.
 fn length(path: &str, text: &str) -> Vec<Finding> {
@@ -117,6 +117,25 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split('\n').enumerate().map(|(index, line)| (index + 1, line))
 }
 
+/// Machines are not people: pages for users name the caller, the worker, the daemon or the device.
+/// Names of tests and of code stand in backticks.
+fn people(path: &str, text: &str) -> Vec<Finding> {
+    let is_for_users = path == "README.md" || path.starts_with("docs/") && is(path, "md");
+    if !is_for_users || path.starts_with("docs/decisions/") {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (number, line) in numbered(text) {
+        let outside = line.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+        let words = outside.split(|c: char| !c.is_alphabetic());
+        findings.extend(words.filter(|word| PEOPLE.contains(word)).map(|word| {
+            let remedy = format!("'{word}'; name the caller, the process or the device instead");
+            Finding::new(path, number, remedy)
+        }));
+    }
+    findings
+}
+
 fn is(path: &str, extension: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
 }
@@ -136,6 +155,9 @@ const PROSE_COLUMNS_MAX: usize = 120;
 const MARKERS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 const ALLOW: &[&str] = &[concat!("#[all", "ow("), concat!("#![all", "ow(")];
+
+const PEOPLE: &[&str] =
+    &["whoever", "somebody", "someone", "nobody", "anybody", "everybody", "everyone"];
 
 #[cfg(test)]
 mod tests {
@@ -205,5 +227,13 @@ mod tests {
         assert_eq!(lines(header, "a.rs", "use a;\n//! A.\n"), [1]);
         assert_eq!(lines(header, "a.rs", ""), [1]);
         assert_eq!(lines(header, "a.toml", "a = 1"), []);
+    }
+
+    #[test]
+    fn a_page_for_users_does_not_call_a_machine_somebody() {
+        assert_eq!(lines(people, "README.md", "a\nNobody waits.\n"), [2]);
+        assert_eq!(lines(people, "docs/a.md", "read by whoever asks"), [1]);
+        assert_eq!(lines(people, "docs/a.md", "a test: `x::nobody_waits`, `nobody else`"), []);
+        assert_eq!(lines(people, "a.rs", "// nobody"), []);
     }
 }
