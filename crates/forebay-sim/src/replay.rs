@@ -473,7 +473,7 @@ mod tests {
             volume: (n % 3) as u32,
             sector: n * 7919 % 100_000 * 8,
             sectors: n % 9 + 1,
-            kind: if n % 4 == 0 { RequestKind::Write } else { RequestKind::Read },
+            kind: if n.is_multiple_of(4) { RequestKind::Write } else { RequestKind::Read },
         };
         (0..count).map(one).collect()
     }

@@ -8,8 +8,8 @@ use crate::samples;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
+    encoder.write_all(bytes).expect("the sample is whole");
+    encoder.finish().expect("the sample is whole")
 }
 
 #[test]

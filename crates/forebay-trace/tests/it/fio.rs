@@ -16,18 +16,23 @@ fn has_fio() -> bool {
 }
 
 fn fio(folder: &Path, arguments: &[&str]) -> String {
-    let out = Command::new("fio").current_dir(folder).args(arguments).output().unwrap();
+    let out = Command::new("fio")
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the sample is whole");
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
-    String::from_utf8(out.stdout).unwrap()
+    String::from_utf8(out.stdout).expect("the sample is whole")
 }
 
 /// The number behind a key of fio's JSON, the first time it occurs behind a section's name.
 fn number(json: &str, section: &str, key: &str) -> u64 {
-    let behind = &json[json.find(&format!("\"{section}\" :")).unwrap()..];
-    let behind = &behind[behind.find(&format!("\"{key}\" : ")).unwrap() + key.len() + 5..];
+    let behind = &json[json.find(&format!("\"{section}\" :")).expect("the sample is whole")..];
+    let behind = &behind
+        [behind.find(&format!("\"{key}\" : ")).expect("the sample is whole") + key.len() + 5..];
     let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().unwrap()
+    digits.parse().expect("the sample is whole")
 }
 
 #[test]

@@ -16,7 +16,8 @@ fn requests(format: WriteFormat, names: &mut Names) -> Vec<Record> {
         WriteFormat::Alibaba | WriteFormat::Mqsim => &[b"419", b"7"],
         WriteFormat::Vscsi => &[b"disk"],
     };
-    let objects: Vec<u32> = volumes.iter().map(|name| names.intern(name).unwrap()).collect();
+    let objects: Vec<u32> =
+        volumes.iter().map(|name| names.intern(name).expect("the sample is whole")).collect();
     let is_iolog = matches!(format, WriteFormat::FioIologV2 | WriteFormat::FioIologV3);
     let ops: &[Op] = if is_iolog {
         &[Op::Read, Op::Write, Op::Sync, Op::DataSync, Op::Discard]

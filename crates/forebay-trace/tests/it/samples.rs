@@ -216,9 +216,9 @@ pub(crate) fn all() -> Vec<(Format, Vec<u8>)> {
 
 /// A trace to its end, with the names that its numbers stand for.
 pub(crate) fn read(bytes: &[u8]) -> (Format, Vec<(String, Record)>) {
-    let mut reader = Reader::new(bytes, &Options::default()).unwrap();
+    let mut reader = Reader::new(bytes, &Options::default()).expect("the sample is whole");
     let mut records = Vec::new();
-    while let Some(record) = reader.next().unwrap() {
+    while let Some(record) = reader.next().expect("the sample is whole") {
         records.push((reader.names().name(record.object).to_owned(), record));
     }
     (reader.format(), records)
