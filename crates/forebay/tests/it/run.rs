@@ -110,7 +110,7 @@ fn contents(len: u32) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Numbers with a point become `#`, columns are one blank apart.
+/// Numbers with a point become `#`, columns are one blank apart, and comparisons are cut.
 fn without_times(text: &str) -> String {
     let number = |word: &str| word.contains('.') && word.parse::<f64>().is_ok();
     let words = |line: &str, divider: &str| {
@@ -122,6 +122,11 @@ fn without_times(text: &str) -> String {
     let lines = text.lines().map(|line| match line {
         line if is_rule(line) => "---".to_owned(),
         line if line.contains(',') && !line.contains(' ') => words(line, ","),
+        // The sentence that compares two policies is of measured times.
+        line if line.contains(": reads ") => {
+            let (policy, _) = line.split_once(": reads ").unwrap_or_default();
+            format!("{policy}: reads ...")
+        }
         line => words(line, " "),
     });
     lines.map(|line| line + "\n").collect()
