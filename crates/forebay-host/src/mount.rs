@@ -42,7 +42,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -56,7 +56,7 @@ use fuser::{Config, Session, SessionACL};
 
 use crate::attach::{self, AttachError, AttachOptions, MountIdentity};
 use crate::image_path::{self, Buffers, Content, OpenOptions, PathStats};
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 use inodes::Inodes;
 use jobs::Workers;
 use log::Log;

@@ -64,24 +64,27 @@ pub struct Paper {
     rows: fn(&Results<'_>, RunSize) -> Vec<Row>,
 }
 
-/// Whether the longest experiments are run as the papers ran them.
+/// Which experiments are run, and whether the longest are run as the papers ran them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunSize {
-    /// Scaled down, by as much as their results allow.
+    /// Those alone of which a figure counts for its paper, scaled down.
+    Counted,
+    /// All, scaled down by as much as their results allow.
     Scaled,
-    /// As the papers ran them.
+    /// All, as the papers ran them.
     Full,
 }
 
-/// Processor seconds that the experiments of a paper take.
+/// Processor seconds that the experiments of a paper take: those that count, all of them scaled
+/// down, and at full size.
 #[derive(Clone, Copy, Debug)]
 pub struct RunCost {
-    /// Runs that do not depend on the number of draws, scaled down and at full size.
-    pub fixed: [f64; 2],
-    /// Each draw, scaled down and at full size.
-    pub draw: [f64; 2],
-    /// The most draws that are run, scaled down and at full size.
-    pub draws_max: [u32; 2],
+    /// Runs that do not depend on the number of draws.
+    pub fixed: [f64; 3],
+    /// Each draw.
+    pub draw: [f64; 3],
+    /// The most draws that are made.
+    pub draws_max: [u32; 3],
 }
 
 /// Something to measure under one set of policies.
@@ -92,6 +95,8 @@ pub(crate) struct Experiment {
     /// The policies, as a row names them.
     pub(crate) policy: String,
     pub(crate) draws: Draws,
+    /// Whether a figure that counts for the paper comes from it.
+    counts: bool,
     run: Arc<Run>,
 }
 
@@ -162,7 +167,7 @@ impl Paper {
 
     /// An estimate of the processor seconds that [`Paper::cells`] take on a processor of 2026.
     pub fn processor_seconds(&self, size: RunSize, draws: u32) -> f64 {
-        let size = usize::from(size == RunSize::Full);
+        let size = size as usize;
         let draws = draws.min(self.cost.draws_max[size]);
         self.cost.fixed[size] + self.cost.draw[size] * f64::from(draws)
     }
@@ -174,6 +179,7 @@ impl Paper {
 
     /// What has to be measured for `draws` draws of a machine; one draw is the machine itself.
     pub fn cells(&self, machine: &Machine, size: RunSize, seed: u64, draws: u32) -> Vec<Cell> {
+        let draws = draws.min(self.cost.draws_max[size as usize]);
         let points = latin_hypercube(seed, machine.uncertain().len(), draws as usize);
         let nominal = vec![machine.clone()];
         let machines: Vec<Machine> = match draws {
@@ -182,6 +188,9 @@ impl Paper {
         };
         let mut cells = Vec::new();
         for (place, experiment) in (self.experiments)(size).iter().enumerate() {
+            if size == RunSize::Counted && !experiment.counts {
+                continue;
+            }
             let machines = match experiment.draws {
                 Draws::Each => &machines[..],
                 Draws::First(most) => &machines[..machines.len().min(most as usize)],
@@ -197,7 +206,7 @@ impl Paper {
         cells
     }
 
-    /// The rows, from one measurement per cell in the order of the cells.
+    /// The rows of what was run, from one measurement per cell in the order of the cells.
     ///
     /// # Panics
     /// If cells and measurements do not match.
@@ -216,7 +225,9 @@ impl Paper {
         }
         let paper = self.name;
         let results = Results { paper, experiments: &experiments, measured: grouped, seed };
-        (self.rows)(&results, size)
+        let mut rows = (self.rows)(&results, size);
+        rows.retain(|row| row.measured.is_some_and(|figure| !figure.is_nan()));
+        rows
     }
 }
 
@@ -227,7 +238,13 @@ impl Experiment {
         policy: &str,
         run: impl Fn(&Machine, u64) -> Result<Measured, MachineError> + Send + Sync + 'static,
     ) -> Self {
-        Self { row, policy: policy.to_owned(), draws: Draws::Each, run: Arc::new(run) }
+        let (policy, draws, run) = (policy.to_owned(), Draws::Each, Arc::new(run));
+        Self { row, policy, draws, counts: false, run }
+    }
+
+    /// The same, of which a figure counts for the paper.
+    pub(crate) fn counted(self) -> Self {
+        Self { counts: true, ..self }
     }
 
     /// The same, measured on the machine as it is alone.
@@ -296,6 +313,12 @@ impl Results<'_> {
         figure: impl Fn(&Measured) -> f64,
     ) -> Vec<f64> {
         self.of(policy, row).iter().map(figure).collect()
+    }
+
+    /// A figure of an experiment that is measured once: NaN, and no row comes of it, if it was not
+    /// run.
+    pub(crate) fn only(&self, policy: &str, row: &str, figure: impl Fn(&Measured) -> f64) -> f64 {
+        self.of(policy, row).first().map_or(f64::NAN, figure)
     }
 
     /// A figure that compares an experiment under two policies, draw by draw.

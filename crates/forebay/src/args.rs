@@ -1,12 +1,16 @@
 //! What was typed: one definition for parsing, help and errors.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::help;
 use crate::table::FormatChoice;
 
+use duration::within;
+
+pub(crate) mod duration;
 pub(crate) mod image;
 pub(crate) mod live;
 pub(crate) mod live_bench;
@@ -506,13 +510,13 @@ pub(crate) struct BenchDispatch {
     /// How long each way is measured in each cell
     #[arg(
         long,
-        value_name = "N",
-        default_value_t = 2,
-        value_parser = clap::value_parser!(u32).range(1..=3_600)
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = within("100ms", "1h")
     )]
-    pub(crate) seconds_per_cell: u32,
+    pub(crate) time_per_cell: Duration,
     /// One round each: shows that all ways work here, and says little of their speed
-    #[arg(long, conflicts_with = "seconds_per_cell")]
+    #[arg(long, conflicts_with = "time_per_cell")]
     pub(crate) quick: bool,
     #[command(flatten)]
     pub(crate) output: FormatChoice,

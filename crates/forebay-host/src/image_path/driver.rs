@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_core::io::{self, Decode, IoError};
@@ -29,7 +29,7 @@ use super::fault::ImageFault;
 use super::file::ImageFile;
 use super::stats::PathStats;
 use crate::frames::{Bytes, Frames, PAGE, PageBytes};
-use crate::lock::lock;
+use crate::lock::{Condvar, Mutex, MutexGuard, lock, wait};
 use crate::processor::nanos;
 
 /// The path. `T` is what a request is for.
@@ -518,7 +518,7 @@ impl<T> PathDriver<T> {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
-        self.bell.wait(state).unwrap_or_else(PoisonError::into_inner)
+        wait(&self.bell, state)
     }
 
     fn now(&self) -> time::Instant {
@@ -617,3 +617,6 @@ const SPARE_BYTES: usize = 16 << 10;
 
 /// Faults whose words are kept until the requests that met them have ended.
 const FAULTS_MAX: usize = 64;
+
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings;

@@ -16,7 +16,7 @@ use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Image, Kind, Node, NodeId, Time};
 use fuser::{FileAttr, FileType, INodeNo};
 
-/// The nodes that the kernel has been told of, and their numbers.
+/// The nodes that were shown to the kernel, and their numbers.
 #[derive(Debug)]
 pub(super) struct Inodes {
     /// The time that every node shows; its own if none.
@@ -43,7 +43,7 @@ impl Inodes {
         Arc::new(Self { time, numbers: RwLock::new(numbers) })
     }
 
-    /// The number of a node, if the kernel has been told of the node.
+    /// The number of a node, if it was shown to the kernel.
     pub(super) fn number(&self, id: NodeId) -> Option<INodeNo> {
         let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
         numbers.of_nodes.get(&id).copied().map(INodeNo)
@@ -55,7 +55,7 @@ impl Inodes {
         numbers.nodes.get(&number.0).copied().unwrap_or(NodeId(u64::MAX))
     }
 
-    /// The number by which the kernel is told of a node with an inode number in the image.
+    /// The number that the kernel gets for a node with an inode number in the image.
     pub(super) fn name(&self, id: NodeId, ino: u64) -> INodeNo {
         self.number(id).unwrap_or_else(|| {
             let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);

@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 
 /// A log with a limit on its rate.
 pub(super) struct Log {

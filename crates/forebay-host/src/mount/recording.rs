@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use forebay_core::serving::{ReadCall, RecordedRead, Recording};
 use forebay_core::time::Instant;
 
 use super::MountError;
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 
 /// A recording that is being written.
 #[derive(Debug)]

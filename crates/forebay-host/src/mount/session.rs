@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use forebay_core::packed::Ahead;
 use forebay_core::units::PAGE_SIZE;
@@ -27,6 +27,7 @@ use super::recording::RecordingFile;
 use super::replay::ReplayTrigger;
 use super::stats::{self, MountStats};
 use crate::image_path::{Buffers, Content, ImageFault, PathStats};
+use crate::lock::Mutex;
 
 /// A mounted image: all that its threads share.
 #[derive(Debug)]

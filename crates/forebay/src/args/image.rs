@@ -218,11 +218,12 @@ pub(crate) struct Cat {
 pub(crate) struct Extract {
     #[command(flatten)]
     pub(crate) opened: Opened,
+    /// Where to: a directory that is empty, or is not there and is made. Without it the image's
+    /// name without its ending, and `-root`, in the current directory
+    #[arg(value_name = "DIR")]
+    pub(crate) target: Option<PathBuf>,
     /// What to extract, with all below and the directories above; everything if none is given
     pub(crate) paths: Vec<PathBuf>,
-    /// Where to: a directory that is empty, or is not there and is made
-    #[arg(long, value_name = "DIR")]
-    pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) patterns: Patterns,
     /// Leave everything to the caller; the only way if that is not root

@@ -1,9 +1,12 @@
 //! What can be typed about the running kernel.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use forebay_live::journal::FIXES_FOLDER;
+
+use super::duration::within;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
@@ -21,8 +24,8 @@ pub(crate) struct Doctor {
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
     /// Watch the machine first: who reads what, and what devices can do
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
-    pub(crate) watch: Option<u32>,
+    #[arg(long, value_name = "DURATION", value_parser = within("1s", "1h"))]
+    pub(crate) watch: Option<Duration>,
     /// One JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,8 +1,11 @@
 //! Arguments of `serve`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+
+use super::duration::within;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -44,14 +47,9 @@ pub(crate) struct Serve {
     /// Answer `GET /metrics` on a loopback address, in the text format of Prometheus
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) prometheus: Option<String>,
-    /// For experiments: each read and each write of a store takes at least so many milliseconds
-    #[arg(
-        long,
-        value_name = "MS",
-        default_value_t = 0,
-        value_parser = clap::value_parser!(u64).range(..=60_000)
-    )]
-    pub(crate) store_delay_ms: u64,
+    /// For experiments: each read and each write of a store takes at least so long
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = within("0", "60s"))]
+    pub(crate) store_delay: Duration,
     /// For experiments: the bytes that pass a store in a second
     #[arg(long, value_name = "SIZE")]
     pub(crate) store_rate: Option<String>,

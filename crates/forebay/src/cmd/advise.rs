@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     let tree = tree(arguments)?;
     let seen = match arguments.watch {
         None => Gatherer::new(&tree).finish(time::Instant::ZERO),
-        Some(seconds) => watch(&tree, seconds)?,
+        Some(length) => watch(&tree, length)?,
     };
     let findings = advise(&seen);
     if let Some(name) = &arguments.fix {
@@ -71,7 +71,7 @@ pub(crate) fn recorded(root: &Path) -> Result<Tree> {
 }
 
 /// A look each second, and one at the end.
-fn watch(tree: &Tree, seconds: u32) -> Result<Seen> {
+fn watch(tree: &Tree, length: Duration) -> Result<Seen> {
     let mut gatherer = Gatherer::new(tree);
     let begin = Instant::now();
     let since = || {
@@ -81,8 +81,9 @@ fn watch(tree: &Tree, seconds: u32) -> Result<Seen> {
     };
     let mut traced = Traced::new();
     gatherer.tick(since())?;
-    for second in 1..=seconds {
-        let next = Duration::from_secs(u64::from(second));
+    let mut next = Duration::ZERO;
+    while next < length {
+        next = (next + Duration::from_secs(1)).min(length);
         thread::sleep(next.saturating_sub(begin.elapsed()));
         gatherer.tick(since())?;
         if let Ok(trace) = &mut traced

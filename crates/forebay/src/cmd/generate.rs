@@ -15,6 +15,7 @@ use crate::messages::{Complaint, shown};
 use crate::whole;
 
 mod examples;
+mod names;
 mod page;
 mod synopsis;
 
@@ -29,7 +30,7 @@ pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
         Command::new(topic.name).about(topic.about).bin_name(call)
     };
     let topics: Vec<_> = topics.map(topic).collect();
-    let mut command = command.mut_subcommand("help", |help| help.subcommands(topics));
+    let mut command = names::known(command.mut_subcommand("help", |help| help.subcommands(topics)));
     let shell = match arguments.shell {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,

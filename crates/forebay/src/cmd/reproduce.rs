@@ -9,10 +9,11 @@
 //! ```
 
 use std::io::{self, Write};
+use std::mem;
 
 use anyhow::{Context, Result, bail};
 use forebay_sim::machine::Machine;
-use forebay_sim::paper::{Agreement, Measured, PAPERS, Paper, RunSize};
+use forebay_sim::paper::{Agreement, Cell, Measured, PAPERS, Paper, RunSize};
 use forebay_sim::report::{Role, Row, Verdict};
 
 use crate::NO;
@@ -23,7 +24,7 @@ use crate::page::{Destination, beside};
 use crate::screen;
 use crate::table::{Cell as Value, Format, Table};
 
-use measure::Plan;
+use measure::Progress;
 
 mod figures;
 mod measure;
@@ -61,24 +62,51 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
         }
         machines.push(machine);
     }
-    let size = if arguments.full { RunSize::Full } else { RunSize::Scaled };
-    let mut plan = Plan::new(&papers, size, arguments.draws);
+    let size = arguments.run_size();
+    let draws = arguments.draws;
+    let progress = Progress::new(&papers, size, draws);
+    let cells_of = |(paper, machine): (&&Paper, &Machine)| {
+        paper.cells(machine, size, arguments.seed, draws)
+    };
+    let cells: Vec<Vec<Cell>> = papers.iter().zip(&machines).map(cells_of).collect();
+    let mut measured = progress.measure(&cells.concat()).map_err(Complaint::from)?;
     let mut done = Vec::new();
-    for (paper, machine) in papers.iter().zip(&machines) {
-        let cells = paper.cells(machine, size, arguments.seed, arguments.draws);
-        let measured = plan.measure(paper, &cells).map_err(Complaint::from)?;
-        let rows = paper.judge(size, &cells, &measured, arguments.seed);
+    for ((paper, machine), cells) in papers.iter().zip(&machines).zip(&cells) {
+        let of_others = measured.split_off(cells.len());
+        let measured = mem::replace(&mut measured, of_others);
+        let rows = paper.judge(size, cells, &measured, arguments.seed);
         if let Some(file) = &mut series {
             file.add(paper, &measured);
         }
         done.push(Reproduced { paper, machine, rows, measured });
     }
-    plan.finish();
     let printed = print(&done, arguments);
     let written = series.as_ref().map_or(Ok(()), series::File::write);
     beside(written.and(printed), destination.as_ref(), || page::of(&done, arguments))?;
     let missed = done.iter().any(|one| one.rows.iter().any(is_miss));
     Ok(if arguments.check && missed { NO } else { 0 })
+}
+
+impl Reproduce {
+    /// Whether the tables are printed instead of the overview or a paper's report.
+    fn has_every_row(&self) -> bool {
+        self.all || screen::is_wide()
+    }
+
+    /// The overview alone needs no more than the figures that count.
+    fn run_size(&self) -> RunSize {
+        let is_overview = self.paper.is_none()
+            && self.output.format() == Format::Text
+            && !self.has_every_row()
+            && self.page.html.is_none()
+            && self.series.is_none()
+            && !self.check;
+        match (self.full, is_overview) {
+            (true, _) => RunSize::Full,
+            (false, true) => RunSize::Counted,
+            (false, false) => RunSize::Scaled,
+        }
+    }
 }
 
 /// A paper and what came of it.
@@ -273,7 +301,7 @@ fn cells_of(row: &Row) -> Vec<Value> {
 
 fn print(done: &[Reproduced<'_>], arguments: &Reproduce) -> Result<()> {
     let mut out = io::stdout().lock();
-    let has_every_row = arguments.all || screen::is_wide();
+    let has_every_row = arguments.has_every_row();
     let text = match (arguments.output.format(), done) {
         (Format::Text, [one]) if !has_every_row => report::text(one, arguments),
         (Format::Text, _) if !has_every_row => overview::text(done, arguments),

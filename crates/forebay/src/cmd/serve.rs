@@ -6,7 +6,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::time::Duration;
 use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -143,7 +142,7 @@ fn address(typed: &str) -> Result<ListenAddress> {
 fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
     let rate = arguments.store_rate.as_deref();
     let rate = rate.map(|typed| choice::bytes("--store-rate", typed)).transpose()?.unwrap_or(0);
-    let delay = Duration::from_millis(arguments.store_delay_ms);
+    let delay = arguments.store_delay;
     let mut names = BTreeSet::new();
     let mut exports = Vec::new();
     for typed in &arguments.sources {

@@ -101,14 +101,21 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
             drawn.keep(kept);
         }
     }
-    results.notes.push(format!(
-        "forebay {}, virtual time, machine {}{}, seed {}",
-        env!("CARGO_PKG_VERSION"),
-        machine.name(),
-        arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
-        arguments.seed,
-    ));
+    results.notes.push(arguments.repeated_on(&machine));
     Ok(results)
+}
+
+impl Simulate {
+    /// What is needed to repeat the runs.
+    fn repeated_on(&self, machine: &Machine) -> String {
+        format!(
+            "forebay {}, virtual time, machine {}{}, seed {}",
+            env!("CARGO_PKG_VERSION"),
+            machine.name(),
+            self.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
+            self.seed,
+        )
+    }
 }
 
 /// What the documentation says of such runs.

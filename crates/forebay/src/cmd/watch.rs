@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Watch) -> Result<u8> {
     }
     let end = End::on_signals()?;
     let mut source = Source::new(!arguments.no_trace)?;
-    let interval = Duration::from_secs_f64(arguments.interval);
+    let interval = arguments.interval;
     let page = endpoint.map(Endpoint::start).transpose()?;
     if is_shown && is_terminal {
         terminal::run(&mut source, interval, page.as_ref(), &end)?;

@@ -62,10 +62,10 @@ fn what_is_no_image_or_not_in_it_is_refused() {
         .refused("image cat image dev/null")
         .refused("image verify image --threads 0")
         .refused("image extract image")
-        .refused("image extract image nowhere bin/nothing --to out")
-        .refused("image extract image --to no/where")
-        .refused("image extract image --to image")
-        .refused("image extract image --to folder/..")
+        .refused("image extract image out nowhere bin/nothing")
+        .refused("image extract image no/where")
+        .refused("image extract image image")
+        .refused("image extract image folder/..")
         .refused("image compare image missing")
         .refused("image compare image garbage")
         .refused("image make missing new")
@@ -101,8 +101,8 @@ fn damage_is_the_answer_no() {
         .forebay("image verify damaged")
         .forebay("image verify damaged --json")
         .forebay("image compare image damaged")
-        .forebay("image extract damaged --to out --no-owner usr bin")
-        .forebay("image extract damaged --to out2 --no-owner usr bin --json");
+        .forebay("image extract damaged out --no-owner usr bin")
+        .forebay("image extract damaged out2 --no-owner usr bin --json");
     scene.matches("image_damaged.txt");
     assert!(!scene.path("out/usr/share/text").exists());
     let left = fs::read_dir(scene.path("out/usr/share")).unwrap().map(|e| e.unwrap().file_name());
@@ -174,11 +174,11 @@ fn noise(seed: u64) -> Vec<u8> {
 fn what_is_extracted_is_what_is_in_the_image() {
     let mut scene = scene();
     scene
-        .forebay("image extract image --to out --no-owner usr bin")
-        .refused("image extract image --to out --no-owner usr bin")
-        .forebay("image extract image --to out --no-owner usr bin --force")
-        .forebay("image extract image --to tool --no-owner --json usr/bin/tool")
-        .forebay("image extract image --to part --no-owner nowhere bin/tool/x usr/bin/tool");
+        .forebay("image extract image out --no-owner usr bin")
+        .refused("image extract image out --no-owner usr bin")
+        .forebay("image extract image out --no-owner usr bin --force")
+        .forebay("image extract image tool --no-owner --json usr/bin/tool")
+        .forebay("image extract image part --no-owner nowhere bin/tool/x usr/bin/tool");
     scene.matches("image_extracted.txt");
     let tool = fs::symlink_metadata(scene.path("tool/usr/bin/tool")).unwrap();
     assert_eq!(tool.permissions().mode() & 0o7777, 0o755);
@@ -238,10 +238,10 @@ fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
         .forebay("image ls image --include *.conf")
         .forebay("image ls image -R --exclude deep --exclude /bin/s*")
         .refused("image ls image --include [a")
-        .forebay("image extract image --to conf --no-owner --include *.conf --exclude deep")
-        .forebay("image extract image --to safe --no-owner --safe bin")
-        .refused("image extract image --to small --max-bytes 1k")
-        .forebay("image extract image --to large --max-bytes 2k --no-owner etc");
+        .forebay("image extract image conf --no-owner --include *.conf --exclude deep")
+        .forebay("image extract image safe --no-owner --safe bin")
+        .refused("image extract image small --max-bytes 1k")
+        .forebay("image extract image large --max-bytes 2k --no-owner etc");
     scene.matches("image_chosen.txt");
     assert!(scene.path("conf/etc/a.conf").exists() && !scene.path("conf/etc/deep").exists());
     assert!(!scene.path("conf/bin").exists() && !scene.path("small").exists());
@@ -334,7 +334,7 @@ fn differences_are_the_answer_no() {
         return;
     }
     let mut scene = scene();
-    scene.forebay("image extract image --to out").forebay("image compare image out");
+    scene.forebay("image extract image out").forebay("image compare image out");
     fs::write(scene.path("out/usr/bin/tool"), "#!/bin/sh\necho fool\n").unwrap();
     fs::write(scene.path("out/usr/share/more"), "x").unwrap();
     fs::remove_file(scene.path("out/bin")).unwrap();
@@ -456,7 +456,7 @@ fn a_target_without_room_is_one_clear_error() {
     let scene = Scene::new().file("image", image);
     fs::create_dir(scene.path("disk")).unwrap();
     let script = "mount -t tmpfs -o size=1m none disk || exit 77
-        \"$0\" image extract image --to disk/out; code=$?
+        \"$0\" image extract image disk/out; code=$?
         ls -A disk/out | grep -c '^\\.forebay'; exit $code";
     let mut shell = Command::new("unshare");
     shell.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_forebay")]);

@@ -102,7 +102,7 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for place in PLACES {
         let time = |mode: &str, latency| {
-            results.figures(mode, &name(place, latency), |one| one.figure(TIME))[0]
+            results.only(mode, &name(place, latency), |one| one.figure(TIME))
         };
         for latency in LATENCIES {
             let context = |metric, mode, value| {

@@ -85,6 +85,9 @@ fn times(results: &Results<'_>, case: &Case, scheduler: &str) -> Vec<Row> {
     let of = |mode: &str, row: &str| {
         results.figures(&policy(mode, scheduler), row, |one| one.figure(TIME))
     };
+    let once = |mode: &str| {
+        results.only(&policy(mode, scheduler), case.name, |one| one.figure(TIME))
+    };
     let time = |mode, published, role, tolerance, note| {
         let policy = policy(mode, scheduler);
         let claim = Claim {
@@ -93,10 +96,10 @@ fn times(results: &Results<'_>, case: &Case, scheduler: &str) -> Vec<Row> {
             tolerance,
             ..Claim::context(case.name, (TIME, "ms"), &policy, note)
         };
-        claim.row_at(results, of(mode, case.name)[0], of(mode, &drawn(case)))
+        claim.row_at(results, once(mode), of(mode, &drawn(case)))
     };
-    let gain = |row: &str| {
-        let pairs = of(DEFERRED, row).into_iter().zip(of(INLINE, row));
+    let of_draws = {
+        let pairs = of(DEFERRED, &drawn(case)).into_iter().zip(of(INLINE, &drawn(case)));
         pairs.map(|(before, after)| -percent(after, before)).collect::<Vec<f64>>()
     };
     let (tolerance, note) = accepted(case, scheduler);
@@ -114,7 +117,7 @@ fn times(results: &Results<'_>, case: &Case, scheduler: &str) -> Vec<Row> {
     vec![
         time(DEFERRED, before, Role::Calibrated, near, CALIBRATED_READS),
         time(INLINE, after, Role::Predicted, in_time, note),
-        gains.row_at(results, gain(case.name)[0], gain(&drawn(case))),
+        gains.row_at(results, -percent(once(INLINE), once(DEFERRED)), of_draws),
     ]
 }
 
@@ -133,7 +136,7 @@ fn more_under_load(results: &Results<'_>, scheduler: &str) -> Vec<Row> {
     let gain = |case: &Case| {
         let of = |mode: &str| {
             let policy = policy(mode, scheduler);
-            results.figures(&policy, case.name, |one| one.figure(TIME))[0]
+            results.only(&policy, case.name, |one| one.figure(TIME))
         };
         -percent(of(INLINE), of(DEFERRED))
     };
@@ -158,7 +161,7 @@ fn more_under_load(results: &Results<'_>, scheduler: &str) -> Vec<Row> {
 fn beside(results: &Results<'_>, case: &Case, scheduler: &str, cores: u32) -> Vec<Row> {
     let name = on_cores(case, cores);
     let of = |mode: &str, figure: &str| {
-        results.figures(&policy(mode, scheduler), &name, |one| one.figure(figure))[0]
+        results.only(&policy(mode, scheduler), &name, |one| one.figure(figure))
     };
     let context = |mode, (figure, unit)| {
         let policy = policy(mode, scheduler);

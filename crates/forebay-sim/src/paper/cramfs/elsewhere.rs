@@ -151,7 +151,7 @@ pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
 
 /// Whether each wider window is better, as figure 1 has it, or worse, as figure 2 has it.
 fn steps(results: &Results<'_>, name: &'static str) -> Vec<Row> {
-    let time = |window| results.figures(name, &swept(window), |one| one.figure(TOTAL.0))[0];
+    let time = |window| results.only(name, &swept(window), |one| one.figure(TOTAL.0));
     let (tolerance, role): (Tolerance, Role) = match name {
         "EXT3" => ((None, Some(0.0)), Role::Predicted),
         "CramFS" => ((Some(0.0), None), Role::Predicted),

@@ -19,7 +19,7 @@ pub(super) fn bursts(size: RunSize) -> [(&'static str, Burst); 2] {
     let (names, bytes) = match size {
         RunSize::Full => (["8 writers of 1 GB", "8 writers of 1 GB, 8 NFS threads"], 1024 * MIB),
         // Still more than four times memory: writers wait for the disks from the first seconds on.
-        RunSize::Scaled => {
+        RunSize::Counted | RunSize::Scaled => {
             (["8 writers of 1 GB, 1/4", "8 writers of 1 GB, 8 NFS threads, 1/4"], 256 * MIB)
         }
     };

@@ -8,9 +8,9 @@ use crate::report::{Role, Row};
 
 /// The row of a figure of the published runs, whose range is that of the draws and itself.
 fn with_draws(claim: Claim<'_>, results: &Results<'_>, setup: &Setup, metric: &str) -> Row {
-    let figures = |row: &str| results.figures(setup.name, row, |measured| measured.figure(metric));
-    let measured = only(&figures(&claim.row));
-    claim.row_at(results, measured, figures(DRAWN))
+    let figure = |measured: &Measured| measured.figure(metric);
+    let measured = results.only(setup.name, &claim.row, figure);
+    claim.row_at(results, measured, results.figures(setup.name, DRAWN, figure))
 }
 
 /// How a figure of the modified kernel differs from that of the stock one, in percent.
@@ -25,9 +25,9 @@ fn compared(claim: Claim<'_>, results: &Results<'_>, policies: (&str, &str), met
     claim.row_at(results, measured, compared(DRAWN))
 }
 
-/// The figure of an experiment that is measured once.
+/// The figure that compares two experiments, each measured once; NaN if one was not run.
 fn only(figures: &[f64]) -> f64 {
-    *figures.first().expect("every experiment is measured at least once")
+    figures.first().copied().unwrap_or(f64::NAN)
 }
 
 /// How much greater a figure of `one` is than that of `other`, in percent.
@@ -101,8 +101,7 @@ pub(super) fn agreement(results: &Results<'_>, sizes: Sizes) -> Vec<Row> {
     for scale in scales {
         for setup in [STOCK, OFF] {
             for (metric, figure) in metrics {
-                let of =
-                    |row: &str| only(&results.figures(setup.name, row, |one| one.figure(figure)));
+                let of = |row: &str| results.only(setup.name, row, |one| one.figure(figure));
                 let (place, larger) = (row_at(scale), row_at(sizes.published));
                 let difference = percent(of(&place), of(&larger));
                 let claim = Claim {
@@ -164,7 +163,7 @@ pub(super) fn published_figures(results: &Results<'_>, setup: &Setup, scale: u64
 pub(super) fn compared_figures(results: &Results<'_>, setup: &Setup, scale: u64) -> Vec<Row> {
     let row = |(metric, unit)| {
         let claim = Claim::context(row_at(scale), (metric, unit), setup.name, "");
-        let figure = only(&results.figures(setup.name, &claim.row, |one| one.figure(metric)));
+        let figure = results.only(setup.name, &claim.row, |one| one.figure(metric));
         claim.row_at(results, figure, Vec::new())
     };
     FIGURES.into_iter().map(row).collect()

@@ -24,9 +24,11 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
     }
     let mut entrants = vec![pread()];
     entrants.extend(Mode::ALL.map(ours));
-    let seconds = if arguments.quick { 0 } else { u64::from(arguments.seconds_per_cell) };
-    let rounds_max = if arguments.quick { 1 } else { usize::MAX };
-    let length = Length { time: Duration::from_secs(seconds), rounds_max };
+    let (time, rounds_max) = match arguments.quick {
+        true => (Duration::ZERO, 1),
+        false => (arguments.time_per_cell, usize::MAX),
+    };
+    let length = Length { time, rounds_max };
     let cells = Cell::all();
     let bar = messages::progress(cells.len() as u64, "cells");
     let (mut table, mut rows) = (empty(), Vec::new());
@@ -120,7 +122,7 @@ fn notes(arguments: &BenchDispatch, place: &str) -> Vec<String> {
     let length = if arguments.quick {
         "one round for each way and cell".to_owned()
     } else {
-        format!("{} s for each way and cell", arguments.seconds_per_cell)
+        format!("{} s for each way and cell", arguments.time_per_cell.as_secs_f64())
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     vec![

@@ -66,7 +66,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("forebay-image-verify", &[("forebay image verify image.cramfs", "ends with OK or DAMAGED")]),
     (
         "forebay-image-extract",
-        &[("forebay image extract image.cramfs --to tree", "writes its files to a folder")],
+        &[("forebay image extract image.cramfs tree", "writes its files to a folder")],
     ),
     ("forebay-image-ls", &[("forebay image ls -lR image.cramfs", "lists every file of an image")]),
     ("forebay-serve", &[("forebay serve memory:1G", "serves a disk in memory to NBD clients")]),

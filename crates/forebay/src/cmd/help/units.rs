@@ -4,7 +4,7 @@ use forebay_sim::fio::{SIZE_LETTERS, TIME_UNITS as OF_JOBS};
 use forebay_sim::machine::Dimension;
 
 use super::sheet::Sheet;
-use crate::args::tune::TIME_UNITS;
+use crate::args::duration::TIME_UNITS;
 use crate::choice::SIZE_UNITS;
 
 pub(super) fn text(text: &mut Sheet) {
@@ -39,10 +39,10 @@ fn sizes(text: &mut Sheet) {
 }
 
 fn times(text: &mut Sheet) {
-    text.heading("TIMES: --for, --interval and --patience of tune");
-    text.paragraph("", "A whole number with a unit, from 10ms to 8760h.");
-    for (name, millis) in TIME_UNITS {
-        text.lines(&format!("    {name:<12} {millis} ms"));
+    text.heading("TIMES: --for, --interval, --patience, --watch, --time-per-cell, --store-delay");
+    text.paragraph("", "A number, which may have decimals, and a unit; without one of seconds.");
+    for (name, nanos) in TIME_UNITS {
+        text.lines(&format!("    {name:<12} {} ms", *nanos as f64 / 1e6));
     }
     text.lines("    example      --for 10min");
 }

@@ -1,5 +1,7 @@
 //! An image's tree on disk.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result, bail};
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::Tree;
@@ -32,8 +34,9 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         replace: arguments.force,
         safe: arguments.safe || !is_root && !arguments.no_safe,
     };
+    let target = arguments.target.clone().unwrap_or_else(|| named_after(&arguments.opened.image));
     let bar = progress(tree.items().len() as u64, "extracting");
-    let done = extract(&*image, tree, &arguments.to, settings, &|names| bar.inc(names));
+    let done = extract(&*image, tree, &target, settings, &|names| bar.inc(names));
     bar.finish_and_clear();
     let mut report = match done {
         Ok(report) => report,
@@ -41,7 +44,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
             bail!(Complaint::new(error.to_string()).hint("--force replaces what is there"))
         }
         Err(error @ ExtractError::Ended { .. }) => {
-            let hint = "make room, or name another place with --to; what is complete has its name";
+            let hint = "make room, or name another DIR; what is complete has its name";
             bail!(Complaint::new(error.to_string()).hint(hint))
         }
         Err(ExtractError::Target { what, path, source }) => {
@@ -62,6 +65,13 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         print(&text(&report), "report")?;
     }
     Ok(if report.failed.is_empty() && report.lost.is_empty() { 0 } else { NO })
+}
+
+/// The folder that an image's tree goes to if no other is named.
+fn named_after(image: &Path) -> PathBuf {
+    let mut name = image.file_stem().unwrap_or_default().to_owned();
+    name.push("-root");
+    name.into()
 }
 
 /// Refuses a tree whose files have more bytes than they may; each counts once. Nothing is made yet.

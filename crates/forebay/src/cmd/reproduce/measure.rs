@@ -12,17 +12,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::messages;
 
-/// The papers that are to be run, and how far they are.
-pub(super) struct Plan {
+/// How far the measuring is, on a terminal.
+pub(super) struct Progress {
     bar: ProgressBar,
-    size: RunSize,
-    draws: u32,
-    /// Papers that have begun, and all of them.
-    begun: usize,
-    papers: usize,
+    /// Processor seconds of all of it, by the papers' own estimates.
+    work: f64,
 }
 
-impl Plan {
+impl Progress {
     /// Says on a terminal what will run, and about how long.
     pub(super) fn new(papers: &[&Paper], size: RunSize, draws: u32) -> Self {
         let work: f64 = papers.iter().map(|paper| paper.processor_seconds(size, draws)).sum();
@@ -35,19 +32,11 @@ impl Plan {
         let style = "{wide_msg} {bar:16} {percent:>3} %, {eta} left";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
         bar.enable_steady_tick(Duration::from_secs(1));
-        Self { bar, size, draws, begun: 0, papers: papers.len() }
+        Self { bar, work }
     }
 
-    /// Measures all cells of a paper; the result does not depend on the number of processors.
-    pub(super) fn measure(
-        &mut self,
-        paper: &Paper,
-        cells: &[Cell],
-    ) -> Result<Vec<Measured>, MachineError> {
-        self.begun += 1;
-        let before: u64 = self.bar.position();
-        let work = millis(paper.processor_seconds(self.size, self.draws));
-        let of_papers = format!("{} ({} of {})", paper.name, self.begun, self.papers);
+    /// Measures all cells; the results do not depend on the number of processors.
+    pub(super) fn measure(&self, cells: &[Cell]) -> Result<Vec<Measured>, MachineError> {
         let done = AtomicUsize::new(0);
         let next = AtomicUsize::new(0);
         let results: Vec<Mutex<Option<_>>> = cells.iter().map(|_| Mutex::new(None)).collect();
@@ -55,27 +44,23 @@ impl Plan {
             for _ in 0..processors().min(cells.len()).max(1) {
                 scope.spawn(|| {
                     while let Some(place) = claim(&next, cells.len()) {
-                        self.bar.set_message(format!("{of_papers}: {}", cells[place]));
+                        self.bar.set_message(cells[place].to_string());
                         let measured = cells[place].measure();
                         *results[place].lock().expect("no thread panics with the lock") =
                             Some(measured);
                         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                        self.bar.set_position(before + work * done as u64 / cells.len() as u64);
+                        let work = millis(self.work) * done as u64;
+                        self.bar.set_position(work / cells.len() as u64);
                     }
                 });
             }
         });
-        self.bar.set_position(before + work);
+        self.bar.finish_and_clear();
         let finished = results.into_iter().map(|result| {
             let result = result.into_inner().expect("no thread panics with the lock");
             result.expect("every cell was claimed")
         });
         finished.collect()
-    }
-
-    /// Takes the line away.
-    pub(super) fn finish(self) {
-        self.bar.finish_and_clear();
     }
 }
 

@@ -68,13 +68,7 @@ pub(super) fn run(arguments: &Simulate, path: &Path) -> Result<Results> {
         let left_out = survey.left_out;
         results.notes.push(format!("{left_out} requests left out: {}", LEFT_OUT[layer as usize]));
     }
-    results.notes.push(format!(
-        "forebay {}, virtual time, machine {}{}, seed {}",
-        env!("CARGO_PKG_VERSION"),
-        machine.name(),
-        arguments.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
-        arguments.seed,
-    ));
+    results.notes.push(arguments.repeated_on(&machine));
     Ok(results)
 }
 
