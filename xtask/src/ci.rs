@@ -103,6 +103,7 @@ fn stages(target: Option<&str>, has_lab: bool, has_package: bool) -> Vec<Stage> 
         stages.push(Stage::new("purity", build));
     }
     stages.push(Stage::new("test", "xtask test"));
+    stages.push(Stage::new("interleavings", INTERLEAVINGS));
     stages.push(Stage::new("book", "xtask docs"));
     stages.push(Stage::new("deny", "xtask deny"));
     if has_lab {
@@ -134,6 +135,9 @@ const TIMED_OUT: u8 = 124;
 
 /// Behind `cargo`: the kernel lab.
 const KERNEL: &str = "xtask kernel check";
+
+/// Behind `cargo`: threads on the I/O path of an image, under interleavings that a test chooses.
+const INTERLEAVINGS: &str = "test --package forebay-host --features shuttle --lib interleavings";
 
 /// Behind `cargo`: the package and its life.
 const PACKAGE: &str = "xtask package --check";

@@ -3,7 +3,6 @@
 //! A large buffer that is freed goes back to the kernel, and the next one costs a fault for each of
 //! its pages. Four readers of a tree cost 37,000 faults so, and 5,100 with a few buffers kept.
 
-
 use crate::lock::{Mutex, lock};
 
 /// Buffers that are not in use.

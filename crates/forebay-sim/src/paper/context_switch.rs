@@ -44,7 +44,11 @@ pub(super) const PAPER: Paper = Paper {
         "time saved, 10 tasks",
         ["random, 10 compute", "gain", "inline (fair)"],
     ),
-    cost: RunCost { fixed: [4.0, 30.0, 30.0], draw: [0.0, 0.7, 0.7], draws_max: [1, u32::MAX, u32::MAX] },
+    cost: RunCost {
+        fixed: [4.0, 30.0, 30.0],
+        draw: [0.0, 0.7, 0.7],
+        draws_max: [1, u32::MAX, u32::MAX],
+    },
     about: "Modelled: block queue and plug of Linux 2.6.21, OneNAND behind the thread of the MTD \
             block layer, cost of a switch by what it evicts, two schedulers. Calibrated on table 2 \
             and on the unmodified kernel's columns. Not claimed: agreement under load. The model \

@@ -32,7 +32,11 @@ pub(super) const PAPER: Paper = Paper {
     claim: "The throttle of Linux 3.18 makes writers slow: without it 70 GB of random writes take \
             25 % less time.",
     headline: Headline::change("time of 70 GB writes", [ROW, "run time change", "off"]),
-    cost: RunCost { fixed: [2.5, 20.0, 90.0], draw: [0.0, 0.7, 0.7], draws_max: [1, u32::MAX, u32::MAX] },
+    cost: RunCost {
+        fixed: [2.5, 20.0, 90.0],
+        draw: [0.0, 0.7, 0.7],
+        draws_max: [1, u32::MAX, u32::MAX],
+    },
     about: "Modelled: the throttle of Linux 3.18 and the flusher page by page, the page cache, one \
             flash drive, and reclaim of 3.18, which leaves clean active pages alone. Calibrated on \
             the stock kernel alone. The stock and the modified kernel \

@@ -59,7 +59,8 @@ mod tests {
         ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "s", "-1s", "1.s", ".5", "1..5", "1.5.5", "1 s", "1d", "nan", "1e3", "é"] {
+        for text in ["", "s", "-1s", "1.s", ".5", "1..5", "1.5.5", "1 s", "1d", "nan", "1e3", "é"]
+        {
             assert!(duration(text).unwrap_err().contains("is not a time"), "{text}");
         }
         assert!(duration("99999999999999999999s").unwrap_err().contains("is not a time"));

@@ -65,9 +65,8 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     let size = arguments.run_size();
     let draws = arguments.draws;
     let progress = Progress::new(&papers, size, draws);
-    let cells_of = |(paper, machine): (&&Paper, &Machine)| {
-        paper.cells(machine, size, arguments.seed, draws)
-    };
+    let cells_of =
+        |(paper, machine): (&&Paper, &Machine)| paper.cells(machine, size, arguments.seed, draws);
     let cells: Vec<Vec<Cell>> = papers.iter().zip(&machines).map(cells_of).collect();
     let mut measured = progress.measure(&cells.concat()).map_err(Complaint::from)?;
     let mut done = Vec::new();

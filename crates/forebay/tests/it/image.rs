@@ -61,7 +61,6 @@ fn what_is_no_image_or_not_in_it_is_refused() {
         .refused("image cat image usr")
         .refused("image cat image dev/null")
         .refused("image verify image --threads 0")
-        .refused("image extract image")
         .refused("image extract image out nowhere bin/nothing")
         .refused("image extract image no/where")
         .refused("image extract image image")
@@ -178,7 +177,9 @@ fn what_is_extracted_is_what_is_in_the_image() {
         .refused("image extract image out --no-owner usr bin")
         .forebay("image extract image out --no-owner usr bin --force")
         .forebay("image extract image tool --no-owner --json usr/bin/tool")
-        .forebay("image extract image part --no-owner nowhere bin/tool/x usr/bin/tool");
+        .forebay("image extract image part --no-owner nowhere bin/tool/x usr/bin/tool")
+        .forebay("image extract image --no-owner");
+    assert!(scene.path("image-root/usr/bin/tool").exists(), "named after the image");
     scene.matches("image_extracted.txt");
     let tool = fs::symlink_metadata(scene.path("tool/usr/bin/tool")).unwrap();
     assert_eq!(tool.permissions().mode() & 0o7777, 0o755);

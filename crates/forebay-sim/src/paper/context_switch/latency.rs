@@ -101,9 +101,8 @@ fn measure(
 pub(super) fn rows(results: &Results<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for place in PLACES {
-        let time = |mode: &str, latency| {
-            results.only(mode, &name(place, latency), |one| one.figure(TIME))
-        };
+        let time =
+            |mode: &str, latency| results.only(mode, &name(place, latency), |one| one.figure(TIME));
         for latency in LATENCIES {
             let context = |metric, mode, value| {
                 Claim::context(name(place, latency), metric, mode, "").row_at(

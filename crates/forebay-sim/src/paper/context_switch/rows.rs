@@ -85,9 +85,8 @@ fn times(results: &Results<'_>, case: &Case, scheduler: &str) -> Vec<Row> {
     let of = |mode: &str, row: &str| {
         results.figures(&policy(mode, scheduler), row, |one| one.figure(TIME))
     };
-    let once = |mode: &str| {
-        results.only(&policy(mode, scheduler), case.name, |one| one.figure(TIME))
-    };
+    let once =
+        |mode: &str| results.only(&policy(mode, scheduler), case.name, |one| one.figure(TIME));
     let time = |mode, published, role, tolerance, note| {
         let policy = policy(mode, scheduler);
         let claim = Claim {

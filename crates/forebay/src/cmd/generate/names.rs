@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, Str};
 use clap::{Arg, Command};
 use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
@@ -23,8 +23,8 @@ pub(super) fn known(command: Command) -> Command {
 }
 
 fn with_names(arg: Arg) -> Arg {
-    let value = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
-    let names: Vec<String> = match (arg.get_id().as_str(), value) {
+    let value = arg.get_value_names().and_then(|names| names.first());
+    let names: Vec<String> = match (arg.get_id().as_str(), value.map(Str::as_str)) {
         ("paper", _) => PAPERS.iter().map(|paper| paper.name.to_owned()).collect(),
         ("policy", Some("NAME")) => of_slot::<dyn Fill>("").collect(),
         (_, Some("NAME|FILE")) => Machine::names().map(str::to_owned).collect(),
