@@ -34,7 +34,7 @@ fn parse(text: &str) -> Option<Duration> {
     let (_, nanos) = TIME_UNITS.iter().find(|(name, _)| *name == unit)?;
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let whole: u64 = whole.parse().ok()?;
-    let ends_in_digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let ends_in_digits = !fraction.is_empty();
     let fraction: f64 = format!("0.{fraction}").parse().ok().filter(|_| ends_in_digits)?;
     let fraction = (fraction * *nanos as f64).round() as u64;
     Some(Duration::from_nanos(whole.checked_mul(*nanos)?.checked_add(fraction)?))

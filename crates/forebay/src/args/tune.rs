@@ -143,7 +143,8 @@ pub(crate) struct Undo {
     #[arg(long)]
     pub(crate) json: bool,
     /// How long a running `forebay tune` is waited for
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = within("10ms", "8760h"))]
+    #[arg(long, value_name = "DURATION", default_value = "30s",
+          value_parser = within("10ms", "8760h"))]
     pub(crate) patience: Duration,
     /// Forget which knobs somebody else has written, so that they may be steered again, and damaged
     /// journals, whose changes then stay

@@ -84,7 +84,7 @@ fn a_journal_that_cannot_be_trusted_is_refused_and_a_damaged_one_is_used() {
     fs::write(&journal, &damaged).unwrap();
     scene.forebay("tune undo --state state --root .");
     assert_eq!(fs::read_to_string(state.join("journal.damaged-1")).unwrap(), damaged);
-    scene.refused("tune undo --dry-run").refused("tune --for 5").matches("tune_undo_refused.txt");
+    scene.refused("tune undo --dry-run").refused("tune --for 5x").matches("tune_undo_refused.txt");
 }
 
 /// The answer was "nothing is changed" and the exit code 0, because a journal in which no line can
