@@ -167,6 +167,7 @@ mod tests {
                 "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
                 "cargo build --package forebay-core --target bare",
                 "cargo xtask test",
+                "cargo test --package forebay-host --features shuttle --lib interleavings",
                 "cargo xtask docs",
                 "cargo xtask deny",
                 "cargo xtask kernel check",
