@@ -152,7 +152,8 @@ impl fmt::Display for PaperVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::PAPERS;
+    use crate::machine::Machine;
+    use crate::paper::{PAPERS, RunSize};
 
     /// A counted row of the headline's kind that agrees at -12 to -8.
     fn row(name: &str, measured: f64) -> Row {
@@ -216,5 +217,25 @@ mod tests {
         let agreement = paper(None).agreement(&rows);
         assert_eq!((agreement.agree, agreement.counted), (1, 1));
         assert_eq!(agreement.verdict, PaperVerdict::Holds);
+    }
+
+    /// The rows that count, with the experiments of a size.
+    fn counted(paper: &Paper, size: RunSize) -> Vec<(String, &'static str, String, bool)> {
+        let machine = Machine::builtin(paper.machine).expect("a paper's machine is there");
+        let cells = paper.cells(&machine, size, 1, 1);
+        let measured: Vec<_> = cells.iter().map(|cell| cell.measure().expect("it fits")).collect();
+        let rows = paper.judge(size, &cells, &measured, 1);
+        let rows = rows.into_iter().filter(Row::is_counted);
+        rows.map(|row| (row.row.clone(), row.metric, row.policy.clone(), is_within(&row))).collect()
+    }
+
+    #[test]
+    fn every_figure_that_counts_comes_of_the_experiments_that_count() {
+        for name in ["readahead", "cramfs"] {
+            let paper = Paper::named(name).unwrap();
+            let all = counted(paper, RunSize::Scaled);
+            assert!(all.len() > 8, "{name}");
+            assert_eq!(counted(paper, RunSize::Counted), all, "{name}");
+        }
     }
 }
