@@ -36,11 +36,18 @@ use rustix::net::{Shutdown, shutdown};
 use thiserror::Error;
 
 mod connection;
+#[cfg(test)]
+mod cut;
 mod disk;
 mod memory;
+mod overlay;
 mod status;
 mod store;
 
+pub use overlay::{
+    BaseIdentity, OverlayError, OverlayInfo, OverlayStore, create_layer, identify, open_layer,
+    stamp,
+};
 pub use store::{FileStore, MemoryStore, SlowStore, Store};
 
 use connection::Connection;

@@ -75,6 +75,8 @@ pub(crate) enum Command {
     /// have arrived are answered, and what was written is brought to disk; a second signal ends it
     /// at once.
     Serve(serve::Serve),
+    /// Show, commit or discard what `serve --overlay` has kept of writes
+    Overlay(serve::Overlay),
     /// Show live what the running kernel's I/O path does (reads only)
     Watch(watch::Watch),
     /// Judge the I/O path of this machine: findings with evidence, gain and remedy

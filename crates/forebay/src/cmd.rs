@@ -9,6 +9,7 @@ pub(crate) mod help;
 pub(crate) mod image;
 pub(crate) mod machines;
 pub(crate) mod mount;
+pub(crate) mod overlay;
 pub(crate) mod plan;
 pub(crate) mod policies;
 pub(crate) mod reproduce;

@@ -78,6 +78,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Tune(arguments) => cmd::tune::run(arguments),
         Command::Mount(arguments) => cmd::mount::run(arguments),
         Command::Serve(arguments) => cmd::serve::run(arguments),
+        Command::Overlay(arguments) => cmd::overlay::run(&arguments.what),
         Command::Unmount(arguments) => cmd::unmount::run(arguments),
         Command::Watch(arguments) => cmd::watch::run(arguments),
         Command::Advise(arguments) => cmd::advise::run(arguments),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,7 +62,6 @@ pub struct FileStore {
     file: File,
     /// The same without the kernel's page cache.
     direct: Option<File>,
-    path: PathBuf,
     bytes: u64,
     zeroes: bool,
 }
@@ -72,34 +71,29 @@ impl FileStore {
     ///
     /// # Errors
     /// The path cannot be opened, or is something else.
-    pub fn open(path: impl Into<PathBuf>, read_only: bool, buffered: bool) -> io::Result<Self> {
-        let path = path.into();
+    pub fn open(path: impl AsRef<Path>, read_only: bool, buffered: bool) -> io::Result<Self> {
+        let path = path.as_ref();
         // Asked before opening, because opening a pipe waits for its writer.
-        let kind = fs::metadata(&path)?.file_type();
+        let kind = fs::metadata(path)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             let what = "neither a regular file nor a block device";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         let open = |flags: OFlags| {
             let flags = i32::try_from(flags.bits()).unwrap_or(0);
-            OpenOptions::new().read(true).write(!read_only).custom_flags(flags).open(&path)
+            OpenOptions::new().read(true).write(!read_only).custom_flags(flags).open(path)
         };
         let mut file = open(OFlags::empty())?;
         // The metadata of a block device have no length.
         let bytes = file.seek(SeekFrom::End(0))?;
         let direct = if buffered { None } else { open(OFlags::DIRECT).ok() };
         let zeroes = !read_only && can_zero(&file, bytes);
-        Ok(Self { file, direct, path, bytes, zeroes })
+        Ok(Self { file, direct, bytes, zeroes })
     }
 
-    /// Where it was found.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether the kernel's page cache is left out.
-    pub fn is_direct(&self) -> bool {
-        self.direct.is_some()
+    /// The file, with the kernel's page cache.
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 }
 

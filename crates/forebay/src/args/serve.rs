@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::duration::within;
 
@@ -24,6 +24,10 @@ pub(crate) struct Serve {
     /// Refuse writes
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Keep what is written to a source in this file and leave the source as it is. The file is
+    /// made if it is not there; it takes the room of what was written. NAME chooses the source
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) overlay: Vec<String>,
     /// Page memory for all exports, in bytes or with a unit: k, M, G
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub(crate) cache: String,
@@ -53,4 +57,44 @@ pub(crate) struct Serve {
     /// For experiments: the bytes that pass a store in a second
     #[arg(long, value_name = "SIZE")]
     pub(crate) store_rate: Option<String>,
+}
+
+/// Arguments of `overlay`.
+#[derive(Debug, Args)]
+pub(crate) struct Overlay {
+    #[command(subcommand)]
+    pub(crate) what: OverlayWhat,
+}
+
+/// What can be done with an overlay.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OverlayWhat {
+    /// Print what it was made over and how much it holds
+    Info(OverlayInfoOf),
+    /// Write what it holds to its base, and empty it
+    ///
+    /// Interrupted anywhere, it is finished by the same command; until then the base is partly
+    /// changed, and the overlay is not served.
+    Commit(OverlayFile),
+    /// Give up what it holds: the file goes away
+    Discard(OverlayFile),
+}
+
+/// The file of an overlay.
+#[derive(Debug, Args)]
+pub(crate) struct OverlayFile {
+    /// The file that `serve --overlay` has made; no server may have it open
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Arguments of `overlay info`.
+#[derive(Debug, Args)]
+pub(crate) struct OverlayInfoOf {
+    /// The file that `serve --overlay` has made; no server may have it open
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

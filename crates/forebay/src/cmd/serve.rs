@@ -1,6 +1,6 @@
 //! `forebay serve`: files, block devices and memory as disks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::ToSocketAddrs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,9 @@ use crate::messages::{Complaint, complain, note, printable};
 use crate::{ERROR, choice, slots};
 
 mod metrics;
+mod overlay;
+
+pub(crate) use overlay::complaint as overlay_complaint;
 
 /// Serves until a signal or the end of the command.
 pub(crate) fn run(arguments: &Serve) -> Result<u8> {
@@ -145,11 +148,9 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
     let delay = arguments.store_delay;
     let mut names = BTreeSet::new();
     let mut exports = Vec::new();
+    let mut overlays = overlays(arguments)?;
     for typed in &arguments.sources {
-        let (name, source) = match typed.split_once('=') {
-            Some((name, source)) if !name.contains('/') => (name, source),
-            Some(_) | None => ("", typed.as_str()),
-        };
+        let (name, source) = named(typed);
         if !names.insert(name.to_owned()) {
             let what = if name.is_empty() {
                 "only one source can do without a name".to_owned()
@@ -158,7 +159,11 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             };
             bail!(Complaint::new(what).hint(format!("NAME={source} gives it one of its own")));
         }
-        let mut store = store(arguments, source)?;
+        let overlay = overlays.remove(name);
+        let mut store = store(arguments, source, arguments.read_only || overlay.is_some())?;
+        if let Some(file) = overlay {
+            store = overlay::over(store, source, Path::new(file), arguments.read_only)?;
+        }
         if !delay.is_zero() || rate > 0 {
             store = Box::new(SlowStore::new(store, delay, rate));
         }
@@ -169,14 +174,47 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             store: Arc::from(store),
         });
     }
+    if let Some((name, file)) = overlays.first_key_value() {
+        let what = if name.is_empty() {
+            format!("--overlay {file}: every source has a name")
+        } else {
+            format!("--overlay {name}={file}: no source has the name '{name}'")
+        };
+        bail!(
+            Complaint::new(what).hint("NAME=FILE takes the name of a source, FILE the one without")
+        );
+    }
     Ok(exports)
 }
 
-fn store(arguments: &Serve, source: &str) -> Result<Box<dyn Store>> {
+/// A source or a file, and the name of its export.
+fn named(typed: &str) -> (&str, &str) {
+    match typed.split_once('=') {
+        Some((name, rest)) if !name.contains('/') => (name, rest),
+        Some(_) | None => ("", typed),
+    }
+}
+
+/// The files of overlays by the names of their exports.
+fn overlays(arguments: &Serve) -> Result<BTreeMap<&str, &str>> {
+    let mut overlays = BTreeMap::new();
+    for typed in &arguments.overlay {
+        let (name, file) = named(typed);
+        if overlays.insert(name, file).is_some() {
+            bail!(
+                Complaint::new(format!("--overlay {typed}: the export has an overlay already"))
+                    .hint("an export takes one; NAME=FILE chooses the export")
+            );
+        }
+    }
+    Ok(overlays)
+}
+
+fn store(arguments: &Serve, source: &str, read_only: bool) -> Result<Box<dyn Store>> {
     if let Some(size) = source.strip_prefix("memory:") {
         return Ok(Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?)));
     }
-    let opened = FileStore::open(source, arguments.read_only, arguments.buffered);
+    let opened = FileStore::open(source, read_only, arguments.buffered);
     let store = opened.map_err(|error| {
         Complaint::new(format!("cannot serve '{}': {error}", printable(source)))
             .hint("a source is a file, a block device, or memory:SIZE; try --read-only")

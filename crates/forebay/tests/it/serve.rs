@@ -145,46 +145,66 @@ const PAGES: u64 = 256;
 #[test]
 fn a_killed_server_has_what_was_flushed_and_no_page_is_mixed() {
     for round in 0..4 {
-        let scene = Scene::new().file("disk", vec![0; PAGES as usize * 4096]);
-        let mut server = background(&scene, "serve disk --listen unix:socket --cache 256k");
-        let mut stream = client(&scene.path("socket"));
-        // Each page tells the number of its last write: the newest, and the one that was flushed.
-        let (mut newest, mut flushed) = (vec![0; PAGES as usize], vec![0; PAGES as usize]);
-        let pid = Pid::from_child(&server);
-        for number in 1_u64.. {
-            let page = number.wrapping_mul(0x9e37_79b9) % PAGES;
-            newest[page as usize] = number;
-            let payload = number.to_le_bytes().repeat(512);
-            let durable = u16::from(number % 10 == 0);
-            let sent = stream.write_all(&request(1, durable, page * 4096, &payload));
-            if number == 60 + 110 * round {
-                kill_process(pid, Signal::KILL).unwrap();
-            }
-            if sent.is_err() || !succeeds(&mut stream) {
+        kill_under_a_writer(round, "serve disk --listen unix:socket", |_| {});
+    }
+}
+
+#[test]
+fn a_killed_server_has_what_was_flushed_in_its_overlay_and_the_base_is_as_it_was() {
+    for round in 0..4 {
+        let line = "serve disk --listen unix:socket --overlay over";
+        kill_under_a_writer(round, line, |scene| {
+            let bytes = fs::read(scene.path("disk")).unwrap();
+            assert!(bytes.iter().all(|byte| *byte == 0), "the base is never written");
+            let committed = scene.command("overlay commit over").output().unwrap();
+            assert_eq!(committed.status.code(), Some(0), "{}", stderr(&committed));
+        });
+    }
+}
+
+/// Kills a server while a client writes to its disk of zeroes. `bring` makes the disk's file what
+/// the next server would show.
+fn kill_under_a_writer(round: u64, line: &str, bring: fn(&Scene)) {
+    let scene = Scene::new().file("disk", vec![0; PAGES as usize * 4096]);
+    let mut server = background(&scene, &format!("{line} --cache 256k"));
+    let mut stream = client(&scene.path("socket"));
+    // Each page tells the number of its last write: the newest, and the one that was flushed.
+    let (mut newest, mut flushed) = (vec![0; PAGES as usize], vec![0; PAGES as usize]);
+    let pid = Pid::from_child(&server);
+    for number in 1_u64.. {
+        let page = number.wrapping_mul(0x9e37_79b9) % PAGES;
+        newest[page as usize] = number;
+        let payload = number.to_le_bytes().repeat(512);
+        let durable = u16::from(number % 10 == 0);
+        let sent = stream.write_all(&request(1, durable, page * 4096, &payload));
+        if number == 60 + 110 * round {
+            kill_process(pid, Signal::KILL).expect("it runs");
+        }
+        if sent.is_err() || !succeeds(&mut stream) {
+            break;
+        }
+        if durable > 0 {
+            flushed[page as usize] = number;
+        }
+        if number % 35 == 0 {
+            if stream.write_all(&request(3, 0, 0, &[])).is_err() || !succeeds(&mut stream) {
                 break;
             }
-            if durable > 0 {
-                flushed[page as usize] = number;
-            }
-            if number % 35 == 0 {
-                if stream.write_all(&request(3, 0, 0, &[])).is_err() || !succeeds(&mut stream) {
-                    break;
-                }
-                flushed.clone_from(&newest);
-            }
+            flushed.clone_from(&newest);
         }
-        server.wait().unwrap();
-        let bytes = fs::read(scene.path("disk")).unwrap();
-        for (page, content) in bytes.chunks(4096).enumerate() {
-            let number = u64::from_le_bytes(content[..8].try_into().unwrap());
-            assert!(content == number.to_le_bytes().repeat(512), "page {page} is mixed");
-            assert!(number >= flushed[page] && number <= newest[page], "page {page}");
-        }
-        // It begins anew over the socket that was left.
-        let mut again = background(&scene, "serve disk --listen unix:socket");
-        kill_process(Pid::from_child(&again), Signal::TERM).unwrap();
-        assert_eq!(again.wait().unwrap().code(), Some(0));
     }
+    server.wait().expect("it ends");
+    bring(&scene);
+    let bytes = fs::read(scene.path("disk")).expect("it is there");
+    for (page, content) in bytes.chunks(4096).enumerate() {
+        let number = u64::from_le_bytes(content[..8].try_into().expect("eight bytes"));
+        assert!(content == number.to_le_bytes().repeat(512), "page {page} is mixed");
+        assert!(number >= flushed[page] && number <= newest[page], "page {page}");
+    }
+    // It begins anew over the socket that was left.
+    let mut again = background(&scene, line);
+    kill_process(Pid::from_child(&again), Signal::TERM).expect("it runs");
+    assert_eq!(again.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]
@@ -198,6 +218,67 @@ fn a_signal_brings_all_to_disk_and_is_no_error() {
     assert_eq!(server.wait().unwrap().code(), Some(0));
     assert!(fs::read(scene.path("disk")).unwrap()[4096..13_096].iter().all(|byte| *byte == 5));
     assert!(!scene.path("socket").exists());
+}
+
+#[test]
+fn an_overlay_is_kept_between_servers_and_is_one_server_s_and_one_base_s() {
+    let scene = Scene::new().file("disk", vec![1; 10_000]).file("other", vec![1; 10_000]);
+    let say = |line: &str| {
+        let output = scene.command(line).output().unwrap();
+        (output.status.code().unwrap(), format!("{}{}", stdout(&output), stderr(&output)))
+    };
+    let line = "serve disk --listen unix:socket --overlay over";
+    let mut server = background(&scene, line);
+    let mut stream = client(&scene.path("socket"));
+    stream.write_all(&request(1, 1, 9000, &[5; 1000])).unwrap();
+    assert!(succeeds(&mut stream));
+    for busy in ["overlay info over", "overlay commit over", "overlay discard over"] {
+        let (code, said) = say(busy);
+        assert!(code == 2 && said.contains("another process uses it"), "{busy}: {said}");
+    }
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    let (code, said) = say("overlay info over --json");
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("\"changed_bytes\": 4096") && said.contains("\"bytes\": 10000"),
+        "{said}"
+    );
+    let (code, said) = say("serve other --overlay over --run true");
+    assert!(code == 2 && said.contains("it was made over"), "{said}");
+    let (code, said) = say("overlay commit over");
+    assert!(code == 0 && said.contains("1 pages written"), "{said}");
+    let bytes = fs::read(scene.path("disk")).unwrap();
+    assert!(bytes.len() == 10_000 && bytes[9000..].iter().all(|byte| *byte == 5));
+    assert!(bytes[..9000].iter().all(|byte| *byte == 1));
+    assert_eq!(say("serve disk --overlay over --run true").0, 0, "it goes on, empty");
+    fs::write(scene.path("disk"), [2; 10_000]).unwrap();
+    let (code, said) = say("serve disk --overlay over --run true");
+    assert!(code == 2 && said.contains("forebay overlay discard"), "{said}");
+    assert_eq!(say("overlay discard over").0, 0);
+    assert!(!scene.path("over").exists());
+}
+
+#[test]
+fn what_is_no_overlay_is_left_alone() {
+    let scene = Scene::new().file("disk", "x").file("mine", vec![7; 9000]);
+    for (line, why) in [
+        ("serve disk --overlay mine --run true", "does not begin like one"),
+        ("overlay discard mine", "does not begin like one"),
+        ("overlay commit mine", "does not begin like one"),
+        ("overlay info nothing", "No such file"),
+        ("serve a=disk --overlay over --run true", "every source has a name"),
+        ("serve disk --overlay b=over --run true", "no source has the name 'b'"),
+        ("serve disk --overlay over --overlay over --run true", "has an overlay already"),
+        ("serve memory:1M --overlay over --run true", "nothing of 'memory:1M'"),
+        ("serve disk --overlay nothing --read-only --run true", "No such file"),
+    ] {
+        let output = scene.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
+    }
+    assert_eq!(fs::read(scene.path("mine")).unwrap(), vec![7; 9000]);
+    assert!(!scene.path("over").exists() && !scene.path("nothing").exists());
 }
 
 #[test]

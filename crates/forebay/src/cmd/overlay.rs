@@ -1,0 +1,102 @@
+//! `forebay overlay`: what a writable layer of `serve` holds, and its end.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use forebay_core::units::PAGE_SIZE;
+use forebay_host::serve::{FileStore, OverlayError, OverlayInfo, OverlayStore, open_layer, stamp};
+use serde_json::json;
+
+use super::serve::overlay_complaint;
+use crate::args::serve::{OverlayFile, OverlayInfoOf, OverlayWhat};
+use crate::messages::{note, printable, shown};
+
+/// Does what was asked with an overlay.
+pub(crate) fn run(what: &OverlayWhat) -> Result<u8> {
+    match what {
+        OverlayWhat::Info(arguments) => info(arguments),
+        OverlayWhat::Commit(arguments) => of_file(&arguments.file, commit),
+        OverlayWhat::Discard(OverlayFile { file }) => of_file(file, discard),
+    }
+}
+
+fn of_file(file: &Path, act: fn(&Path) -> Result<String, OverlayError>) -> Result<u8> {
+    let said = act(file).map_err(|error| overlay_complaint(&error, file))?;
+    note(&said);
+    Ok(0)
+}
+
+fn info(arguments: &OverlayInfoOf) -> Result<u8> {
+    let file = &arguments.file;
+    let found = open_layer(file, true)
+        .map_err(OverlayError::from)
+        .and_then(|layer| OverlayStore::info(&layer))
+        .map_err(|error| overlay_complaint(&error, file))?;
+    let taken = fs::metadata(file).context("cannot look at the overlay")?.blocks() * 512;
+    let text = if arguments.json { as_json(&found, taken) } else { as_text(&found, taken) };
+    print!("{text}");
+    Ok(0)
+}
+
+fn as_json(found: &OverlayInfo, taken: u64) -> String {
+    let value = json!({
+        "base": found.base.name,
+        "base_stamp": found.base.stamp,
+        "bytes": found.bytes,
+        "changed_bytes": changed(found),
+        "file_bytes": taken,
+        "half_committed": found.is_half_committed,
+    });
+    format!("{value:#}\n")
+}
+
+fn as_text(found: &OverlayInfo, taken: u64) -> String {
+    let state = if found.is_half_committed {
+        "a commit was interrupted; the base is partly changed"
+    } else {
+        "in use"
+    };
+    format!(
+        "base           {}\nbase then      {}\ndisk           {} bytes\n\
+         changed        {} bytes, in pages of {PAGE_SIZE}\ntakes on disk  {taken} bytes\n\
+         state          {state}\n",
+        printable(&found.base.name),
+        printable(&found.base.stamp),
+        found.bytes,
+        changed(found),
+    )
+}
+
+/// Bytes of the pages that differ from the base, or may.
+fn changed(found: &OverlayInfo) -> u64 {
+    (found.changed_pages * PAGE_SIZE).min(found.bytes)
+}
+
+fn commit(file: &Path) -> Result<String, OverlayError> {
+    let layer = open_layer(file, false)?;
+    let found = OverlayStore::info(&layer)?;
+    let base = Path::new(&found.base.name);
+    // An interrupted commit has changed the base itself.
+    let now = stamp(base)?;
+    if !found.is_half_committed && now != found.base.stamp {
+        let made = Box::new(found.base.clone());
+        let found = Box::new(forebay_host::serve::BaseIdentity { stamp: now, ..found.base });
+        return Err(OverlayError::OtherBase { made, found });
+    }
+    let store = FileStore::open(base, false, false)?;
+    let pages = OverlayStore::commit(&store, &layer, || {
+        // The time of the last change is known when all is on disk.
+        File::open(base)?.sync_all()?;
+        stamp(base)
+    })?;
+    Ok(format!("{pages} pages written to '{}'; the overlay is empty", shown(base)))
+}
+
+fn discard(file: &Path) -> Result<String, OverlayError> {
+    let layer = open_layer(file, false)?;
+    let found = OverlayStore::info(&layer)?;
+    fs::remove_file(file)?;
+    Ok(format!("{} changed pages given up; '{}' is gone", found.changed_pages, shown(file)))
+}

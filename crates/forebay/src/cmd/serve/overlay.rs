@@ -1,0 +1,61 @@
+//! Writable layers over sources: `--overlay [NAME=]FILE`.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::Result;
+use forebay_host::serve::{OverlayError, OverlayStore, Store, create_layer, identify, open_layer};
+
+use crate::messages::{Complaint, note, printable, shown};
+
+/// A source with the layer in a file over it; the file is made if it is not there.
+pub(super) fn over(
+    base: Box<dyn Store>,
+    source: &str,
+    file: &Path,
+    read_only: bool,
+) -> Result<Box<dyn Store>> {
+    if source.starts_with("memory:") {
+        let what = format!("--overlay: nothing of '{source}' is there at the next start");
+        return Err(Complaint::new(what).hint("memory can be written without an overlay").into());
+    }
+    let lay = || -> Result<OverlayStore, OverlayError> {
+        let identity = identify(Path::new(source))?;
+        let layer = match open_layer(file, read_only) {
+            Err(error) if error.kind() == ErrorKind::NotFound && !read_only => {
+                create_layer(file, base.bytes(), &identity)?;
+                note(&format!("a new overlay: '{}'", shown(file)));
+                open_layer(file, read_only)?
+            }
+            result => result?,
+        };
+        OverlayStore::open(base, Box::new(layer), &identity)
+    };
+    match lay() {
+        Ok(store) => Ok(Box::new(store)),
+        Err(error) => Err(complaint(&error, file).into()),
+    }
+}
+
+/// What is wrong with an overlay, and what to do about it.
+pub(crate) fn complaint(error: &OverlayError, file: &Path) -> Complaint {
+    let what =
+        Complaint::new(format!("overlay '{}': {}", shown(file), printable(&error.to_string())));
+    let file = shown(file);
+    match error {
+        OverlayError::HalfCommitted(_) => {
+            what.hint(format!("`forebay overlay commit '{file}'` finishes it"))
+        }
+        OverlayError::OtherBase { .. } | OverlayError::OtherSize { .. } => what.hint(format!(
+            "its pages belong to the base as it was; `forebay overlay discard '{file}'` gives \
+             them up"
+        )),
+        OverlayError::NotAnOverlay(_) => {
+            what.hint("--overlay takes a file that is not there yet, or one that it has made")
+        }
+        OverlayError::Io(error) if error.kind() == ErrorKind::ResourceBusy => {
+            what.hint("a server that has it open must end first")
+        }
+        OverlayError::Io(_) | OverlayError::LongName | OverlayError::LargeBase(_) => what,
+    }
+}
