@@ -69,11 +69,15 @@ struct Rig {
 
 impl Rig {
     fn new(frames: u32, policies: Policies) -> Self {
+        Self::with_readahead(frames, policies, "linux-6.18")
+    }
+
+    fn with_readahead(frames: u32, policies: Policies, readahead: &str) -> Self {
         let config = DiskConfig {
             frames,
             requests_max: 8,
             exports_max: 1,
-            readahead: readahead::Spec::parse("linux-6.18").unwrap(),
+            readahead: readahead::Spec::parse(readahead).unwrap(),
             reclaim: reclaim::Spec::default(),
         };
         let mut path = DiskPath::new(&config, policies);
@@ -529,6 +533,33 @@ fn a_small_write_into_a_trimmed_range_and_an_unaligned_trim_keep_their_neighbour
     assert!(rig.device.durable == rig.values());
     let numbers: Vec<bool> = rig.values().iter().map(|number| *number > 0).collect();
     assert_eq!(numbers.iter().filter(|written| !**written).count(), 30 - 1 + 9);
+}
+
+#[test]
+fn a_trim_of_a_part_of_a_folio_drops_its_pages() {
+    // A window of readahead came as one folio; a TRIM in its midst left it in memory as a whole, so
+    // reads went on to give the bytes from before.
+    let mut rig = Rig::with_readahead(64, Policies::default(), "linux-6.18:folios=1");
+    let mut random = Random(7);
+    rig.begin(0, DiskOp::Write { offset: 0, len: CELLS * CELL, durable: true });
+    rig.finish(&mut random);
+    rig.path.engine.drop_pages(FileId(0), crate::packed::Pages::new(0, 40));
+    for page in 0..16 {
+        rig.begin(1, DiskOp::Read { offset: page * PAGE_SIZE, len: PAGE_SIZE });
+        rig.finish(&mut random);
+    }
+    rig.begin(0, DiskOp::Write { offset: 9 * PAGE_SIZE, len: PAGE_SIZE, durable: false });
+    rig.finish(&mut random);
+    for page in [8, 9, 13] {
+        let (offset, len) = (page * PAGE_SIZE, PAGE_SIZE);
+        rig.begin(1, DiskOp::Zero { offset, len, hole: true, durable: false });
+        rig.finish(&mut random);
+    }
+    rig.begin(2, DiskOp::Read { offset: 0, len: CELLS * CELL });
+    rig.finish(&mut random);
+    rig.begin(2, DiskOp::Flush);
+    rig.finish(&mut random);
+    assert!(rig.device.durable == rig.values(), "a page that was dropped is not written back");
 }
 
 #[test]
