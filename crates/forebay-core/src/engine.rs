@@ -230,6 +230,12 @@ impl Engine {
         HandleId(self.handles.len() as u32 - 1)
     }
 
+    /// Makes a description the server's own: a write error that it hears of is still reported to
+    /// the next description that is opened, as long as no other one has heard of it.
+    pub fn set_internal(&mut self, handle: HandleId) {
+        self.opened_mut(handle).heard.set_internal();
+    }
+
     /// Closes an open file that no call in flight uses.
     pub fn close(&mut self, handle: HandleId) {
         let idle = self.calls.iter().all(|call| !call.uses(handle));

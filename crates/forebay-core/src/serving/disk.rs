@@ -280,6 +280,8 @@ impl DiskPath {
         let device = self.engine.add_device(queue);
         let file = self.engine.add_file(device, bytes, 0);
         let handle = self.engine.open(file, Box::new(RequestOnly));
+        // Clients have to hear of what it hears of.
+        self.engine.set_internal(handle);
         self.exports.push(Export {
             device,
             file,

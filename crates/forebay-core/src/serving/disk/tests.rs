@@ -427,6 +427,38 @@ fn each_client_hears_of_a_failed_write_at_its_next_flush() {
 }
 
 #[test]
+fn a_client_that_comes_after_a_failed_write_hears_of_it_at_its_flush() {
+    // The path's own description heard of the error when it synced, so it counted as heard: the
+    // FLUSH of a client that came after the writer had left answered that all was well.
+    let mut rig = Rig::new(64, Policies::default());
+    let mut random = Random(7);
+    rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false });
+    rig.finish(&mut random);
+    for client in [0, 1, 2] {
+        rig.path.close(rig.clients[client]);
+    }
+    rig.device.fails = 1;
+    // The write-back that its age demands fails.
+    for _ in 0..100 {
+        rig.wait();
+        rig.answer(&mut random);
+    }
+    assert_eq!(rig.failures, 1);
+    rig.device.fails = 0;
+    rig.clients = (0..CLIENTS).map(|_| rig.path.open(0)).collect();
+    rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false });
+    rig.finish(&mut random);
+    rig.path.close(rig.clients[1]);
+    rig.clients[1] = rig.path.open(0);
+    rig.results.clear();
+    for client in [0, 1, 1] {
+        rig.begin(client, DiskOp::Flush);
+        rig.finish(&mut random);
+    }
+    assert_eq!(rig.results, [Err(IoError::Device), Err(IoError::Device), Ok(())]);
+}
+
+#[test]
 fn a_full_store_stops_writers_and_loses_nothing() {
     for seed in 1..=30 {
         let mut random = Random(seed);
