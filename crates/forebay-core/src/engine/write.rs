@@ -200,6 +200,12 @@ impl Engine {
             self.end_call(call, Err(IoError::NoSpace));
             return;
         }
+        // It can still give up, and nothing is dropped before it cannot.
+        let moving = self.cache.next_writeback(file, range.0).filter(|page| *page < range.1);
+        if let Some(hit) = moving.and_then(|page| self.cache.lookup(file, page)) {
+            self.wait_for_page(call, file, hit.frame);
+            return;
+        }
         if self.drop_all(call, file, range) {
             self.end_call(call, Ok(0));
         }

@@ -531,7 +531,9 @@ impl DiskPath {
                 let handle = stream.map_or(alone, |stream| client.handles[stream]);
                 Op::Read { handle, offset, len }
             }
-            DiskOp::Write { .. } if is_full => return self.end(number, Err(IoError::NoSpace)),
+            DiskOp::Write { .. } | DiskOp::Zero { hole: false, .. } if is_full => {
+                return self.end(number, Err(IoError::NoSpace));
+            }
             DiskOp::Write { offset, len, durable } => {
                 // Errors of before are for flushes: they do not fail a write.
                 let handle = export.handle;
@@ -581,7 +583,8 @@ impl DiskPath {
             let Some(request) = &self.requests[number].active else { continue };
             let is_full = self.exports[request.export as usize].is_full;
             let changes = matches!(request.op, DiskOp::Write { .. } | DiskOp::Zero { .. });
-            let waits = is_full && changes && !request.is_gated;
+            let has_dropped = request.zero == ZeroStage::Fill;
+            let waits = is_full && changes && !request.is_gated && !has_dropped;
             let call = CallId(number as u32);
             if waits && self.engine.give_up(call, IoError::NoSpace) {
                 self.active_mut(number as u32).gave_up = true;
