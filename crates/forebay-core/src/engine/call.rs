@@ -209,7 +209,7 @@ impl Engine {
             (Wait::Pass, Task::Write(_)) => {
                 self.writeback.pass_waiters.retain(|one| *one != call);
             }
-            (Wait::Place, _) if is_durable => {
+            (Wait::Place, task) if is_durable || matches!(task, Task::Discard(..)) => {
                 self.writeback.place_waiters.retain(|one| *one != call);
             }
             (Wait::Page(frame), task)

@@ -9,7 +9,7 @@ use super::Engine;
 use super::call::{Cursor, Task, Wait};
 use super::sync::SyncCall;
 use crate::flush::Demand;
-use crate::io::{Copy, IoError, Output};
+use crate::io::{Copy, IoError, Output, RequestKind};
 use crate::time::Duration;
 use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
 
@@ -188,25 +188,41 @@ impl Engine {
         }
     }
 
-    /// Drops a range of a file's pages as soon as nobody uses them.
+    /// Writes the dirty pages of a range, and drops all of its pages as soon as nobody uses them.
     pub(super) fn advance_discard(
         &mut self,
         call: CallId,
         handle: HandleId,
-        range: (PageIndex, PageIndex),
+        (first, end): (PageIndex, PageIndex),
     ) {
         let file = self.file_of(handle);
+        let device = self.files[file.index()].device;
         if self.calls[call.index()].error == Some(IoError::NoSpace) {
             self.end_call(call, Err(IoError::NoSpace));
             return;
         }
-        // It can still give up, and nothing is dropped before it cannot.
-        let moving = self.cache.next_writeback(file, range.0).filter(|page| *page < range.1);
-        if let Some(hit) = moving.and_then(|page| self.cache.lookup(file, page)) {
-            self.wait_for_page(call, file, hit.frame);
-            return;
+        let mut at = first;
+        while let Some((page, moves)) = self.cache.next_dirty(file, at).filter(|next| next.0 < end)
+        {
+            at = page + 1;
+            if moves {
+                continue;
+            }
+            if !self.block.takes_write(device) {
+                self.block.unplug(self.now, device);
+                self.calls[call.index()].wait = Wait::Place;
+                self.writeback.place_waiters.push(call);
+                return;
+            }
+            let most = (end - page).min(self.block.request_pages_max(device));
+            at = page + self.sender(call).send(file, page, most, RequestKind::Write);
         }
-        if self.drop_all(call, file, range) {
+        self.block.unplug(self.now, device);
+        let moving = self.cache.next_writeback(file, first).filter(|page| *page < end);
+        if let Some(hit) = moving.and_then(|page| self.cache.lookup(file, page)) {
+            self.take_error(call);
+            self.wait_for_page(call, file, hit.frame);
+        } else if self.drop_all(call, file, (first, end)) {
             self.end_call(call, Ok(0));
         }
     }

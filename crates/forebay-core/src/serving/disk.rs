@@ -14,8 +14,10 @@
 //!
 //! * A write ends when its bytes are in the cache. A flush ends when all writes that had ended
 //!   before are on disk; flushes that come while one is under way share the next one.
-//! * Zeroes bypass the cache: whole pages are dropped, the device is zeroed, and pages that were
-//!   read meanwhile are dropped again. No other request touches the range in between.
+//! * Zeroes bypass the cache: whole pages are written if they are dirty, and dropped, the device is
+//!   zeroed, and pages that were read meanwhile are dropped again. No other request touches the
+//!   range in between. A FLUSH beside it thus covers what was there, and nothing is lost if the
+//!   device fails.
 //! * A store that is full keeps the write waiting and its pages in memory. Writers and flushes get
 //!   `NoSpace`, also those that wait already, until a later attempt succeeds; nothing that was
 //!   acknowledged is lost.
@@ -583,8 +585,7 @@ impl DiskPath {
             let Some(request) = &self.requests[number].active else { continue };
             let is_full = self.exports[request.export as usize].is_full;
             let changes = matches!(request.op, DiskOp::Write { .. } | DiskOp::Zero { .. });
-            let has_dropped = request.zero == ZeroStage::Fill;
-            let waits = is_full && changes && !request.is_gated && !has_dropped;
+            let waits = is_full && changes && !request.is_gated;
             let call = CallId(number as u32);
             if waits && self.engine.give_up(call, IoError::NoSpace) {
                 self.active_mut(number as u32).gave_up = true;

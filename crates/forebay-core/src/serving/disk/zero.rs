@@ -17,14 +17,13 @@ use crate::units::{CallId, PAGE_SIZE};
 pub(super) enum ZeroStage {
     /// The bytes before the first whole page are written.
     Head,
-    /// The pages of a piece leave the cache.
+    /// The pages of a piece leave the cache, dirty ones for the device.
     Drop,
     /// The device zeroes the piece.
     Device,
     /// Pages of the piece that were read meanwhile leave the cache.
     DropAgain,
-    /// Zeroes are written to the cache instead. What was there has been dropped, so a full store
-    /// makes this wait, and does not refuse it.
+    /// Zeroes are written to the cache instead.
     Fill,
     /// The bytes behind the last whole page are written.
     Tail,
@@ -135,19 +134,14 @@ impl DiskPath {
     pub(super) fn end_piece(&mut self, number: u32, result: Result<bool, IoError>) {
         assert_eq!(self.active(number).zero, ZeroStage::Device, "a device was asked to zero");
         let at = self.active(number).at;
-        let stage = match result {
-            Ok(true) => ZeroStage::DropAgain,
-            // Pages of the piece have left the cache, so it is not refused any more.
-            Ok(false) | Err(IoError::NoSpace) => ZeroStage::Fill,
-            Err(error) => {
-                // What was written there before may be lost: each client has to hear of it.
-                let export = self.active(number).export;
-                self.engine.fail_writes(self.exports[export as usize].file);
-                return self.end(number, Err(error));
+        match result {
+            Err(error) => self.end(number, Err(error)),
+            Ok(done) => {
+                let stage = if done { ZeroStage::DropAgain } else { ZeroStage::Fill };
+                self.stand_at(number, stage, at);
+                self.zero_ready.push_back(number);
             }
-        };
-        self.stand_at(number, stage, at);
-        self.zero_ready.push_back(number);
+        }
     }
 
     /// Lets a request go on that zeroes; says whether there was one.

@@ -9,7 +9,7 @@ use forebay_core::time::{Duration, Instant};
 
 use super::history::{Finding, Histories, Moment, NEVER, Number, WriteRecord};
 use super::random::{DiskScenario, random_op};
-use super::store::{CELL, PAGE_CELLS, Page, Store, StoreWork, WorkKind, pages_of};
+use super::store::{CELL, PAGE_CELLS, Page, Store, StoreWork, WorkKind};
 use super::{BrokenRule, DiskCounts};
 use crate::rng::Rng;
 
@@ -325,7 +325,7 @@ impl Server {
                     self.land(&work, false);
                 }
                 if result.is_err() {
-                    self.lose(export, pages_of(range));
+                    self.failed[export].1 = moment;
                 }
                 self.path.zeroed(self.now, range.request, result);
             }
@@ -637,7 +637,7 @@ impl Server {
 
     /// Everything that happens goes into the trace.
     fn note(&mut self, what: &str, event: &dyn Debug) {
-        const RECENT: usize = 60;
+        const RECENT: usize = 200;
         let line = format!("{} {what} {event:?}", self.now.0);
         for byte in line.bytes() {
             self.counts.trace =

@@ -178,7 +178,7 @@ impl StoreWork {
 }
 
 /// The pages of a range that a device zeroes.
-pub(super) fn pages_of(range: &ZeroRange) -> (usize, usize) {
+fn pages_of(range: &ZeroRange) -> (usize, usize) {
     let page = CELL * PAGE_CELLS as u64;
     ((range.offset / page) as usize, (range.offset + range.len).div_ceil(page) as usize)
 }
