@@ -243,6 +243,11 @@ impl PageCache {
         self.frames[frame.index()].flags & (super::READING | WRITEBACK) != 0
     }
 
+    /// Whether a page differs from its device, on its way there or not.
+    pub(crate) fn is_unsafe(&self, frame: FrameId) -> bool {
+        self.frames[frame.index()].is_unsafe()
+    }
+
     /// Whether a page is on its way to its device.
     pub(crate) fn is_writeback(&self, frame: FrameId) -> bool {
         self.frames[frame.index()].flags & WRITEBACK != 0

@@ -97,7 +97,7 @@ impl Cursor {
         !self.is_idle() && self.handle() == Some(handle)
     }
 
-    fn handle(&self) -> Option<HandleId> {
+    pub(super) fn handle(&self) -> Option<HandleId> {
         Some(match self.task {
             Task::Read(read) => read.handle,
             Task::Fault(fault) => fault.handle,

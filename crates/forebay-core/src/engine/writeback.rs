@@ -96,7 +96,6 @@ struct State {
     /// Files whose metadata have changed, the first to change first.
     changed: VecDeque<FileId>,
     memory_short: bool,
-    calls_wait: bool,
     pass_ended: bool,
     pages_walked: u64,
 }
@@ -106,6 +105,8 @@ struct OfDevice {
     levels: Levels,
     drain: Drain,
     sampled: DeviceCounters,
+    /// Calls wait for a place for a write, and come before the flush rule.
+    calls_wait: bool,
 }
 
 /// A file's metadata.
@@ -133,7 +134,6 @@ impl Writeback {
                 inodes: Vec::new(),
                 changed: VecDeque::new(),
                 memory_short: false,
-                calls_wait: false,
                 pass_ended: false,
                 pages_walked: 0,
             },
@@ -314,8 +314,7 @@ impl Engine {
             return;
         }
         self.writeback.state.memory_short = !self.memory_waiters.is_empty();
-        self.writeback.state.calls_wait =
-            !self.writeback.place_waiters.is_empty() || self.writeback.places_promised > 0;
+        self.note_place_waiters();
         let (first, evicted) = (self.writeback.reclaim_first, self.cache.counters.evicted);
         let in_flight = self.writeback.state.all.writeback;
         let (rule, mut sender) = self.rule_and_sender();
@@ -351,6 +350,23 @@ impl Engine {
         }
         if let Some(at) = self.writeback.policies.flush.timeout() {
             assert!(at > self.now, "a rule that has run wants to run later");
+        }
+    }
+
+    /// Notes at which devices calls wait for a place for a write.
+    fn note_place_waiters(&mut self) {
+        let promised = self.writeback.places_promised > 0;
+        for device in &mut self.writeback.state.devices {
+            device.calls_wait = promised;
+        }
+        for call in &self.writeback.place_waiters {
+            let device = self.calls[call.index()].handle().map(|handle| {
+                let file = self.opened(handle).file;
+                self.files[file.index()].device
+            });
+            if let Some(device) = device {
+                self.writeback.state.devices[device.index()].calls_wait = true;
+            }
         }
     }
 

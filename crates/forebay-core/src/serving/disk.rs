@@ -241,12 +241,13 @@ impl DiskPath {
     /// A path with an empty cache and no exports.
     ///
     /// # Panics
-    /// If there is no frame, or the requests do not fit [`engine::CALLS_MAX`].
+    /// If there are fewer than two frames, or the requests do not fit [`engine::CALLS_MAX`].
     pub fn new(config: &DiskConfig, policies: Policies) -> Self {
         let calls_max = config.requests_max + config.exports_max;
         let mut engine = Engine::new(engine::Config { frames: config.frames, calls_max });
         engine.set_policies(policies);
         engine.set_reclaim(&config.reclaim);
+        engine.set_reserve(u64::from(config.frames / 8).clamp(1, RESERVE_MAX));
         Self {
             engine,
             readahead: config.readahead.clone(),
@@ -700,6 +701,9 @@ const REQUEST_PAGES_MAX: u64 = 256;
 
 /// Writes at a device at once. More would stand in front of reads without making it faster.
 const WRITES_MAX: u32 = 16;
+
+/// Pages that stay clean at most, so that reads go on beside a store that is full.
+const RESERVE_MAX: u64 = 256;
 
 /// From one attempt to write to a full store to the next.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

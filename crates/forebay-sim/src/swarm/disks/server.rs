@@ -190,7 +190,8 @@ impl Server {
         if self.heals.is_none() && self.rng.chance(self.scenario.full_ppm) {
             let place = self.rng.below(self.stores.len() as u64) as usize;
             self.stores[place].is_full = true;
-            self.heals = Some(self.now + Duration::from_millis(self.rng.below(9_000)));
+            let most = [9_000, 200_000][self.rng.below(2) as usize];
+            self.heals = Some(self.now + Duration::from_millis(self.rng.below(most)));
             self.note("full", &place);
         }
         if self.rng.chance(5_000) {
@@ -559,8 +560,13 @@ impl Server {
         (0..self.clients.len()).for_each(|place| self.connect(place));
     }
 
-    /// All stores are well: what is in flight ends, and everything is brought to disk.
+    /// What is in flight ends, also if a store stays full. Then all stores are well, and everything
+    /// is brought to disk.
     fn finish(&mut self) {
+        if self.heals.is_some() {
+            self.heals = Some(self.now + WAIT_MAX + WAIT_MAX);
+            self.drain();
+        }
         for store in &mut self.stores {
             (store.is_full, store.fail_ppm) = (false, 0);
         }
@@ -679,7 +685,7 @@ fn is_durable(op: &DiskOp) -> bool {
 }
 
 /// From when on a request counts as not answered, whatever stores do.
-const WAIT_MAX: Duration = Duration::from_secs(600);
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// Events after which requests count as waiting for ever.
 const EVENTS_MAX: u32 = 300_000;
