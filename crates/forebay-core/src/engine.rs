@@ -247,6 +247,12 @@ impl Engine {
         self.opened_mut(handle).heard.set_internal();
     }
 
+    /// A device takes no writes for now, or takes them again. While it does not, its dirty pages
+    /// slow no writer of another device down.
+    pub fn set_stalled(&mut self, device: DeviceId, is_stalled: bool) {
+        self.writeback.set_stalled(device, is_stalled);
+    }
+
     /// Closes an open file that no call in flight uses.
     pub fn close(&mut self, handle: HandleId) {
         let idle = self.calls.iter().all(|call| !call.uses(handle));

@@ -107,6 +107,8 @@ struct OfDevice {
     sampled: DeviceCounters,
     /// Calls wait for a place for a write, and come before the flush rule.
     calls_wait: bool,
+    /// It takes no writes for now: its pages slow no writer of another device down.
+    is_stalled: bool,
 }
 
 /// A file's metadata.
@@ -216,6 +218,10 @@ impl Writeback {
         self.state.devices[device.index()].levels.dirty -= pages;
     }
 
+    pub(super) fn set_stalled(&mut self, device: DeviceId, is_stalled: bool) {
+        self.state.devices[device.index()].is_stalled = is_stalled;
+    }
+
     pub(super) fn levels(&self) -> Levels {
         self.state.all
     }
@@ -294,7 +300,7 @@ impl Engine {
             now: self.now,
             newly,
             again,
-            all: state.all,
+            all: state.levels_but_stalled(device),
             background: state.background,
             limit: state.limit,
             device,
@@ -496,6 +502,18 @@ impl Engine {
 }
 
 impl State {
+    /// The levels of all devices, without others than `own` that take no writes for now.
+    fn levels_but_stalled(&self, own: DeviceId) -> Levels {
+        let mut all = self.all;
+        for (number, device) in self.devices.iter().enumerate() {
+            if device.is_stalled && number != own.index() {
+                all.dirty -= device.levels.dirty;
+                all.writeback -= device.levels.writeback;
+            }
+        }
+        all
+    }
+
     fn set_knobs(&mut self, knobs: Knobs) {
         self.knobs = knobs;
         self.background = knobs.background.pages(self.total);

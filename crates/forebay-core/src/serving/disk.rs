@@ -383,6 +383,7 @@ impl DiskPath {
             let writes = request.kind.is_data_write();
             if writes && result.is_ok() && export.stalled.is_empty() {
                 export.is_full = false;
+                self.engine.set_stalled(request.device, false);
             }
             self.engine.handle(now, Input::Done(request.id, result, Some(took)));
         }
@@ -664,6 +665,7 @@ impl DiskPath {
         let export = &mut self.exports[place];
         export.stalled.push(request);
         export.is_full = true;
+        self.engine.set_stalled(request.device, true);
         export.retry = Some(now + RETRY_INTERVAL);
         self.fail_flushes(place, IoError::NoSpace);
     }

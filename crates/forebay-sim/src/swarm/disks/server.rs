@@ -612,6 +612,9 @@ impl Server {
     fn look_at_ages(&mut self) {
         let old = |request: &&InFlight| self.now.since(request.since) > WAIT_MAX;
         if let Some(request) = self.requests.iter().flatten().find(old) {
+            if std::env::var_os("SWARM_DEBUG").is_some() {
+                println!("{:#?} {:#?}", self.path, self.requests);
+            }
             let text = format!("{:?} waits longer than {WAIT_MAX:?}", request.op);
             let rule = self.rule_of_waits();
             self.broken.get_or_insert(BrokenRule::new(rule, text));
