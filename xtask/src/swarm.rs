@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use forebay_sim::checked::Counts;
 use forebay_sim::mounted::MountCounts;
-use forebay_sim::swarm;
+use forebay_sim::swarm::{self, DiskCounts};
 
 use crate::process::{command, output_of, say};
 
@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Run so many random mounts of images instead, one seed after the other
     #[arg(long, value_name = "N", conflicts_with = "runs")]
     pub(crate) mounts: Option<u64>,
+    /// Run so many random served disks instead, one seed after the other
+    #[arg(long, value_name = "N", conflicts_with_all = ["runs", "mounts"])]
+    pub(crate) disks: Option<u64>,
 }
 
 /// Runs the scenarios up to the first that fails.
@@ -37,6 +40,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let first = seed(&typed).with_context(|| format!("'{typed}' is no number and no hash"))?;
     if let Some(mounts) = arguments.mounts {
         return run_mounts(first, mounts);
+    }
+    if let Some(disks) = arguments.disks {
+        return run_disks(first, disks);
     }
     say(&format!("swarm: {} scenarios from seed {first} on", arguments.runs))?;
     let started = Instant::now();
@@ -97,6 +103,48 @@ fn run_mounts(first: u64, runs: u64) -> Result<u8> {
         "swarm: mounts {first} to {} clean: {reads} READs, {refusals} refused, {failures} failed; \
          {pushes} pushes, {pushes_crossed} across a READ; each mount twice, {:.1} s",
         first.wrapping_add(runs - 1),
+        started.elapsed().as_secs_f64(),
+    ))?;
+    Ok(0)
+}
+
+/// Runs random served disks up to the first that breaks a rule.
+fn run_disks(first: u64, runs: u64) -> Result<u8> {
+    ensure!(runs > 0, "--disks takes a number from 1 on");
+    say(&format!("swarm: {runs} served disks from seed {first} on"))?;
+    let started = Instant::now();
+    let mut sum = DiskCounts::default();
+    for number in 0..runs {
+        let seed = first.wrapping_add(number);
+        let one = match panic::catch_unwind(|| swarm::run_disks(seed)) {
+            Ok(Ok(one)) => one,
+            Ok(Err(broken)) => {
+                broken.events.iter().try_for_each(|event| say(event))?;
+                say(&format!("swarm: seed {seed} broke {}: {}", broken.rule, broken.text))?;
+                say(&format!("repeat: cargo xtask swarm --seed {seed} --disks 1"))?;
+                return Ok(1);
+            }
+            Err(_) => {
+                say(&format!("swarm: seed {seed} broke an invariant of the core"))?;
+                say(&format!("repeat: cargo xtask swarm --seed {seed} --disks 1"))?;
+                return Ok(1);
+            }
+        };
+        sum.add(&one);
+    }
+    say(&format!(
+        "swarm: {} flushes and durable writes kept their promise, {} reported a failure, \
+         {} requests were refused by full stores; {} losses of power, {} restarts, {} connections \
+         vanished",
+        sum.promises, sum.reports, sum.refusals, sum.cuts, sum.restarts, sum.vanished,
+    ))?;
+    say(&format!(
+        "swarm: disks {first} to {} clean: {} requests, {} with errors, the longest {} ms; \
+         each disk twice, {:.1} s",
+        first.wrapping_add(runs - 1),
+        sum.requests + sum.errors,
+        sum.errors,
+        sum.longest_ns / 1_000_000,
         started.elapsed().as_secs_f64(),
     ))?;
     Ok(0)

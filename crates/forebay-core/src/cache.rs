@@ -50,6 +50,10 @@ pub(crate) struct PageCache {
     reclaim: Box<dyn Reclaim>,
     /// Frames that reclaim keeps free.
     low: u64,
+    /// A read evicts any idle page before it waits.
+    reads_evict_any: bool,
+    /// The frame that was evicted last to this end.
+    hand: u32,
     waits_for_pass: bool,
     /// Reclaim's background writer has woken since it was last asked.
     reclaim_woke: bool,
@@ -162,12 +166,20 @@ impl PageCache {
             waits_for_pass: reclaim.waits_for_pass(),
             reclaim,
             low,
+            reads_evict_any: false,
+            hand: 0,
             reclaim_woke: false,
             free: Vec::new(),
             reading: 0,
             dirty: DirtyPages::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// From now on a read evicts any idle page before it waits for memory, whatever the reclaim
+    /// policy thinks.
+    pub(crate) fn set_reads_evict_any(&mut self) {
+        self.reads_evict_any = true;
     }
 
     /// Adds the absent pages of a folio, all being read. Says whether there was memory.

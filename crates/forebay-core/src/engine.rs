@@ -70,6 +70,8 @@ pub const CALLS_MAX: u32 = u16::MAX as u32;
 #[derive(Debug)]
 pub struct Engine {
     now: Instant,
+    /// Pages of memory that never become dirty.
+    reserve: u64,
     cache: PageCache,
     block: BlockQueues,
     files: Vec<File>,
@@ -137,6 +139,7 @@ impl Engine {
         let calls = core::iter::repeat_with(Cursor::default).take(config.calls_max as usize);
         Self {
             now: Instant::ZERO,
+            reserve: 0,
             cache: PageCache::new(config.frames),
             block: BlockQueues::default(),
             files: Vec::new(),
@@ -170,6 +173,14 @@ impl Engine {
         assert!(self.cache.len() == 0, "reclaim is set before the first page");
         self.cache = PageCache::with_reclaim(self.cache.capacity(), reclaim);
         self.deadline_is_stale = true;
+    }
+
+    /// Keeps so many pages of memory clean, so that reads go on while a device takes no writes, and
+    /// leaves each device its share of the others. Reclaim is set before.
+    pub fn set_reserve(&mut self, pages: u64) {
+        assert!(pages < u64::from(self.cache.capacity()), "some pages can become dirty");
+        self.reserve = pages;
+        self.cache.set_reads_evict_any();
     }
 
     /// Adds a device.
@@ -228,6 +239,18 @@ impl Engine {
         }
         self.handles.push(handle);
         HandleId(self.handles.len() as u32 - 1)
+    }
+
+    /// Makes a description the server's own: a write error that it hears of is still reported to
+    /// the next description that is opened, as long as no other one has heard of it.
+    pub fn set_internal(&mut self, handle: HandleId) {
+        self.opened_mut(handle).heard.set_internal();
+    }
+
+    /// A device takes no writes for now, or takes them again. While it does not, its dirty pages
+    /// slow no writer of another device down.
+    pub fn set_stalled(&mut self, device: DeviceId, is_stalled: bool) {
+        self.writeback.set_stalled(device, is_stalled);
     }
 
     /// Closes an open file that no call in flight uses.

@@ -69,8 +69,8 @@ pub enum Op {
         /// The open file.
         handle: HandleId,
     },
-    /// The pages that lie in a range as a whole are dropped, dirty ones without being written:
-    /// their bytes are about to be replaced below the engine.
+    /// The pages that lie in a range as a whole are written if they are dirty, and dropped: their
+    /// bytes are about to be replaced below the engine. Nobody writes to them meanwhile.
     Discard {
         /// The open file.
         handle: HandleId,

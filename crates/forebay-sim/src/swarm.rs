@@ -25,8 +25,10 @@ use draw::{
 use packed::{Fills, random_packed, with_decoding};
 use task::{File, RandomTask, Sizes};
 
+pub use disks::{BrokenRule, DiskCounts, run_disks};
 pub use mounts::run_mount;
 
+mod disks;
 mod draw;
 mod mounts;
 mod packed;

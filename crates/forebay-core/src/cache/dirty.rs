@@ -196,8 +196,7 @@ impl PageCache {
     }
 
     /// Removes the pages of a file from `first` to before `end` that nobody uses, dirty ones too;
-    /// returns a page that is in use, if there is any, and how many dirty pages are so no more. A
-    /// folio that reaches out of the range stays.
+    /// returns a page that is in use, if there is any, and how many dirty pages are so no more.
     pub(crate) fn cut(
         &mut self,
         file: FileId,
@@ -209,44 +208,28 @@ impl PageCache {
                 let slot = self.frames[frame as usize];
                 let inside = slot.page >= first && slot.page < end;
                 if slot.flags & super::PRESENT != 0 && slot.file == file.0 && inside {
-                    in_use = self.cut_one((first, end), frame, &mut cancelled).or(in_use);
+                    in_use = self.cut_one(frame, &mut cancelled).or(in_use);
                 }
             }
         } else {
             for page in first..end {
                 if let Some(frame) = self.find(file, page) {
-                    in_use = self.cut_one((first, end), frame, &mut cancelled).or(in_use);
+                    in_use = self.cut_one(frame, &mut cancelled).or(in_use);
                 }
             }
         }
         (in_use, cancelled)
     }
 
-    /// Removes the page of a frame; returns it if it is in use.
-    fn cut_one(
-        &mut self,
-        (first, end): (PageIndex, PageIndex),
-        frame: u32,
-        cancelled: &mut u64,
-    ) -> Option<FrameId> {
-        let slot = self.frames[frame as usize];
-        let folio = self.folio_of(FrameId(frame));
-        let pages = folio.first..folio.first + folio.pages();
-        if pages.start < first || pages.end > end {
-            return None;
+    /// Removes the page of a frame; returns it if it is in use. Its folio becomes single pages, of
+    /// which those outside of the range stay.
+    fn cut_one(&mut self, frame: u32, cancelled: &mut u64) -> Option<FrameId> {
+        if self.frames[frame as usize].order > 0 {
+            self.split(frame);
         }
-        if slot.flags & (DIRTY | WRITEBACK) == DIRTY {
+        if self.frames[frame as usize].flags & (DIRTY | WRITEBACK) == DIRTY {
             self.cancel_dirty(FrameId(frame));
             *cancelled += 1;
-        }
-        // Other pages of the folio may be dirty still; their turn comes.
-        let dirty = |page| {
-            let part = self.find(FileId(slot.file), page);
-            let part = part.expect("a folio is present as a whole");
-            self.frames[part as usize].flags & (DIRTY | WRITEBACK) == DIRTY
-        };
-        if folio.order > 0 && pages.clone().any(dirty) {
-            return None;
         }
         if self.busy(frame) {
             return Some(FrameId(frame));
@@ -258,6 +241,11 @@ impl PageCache {
     /// Whether somebody will be told when a page is up to date or has arrived.
     pub(crate) fn is_moving(&self, frame: FrameId) -> bool {
         self.frames[frame.index()].flags & (super::READING | WRITEBACK) != 0
+    }
+
+    /// Whether a page differs from its device, on its way there or not.
+    pub(crate) fn is_unsafe(&self, frame: FrameId) -> bool {
+        self.frames[frame.index()].is_unsafe()
     }
 
     /// Whether a page is on its way to its device.
@@ -390,6 +378,7 @@ impl OfFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readahead::Folio;
     use crate::reclaim::ACTIVE;
     use crate::time::Duration;
 
@@ -462,6 +451,28 @@ mod tests {
             cache.start_writeback(oldest.frame);
         }
         assert_eq!(order, [7, 1]);
+    }
+
+    #[test]
+    fn a_cut_in_the_midst_of_a_folio_takes_the_pages_of_its_range_alone() {
+        // A folio that reached out of the range stayed as a whole, so bytes that a TRIM had
+        // replaced on the device were still read from memory, and were written back over its zeroes.
+        let mut cache = PageCache::new(8);
+        assert!(cache.add(FILE, Folio { first: 0, order: 2, marked: true }));
+        for page in 0..4 {
+            let hit = cache.lookup(FILE, page).unwrap();
+            cache.end_read(hit.frame);
+        }
+        for page in [1, 2] {
+            let frame = cache.lookup(FILE, page).unwrap().frame;
+            cache.mark_dirty(frame, at(1), at(31));
+        }
+        let (in_use, cancelled) = cache.cut(FILE, (2, 3));
+        cache.check();
+        assert_eq!((in_use.is_none(), cancelled), (true, 1));
+        let there: Vec<PageIndex> =
+            (0..4).filter(|page| cache.lookup(FILE, *page).is_some()).collect();
+        assert_eq!((there, cache.dirty_counts()), (alloc::vec![0, 1, 3], (1, 0)));
     }
 
     #[test]

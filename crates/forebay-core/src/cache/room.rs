@@ -19,7 +19,28 @@ impl PageCache {
         let slept = !reclaim.is_awake();
         let made = reclaim.make_room(pages, origin, &mut table);
         self.reclaim_woke |= slept && self.reclaim.is_awake();
-        made
+        made || (self.reads_evict_any && origin == Origin::Read && self.evict_any(pages))
+    }
+
+    /// Evicts idle pages, whichever come first, until so many frames are free; says whether they
+    /// are.
+    fn evict_any(&mut self, pages: u64) -> bool {
+        let count = self.frames.len() as u32;
+        let (dirty, moving) = self.dirty_counts();
+        // With nothing but dirty pages and such that are being read there is nothing to look for.
+        let used = dirty + moving + u64::from(self.reading);
+        let mut unseen = if used < self.len() { count } else { 0 };
+        while self.free() < pages && unseen > 0 {
+            unseen -= 1;
+            self.hand = (self.hand + 1) % count;
+            if self.frames[self.hand as usize].is_present() && !self.busy(self.hand) {
+                let hand = self.hand;
+                let (reclaim, mut table) = self.parts();
+                let dropped = reclaim::remove_folio(reclaim, hand, true, &mut table);
+                self.counters.evicted += dropped;
+            }
+        }
+        self.free() >= pages
     }
 
     /// Whether a page of the folio of a frame is being read, written or waited for, or is dirty.

@@ -97,7 +97,7 @@ impl Cursor {
         !self.is_idle() && self.handle() == Some(handle)
     }
 
-    fn handle(&self) -> Option<HandleId> {
+    pub(super) fn handle(&self) -> Option<HandleId> {
         Some(match self.task {
             Task::Read(read) => read.handle,
             Task::Fault(fault) => fault.handle,
@@ -209,7 +209,7 @@ impl Engine {
             (Wait::Pass, Task::Write(_)) => {
                 self.writeback.pass_waiters.retain(|one| *one != call);
             }
-            (Wait::Place, _) if is_durable => {
+            (Wait::Place, task) if is_durable || matches!(task, Task::Discard(..)) => {
                 self.writeback.place_waiters.retain(|one| *one != call);
             }
             (Wait::Page(frame), task)

@@ -3,7 +3,7 @@
 //! Source:     Linux 6.12, lib/errseq.c and mm/filemap.c.
 //! Behaviour:  a file counts its write errors; an open description remembers the count that it has
 //!             heard of. A description that is opened while an error has been heard by nobody hears
-//!             of it too.
+//!             of it too. Descriptions that a server opened for itself count for nobody.
 //! Differs:    one kind of error; the count does not wrap in 64 bits.
 //! Not for:    errors of reads, which the reader hears of at once.
 
@@ -17,7 +17,19 @@ pub(super) struct WriteErrors {
 
 /// What an open description has heard of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard(u64);
+pub(super) struct Heard {
+    count: u64,
+    /// The description is the server's own: an error that it alone has heard of is still to be
+    /// reported to the next description that is opened.
+    is_internal: bool,
+}
+
+impl Heard {
+    /// From now on the description counts as the server's own.
+    pub(super) fn set_internal(&mut self) {
+        self.is_internal = true;
+    }
+}
 
 impl WriteErrors {
     /// A write failed.
@@ -33,15 +45,16 @@ impl WriteErrors {
 
     /// What a new description starts from.
     pub(super) fn sample(&self) -> Heard {
-        Heard(if self.heard { self.count } else { self.count.saturating_sub(1) })
+        let count = if self.heard { self.count } else { self.count.saturating_sub(1) };
+        Heard { count, is_internal: false }
     }
 
     /// Whether there is an error that a description has not heard of; now it has.
     pub(super) fn check_and_advance(&mut self, heard: &mut Heard) -> bool {
-        let news = heard.0 != self.count;
+        let news = heard.count != self.count;
         if news {
-            self.heard = true;
-            heard.0 = self.count;
+            self.heard |= !heard.is_internal;
+            heard.count = self.count;
         }
         news
     }
@@ -72,5 +85,17 @@ mod tests {
         assert!(errors.check_and_advance(&mut late));
         let mut later = errors.sample();
         assert!(!errors.check_and_advance(&mut later), "somebody has heard of it");
+    }
+
+    #[test]
+    fn an_error_that_only_the_server_itself_heard_waits_for_the_next_to_open() {
+        let mut errors = WriteErrors::default();
+        let mut own = errors.sample();
+        own.set_internal();
+        errors.set();
+        assert!(errors.check_and_advance(&mut own));
+        assert!(!errors.check_and_advance(&mut own));
+        let mut late = errors.sample();
+        assert!(errors.check_and_advance(&mut late));
     }
 }

@@ -8,10 +8,11 @@
 use super::Engine;
 use super::call::{Cursor, Task, Wait};
 use super::sync::SyncCall;
+use crate::cache::Hit;
 use crate::flush::Demand;
-use crate::io::{Copy, IoError, Output};
+use crate::io::{Copy, IoError, Output, RequestKind};
 use crate::time::Duration;
-use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
+use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteCall {
@@ -79,7 +80,14 @@ impl Engine {
             let (page, offset) = (write.position / PAGE_SIZE, write.position % PAGE_SIZE);
             let len = (PAGE_SIZE - offset).min(write.end - write.position);
             let guess = run.map(|run| run.last_frame().next());
-            let (hit, fresh) = match self.cache.lookup_at(file, page, guess) {
+            let found = self.cache.lookup_at(file, page, guess);
+            if self.reserve > 0 && !self.may_dirty(file, found) {
+                self.calls[call.index()].task = Task::Write(write);
+                self.push_copy(run);
+                self.wait_for_memory(call);
+                return;
+            }
+            let (hit, fresh) = match found {
                 Some(hit) => (Some(hit), false),
                 None if self.needs_no_read(file, write.position, len) => {
                     self.unchanged = false;
@@ -119,6 +127,27 @@ impl Engine {
         }
         self.push_copy(run);
         self.end_write(call, &write, Ok(()));
+    }
+
+    /// Whether a page may become dirty: some pages stay clean, and of the others each device has a
+    /// share of its own, half of what it would have if all were divided, so that a device that
+    /// takes no writes leaves room to the others.
+    fn may_dirty(&self, file: FileId, found: Option<Hit>) -> bool {
+        if found.is_some_and(|hit| self.cache.is_unsafe(hit.frame)) {
+            return true;
+        }
+        let most = u64::from(self.cache.capacity()) - self.reserve;
+        let all = self.levels().unsafe_pages();
+        let devices = u64::from(self.block.devices());
+        let share = (most / (2 * devices)).max(1);
+        if all + share * devices < most {
+            return true;
+        }
+        let own = self.files[file.index()].device;
+        let left =
+            |device: DeviceId| share.saturating_sub(self.device_levels(device).unsafe_pages());
+        let others = (0..self.block.devices()).map(DeviceId).filter(|device| *device != own);
+        all < most && (left(own) > 0 || all + others.map(left).sum::<u64>() < most)
     }
 
     /// Whether what a write leaves of a page is nothing, or behind the end of the file.
@@ -188,19 +217,41 @@ impl Engine {
         }
     }
 
-    /// Drops a range of a file's pages as soon as nobody uses them.
+    /// Writes the dirty pages of a range, and drops all of its pages as soon as nobody uses them.
     pub(super) fn advance_discard(
         &mut self,
         call: CallId,
         handle: HandleId,
-        range: (PageIndex, PageIndex),
+        (first, end): (PageIndex, PageIndex),
     ) {
         let file = self.file_of(handle);
+        let device = self.files[file.index()].device;
         if self.calls[call.index()].error == Some(IoError::NoSpace) {
             self.end_call(call, Err(IoError::NoSpace));
             return;
         }
-        if self.drop_all(call, file, range) {
+        let mut at = first;
+        while let Some((page, moves)) = self.cache.next_dirty(file, at).filter(|next| next.0 < end)
+        {
+            at = page + 1;
+            if moves {
+                continue;
+            }
+            if !self.block.takes_write(device) {
+                self.block.unplug(self.now, device);
+                self.calls[call.index()].wait = Wait::Place;
+                self.writeback.place_waiters.push(call);
+                return;
+            }
+            let most = (end - page).min(self.block.request_pages_max(device));
+            at = page + self.sender(call).send(file, page, most, RequestKind::Write);
+        }
+        self.block.unplug(self.now, device);
+        let moving = self.cache.next_writeback(file, first).filter(|page| *page < end);
+        if let Some(hit) = moving.and_then(|page| self.cache.lookup(file, page)) {
+            self.take_error(call);
+            self.wait_for_page(call, file, hit.frame);
+        } else if self.drop_all(call, file, (first, end)) {
             self.end_call(call, Ok(0));
         }
     }

@@ -96,7 +96,6 @@ struct State {
     /// Files whose metadata have changed, the first to change first.
     changed: VecDeque<FileId>,
     memory_short: bool,
-    calls_wait: bool,
     pass_ended: bool,
     pages_walked: u64,
 }
@@ -106,6 +105,10 @@ struct OfDevice {
     levels: Levels,
     drain: Drain,
     sampled: DeviceCounters,
+    /// Calls wait for a place for a write, and come before the flush rule.
+    calls_wait: bool,
+    /// It takes no writes for now: its pages slow no writer of another device down.
+    is_stalled: bool,
 }
 
 /// A file's metadata.
@@ -133,7 +136,6 @@ impl Writeback {
                 inodes: Vec::new(),
                 changed: VecDeque::new(),
                 memory_short: false,
-                calls_wait: false,
                 pass_ended: false,
                 pages_walked: 0,
             },
@@ -216,6 +218,10 @@ impl Writeback {
         self.state.devices[device.index()].levels.dirty -= pages;
     }
 
+    pub(super) fn set_stalled(&mut self, device: DeviceId, is_stalled: bool) {
+        self.state.devices[device.index()].is_stalled = is_stalled;
+    }
+
     pub(super) fn levels(&self) -> Levels {
         self.state.all
     }
@@ -294,7 +300,7 @@ impl Engine {
             now: self.now,
             newly,
             again,
-            all: state.all,
+            all: state.levels_but_stalled(device),
             background: state.background,
             limit: state.limit,
             device,
@@ -314,8 +320,7 @@ impl Engine {
             return;
         }
         self.writeback.state.memory_short = !self.memory_waiters.is_empty();
-        self.writeback.state.calls_wait =
-            !self.writeback.place_waiters.is_empty() || self.writeback.places_promised > 0;
+        self.note_place_waiters();
         let (first, evicted) = (self.writeback.reclaim_first, self.cache.counters.evicted);
         let in_flight = self.writeback.state.all.writeback;
         let (rule, mut sender) = self.rule_and_sender();
@@ -351,6 +356,23 @@ impl Engine {
         }
         if let Some(at) = self.writeback.policies.flush.timeout() {
             assert!(at > self.now, "a rule that has run wants to run later");
+        }
+    }
+
+    /// Notes at which devices calls wait for a place for a write.
+    fn note_place_waiters(&mut self) {
+        let promised = self.writeback.places_promised > 0;
+        for device in &mut self.writeback.state.devices {
+            device.calls_wait = promised;
+        }
+        for call in &self.writeback.place_waiters {
+            let device = self.calls[call.index()].handle().map(|handle| {
+                let file = self.opened(handle).file;
+                self.files[file.index()].device
+            });
+            if let Some(device) = device {
+                self.writeback.state.devices[device.index()].calls_wait = true;
+            }
         }
     }
 
@@ -480,6 +502,18 @@ impl Engine {
 }
 
 impl State {
+    /// The levels of all devices, without others than `own` that take no writes for now.
+    fn levels_but_stalled(&self, own: DeviceId) -> Levels {
+        let mut all = self.all;
+        for (number, device) in self.devices.iter().enumerate() {
+            if device.is_stalled && number != own.index() {
+                all.dirty -= device.levels.dirty;
+                all.writeback -= device.levels.writeback;
+            }
+        }
+        all
+    }
+
     fn set_knobs(&mut self, knobs: Knobs) {
         self.knobs = knobs;
         self.background = knobs.background.pages(self.total);

@@ -14,8 +14,10 @@
 //!
 //! * A write ends when its bytes are in the cache. A flush ends when all writes that had ended
 //!   before are on disk; flushes that come while one is under way share the next one.
-//! * Zeroes bypass the cache: whole pages are dropped, the device is zeroed, and pages that were
-//!   read meanwhile are dropped again. No other request touches the range in between.
+//! * Zeroes bypass the cache: whole pages are written if they are dirty, and dropped, the device is
+//!   zeroed, and pages that were read meanwhile are dropped again. No other request touches the
+//!   range in between. A FLUSH beside it thus covers what was there, and nothing is lost if the
+//!   device fails.
 //! * A store that is full keeps the write waiting and its pages in memory. Writers and flushes get
 //!   `NoSpace`, also those that wait already, until a later attempt succeeds; nothing that was
 //!   acknowledged is lost.
@@ -239,12 +241,13 @@ impl DiskPath {
     /// A path with an empty cache and no exports.
     ///
     /// # Panics
-    /// If there is no frame, or the requests do not fit [`engine::CALLS_MAX`].
+    /// If there are fewer than two frames, or the requests do not fit [`engine::CALLS_MAX`].
     pub fn new(config: &DiskConfig, policies: Policies) -> Self {
         let calls_max = config.requests_max + config.exports_max;
         let mut engine = Engine::new(engine::Config { frames: config.frames, calls_max });
         engine.set_policies(policies);
         engine.set_reclaim(&config.reclaim);
+        engine.set_reserve(u64::from(config.frames / 8).clamp(1, RESERVE_MAX));
         Self {
             engine,
             readahead: config.readahead.clone(),
@@ -280,6 +283,8 @@ impl DiskPath {
         let device = self.engine.add_device(queue);
         let file = self.engine.add_file(device, bytes, 0);
         let handle = self.engine.open(file, Box::new(RequestOnly));
+        // Clients have to hear of what it hears of.
+        self.engine.set_internal(handle);
         self.exports.push(Export {
             device,
             file,
@@ -378,6 +383,7 @@ impl DiskPath {
             let writes = request.kind.is_data_write();
             if writes && result.is_ok() && export.stalled.is_empty() {
                 export.is_full = false;
+                self.engine.set_stalled(request.device, false);
             }
             self.engine.handle(now, Input::Done(request.id, result, Some(took)));
         }
@@ -529,7 +535,9 @@ impl DiskPath {
                 let handle = stream.map_or(alone, |stream| client.handles[stream]);
                 Op::Read { handle, offset, len }
             }
-            DiskOp::Write { .. } if is_full => return self.end(number, Err(IoError::NoSpace)),
+            DiskOp::Write { .. } | DiskOp::Zero { hole: false, .. } if is_full => {
+                return self.end(number, Err(IoError::NoSpace));
+            }
             DiskOp::Write { offset, len, durable } => {
                 // Errors of before are for flushes: they do not fail a write.
                 let handle = export.handle;
@@ -657,6 +665,7 @@ impl DiskPath {
         let export = &mut self.exports[place];
         export.stalled.push(request);
         export.is_full = true;
+        self.engine.set_stalled(request.device, true);
         export.retry = Some(now + RETRY_INTERVAL);
         self.fail_flushes(place, IoError::NoSpace);
     }
@@ -694,6 +703,9 @@ const REQUEST_PAGES_MAX: u64 = 256;
 
 /// Writes at a device at once. More would stand in front of reads without making it faster.
 const WRITES_MAX: u32 = 16;
+
+/// Pages that stay clean at most, so that reads go on beside a store that is full.
+const RESERVE_MAX: u64 = 256;
 
 /// From one attempt to write to a full store to the next.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

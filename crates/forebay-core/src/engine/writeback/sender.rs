@@ -82,7 +82,8 @@ impl Sender<'_> {
 
     /// Pages that a device takes now, if it takes any.
     fn room(&self, device: DeviceId) -> Option<u64> {
-        let calls_first = self.who == Who::Rule && self.state.calls_wait;
+        let calls_wait = self.state.devices[device.index()].calls_wait;
+        let calls_first = self.who == Who::Rule && calls_wait;
         if calls_first || !self.block.takes_write(device) {
             return None;
         }

@@ -69,11 +69,15 @@ struct Rig {
 
 impl Rig {
     fn new(frames: u32, policies: Policies) -> Self {
+        Self::with_readahead(frames, policies, "linux-6.18")
+    }
+
+    fn with_readahead(frames: u32, policies: Policies, readahead: &str) -> Self {
         let config = DiskConfig {
             frames,
             requests_max: 8,
             exports_max: 1,
-            readahead: readahead::Spec::parse("linux-6.18").unwrap(),
+            readahead: readahead::Spec::parse(readahead).unwrap(),
             reclaim: reclaim::Spec::default(),
         };
         let mut path = DiskPath::new(&config, policies);
@@ -226,8 +230,11 @@ impl Rig {
             return;
         }
         self.now += Duration::from_micros(random.below(300));
-        let asked = self.asked.swap_remove(random.below(self.asked.len() as u64) as usize);
-        match asked {
+        self.answer_at(random.below(self.asked.len() as u64) as usize, random);
+    }
+
+    fn answer_at(&mut self, place: usize, random: &mut Random) {
+        match self.asked.swap_remove(place) {
             Asked::Zero(range) => {
                 let result = Ok(self.device.zeroes);
                 if self.device.zeroes {
@@ -423,6 +430,38 @@ fn each_client_hears_of_a_failed_write_at_its_next_flush() {
 }
 
 #[test]
+fn a_client_that_comes_after_a_failed_write_hears_of_it_at_its_flush() {
+    // The path's own description heard of the error when it synced, so it counted as heard: the
+    // FLUSH of a client that came after the writer had left answered that all was well.
+    let mut rig = Rig::new(64, Policies::default());
+    let mut random = Random(7);
+    rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false });
+    rig.finish(&mut random);
+    for client in [0, 1, 2] {
+        rig.path.close(rig.clients[client]);
+    }
+    rig.device.fails = 1;
+    // The write-back that its age demands fails.
+    for _ in 0..100 {
+        rig.wait();
+        rig.answer(&mut random);
+    }
+    assert_eq!(rig.failures, 1);
+    rig.device.fails = 0;
+    rig.clients = (0..CLIENTS).map(|_| rig.path.open(0)).collect();
+    rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false });
+    rig.finish(&mut random);
+    rig.path.close(rig.clients[1]);
+    rig.clients[1] = rig.path.open(0);
+    rig.results.clear();
+    for client in [0, 1, 1] {
+        rig.begin(client, DiskOp::Flush);
+        rig.finish(&mut random);
+    }
+    assert_eq!(rig.results, [Err(IoError::Device), Err(IoError::Device), Ok(())]);
+}
+
+#[test]
 fn a_full_store_stops_writers_and_loses_nothing() {
     for seed in 1..=30 {
         let mut random = Random(seed);
@@ -508,6 +547,27 @@ fn flushes_that_come_together_share_one() {
 }
 
 #[test]
+fn a_flush_covers_what_is_being_zeroed() {
+    // Zeroing dropped dirty pages, so a flush beside it did not see them: it was acknowledged while
+    // neither they nor the zeroes were on disk, and a zeroing that failed lost them for good.
+    let mut rig = Rig::new(64, Policies::default());
+    let mut random = Random(7);
+    for durable in [true, false] {
+        rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable });
+        rig.finish(&mut random);
+    }
+    rig.begin(1, DiskOp::Zero { offset: 0, len: PAGE_SIZE, hole: false, durable: false });
+    rig.begin(2, DiskOp::Flush);
+    let is_request = |asked: &Asked| matches!(asked, Asked::Request(..));
+    while let Some(place) = rig.asked.iter().position(is_request) {
+        rig.answer_at(place, &mut random);
+    }
+    assert_eq!(rig.results, [Ok(()); 3], "the writes and the flush");
+    (0..20).for_each(|_| rig.assert_survives(&mut random));
+    rig.finish(&mut random);
+}
+
+#[test]
 fn a_small_write_into_a_trimmed_range_and_an_unaligned_trim_keep_their_neighbours() {
     let mut rig = Rig::new(8, Policies::default());
     let mut random = Random(7);
@@ -529,6 +589,33 @@ fn a_small_write_into_a_trimmed_range_and_an_unaligned_trim_keep_their_neighbour
     assert!(rig.device.durable == rig.values());
     let numbers: Vec<bool> = rig.values().iter().map(|number| *number > 0).collect();
     assert_eq!(numbers.iter().filter(|written| !**written).count(), 30 - 1 + 9);
+}
+
+#[test]
+fn a_trim_of_a_part_of_a_folio_drops_its_pages() {
+    // A window of readahead came as one folio; a TRIM in its midst left it in memory as a whole, so
+    // reads went on to give the bytes from before.
+    let mut rig = Rig::with_readahead(64, Policies::default(), "linux-6.18:folios=1");
+    let mut random = Random(7);
+    rig.begin(0, DiskOp::Write { offset: 0, len: CELLS * CELL, durable: true });
+    rig.finish(&mut random);
+    rig.path.engine.drop_pages(FileId(0), crate::packed::Pages::new(0, 40));
+    for page in 0..16 {
+        rig.begin(1, DiskOp::Read { offset: page * PAGE_SIZE, len: PAGE_SIZE });
+        rig.finish(&mut random);
+    }
+    rig.begin(0, DiskOp::Write { offset: 9 * PAGE_SIZE, len: PAGE_SIZE, durable: false });
+    rig.finish(&mut random);
+    for page in [8, 9, 13] {
+        let (offset, len) = (page * PAGE_SIZE, PAGE_SIZE);
+        rig.begin(1, DiskOp::Zero { offset, len, hole: true, durable: false });
+        rig.finish(&mut random);
+    }
+    rig.begin(2, DiskOp::Read { offset: 0, len: CELLS * CELL });
+    rig.finish(&mut random);
+    rig.begin(2, DiskOp::Flush);
+    rig.finish(&mut random);
+    assert!(rig.device.durable == rig.values(), "a page that was dropped is not written back");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::units::{CallId, PAGE_SIZE};
 pub(super) enum ZeroStage {
     /// The bytes before the first whole page are written.
     Head,
-    /// The pages of a piece leave the cache.
+    /// The pages of a piece leave the cache, dirty ones for the device.
     Drop,
     /// The device zeroes the piece.
     Device,
