@@ -29,6 +29,10 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 pub(crate) struct AttachOptions {
     /// The source that the list of mounts shows.
     pub(crate) source: String,
+    /// What its type is in that list, behind `fuse.`.
+    pub(crate) kind: &'static str,
+    /// It can be written.
+    pub(crate) writable: bool,
     /// Users other than the one who mounts may use it.
     pub(crate) allow_other: bool,
     /// Set-user-id bits and device nodes take effect.
@@ -132,7 +136,10 @@ impl MountIdentity {
 }
 
 fn mount(folder: &Path, device: &OwnedFd, options: &AttachOptions) -> rustix::io::Result<()> {
-    let mut flags = MountFlags::RDONLY | MountFlags::NOATIME;
+    let mut flags = MountFlags::NOATIME;
+    if !options.writable {
+        flags |= MountFlags::RDONLY;
+    }
     if !options.trusted {
         flags |= MountFlags::NOSUID | MountFlags::NODEV;
     }
@@ -145,13 +152,15 @@ fn mount(folder: &Path, device: &OwnedFd, options: &AttachOptions) -> rustix::io
         if options.allow_other { ",allow_other" } else { "" },
     );
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
-    rustix::mount::mount(&*options.source, folder, "fuse.forebay", flags, &*data)
+    let kind = format!("fuse.{}", options.kind);
+    rustix::mount::mount(&*options.source, folder, &*kind, flags, &*data)
 }
 
 /// Has fusermount3 mount.
 fn by_helper(folder: &Path, options: &AttachOptions) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    let mut list = "ro,noatime,default_permissions,subtype=forebay".to_owned();
+    let way = if options.writable { "rw" } else { "ro" };
+    let mut list = format!("{way},noatime,default_permissions,subtype={}", options.kind);
     list += &format!(",fsname={}", options.source.replace(',', "_"));
     for (is_set, option) in [(options.allow_other, ",allow_other"), (options.trusted, ",suid,dev")]
     {

@@ -38,7 +38,7 @@
 //! could come to that.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -189,8 +189,8 @@ pub fn mount(
     let (stats, path_stats) = (Arc::<MountStats>::default(), Arc::<PathStats>::default());
     let log = Arc::new(Log::new(sink));
     let Options { offset, direct, lenient, strict, allow_other, trusted, .. } = *options;
-    let how = OpenOptions { offset, direct, lenient, is_whole: strict };
-    let (image, file) = image_path::open(path, &how, &path_stats, |line| log.say(line))?;
+    let opened = OpenOptions { offset, direct, lenient, is_whole: strict };
+    let (image, file) = image_path::open(path, &opened, &path_stats, |line| log.say(line))?;
     check(&*image, path, options)?;
     let (steps, profile) = profile_plan(options, &image, &log)?;
     let recording = begin_recording(options, &image)?;
@@ -223,7 +223,9 @@ pub fn mount(
     pusher.connect(&server);
     server.workers.start(options.threads.max(1), &server).map_err(MountError::Thread)?;
     let source = path.to_string_lossy().into_owned();
-    let device = attach::attach(folder, &AttachOptions { source, allow_other, trusted })?;
+    let (kind, writable) = ("forebay", false);
+    let how = AttachOptions { source, kind, writable, allow_other, trusted };
+    let device = attach::attach(folder, &how)?;
     let mounted = Mounted {
         folder: folder.to_owned(),
         identity: MountIdentity::of(folder),
@@ -236,11 +238,8 @@ pub fn mount(
         image,
         log,
     };
-    let failed = |why| AttachError::Mount { folder: folder.to_owned(), why };
-    server.workers.connect(device.as_fd().try_clone_to_owned().map_err(failed)?);
-    let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
-    let session = Session::from_fd(FuseSession(server), device, acl, one_thread());
-    let session = session.map_err(failed)?;
+    let session = open_session(server, device, allow_other)
+        .map_err(|why| AttachError::Mount { folder: folder.to_owned(), why })?;
     let (notifier, pusher) = (session.notifier(), Arc::new(pusher));
     let serve = move || {
         let broke = |error| Ended::Broke(format!("asking the kernel: {error}"));
@@ -271,10 +270,16 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MountErr
 }
 
 /// A session that takes requests in one thread.
-fn one_thread() -> Config {
+fn open_session(
+    server: Arc<Mount>,
+    device: OwnedFd,
+    allow_other: bool,
+) -> io::Result<Session<FuseSession>> {
     let mut config = Config::default();
     config.n_threads = Some(1);
-    config
+    server.workers.connect(device.as_fd().try_clone_to_owned()?);
+    let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
+    Session::from_fd(FuseSession(server), device, acl, config)
 }
 
 /// Creates the file that READ requests are recorded to, if one is asked for.

@@ -39,6 +39,7 @@ mod connection;
 #[cfg(test)]
 mod cut;
 mod disk;
+mod folder;
 mod memory;
 mod overlay;
 mod status;
@@ -52,14 +53,18 @@ pub use store::{FileStore, MemoryStore, SlowStore, Store};
 
 use connection::Connection;
 use disk::Disk;
+use folder::ExportFolder;
+
+use crate::attach::AttachError;
 
 /// What is served, and how.
-#[derive(Debug)]
 pub struct ServeOptions {
     /// The exports, the default one first.
     pub exports: Vec<ServedExport>,
     /// Where clients come in.
     pub listen: Vec<ListenAddress>,
+    /// A folder where exports are shown as files, and what is called when it is unmounted.
+    pub folder: Option<(PathBuf, UnmountCall)>,
     /// Page memory in bytes.
     pub cache: u64,
     /// The readahead of each stream.
@@ -73,6 +78,9 @@ pub struct ServeOptions {
     /// Clients at once.
     pub connections: usize,
 }
+
+/// Is called when a folder of exports was unmounted, by whomever.
+pub type UnmountCall = Box<dyn FnOnce() + Send>;
 
 /// One export.
 #[derive(Debug)]
@@ -116,6 +124,12 @@ pub enum ServeError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// An export cannot be a file of a folder.
+    #[error("exports as files: {0}")]
+    FileName(String),
+    /// The folder cannot be mounted on.
+    #[error(transparent)]
+    Folder(#[from] AttachError),
 }
 
 /// Written data that did not reach a store.
@@ -166,6 +180,7 @@ pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<(Listener, JoinHandle<()>)>,
     addresses: Vec<ListenAddress>,
+    folder: Option<ExportFolder>,
     /// A client of each export that flushes at the end.
     own: Vec<u32>,
 }
@@ -218,11 +233,34 @@ impl Server {
         let connections = Connections { most: options.connections, ..Connections::default() };
         let connections = Mutex::new(connections);
         let shared = Arc::new(Shared { exports, disk, connections, bell: Condvar::new(), log });
-        let mut server = Self { shared, listeners: Vec::new(), addresses: Vec::new(), own };
-        for address in options.listen {
-            server.listen(&address)?;
+        let (listeners, addresses) = (Vec::new(), Vec::new());
+        let mut server = Self { shared, listeners, addresses, folder: None, own };
+        match server.begin(options.listen, options.folder) {
+            Ok(()) => Ok(server),
+            Err(error) => {
+                // Nothing was written, so nothing can be lost.
+                let _ = server.stop();
+                Err(error)
+            }
         }
-        Ok(server)
+    }
+
+    fn begin(
+        &mut self,
+        listen: Vec<ListenAddress>,
+        folder: Option<(PathBuf, UnmountCall)>,
+    ) -> Result<(), ServeError> {
+        for address in listen {
+            self.listen(&address)?;
+        }
+        if let Some((path, ended)) = folder {
+            let Shared { exports, disk, .. } = &*self.shared;
+            if let Some(wrong) = folder::wrong_name(exports) {
+                return Err(ServeError::FileName(wrong));
+            }
+            self.folder = Some(ExportFolder::attach(&path, exports, disk, ended)?);
+        }
+        Ok(())
     }
 
     /// Where clients come in, with the ports that were found.
@@ -251,6 +289,9 @@ impl Server {
             if let ListenAddress::Unix(path) = address {
                 let _ = fs::remove_file(path);
             }
+        }
+        if self.folder.as_ref().is_some_and(ExportFolder::detach) {
+            (self.shared.log)("files of the folder are still in use; they give errors from now on");
         }
         self.shared.drain();
         let result = self.shared.disk.flush_all(&self.own);

@@ -347,7 +347,7 @@ impl Serving<'_> {
                         self.batch.add(&agreed, request, Vec::new(), result);
                     }
                 }
-                Owner::Client(..) | Owner::Server(_) => {
+                Owner::Client(..) | Owner::Call(_) => {
                     others.push(EndedRequest { owner, bytes, result });
                 }
             }

@@ -9,6 +9,7 @@
 //! The thread that took a request drives the path itself. A request that is ended by it is answered
 //! by this thread, in one go with others; whichever thread finishes a job answers what ended by it.
 
+use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -90,13 +91,18 @@ struct Slot {
 }
 
 /// Who hears of the end of a request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Owner {
-    /// A client.
+    /// A client that is connected.
     Client(Arc<Connection>, forebay_nbd::Request),
-    /// A thread of the server.
-    Server(Sender<Result<(), IoError>>),
+    /// Whoever this is.
+    Call(OnEnd),
 }
+
+/// Is called with a request's bytes when it has ended.
+pub(super) struct OnEnd(pub(super) EndCall);
+
+type EndCall = Box<dyn FnOnce(Vec<u8>, Result<(), IoError>) + Send>;
 
 /// A request that has ended.
 #[derive(Debug)]
@@ -264,7 +270,11 @@ impl Disk {
     fn begin_flush(&self, client: u32) -> Receiver<Result<(), IoError>> {
         let (sender, receiver) = unbounded();
         let mut outcome = Outcome::default();
-        self.request(client, DiskOp::Flush, (Owner::Server(sender), Vec::new()), &mut outcome);
+        // A thread that has stopped waiting needs no answer.
+        let end = OnEnd(Box::new(move |_, result| {
+            let _ = sender.send(result);
+        }));
+        self.request(client, DiskOp::Flush, (Owner::Call(end), Vec::new()), &mut outcome);
         self.dispatch(&mut outcome, false);
         answer(outcome.ended);
         receiver
@@ -429,9 +439,14 @@ pub(super) fn answer(ended: Vec<EndedRequest>) {
     for EndedRequest { owner, bytes, result } in ended {
         match owner {
             Owner::Client(connection, request) => connection.answer_one(&request, bytes, result),
-            // A thread that has stopped waiting needs no answer.
-            Owner::Server(end) => drop(end.send(result)),
+            Owner::Call(end) => (end.0)(bytes, result),
         }
+    }
+}
+
+impl fmt::Debug for OnEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnEnd").finish_non_exhaustive()
     }
 }
 

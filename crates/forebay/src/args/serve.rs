@@ -21,6 +21,11 @@ pub(crate) struct Serve {
     /// The same as `--listen unix:PATH`; `-` takes a socket in a folder of its own
     #[arg(short = 'U', long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
+    /// Show each export as a file of this folder, by FUSE: `losetup` makes a block device of one.
+    /// The file of the export without a name is `disk`. Unmounting ends the server if clients come
+    /// in nowhere else
+    #[arg(long, value_name = "DIR")]
+    pub(crate) fuse: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     pub(crate) read_only: bool,

@@ -13,7 +13,7 @@ use forebay_core::engine::Policies;
 use forebay_core::units::PAGE_SIZE;
 use forebay_host::serve::{
     FileStore, ListenAddress, MemoryStore, ServeError, ServeOptions, ServedExport, Server,
-    SlowStore, Store,
+    SlowStore, Store, UnmountCall,
 };
 use forebay_sim::scenario::PolicySet;
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,7 +22,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::serve::Serve;
 use crate::cmd::watch::serve::Endpoint;
-use crate::messages::{Complaint, complain, note, printable};
+use crate::messages::{Complaint, complain, note, printable, shown};
 use crate::{ERROR, choice, slots};
 
 mod metrics;
@@ -40,10 +40,20 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     // Signals that come while it begins must not leave a socket behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     let described: Vec<String> = exports.iter().map(described).collect();
+    // Nothing comes in any more when the folder was the only way.
+    let (handle, is_only_way) = (signals.handle(), listen.is_empty());
+    let unmounted = move || {
+        if is_only_way {
+            handle.close();
+        }
+    };
+    let folder_of_files =
+        arguments.fuse.clone().map(|path| (path, Box::new(unmounted) as UnmountCall));
     let PolicySet { readahead, flush, controller, throttle, reclaim, .. } = set;
     let options = ServeOptions {
         exports,
         listen,
+        folder: folder_of_files,
         cache,
         readahead,
         reclaim,
@@ -57,6 +67,8 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
             ServeError::Memory { .. } => "--cache 256M is the default",
             ServeError::Listen { .. } => "--listen unix:PATH takes a path that is free",
             ServeError::Thread(_) => "--threads takes fewer threads for each export",
+            ServeError::FileName(_) => "NAME=SOURCE gives an export another name",
+            ServeError::Folder(_) => "--fuse takes a folder; others than root need fusermount3",
         };
         Complaint::new(error.to_string()).hint(hint)
     })?;
@@ -66,6 +78,9 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     }
     for address in server.addresses() {
         note(&format!("{} at {address}", described.join(", ")));
+    }
+    if let Some(folder) = &arguments.fuse {
+        note(&format!("{} in '{}'", described.join(", "), shown(folder)));
     }
     let ended = match &arguments.run {
         Some(command) => run_command(command, server.addresses(), signals)?,
@@ -100,7 +115,7 @@ fn addresses(arguments: &Serve) -> Result<(Vec<ListenAddress>, Option<PathBuf>)>
             listen.push(ListenAddress::Unix(path.clone()));
             false
         }
-        None => arguments.run.is_some() && listen.is_empty(),
+        None => arguments.run.is_some() && listen.is_empty() && arguments.fuse.is_none(),
     };
     if own {
         let folder = env::temp_dir().join(format!("forebay-serve-{}", process::id()));
@@ -108,11 +123,10 @@ fn addresses(arguments: &Serve) -> Result<(Vec<ListenAddress>, Option<PathBuf>)>
         listen.push(ListenAddress::Unix(folder.join("socket")));
         return Ok((listen, Some(folder)));
     }
-    if listen.is_empty() {
-        bail!(
-            Complaint::new("serve needs an address to listen on")
-                .hint("--listen unix:PATH, --listen tcp:127.0.0.1:10809, or --run COMMAND")
-        );
+    if listen.is_empty() && arguments.fuse.is_none() {
+        bail!(Complaint::new("serve needs an address to listen on").hint(
+            "--listen unix:PATH, --listen tcp:127.0.0.1:10809, --fuse DIR, or --run COMMAND"
+        ));
     }
     Ok((listen, None))
 }
@@ -231,15 +245,15 @@ fn described(export: &ServedExport) -> String {
 
 /// Runs a command of the shell to its end; returns its exit code.
 fn run_command(command: &str, addresses: &[ListenAddress], mut signals: Signals) -> Result<u8> {
-    let first = addresses.first().context("there is an address")?;
     let mut shell = Command::new("sh");
     shell.args(["-c", command]);
-    match first {
-        ListenAddress::Unix(path) => {
+    match addresses.first() {
+        None => {}
+        Some(ListenAddress::Unix(path)) => {
             shell.env("uri", format!("nbd+unix:///?socket={}", path.display()));
             shell.env("unixsocket", path);
         }
-        ListenAddress::Tcp(address) => {
+        Some(ListenAddress::Tcp(address)) => {
             shell.env("uri", format!("nbd://{address}"));
         }
     }

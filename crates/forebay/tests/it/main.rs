@@ -25,6 +25,7 @@ mod reproduce;
 mod run;
 mod screens;
 mod serve;
+mod serve_folder;
 mod simulate;
 mod simulate_mount;
 mod streams;
