@@ -9,12 +9,18 @@
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
+#[cfg(feature = "objects")]
+pub use self::object::{
+    ObjectBackend, ObjectError, RequestCounts, RequestFailure, is_object, scrubbed,
+};
 pub use file::FileBackend;
 pub use mem::MemBackend;
 pub use wrap::{Delay, FailAfter, FailAt};
 
 mod file;
 mod mem;
+#[cfg(feature = "objects")]
+mod object;
 mod wrap;
 
 /// Bytes that can be read from several threads at once.
