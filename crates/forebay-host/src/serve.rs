@@ -1,4 +1,4 @@
-//! A server of disks: files, block devices and memory, to clients that speak NBD.
+//! A server of disks: files, block devices, memory and objects, to clients that speak NBD.
 //!
 //! ```text
 //!   listener --> Connection --requests--> Disk --jobs--> threads of a Store
@@ -38,11 +38,14 @@ use thiserror::Error;
 mod connection;
 mod disk;
 mod memory;
+mod read_store;
 mod status;
 mod store;
 
+pub use read_store::ReadStore;
 pub use store::{FileStore, MemoryStore, SlowStore, Store};
 
+use crate::backend::Requests;
 use connection::Connection;
 use disk::Disk;
 
@@ -149,6 +152,8 @@ pub struct ExportReport {
     pub store_writes: (u64, u64),
     /// Flushes of the store.
     pub store_flushes: u64,
+    /// What its reads have cost over a network, if it is behind one.
+    pub requests: Option<Requests>,
 }
 
 /// What is told to people: why a client was sent away.
@@ -379,6 +384,7 @@ impl Shared {
                 store_reads: (counters.reads.load(Relaxed), counters.read_bytes.load(Relaxed)),
                 store_writes: (counters.writes.load(Relaxed), counters.written_bytes.load(Relaxed)),
                 store_flushes: counters.flushes.load(Relaxed),
+                requests: self.disk.store(number).requests(),
             }
         };
         let exports = self.exports.iter().zip(levels).enumerate().map(export).collect();

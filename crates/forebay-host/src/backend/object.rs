@@ -17,11 +17,11 @@ use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use thiserror::Error;
 
-pub use address::{is_object, scrubbed};
-pub use client::RequestCounts;
+pub use address::{is_object, local_path, scrubbed};
 
-use super::Backend;
+use super::{Backend, Requests};
 use address::ObjectAddress;
+use client::RequestCounts;
 
 mod address;
 mod client;
@@ -131,11 +131,6 @@ impl ObjectBackend {
         Ok(Self { store, address, version, counts, first_backoff })
     }
 
-    /// What its reads have cost so far.
-    pub fn counts(&self) -> &Arc<RequestCounts> {
-        &self.counts
-    }
-
     /// Its address, without secrets.
     pub fn address(&self) -> String {
         self.address.to_string()
@@ -234,6 +229,10 @@ impl Backend for ObjectBackend {
     fn reopen(&self) -> io::Result<Arc<dyn Backend>> {
         let opened = Self::open_address(self.address.clone(), self.first_backoff);
         Ok(Arc::new(opened.map_err(io::Error::from)?))
+    }
+
+    fn requests(&self) -> Option<Requests> {
+        Some(self.counts.read())
     }
 
     /// One request for all of it.

@@ -1,4 +1,4 @@
-//! `forebay serve`: files, block devices and memory as disks.
+//! `forebay serve`: files, block devices, memory and objects as disks.
 
 use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
@@ -11,9 +11,10 @@ use std::{env, fs, process, thread};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::engine::Policies;
 use forebay_core::units::PAGE_SIZE;
+use forebay_host::backend::{ObjectBackend, is_object, local_path, scrubbed};
 use forebay_host::serve::{
-    FileStore, ListenAddress, MemoryStore, ServeError, ServeOptions, ServedExport, Server,
-    SlowStore, Store,
+    FileStore, ListenAddress, MemoryStore, ReadStore, ServeError, ServeOptions, ServedExport,
+    Server, ServerReport, SlowStore, Store,
 };
 use forebay_sim::scenario::PolicySet;
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +24,7 @@ use signal_hook::iterator::Signals;
 use crate::args::serve::Serve;
 use crate::cmd::watch::serve::Endpoint;
 use crate::messages::{Complaint, complain, note, printable};
-use crate::{ERROR, choice, slots};
+use crate::{ERROR, choice, objects, slots};
 
 mod metrics;
 
@@ -74,7 +75,9 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let dirty =
         server.reporter().report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
     second_signal_ends(dirty)?;
+    let reporter = server.reporter();
     let stopped = server.stop();
+    say_requests(&reporter.report());
     if let Some(folder) = folder {
         let _ = fs::remove_dir(folder);
     }
@@ -158,30 +161,50 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             };
             bail!(Complaint::new(what).hint(format!("NAME={source} gives it one of its own")));
         }
-        let mut store = store(arguments, source)?;
+        let (mut store, read_only) = store(arguments, source)?;
         if !delay.is_zero() || rate > 0 {
             store = Box::new(SlowStore::new(store, delay, rate));
         }
         exports.push(ServedExport {
             name: name.to_owned(),
-            description: source.to_owned(),
-            read_only: arguments.read_only,
+            description: scrubbed(source),
+            read_only: read_only || arguments.read_only,
             store: Arc::from(store),
         });
     }
     Ok(exports)
 }
 
-fn store(arguments: &Serve, source: &str) -> Result<Box<dyn Store>> {
+/// Opens a source; says whether it can only be read.
+fn store(arguments: &Serve, source: &str) -> Result<(Box<dyn Store>, bool)> {
     if let Some(size) = source.strip_prefix("memory:") {
-        return Ok(Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?)));
+        let bytes = choice::bytes("memory:SIZE", size)?;
+        return Ok((Box::new(MemoryStore::new(bytes)), false));
     }
-    let opened = FileStore::open(source, arguments.read_only, arguments.buffered);
+    if is_object(source) {
+        let object = ObjectBackend::open(source).map_err(|error| objects::complaint(&error))?;
+        return Ok((Box::new(ReadStore::new(Arc::new(object))), true));
+    }
+    let path = local_path(source).unwrap_or_else(|| source.into());
+    let opened = FileStore::open(path, arguments.read_only, arguments.buffered);
     let store = opened.map_err(|error| {
         Complaint::new(format!("cannot serve '{}': {error}", printable(source)))
-            .hint("a source is a file, a block device, or memory:SIZE; try --read-only")
+            .hint("a source is a file, a block device, memory:SIZE or a URL; try --read-only")
     })?;
-    Ok(Box::new(store))
+    Ok((Box::new(store), false))
+}
+
+/// What objects have cost.
+fn say_requests(report: &ServerReport) {
+    for export in &report.exports {
+        if let Some(sent) = export.requests {
+            let name = printable(&export.name);
+            note(&format!(
+                "export '{name}': {} requests brought {} bytes of the object",
+                sent.count, sent.bytes
+            ));
+        }
+    }
 }
 
 fn described(export: &ServedExport) -> String {

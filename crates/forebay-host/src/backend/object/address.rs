@@ -1,6 +1,7 @@
 //! Addresses of objects: `s3://bucket/key`, `https://host/path` and others.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -104,6 +105,11 @@ pub fn is_object(typed: &str) -> bool {
     })
 }
 
+/// The path of a file that is named as `file:///path`.
+pub fn local_path(typed: &str) -> Option<PathBuf> {
+    typed.starts_with("file://").then(|| Url::parse(typed).ok()?.to_file_path().ok()).flatten()
+}
+
 /// Whatever of a text may be shown: addresses in it lose user, password and query.
 pub fn scrubbed(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.split_once("://") {
@@ -169,6 +175,14 @@ mod tests {
         {
             assert!(ObjectAddress::parse(typed).is_err(), "{typed}");
         }
+    }
+
+    #[test]
+    fn a_file_may_be_named_as_an_address() {
+        assert_eq!(local_path("file:///a/b%20c"), Some(PathBuf::from("/a/b c")));
+        assert_eq!((local_path("/a"), local_path("file://elsewhere/a")), (None, None));
+        assert!(is_object("s3://b/k") && is_object("HTTPS://h/") && !is_object("file:///a"));
+        assert!(!is_object("a/b") && !is_object("memory:4G"));
     }
 
     #[test]

@@ -18,24 +18,19 @@ use object_store::http::HttpBuilder;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
+use super::super::Requests;
 use super::address::{ObjectAddress, Page, Service};
 
 /// What the reads of an object cost.
 #[derive(Debug, Default)]
-pub struct RequestCounts {
+pub(super) struct RequestCounts {
     requests: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl RequestCounts {
-    /// Requests that were sent: those that were tried again and those for credentials too.
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Relaxed)
-    }
-
-    /// Bytes of the object that came.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+    pub(super) fn read(&self) -> Requests {
+        Requests { count: self.requests.load(Relaxed), bytes: self.bytes.load(Relaxed) }
     }
 
     pub(super) fn add_bytes(&self, bytes: u64) {
