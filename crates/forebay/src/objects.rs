@@ -1,8 +1,45 @@
-//! What is said of objects that cannot be read.
+//! Objects as images, what they have cost, and what is said of those that cannot be read.
 
-use forebay_host::backend::{ObjectError, RequestFailure};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::messages::{Complaint, printable};
+use anyhow::{Context, Result};
+use forebay_host::backend::{
+    Backend, BackendSource, BlockCache, ObjectBackend, ObjectError, RequestFailure, is_object,
+};
+use forebay_image::Source;
+
+use crate::messages::{Complaint, note, printable};
+
+/// The address that was typed in place of a path, if it is one.
+pub(crate) fn address(path: &Path) -> Option<&str> {
+    path.to_str().filter(|typed| is_object(typed))
+}
+
+/// Opens an object as the source of an image, with a cache of so many bytes.
+pub(crate) fn source(address: &str, cache: u64) -> Result<Arc<dyn Source>> {
+    let object = Arc::new(ObjectBackend::open(address).map_err(|error| complaint(&error))?);
+    let name = printable(&object.address());
+    let cached = BlockCache::new(Arc::clone(&object) as Arc<dyn Backend>, cache);
+    let cached = cached.context("cannot start a thread")?;
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push((name, object));
+    Ok(Arc::new(BackendSource::new(Arc::new(cached))))
+}
+
+/// Says what the objects have cost that were opened as images.
+pub(crate) fn say_cost() {
+    for (name, object) in OPENED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let sent = object.requests().unwrap_or_default();
+        let (count, bytes, len) = (sent.count, sent.bytes, object.len());
+        note(&format!("{name}: {count} requests brought {bytes} bytes of {len}"));
+    }
+}
+
+/// Names and objects that were opened as images.
+static OPENED: Mutex<Vec<(String, Arc<ObjectBackend>)>> = Mutex::new(Vec::new());
+
+/// What an object's cache has without a word about it, in bytes.
+pub(crate) const CACHE: u64 = 64 << 20;
 
 /// What is wrong, and what can be done about it.
 pub(crate) fn complaint(error: &ObjectError) -> Complaint {

@@ -100,6 +100,63 @@ fn what_cannot_be_served_says_why() {
     assert!(stderr(&output).contains("a bucket and a key"), "{}", stderr(&output));
 }
 
+/// A scene with an image, and the image's bytes.
+fn image_scene() -> (Scene, Vec<u8>) {
+    let scene = Scene::new();
+    std::fs::create_dir_all(scene.path("tree/dir")).unwrap();
+    std::fs::write(scene.path("tree/dir/text"), content()).unwrap();
+    std::fs::write(scene.path("tree/small"), "small\n").unwrap();
+    let made = run(&scene, &["image", "make", "tree", "root.cramfs"], &[]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let bytes = std::fs::read(scene.path("root.cramfs")).unwrap();
+    (scene, bytes)
+}
+
+#[test]
+fn an_image_at_an_address_is_the_image() {
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes.clone());
+    let url = format!("{}?sig=secret", server.url());
+    for words in [
+        &["image", "info", "IMAGE"][..],
+        &["image", "ls", "-lR", "IMAGE"],
+        &["image", "stat", "IMAGE", "/dir/text"],
+        &["image", "cat", "IMAGE", "/dir/text"],
+        &["image", "verify", "IMAGE"],
+        &["image", "tar", "IMAGE"],
+        &["image", "scan", "IMAGE"],
+        &["image", "compare", "IMAGE", "root.cramfs"],
+        &["image", "compare", "root.cramfs", "IMAGE"],
+        &["image", "cat", "--object-cache=4M", "IMAGE", "/small"],
+    ] {
+        let with = |image: &str| {
+            let words: Vec<&str> =
+                words.iter().map(|word| if *word == "IMAGE" { image } else { word }).collect();
+            run(&scene, &words, &[])
+        };
+        let (local, remote) = (with("root.cramfs"), with(&url));
+        assert_eq!(remote.status.code(), local.status.code(), "{words:?}: {}", stderr(&remote));
+        assert!(local.stdout.len() == remote.stdout.len() || words[1] == "compare", "{words:?}");
+        let (requests, came) = cost(&remote);
+        // Blocks are asked for once, and what is not needed is at most a block around it.
+        assert!(requests <= 12 && came <= bytes.len() as u64, "{words:?}: {requests} {came}");
+        assert!(!stderr(&remote).contains("secret"), "{words:?}: {}", stderr(&remote));
+    }
+    let output = run(&scene, &["image", "extract", &url], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(std::fs::read(scene.path("disk-root/dir/text")).unwrap(), content());
+}
+
+#[test]
+fn an_image_that_changes_under_its_reader_is_an_error() {
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes.clone());
+    server.page().then = Some(("\"two\"".to_owned(), bytes));
+    let output = run(&scene, &["image", "cat", &server.url(), "/dir/text"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("was changed after it was opened"), "{}", stderr(&output));
+}
+
 /// moto's S3 with a bucket, an object in it, and keys of a user that may read it.
 struct Moto {
     server: Child,
