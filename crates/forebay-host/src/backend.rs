@@ -9,12 +9,22 @@
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
+#[cfg(feature = "objects")]
+pub use self::object::{
+    ObjectBackend, ObjectError, RequestFailure, is_object, local_path, scrubbed,
+};
+pub use blocks::{BlockCache, CACHE_MIN};
 pub use file::FileBackend;
+pub use image_source::BackendSource;
 pub use mem::MemBackend;
 pub use wrap::{Delay, FailAfter, FailAt};
 
+mod blocks;
 mod file;
+mod image_source;
 mod mem;
+#[cfg(feature = "objects")]
+mod object;
 mod wrap;
 
 /// Bytes that can be read from several threads at once.
@@ -59,6 +69,20 @@ pub trait Backend: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// What its reads have cost over a network; nothing of what is on this machine.
+    fn requests(&self) -> Option<Requests> {
+        None
+    }
+}
+
+/// Requests over a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// How many were sent: those that were tried again and those for keys too.
+    pub count: u64,
+    /// Bytes that they brought.
+    pub bytes: u64,
 }
 
 impl<B: Backend + ?Sized> Backend for Arc<B> {
@@ -72,6 +96,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn reopen(&self) -> io::Result<Arc<dyn Backend>> {
         (**self).reopen()
+    }
+
+    fn requests(&self) -> Option<Requests> {
+        (**self).requests()
     }
 
     fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {

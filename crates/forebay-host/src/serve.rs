@@ -1,4 +1,4 @@
-//! A server of disks: files, block devices and memory, to clients that speak NBD.
+//! A server of disks: files, block devices, memory and objects, to clients that speak NBD.
 //!
 //! ```text
 //!   listener --> Connection --requests--> Disk --jobs--> threads of a Store
@@ -42,6 +42,7 @@ mod disk;
 mod folder;
 mod memory;
 mod overlay;
+mod read_store;
 mod status;
 mod store;
 
@@ -49,8 +50,10 @@ pub use overlay::{
     BaseIdentity, OverlayError, OverlayInfo, OverlayStore, create_layer, identify, open_layer,
     stamp,
 };
+pub use read_store::ReadStore;
 pub use store::{FileStore, MemoryStore, SlowStore, Store};
 
+use crate::backend::Requests;
 use connection::Connection;
 use disk::Disk;
 use folder::ExportFolder;
@@ -170,6 +173,8 @@ pub struct ExportReport {
     pub store_writes: (u64, u64),
     /// Flushes of the store.
     pub store_flushes: u64,
+    /// What its reads have cost over a network, if it is behind one.
+    pub requests: Option<Requests>,
 }
 
 /// What is told to people: why a client was sent away.
@@ -427,6 +432,7 @@ impl Shared {
                 store_reads: (counters.reads.load(Relaxed), counters.read_bytes.load(Relaxed)),
                 store_writes: (counters.writes.load(Relaxed), counters.written_bytes.load(Relaxed)),
                 store_flushes: counters.flushes.load(Relaxed),
+                requests: self.disk.store(number).requests(),
             }
         };
         let exports = self.exports.iter().zip(levels).enumerate().map(export).collect();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
@@ -90,6 +91,16 @@ impl Source for Vec<u8> {
         });
         buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
+    }
+}
+
+impl<S: Source + ?Sized> Source for Arc<S> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        (**self).read_exact_at(buffer, offset)
     }
 }
 

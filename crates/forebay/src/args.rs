@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// than root unmount what they have mounted, by fusermount3. Nothing but images that `mount`
     /// has mounted is unmounted.
     Unmount(Unmount),
-    /// Serve files, block devices and memory as disks, to clients that speak NBD
+    /// Serve files, block devices, memory and objects as disks, to clients that speak NBD
     ///
     /// What a client writes is in memory when it is acknowledged and on disk when a later FLUSH, or
     /// the write itself with FUA, is acknowledged. SIGTERM and SIGINT end the server: requests that

@@ -18,6 +18,7 @@ mod cmd;
 mod hints;
 mod jobs;
 mod messages;
+mod objects;
 mod over_time;
 mod page;
 mod results;

@@ -228,9 +228,9 @@ pub(crate) fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// A path on one line.
+/// A path on one line, or an address without its secrets.
 pub(crate) fn shown(path: &Path) -> String {
-    printable(&path.to_string_lossy())
+    printable(&forebay_host::backend::scrubbed(&path.to_string_lossy()))
 }
 
 #[cfg(test)]

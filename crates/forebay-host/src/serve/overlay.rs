@@ -22,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 use super::store::Store;
+use crate::backend::Requests;
 use crate::frames::{PAGE, Page};
 pub use file::{create_layer, identify, open_layer, stamp};
 use head::{Head, Phase};
@@ -384,6 +385,10 @@ impl Store for OverlayStore {
 
     fn zeroes_fast(&self) -> bool {
         self.layer.zeroes_fast()
+    }
+
+    fn requests(&self) -> Option<Requests> {
+        self.base.requests()
     }
 }
 

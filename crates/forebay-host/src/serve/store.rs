@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
+use crate::backend::Requests;
 use crate::frames::PAGE;
 
 /// A store of bytes that several threads use at once.
@@ -53,6 +54,11 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Whether it zeroes faster than it writes.
     fn zeroes_fast(&self) -> bool;
+
+    /// What its reads have cost over a network; nothing of what is on this machine.
+    fn requests(&self) -> Option<Requests> {
+        None
+    }
 }
 
 /// A regular file or a block device, read and written past the page cache of the kernel if it can
@@ -332,5 +338,9 @@ impl Store for SlowStore {
 
     fn zeroes_fast(&self) -> bool {
         self.inner.zeroes_fast()
+    }
+
+    fn requests(&self) -> Option<Requests> {
+        self.inner.requests()
     }
 }

@@ -79,7 +79,8 @@ pub(crate) enum What {
 /// Which image.
 #[derive(Debug, Args)]
 pub(crate) struct Opened {
-    /// The image: a file or block device
+    /// The image: a file, a block device, or an object: `s3://`, `gs://` or `az://` with
+    /// BUCKET/KEY, `http://`, `https://`
     pub(crate) image: PathBuf,
     /// Where in the file the image begins, in bytes or with a unit: k, M, G, T
     #[arg(long, value_name = "BYTES", default_value = "0", allow_hyphen_values = true)]
@@ -87,6 +88,9 @@ pub(crate) struct Opened {
     /// Fill blocks that are shorter than they should be with zeros, as Linux does with cramfs
     #[arg(long)]
     pub(crate) lenient: bool,
+    /// Memory for blocks of an object, in bytes or with a unit: k, M, G; 4M at least
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub(crate) object_cache: String,
 }
 
 /// How many work.
@@ -128,7 +132,7 @@ pub(crate) struct Info {
 /// Arguments of `image scan`.
 #[derive(Debug, Args)]
 pub(crate) struct Scan {
-    /// The file or block device
+    /// The file, block device or object
     pub(crate) file: PathBuf,
     /// Write each image to a file in DIR, named after its offset and format
     #[arg(long, value_name = "DIR")]

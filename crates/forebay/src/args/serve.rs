@@ -10,7 +10,8 @@ use super::duration::within;
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// What is served: a file, a block device, or `memory:SIZE`. Clients choose by NAME; a first
+    /// What is served: a file, a block device, `memory:SIZE`, or an object, read-only: `s3://`,
+    /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`. Clients choose by NAME; a first
     /// source without one is the default export
     #[arg(value_name = "[NAME=]SOURCE", required = true)]
     pub(crate) sources: Vec<String>,

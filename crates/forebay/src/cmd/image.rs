@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use forebay_host::backend::local_path;
 use forebay_image::{self as images, FileSource, Follow, Options, Resolved, Source, Window};
 use rustix::fs::{Mode, OFlags};
 
-use crate::ERROR;
 use crate::args::image::{Image, Opened, What};
-use crate::choice;
 use crate::messages::{Complaint, complain, shown};
+use crate::{ERROR, choice, objects};
 
 mod cat;
 mod compare;
@@ -32,6 +32,12 @@ mod verify;
 
 /// Does what was asked for.
 pub(crate) fn run(arguments: &Image) -> Result<u8> {
+    let done = perform(arguments);
+    objects::say_cost();
+    done
+}
+
+fn perform(arguments: &Image) -> Result<u8> {
     match &arguments.what {
         What::Info(arguments) => info::run(arguments),
         What::Scan(arguments) => scan::run(arguments),
@@ -50,22 +56,54 @@ pub(crate) fn run(arguments: &Image) -> Result<u8> {
 /// Opens the image that was typed.
 fn open(opened: &Opened) -> Result<Arc<dyn images::Image>> {
     let offset = choice::bytes("--offset", &opened.offset)?;
-    open_at(&opened.image, "--offset", offset, Options { lenient: opened.lenient })
+    let cache = choice::bytes("--object-cache", &opened.object_cache)?;
+    let place = Place { path: &opened.image, flag: "--offset", offset, cache };
+    open_at(&place, Options { lenient: opened.lenient })
+}
+
+/// Where an image begins.
+struct Place<'a> {
+    path: &'a Path,
+    /// What was typed for the offset.
+    flag: &'a str,
+    offset: u64,
+    /// Bytes of an object that are kept.
+    cache: u64,
 }
 
 /// Opens an image that begins at a byte of a file.
-fn open_at(
-    path: &Path,
-    flag: &str,
-    offset: u64,
-    options: Options,
-) -> Result<Arc<dyn images::Image>> {
-    let source: Arc<dyn Source> = Arc::new(Window::new(source(path, flag, offset)?, offset));
-    images::open(&source, options).map_err(|error| no_image(path, offset, &error).into())
+fn open_at(place: &Place<'_>, options: Options) -> Result<Arc<dyn images::Image>> {
+    let source = source_cached(place.path, place.flag, place.offset, place.cache)?;
+    let source: Arc<dyn Source> = Arc::new(Window::new(source, place.offset));
+    let opened = images::open(&source, options);
+    opened.map_err(|error| no_image(place.path, place.offset, &error).into())
 }
 
-/// Opens the file or device that holds an image.
-pub(crate) fn source(path: &Path, flag: &str, offset: u64) -> Result<FileSource> {
+/// Opens the file, device or object that holds an image.
+pub(crate) fn source(path: &Path, flag: &str, offset: u64) -> Result<Arc<dyn Source>> {
+    source_cached(path, flag, offset, objects::CACHE)
+}
+
+fn source_cached(path: &Path, flag: &str, offset: u64, cache: u64) -> Result<Arc<dyn Source>> {
+    let source = match objects::address(path) {
+        Some(address) => objects::source(address, cache)?,
+        None => Arc::new(file(path)?),
+    };
+    let (name, len) = (shown(path), source.len());
+    if len == 0 {
+        bail!(Complaint::new(format!("'{name}' is empty")).hint("was its copy cut off?"));
+    }
+    if offset >= len {
+        let what =
+            format!("{flag} {offset} is not before the end of '{name}', which has {len} bytes");
+        bail!(Complaint::new(what).hint(format!("{flag} is where the image begins in the file")));
+    }
+    Ok(source)
+}
+
+fn file(path: &Path) -> Result<FileSource> {
+    let local = path.to_str().and_then(local_path);
+    let path = local.as_deref().unwrap_or(path);
     let name = shown(path);
     let cannot = || format!("cannot read '{name}'");
     // A pipe that nobody writes to is not waited for.
@@ -79,17 +117,7 @@ pub(crate) fn source(path: &Path, flag: &str, offset: u64) -> Result<FileSource>
                 .hint("an image is a file, or a device such as /dev/mmcblk0p2")
         );
     }
-    let source = FileSource::new(file).with_context(cannot)?;
-    let len = source.len();
-    if len == 0 {
-        bail!(Complaint::new(format!("'{name}' is empty")).hint("was its copy cut off?"));
-    }
-    if offset >= len {
-        let what =
-            format!("{flag} {offset} is not before the end of '{name}', which has {len} bytes");
-        bail!(Complaint::new(what).hint(format!("{flag} is where the image begins in the file")));
-    }
-    Ok(source)
+    FileSource::new(file).with_context(cannot)
 }
 
 /// What is wrong with what should be an image, and what can be done about it.

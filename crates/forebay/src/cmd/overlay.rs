@@ -1,11 +1,13 @@
 //! `forebay overlay`: what a writable layer of `serve` holds, and its end.
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use forebay_core::units::PAGE_SIZE;
+use forebay_host::backend::is_object;
 use forebay_host::serve::{FileStore, OverlayError, OverlayInfo, OverlayStore, open_layer, stamp};
 use serde_json::json;
 
@@ -77,6 +79,10 @@ fn changed(found: &OverlayInfo) -> u64 {
 fn commit(file: &Path) -> Result<String, OverlayError> {
     let layer = open_layer(file, false)?;
     let found = OverlayStore::info(&layer)?;
+    if is_object(&found.base.name) {
+        let what = format!("'{}' is an object, which is never written", found.base.name);
+        return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, what).into());
+    }
     let base = Path::new(&found.base.name);
     // An interrupted commit has changed the base itself.
     let now = stamp(base)?;

@@ -1,4 +1,4 @@
-//! `forebay serve`: files, block devices and memory as disks.
+//! `forebay serve`: files, block devices, memory and objects as disks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::ToSocketAddrs;
@@ -11,9 +11,10 @@ use std::{env, fs, process, thread};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::engine::Policies;
 use forebay_core::units::PAGE_SIZE;
+use forebay_host::backend::{ObjectBackend, is_object, local_path, scrubbed};
 use forebay_host::serve::{
-    FileStore, ListenAddress, MemoryStore, ServeError, ServeOptions, ServedExport, Server,
-    SlowStore, Store, UnmountCall,
+    BaseIdentity, FileStore, ListenAddress, MemoryStore, ReadStore, ServeError, ServeOptions,
+    ServedExport, Server, ServerReport, SlowStore, Store, UnmountCall, identify,
 };
 use forebay_sim::scenario::PolicySet;
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +24,7 @@ use signal_hook::iterator::Signals;
 use crate::args::serve::Serve;
 use crate::cmd::watch::serve::Endpoint;
 use crate::messages::{Complaint, complain, note, printable, shown};
-use crate::{ERROR, choice, slots};
+use crate::{ERROR, choice, objects, slots};
 
 mod metrics;
 mod overlay;
@@ -92,7 +93,9 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let dirty =
         server.reporter().report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
     second_signal_ends(dirty)?;
+    let reporter = server.reporter();
     let stopped = server.stop();
+    say_requests(&reporter.report());
     if let Some(folder) = folder {
         let _ = fs::remove_dir(folder);
     }
@@ -174,17 +177,17 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             bail!(Complaint::new(what).hint(format!("NAME={source} gives it one of its own")));
         }
         let overlay = overlays.remove(name);
-        let mut store = store(arguments, source, arguments.read_only || overlay.is_some())?;
-        if let Some(file) = overlay {
-            store = overlay::over(store, source, Path::new(file), arguments.read_only)?;
+        let Source { mut store, read_only, base } = open(arguments, source, overlay.is_some())?;
+        if let (Some(file), Some(base)) = (overlay, base) {
+            store = overlay::over(store, &base, Path::new(file), arguments.read_only)?;
         }
         if !delay.is_zero() || rate > 0 {
             store = Box::new(SlowStore::new(store, delay, rate));
         }
         exports.push(ServedExport {
             name: name.to_owned(),
-            description: source.to_owned(),
-            read_only: arguments.read_only,
+            description: scrubbed(source),
+            read_only: read_only || arguments.read_only,
             store: Arc::from(store),
         });
     }
@@ -224,16 +227,54 @@ fn overlays(arguments: &Serve) -> Result<BTreeMap<&str, &str>> {
     Ok(overlays)
 }
 
-fn store(arguments: &Serve, source: &str, read_only: bool) -> Result<Box<dyn Store>> {
+/// What an export is made of.
+struct Source {
+    store: Box<dyn Store>,
+    /// Nothing of it can be written.
+    read_only: bool,
+    /// What an overlay over it is held to.
+    base: Option<BaseIdentity>,
+}
+
+/// Opens a source; one that gets an overlay is read alone.
+fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Source> {
     if let Some(size) = source.strip_prefix("memory:") {
-        return Ok(Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?)));
+        if is_base {
+            let what = format!("--overlay: nothing of '{source}' is there at the next start");
+            bail!(Complaint::new(what).hint("memory can be written without an overlay"));
+        }
+        let store = Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
+        return Ok(Source { store, read_only: false, base: None });
     }
-    let opened = FileStore::open(source, read_only, arguments.buffered);
-    let store = opened.map_err(|error| {
+    if is_object(source) {
+        let object = ObjectBackend::open(source).map_err(|error| objects::complaint(&error))?;
+        let base = BaseIdentity { name: object.address(), stamp: object.stamp() };
+        let store = Box::new(ReadStore::new(Arc::new(object)));
+        return Ok(Source { store, read_only: !is_base, base: Some(base) });
+    }
+    let path = local_path(source).unwrap_or_else(|| source.into());
+    let read_only = arguments.read_only || is_base;
+    let opened = FileStore::open(&path, read_only, arguments.buffered);
+    let failed = |error| {
         Complaint::new(format!("cannot serve '{}': {error}", printable(source)))
-            .hint("a source is a file, a block device, or memory:SIZE; try --read-only")
-    })?;
-    Ok(Box::new(store))
+            .hint("a source is a file, a block device, memory:SIZE or a URL; try --read-only")
+    };
+    let store = Box::new(opened.map_err(failed)?);
+    let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
+    Ok(Source { store, read_only: false, base })
+}
+
+/// What objects have cost.
+fn say_requests(report: &ServerReport) {
+    for export in &report.exports {
+        if let Some(sent) = export.requests {
+            let name = printable(&export.name);
+            note(&format!(
+                "export '{name}': {} requests brought {} bytes of the object",
+                sent.count, sent.bytes
+            ));
+        }
+    }
 }
 
 fn described(export: &ServedExport) -> String {

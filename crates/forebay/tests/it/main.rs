@@ -17,6 +17,7 @@ mod image;
 mod limits;
 mod lists;
 mod mount;
+mod objects;
 mod page;
 mod pictures;
 mod plan;

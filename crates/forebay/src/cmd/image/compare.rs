@@ -11,7 +11,7 @@ use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Options, shown};
 use serde_json::{Map, Value, json};
 
-use super::{open, open_at, print, show};
+use super::{Place, open, open_at, print, show};
 use crate::args::image::Compare;
 use crate::messages::{self, note, progress};
 use crate::page::{Destination, beside};
@@ -37,7 +37,9 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
         (kept, report) = compared(arguments, first, Side::Folder(&folder));
     } else {
         let options = Options { lenient: arguments.opened.lenient };
-        let other = open_at(&arguments.other, "--other-offset", offset, options)?;
+        let (path, cache) = (arguments.other.as_path(), crate::objects::CACHE);
+        let place = Place { path, flag: "--other-offset", offset, cache };
+        let other = open_at(&place, options)?;
         let mut other_tree = Tree::whole(&*other, limits);
         faults.append(&mut other_tree.faults);
         (kept, report) = compared(arguments, first, Side::Image(&*other, &other_tree));

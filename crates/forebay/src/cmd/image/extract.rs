@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use forebay_host::backend::scrubbed;
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::Tree;
 use forebay_image::{Fault, Image, Kind};
@@ -69,6 +70,9 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
 
 /// The folder that an image's tree goes to if no other is named.
 fn named_after(image: &Path) -> PathBuf {
+    // Of an address, what stands behind the path is no name.
+    let scrubbed = crate::objects::address(image).map(scrubbed);
+    let image = scrubbed.as_ref().map_or(image, Path::new);
     let mut name = image.file_stem().unwrap_or_default().to_owned();
     name.push("-root");
     name.into()

@@ -13,18 +13,19 @@ use serde_json::{Value, json};
 use super::{print, show, source};
 use crate::NO;
 use crate::args::image::Scan;
-use crate::messages::progress;
+use crate::messages::{self, progress};
 
 /// Bytes that are copied at once.
 const CHUNK: u64 = 1 << 20;
 
 /// Finds them, writes them to files if asked, and lists them.
 pub(super) fn run(arguments: &Scan) -> Result<u8> {
-    let file: Arc<dyn Source> = Arc::new(source(&arguments.file, "--offset", 0)?);
+    let file: Arc<dyn Source> = source(&arguments.file, "--offset", 0)?;
     let bar = progress(file.len(), "scanning");
     let hits = scan(&file, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    let hits = hits.with_context(|| format!("cannot read '{}'", arguments.file.display()))?;
+    let hits =
+        hits.with_context(|| format!("cannot read '{}'", messages::shown(&arguments.file)))?;
     let mut files = Vec::new();
     if let Some(folder) = &arguments.extract {
         let cannot = || format!("cannot make '{}'", folder.display());

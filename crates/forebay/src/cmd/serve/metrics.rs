@@ -40,7 +40,7 @@ pub(super) fn text(report: &ServerReport) -> String {
 
 type ExportRow = (&'static str, &'static str, &'static str, fn(&ExportReport) -> u64);
 
-const EXPORT_ROWS: [ExportRow; 11] = [
+const EXPORT_ROWS: [ExportRow; 13] = [
     ("dirty_bytes", "gauge", "written and not on the way to the store", |export| {
         export.levels.levels.dirty * PAGE_SIZE
     }),
@@ -67,6 +67,12 @@ const EXPORT_ROWS: [ExportRow; 11] = [
     ("store_writes_total", "counter", "writes to the store", |export| export.store_writes.0),
     ("store_written_bytes_total", "counter", "bytes of these", |export| export.store_writes.1),
     ("store_flushes_total", "counter", "flushes of the store", |export| export.store_flushes),
+    ("object_requests_total", "counter", "requests for an object; 0 of a local store", |export| {
+        export.requests.unwrap_or_default().count
+    }),
+    ("object_bytes_total", "counter", "bytes of the object that these brought", |export| {
+        export.requests.unwrap_or_default().bytes
+    }),
 ];
 
 fn head(out: &mut String, (name, kind): (&str, &str), help: &str) {

@@ -4,32 +4,29 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Result;
-use forebay_host::serve::{OverlayError, OverlayStore, Store, create_layer, identify, open_layer};
+use forebay_host::serve::{
+    BaseIdentity, OverlayError, OverlayStore, Store, create_layer, open_layer,
+};
 
 use crate::messages::{Complaint, note, printable, shown};
 
-/// A source with the layer in a file over it; the file is made if it is not there.
+/// A base with the layer in a file over it; the file is made if it is not there.
 pub(super) fn over(
     base: Box<dyn Store>,
-    source: &str,
+    identity: &BaseIdentity,
     file: &Path,
     read_only: bool,
 ) -> Result<Box<dyn Store>> {
-    if source.starts_with("memory:") {
-        let what = format!("--overlay: nothing of '{source}' is there at the next start");
-        return Err(Complaint::new(what).hint("memory can be written without an overlay").into());
-    }
     let lay = || -> Result<OverlayStore, OverlayError> {
-        let identity = identify(Path::new(source))?;
         let layer = match open_layer(file, read_only) {
             Err(error) if error.kind() == ErrorKind::NotFound && !read_only => {
-                create_layer(file, base.bytes(), &identity)?;
+                create_layer(file, base.bytes(), identity)?;
                 note(&format!("a new overlay: '{}'", shown(file)));
                 open_layer(file, read_only)?
             }
             result => result?,
         };
-        OverlayStore::open(base, Box::new(layer), &identity)
+        OverlayStore::open(base, Box::new(layer), identity)
     };
     match lay() {
         Ok(store) => Ok(Box::new(store)),

@@ -95,7 +95,7 @@ fn policies(typed: &[String]) -> Result<Vec<(String, Spec)>> {
 }
 
 fn open(path: &Path) -> Result<Arc<dyn Image>> {
-    let file: Arc<dyn Source> = Arc::new(source(path, "--image", 0)?);
+    let file: Arc<dyn Source> = source(path, "--image", 0)?;
     let opened = images::open(&file, images::Options::default());
     opened.map_err(|error| no_image(path, 0, &error).into())
 }

@@ -1,0 +1,65 @@
+//! Objects as images, what they have cost, and what is said of those that cannot be read.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use forebay_host::backend::{
+    Backend, BackendSource, BlockCache, ObjectBackend, ObjectError, RequestFailure, is_object,
+};
+use forebay_image::Source;
+
+use crate::messages::{Complaint, note, printable};
+
+/// The address that was typed in place of a path, if it is one.
+pub(crate) fn address(path: &Path) -> Option<&str> {
+    path.to_str().filter(|typed| is_object(typed))
+}
+
+/// Opens an object as the source of an image, with a cache of so many bytes.
+pub(crate) fn source(address: &str, cache: u64) -> Result<Arc<dyn Source>> {
+    let object = Arc::new(ObjectBackend::open(address).map_err(|error| complaint(&error))?);
+    let name = printable(&object.address());
+    let cached = BlockCache::new(Arc::clone(&object) as Arc<dyn Backend>, cache);
+    let cached = cached.context("cannot start a thread")?;
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push((name, object));
+    Ok(Arc::new(BackendSource::new(Arc::new(cached))))
+}
+
+/// Says what the objects have cost that were opened as images.
+pub(crate) fn say_cost() {
+    for (name, object) in OPENED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let sent = object.requests().unwrap_or_default();
+        let (count, bytes, len) = (sent.count, sent.bytes, object.len());
+        note(&format!("{name}: {count} requests brought {bytes} bytes of {len}"));
+    }
+}
+
+/// Names and objects that were opened as images.
+static OPENED: Mutex<Vec<(String, Arc<ObjectBackend>)>> = Mutex::new(Vec::new());
+
+/// What an object's cache has without a word about it, in bytes.
+pub(crate) const CACHE: u64 = 64 << 20;
+
+/// What is wrong, and what can be done about it.
+pub(crate) fn complaint(error: &ObjectError) -> Complaint {
+    let hint = match error {
+        ObjectError::Address { .. } => {
+            "s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER@ACCOUNT/KEY, or https://HOST/PATH"
+        }
+        ObjectError::Open { failure, .. } | ObjectError::Read { failure, .. } => match failure {
+            RequestFailure::Missing(_) => "the key is what follows the bucket, letter by letter",
+            RequestFailure::Denied(_) => {
+                "keys come from the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+                 GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_KEY; AWS_SKIP_SIGNATURE=true for a \
+                 public bucket"
+            }
+            RequestFailure::Changed => "open it again",
+            RequestFailure::NoRanges => "download it, and name the file",
+            RequestFailure::Length { .. } | RequestFailure::Other(_) => {
+                "AWS_ENDPOINT_URL and AWS_REGION say where S3 is; `curl -I URL` asks a server"
+            }
+        },
+    };
+    Complaint::new(printable(&error.to_string()).to_string()).hint(hint)
+}

@@ -1,0 +1,266 @@
+//! Objects as sources: of a server of the tests' own, and of moto's S3.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+
+use crate::support::{Scene, stderr, stdout};
+
+#[path = "../../../forebay-host/src/backend/object/server.rs"]
+mod server;
+
+use server::{PageFault, PageServer};
+
+/// Whether a program is there; if not, it is said what is skipped.
+fn has(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !found {
+        eprintln!("skip: objects with {program}: it is not installed");
+    }
+    found
+}
+
+fn content() -> Vec<u8> {
+    (0..400_000).map(|number| format!("{number}\n")).collect::<String>().into_bytes()
+}
+
+/// Runs the program with some environment beside the path of programs.
+fn run(scene: &Scene, words: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = scene.command("");
+    command.args(words).env("PATH", env::var_os("PATH").unwrap_or_default());
+    command.envs(environment.iter().copied());
+    command.output().expect("the program runs")
+}
+
+/// What was noted of requests and bytes at the end.
+fn cost(output: &Output) -> (u64, u64) {
+    let text = stderr(output);
+    let line = text.lines().find(|line| line.contains(" requests brought ")).expect(text);
+    let mut numbers = line.split_whitespace().filter_map(|word| word.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
+fn a_served_object_is_read_only_and_read_in_large_ranges() {
+    if !(has("nbdcopy") && has("qemu-io")) {
+        return;
+    }
+    let scene = Scene::new().file("disk", content());
+    let server = PageServer::new(content());
+    let url = format!("{}?sig=secret", server.url());
+    // A connection that ends early goes unseen, and so does a reply that is too short: its pages
+    // are asked for again.
+    server.page().faults.extend([PageFault::No, PageFault::No, PageFault::Cut, PageFault::Short]);
+    let copy = "nbdcopy --connections=1 \"$uri\" copy && cmp copy disk";
+    let output = run(&scene, &["serve", &url, "--run", copy], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("secret"), "{}", stderr(&output));
+    let (requests, bytes) = cost(&output);
+    // nbdcopy reads by 256 KiB; the server's windows join that to at most 2 MiB.
+    assert!((3..=30).contains(&requests) && bytes >= content().len() as u64, "{requests} {bytes}");
+
+    let write = "qemu-io -f raw -c 'write 0 4k' \"$uri\"; nbdinfo --is read-only \"$uri\"";
+    let output = run(&scene, &["serve", &url, "--run", write], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(said.contains("Permission denied") || said.contains("read-only"), "{said}");
+}
+
+#[test]
+fn an_object_that_changes_while_it_is_served_is_an_error_of_the_read() {
+    if !has("nbdcopy") {
+        return;
+    }
+    let scene = Scene::new();
+    let server = PageServer::new(content());
+    // The opening sees one version, all reads the next.
+    server.page().then = Some(("\"two\"".to_owned(), content()));
+    let output = run(&scene, &["serve", &server.url(), "--run", "nbdcopy \"$uri\" null:"], &[]);
+    assert_ne!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn what_cannot_be_served_says_why() {
+    let scene = Scene::new();
+    let server = PageServer::new(content());
+    for (fault, wanted) in [
+        (PageFault::Status(404), "there is no such object"),
+        (PageFault::Status(403), "access is denied"),
+    ] {
+        server.page().faults.push_back(fault);
+        let output = run(&scene, &["serve", &server.url(), "--run", "true"], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(said.contains(wanted) && said.contains("hint: "), "{said}");
+        assert!(said.contains(&server.url()), "{said}");
+    }
+    let output = run(&scene, &["serve", "s3://bucket", "--run", "true"], &[]);
+    assert!(stderr(&output).contains("a bucket and a key"), "{}", stderr(&output));
+}
+
+/// A scene with an image, and the image's bytes.
+fn image_scene() -> (Scene, Vec<u8>) {
+    let scene = Scene::new();
+    std::fs::create_dir_all(scene.path("tree/dir")).unwrap();
+    std::fs::write(scene.path("tree/dir/text"), content()).unwrap();
+    std::fs::write(scene.path("tree/small"), "small\n").unwrap();
+    let made = run(&scene, &["image", "make", "tree", "root.cramfs"], &[]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let bytes = std::fs::read(scene.path("root.cramfs")).unwrap();
+    (scene, bytes)
+}
+
+#[test]
+fn an_image_at_an_address_is_the_image() {
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes.clone());
+    let url = format!("{}?sig=secret", server.url());
+    for words in [
+        &["image", "info", "IMAGE"][..],
+        &["image", "ls", "-lR", "IMAGE"],
+        &["image", "stat", "IMAGE", "/dir/text"],
+        &["image", "cat", "IMAGE", "/dir/text"],
+        &["image", "verify", "IMAGE"],
+        &["image", "tar", "IMAGE"],
+        &["image", "scan", "IMAGE"],
+        &["image", "compare", "IMAGE", "root.cramfs"],
+        &["image", "compare", "root.cramfs", "IMAGE"],
+        &["image", "cat", "--object-cache=4M", "IMAGE", "/small"],
+    ] {
+        let with = |image: &str| {
+            let words: Vec<&str> =
+                words.iter().map(|word| if *word == "IMAGE" { image } else { word }).collect();
+            run(&scene, &words, &[])
+        };
+        let (local, remote) = (with("root.cramfs"), with(&url));
+        assert_eq!(remote.status.code(), local.status.code(), "{words:?}: {}", stderr(&remote));
+        assert!(local.stdout.len() == remote.stdout.len() || words[1] == "compare", "{words:?}");
+        let (requests, came) = cost(&remote);
+        // Blocks are asked for once, and what is not needed is at most a block around it.
+        assert!(requests <= 12 && came <= bytes.len() as u64, "{words:?}: {requests} {came}");
+        assert!(!stderr(&remote).contains("secret"), "{words:?}: {}", stderr(&remote));
+    }
+    let output = run(&scene, &["image", "extract", &url], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(std::fs::read(scene.path("disk-root/dir/text")).unwrap(), content());
+}
+
+#[test]
+fn an_image_that_changes_under_its_reader_is_an_error() {
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes.clone());
+    server.page().then = Some(("\"two\"".to_owned(), bytes));
+    let output = run(&scene, &["image", "cat", &server.url(), "/dir/text"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("was changed after it was opened"), "{}", stderr(&output));
+}
+
+/// moto's S3 with a bucket, an object in it, and keys of a user that may read it.
+struct Moto {
+    server: Child,
+    /// It ends with this.
+    _until: Option<ChildStdin>,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Moto {
+    /// Starts it; nothing if it is not installed.
+    fn start(object: &PathBuf) -> Option<Self> {
+        let mut python = Command::new("python3");
+        python.args(["-c", MOTO]).arg(object);
+        python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = python.spawn().ok()?;
+        let until = server.stdin.take();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take()?).read_line(&mut line).ok()?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [port, id, secret] = words[..] else {
+            let _ = server.wait();
+            eprintln!("skip: objects of S3: pip install 'moto[server]' boto3");
+            return None;
+        };
+        let environment = vec![
+            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", id.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
+        ];
+        Some(Self { server, _until: until, environment })
+    }
+
+    fn environment(&self) -> Vec<(&str, &str)> {
+        self.environment.iter().map(|(name, value)| (*name, value.as_str())).collect()
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        drop(self._until.take());
+        let _ = self.server.wait();
+    }
+}
+
+/// Serves until its standard input ends. From the reset on every request has to be signed.
+const MOTO: &str = r#"
+import json, os, sys, urllib.request
+os.environ.update(AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b", AWS_DEFAULT_REGION="us-east-1")
+from moto.server import ThreadedMotoServer
+import boto3
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+host, port = server.get_host_and_port()
+url = f"http://127.0.0.1:{port}"
+s3 = boto3.client("s3", endpoint_url=url)
+s3.create_bucket(Bucket="images")
+s3.upload_file(sys.argv[1], "images", "dir/disk 1.img")
+iam = boto3.client("iam", endpoint_url=url)
+iam.create_user(UserName="reader")
+allow = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+rule = {"Statement": [allow], "Version": "2012-10-17"}
+iam.put_user_policy(UserName="reader", PolicyName="read", PolicyDocument=json.dumps(rule))
+key = iam.create_access_key(UserName="reader")["AccessKey"]
+reset = urllib.request.Request(url + "/moto-api/reset-auth", data=b"0", method="POST")
+urllib.request.urlopen(reset)
+print(port, key["AccessKeyId"], key["SecretAccessKey"], flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn s3_serves_with_keys_of_the_environment_and_refuses_others() {
+    let scene = Scene::new().file("disk", content());
+    let Some(moto) = Moto::start(&scene.path("disk")) else { return };
+    if !has("nbdcopy") {
+        return;
+    }
+    let environment = moto.environment();
+    let source = "s3://images/dir/disk 1.img";
+    let copy = "nbdcopy --connections=1 \"$uri\" copy && cmp copy disk";
+    let output = run(&scene, &["serve", source, "--run", copy], &environment);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(cost(&output).1, content().len() as u64);
+    // A start of a system: here and there a page.
+    let pages = "for at in 0 1000k 40k 2000k 512; do \
+                 qemu-io -r -f raw -c \"read -q $at 4k\" \"$uri\" || exit 9; done";
+    if has("qemu-io") {
+        let output = run(&scene, &["serve", source, "--run", pages], &environment);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let (requests, bytes) = cost(&output);
+        assert!(requests <= 12 && bytes <= 2 << 20, "{requests} {bytes}");
+    }
+    let missing = run(&scene, &["serve", "s3://images/none", "--run", "true"], &environment);
+    assert!(stderr(&missing).contains("NoSuchKey"), "{}", stderr(&missing));
+    for (name, wanted) in [
+        ("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch"),
+        ("AWS_ACCESS_KEY_ID", "InvalidAccessKeyId"),
+    ] {
+        let mut environment = environment.clone();
+        environment.push((name, "wrong-and-secret"));
+        let output = run(&scene, &["serve", source, "--run", "true"], &environment);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(said.contains("access is denied") && said.contains(wanted), "{said}");
+        assert!(!said.contains("wrong-and-secret"), "{said}");
+    }
+}
