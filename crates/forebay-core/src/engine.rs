@@ -176,11 +176,12 @@ impl Engine {
     }
 
     /// Keeps so many pages of memory clean, so that reads go on while a device takes no writes, and
-    /// leaves each device its share of the others. Reclaim is set before.
+    /// leaves each device its share of the others. A call evicts any idle page before it waits.
+    /// Reclaim is set before.
     pub fn set_reserve(&mut self, pages: u64) {
         assert!(pages < u64::from(self.cache.capacity()), "some pages can become dirty");
         self.reserve = pages;
-        self.cache.set_reads_evict_any();
+        self.cache.set_evicts_any();
     }
 
     /// Adds a device.

@@ -450,7 +450,9 @@ impl Engine {
         }
         let last = self.block.data_writes(request.device) == 0;
         own.drain.end(self.now, request.pages, last);
-        if !self.cache.waits_for_pass() || self.writeback.state.all.writeback == 0 {
+        // With a reserve, pages of a device that takes no writes may stay on their way for long.
+        let at_once = self.reserve > 0 || !self.cache.waits_for_pass();
+        if at_once || self.writeback.state.all.writeback == 0 {
             self.wake_memory_waiters();
         }
     }
