@@ -327,7 +327,9 @@ impl Engine {
         let waits = if first { sender.reclaim() } else { false };
         rule.run(&mut sender);
         let waits = if first { waits } else { sender.reclaim() };
-        let stuck = sender.state.memory_short && sender.state.all.writeback == 0;
+        let moving = sender.state.devices.iter().filter(|device| !device.is_stalled);
+        let moving = moving.map(|device| device.levels.writeback).sum::<u64>();
+        let stuck = sender.state.memory_short && moving == 0;
         if stuck {
             // Reclaim writes what it meets, whatever the rule thinks.
             const CLUSTER: u32 = 32;
