@@ -18,6 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::block::{BlockQueues, DeviceCounters, Given, QueueConfig};
+use crate::bugs::SeededBug;
 use crate::cache::PageCache;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
@@ -72,6 +73,7 @@ pub struct Engine {
     now: Instant,
     /// Pages of memory that never become dirty.
     reserve: u64,
+    bugs: SeededBug,
     cache: PageCache,
     block: BlockQueues,
     files: Vec<File>,
@@ -140,6 +142,7 @@ impl Engine {
         Self {
             now: Instant::ZERO,
             reserve: 0,
+            bugs: SeededBug::default(),
             cache: PageCache::new(config.frames),
             block: BlockQueues::default(),
             files: Vec::new(),
@@ -246,6 +249,14 @@ impl Engine {
     /// the next description that is opened, as long as no other one has heard of it.
     pub fn set_internal(&mut self, handle: HandleId) {
         self.opened_mut(handle).heard.set_internal();
+    }
+
+    #[cfg(feature = "seeded-bugs")]
+    pub(crate) fn seed_bug(&mut self, bugs: SeededBug) {
+        self.bugs = bugs;
+        if bugs.is(crate::bugs::Bug::NoReserve) {
+            self.reserve = 0;
+        }
     }
 
     /// A device takes no writes for now, or takes them again. While it does not, its dirty pages
