@@ -104,6 +104,8 @@ fn stages(target: Option<&str>, has_lab: bool, has_package: bool) -> Vec<Stage> 
     }
     stages.push(Stage::new("test", "xtask test"));
     stages.push(Stage::new("interleavings", INTERLEAVINGS));
+    stages.push(Stage::new("disks", DISKS));
+    stages.push(Stage::new("bugs", BUGS));
     stages.push(Stage::new("book", "xtask docs"));
     stages.push(Stage::new("deny", "xtask deny"));
     if has_lab {
@@ -139,6 +141,12 @@ const KERNEL: &str = "xtask kernel check";
 /// Behind `cargo`: threads on the I/O path of an image, under interleavings that a test chooses.
 const INTERLEAVINGS: &str = "test --package forebay-host --features shuttle --lib interleavings";
 
+/// Behind `cargo`: random served disks, a few seconds of them.
+const DISKS: &str = "xtask swarm --disks 600";
+
+/// Behind `cargo`: bugs in the core of served disks, each of which has to be found.
+const BUGS: &str = "xtask swarm --bugs --seed 1";
+
 /// Behind `cargo`: the package and its life.
 const PACKAGE: &str = "xtask package --check";
 
@@ -168,6 +176,8 @@ mod tests {
                 "cargo build --package forebay-core --target bare",
                 "cargo xtask test",
                 "cargo test --package forebay-host --features shuttle --lib interleavings",
+                "cargo xtask swarm --disks 600",
+                "cargo xtask swarm --bugs --seed 1",
                 "cargo xtask docs",
                 "cargo xtask deny",
                 "cargo xtask kernel check",

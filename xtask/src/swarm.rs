@@ -11,6 +11,8 @@ use forebay_sim::checked::Counts;
 use forebay_sim::mounted::MountCounts;
 use forebay_sim::swarm::{self, DiskCounts};
 
+#[cfg(not(feature = "seeded-bugs"))]
+use crate::process::{cargo, exit_code};
 use crate::process::{command, output_of, say};
 
 /// What was typed.
@@ -28,6 +30,9 @@ pub(crate) struct Arguments {
     /// Run so many random served disks instead, one seed after the other
     #[arg(long, value_name = "N", conflicts_with_all = ["runs", "mounts"])]
     pub(crate) disks: Option<u64>,
+    /// Seed bugs in the core, one after the other, and show the rule that finds each
+    #[arg(long, conflicts_with_all = ["runs", "mounts", "disks"])]
+    pub(crate) bugs: bool,
 }
 
 /// Runs the scenarios up to the first that fails.
@@ -40,6 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let first = seed(&typed).with_context(|| format!("'{typed}' is no number and no hash"))?;
     if let Some(mounts) = arguments.mounts {
         return run_mounts(first, mounts);
+    }
+    if arguments.bugs {
+        return run_bugs(first);
     }
     if let Some(disks) = arguments.disks {
         return run_disks(first, disks);
@@ -148,6 +156,58 @@ fn run_disks(first: u64, runs: u64) -> Result<u8> {
         started.elapsed().as_secs_f64(),
     ))?;
     Ok(0)
+}
+
+/// Looks for each seeded bug until its own rule has found it.
+#[cfg(feature = "seeded-bugs")]
+fn run_bugs(first: u64) -> Result<u8> {
+    use forebay_core::bugs::Bug;
+    use std::time::Duration;
+
+    /// What one bug may take.
+    const TIME_MAX: Duration = Duration::from_secs(60);
+
+    // An invariant of the core that does not hold finds a bug as well.
+    panic::set_hook(Box::new(|_| {}));
+    let mut code = 0;
+    for bug in Bug::ALL {
+        let started = Instant::now();
+        let mut found = None;
+        for seed in (0..).map(|number: u64| first.wrapping_add(number)) {
+            let rule = match panic::catch_unwind(|| swarm::run_disks_with(bug, seed)) {
+                Ok(Ok(_)) => None,
+                Ok(Err(broken)) => Some(broken.rule),
+                Err(_) => Some("an invariant"),
+            };
+            let is_own = rule == Some(bug.rule());
+            if let Some(rule) = rule
+                && (found.is_none() || is_own)
+            {
+                found = Some((rule, seed, started.elapsed()));
+            }
+            if is_own || started.elapsed() > TIME_MAX {
+                break;
+            }
+        }
+        let line = match found {
+            Some((rule, seed, time)) => {
+                format!("{rule} at seed {seed} after {:.2} s", time.as_secs_f64())
+            }
+            None => "not found".to_owned(),
+        };
+        say(&format!("swarm: {bug:?}: {} is broken: {line}", bug.rule()))?;
+        code |= u8::from(found.is_none_or(|found| found.0 != bug.rule()));
+    }
+    Ok(code)
+}
+
+/// Builds this program once more, with bugs to seed.
+#[cfg(not(feature = "seeded-bugs"))]
+fn run_bugs(first: u64) -> Result<u8> {
+    let seed = first.to_string();
+    let mut cargo = cargo();
+    cargo.args(["run", "--quiet", "--package", "xtask", "--features", "seeded-bugs", "--"]);
+    exit_code(cargo.args(["swarm", "--bugs", "--seed", &seed]))
 }
 
 /// The hash of the commit that is checked out, if there is one.

@@ -50,8 +50,8 @@ pub(crate) struct PageCache {
     reclaim: Box<dyn Reclaim>,
     /// Frames that reclaim keeps free.
     low: u64,
-    /// A read evicts any idle page before it waits.
-    reads_evict_any: bool,
+    /// A call evicts any idle page before it waits.
+    evicts_any: bool,
     /// The frame that was evicted last to this end.
     hand: u32,
     waits_for_pass: bool,
@@ -166,7 +166,7 @@ impl PageCache {
             waits_for_pass: reclaim.waits_for_pass(),
             reclaim,
             low,
-            reads_evict_any: false,
+            evicts_any: false,
             hand: 0,
             reclaim_woke: false,
             free: Vec::new(),
@@ -176,10 +176,10 @@ impl PageCache {
         }
     }
 
-    /// From now on a read evicts any idle page before it waits for memory, whatever the reclaim
+    /// From now on a call evicts any idle page before it waits for memory, whatever the reclaim
     /// policy thinks.
-    pub(crate) fn set_reads_evict_any(&mut self) {
-        self.reads_evict_any = true;
+    pub(crate) fn set_evicts_any(&mut self) {
+        self.evicts_any = true;
     }
 
     /// Adds the absent pages of a folio, all being read. Says whether there was memory.

@@ -18,6 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::block::{BlockQueues, DeviceCounters, Given, QueueConfig};
+use crate::bugs::SeededBug;
 use crate::cache::PageCache;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
@@ -72,6 +73,7 @@ pub struct Engine {
     now: Instant,
     /// Pages of memory that never become dirty.
     reserve: u64,
+    bugs: SeededBug,
     cache: PageCache,
     block: BlockQueues,
     files: Vec<File>,
@@ -140,6 +142,7 @@ impl Engine {
         Self {
             now: Instant::ZERO,
             reserve: 0,
+            bugs: SeededBug::default(),
             cache: PageCache::new(config.frames),
             block: BlockQueues::default(),
             files: Vec::new(),
@@ -176,11 +179,12 @@ impl Engine {
     }
 
     /// Keeps so many pages of memory clean, so that reads go on while a device takes no writes, and
-    /// leaves each device its share of the others. Reclaim is set before.
+    /// leaves each device its share of the others. A call evicts any idle page before it waits.
+    /// Reclaim is set before.
     pub fn set_reserve(&mut self, pages: u64) {
         assert!(pages < u64::from(self.cache.capacity()), "some pages can become dirty");
         self.reserve = pages;
-        self.cache.set_reads_evict_any();
+        self.cache.set_evicts_any();
     }
 
     /// Adds a device.
@@ -245,6 +249,14 @@ impl Engine {
     /// the next description that is opened, as long as no other one has heard of it.
     pub fn set_internal(&mut self, handle: HandleId) {
         self.opened_mut(handle).heard.set_internal();
+    }
+
+    #[cfg(feature = "seeded-bugs")]
+    pub(crate) fn seed_bug(&mut self, bugs: SeededBug) {
+        self.bugs = bugs;
+        if bugs.is(crate::bugs::Bug::NoReserve) {
+            self.reserve = 0;
+        }
     }
 
     /// A device takes no writes for now, or takes them again. While it does not, its dirty pages

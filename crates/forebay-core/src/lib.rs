@@ -108,6 +108,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod block;
+pub mod bugs;
 mod cache;
 pub mod control;
 pub mod dispatch;

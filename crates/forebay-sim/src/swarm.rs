@@ -25,6 +25,8 @@ use draw::{
 use packed::{Fills, random_packed, with_decoding};
 use task::{File, RandomTask, Sizes};
 
+#[cfg(feature = "seeded-bugs")]
+pub use disks::run_disks_with;
 pub use disks::{BrokenRule, DiskCounts, run_disks};
 pub use mounts::run_mount;
 

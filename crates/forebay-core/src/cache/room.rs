@@ -19,7 +19,7 @@ impl PageCache {
         let slept = !reclaim.is_awake();
         let made = reclaim.make_room(pages, origin, &mut table);
         self.reclaim_woke |= slept && self.reclaim.is_awake();
-        made || (self.reads_evict_any && origin == Origin::Read && self.evict_any(pages))
+        made || (self.evicts_any && self.evict_any(pages))
     }
 
     /// Evicts idle pages, whichever come first, until so many frames are free; says whether they

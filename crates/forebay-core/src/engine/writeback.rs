@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use super::Engine;
 use super::errors::WriteErrors;
 use crate::block::{DeviceCounters, Given};
+use crate::bugs::Bug;
 use crate::control::{self, Controller, SAMPLE_INTERVAL, Sample, Traffic};
 use crate::flush::{self, Demand, DirtyPages, Flush, Sent};
 use crate::io::{IoError, RequestKind};
@@ -264,7 +265,8 @@ impl Engine {
             state.changed.push_back(file);
             self.unchanged = false;
         }
-        if !self.cache.mark_dirty(frame, self.now, due) {
+        let is_forgotten = self.bugs.is(Bug::WriteIsNotMarked) && frame.0 % 4 == 0;
+        if is_forgotten || !self.cache.mark_dirty(frame, self.now, due) {
             return false;
         }
         self.unchanged = false;
@@ -327,7 +329,9 @@ impl Engine {
         let waits = if first { sender.reclaim() } else { false };
         rule.run(&mut sender);
         let waits = if first { waits } else { sender.reclaim() };
-        let stuck = sender.state.memory_short && sender.state.all.writeback == 0;
+        let moving = sender.state.devices.iter().filter(|device| !device.is_stalled);
+        let moving = moving.map(|device| device.levels.writeback).sum::<u64>();
+        let stuck = sender.state.memory_short && moving == 0;
         if stuck {
             // Reclaim writes what it meets, whatever the rule thinks.
             const CLUSTER: u32 = 32;
@@ -450,7 +454,9 @@ impl Engine {
         }
         let last = self.block.data_writes(request.device) == 0;
         own.drain.end(self.now, request.pages, last);
-        if !self.cache.waits_for_pass() || self.writeback.state.all.writeback == 0 {
+        // With a reserve, pages of a device that takes no writes may stay on their way for long.
+        let at_once = self.reserve > 0 || !self.cache.waits_for_pass();
+        if at_once || self.writeback.state.all.writeback == 0 {
             self.wake_memory_waiters();
         }
     }

@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::block::QueueConfig;
+use crate::bugs::{Bug, SeededBug};
 use crate::engine::{self, Engine, Policies};
 use crate::io::{self, Advice, Input, IoError, Op, RequestKind};
 use crate::readahead::{self, Access, AddressSpace, Fault, Readahead};
@@ -42,6 +43,7 @@ use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE};
 use crate::writeback::Levels;
 
 mod flush;
+mod full;
 mod gate;
 #[cfg(test)]
 mod tests;
@@ -188,6 +190,7 @@ pub struct DiskPath {
     /// Writers that pause, by the end of their pauses.
     pauses: BinaryHeap<Reverse<(Instant, CallId)>>,
     outputs: VecDeque<DiskOutput>,
+    bugs: SeededBug,
 }
 
 #[derive(Debug)]
@@ -262,7 +265,15 @@ impl DiskPath {
             resumes: VecDeque::new(),
             pauses: BinaryHeap::new(),
             outputs: VecDeque::new(),
+            bugs: SeededBug::default(),
         }
+    }
+
+    /// Seeds a bug, before the first export.
+    #[cfg(feature = "seeded-bugs")]
+    pub fn seed_bug(&mut self, bug: Bug) {
+        self.bugs = SeededBug::seed(Some(bug));
+        self.engine.seed_bug(self.bugs);
     }
 
     /// Adds an export of so many bytes; exports are numbered in their order.
@@ -284,7 +295,9 @@ impl DiskPath {
         let file = self.engine.add_file(device, bytes, 0);
         let handle = self.engine.open(file, Box::new(RequestOnly));
         // Clients have to hear of what it hears of.
-        self.engine.set_internal(handle);
+        if !self.bugs.is(Bug::ServerHearsForClients) {
+            self.engine.set_internal(handle);
+        }
         self.exports.push(Export {
             device,
             file,
@@ -300,11 +313,14 @@ impl DiskPath {
 
     /// A client begins to use an export.
     pub fn open(&mut self, export: u32) -> u32 {
-        let file = self.exports[export as usize].file;
+        let mut file = self.exports[export as usize].file;
+        if self.bugs.is(Bug::StreamsMixExports) {
+            file = self.exports[0].file;
+        }
         let readahead = &self.readahead;
         let engine = &mut self.engine;
         let handles = core::array::from_fn(|_| engine.open(file, readahead.build()));
-        let alone = engine.open(file, Box::new(RequestOnly));
+        let alone = engine.open(self.exports[export as usize].file, Box::new(RequestOnly));
         let client = Client { export, streams: Streams::default(), handles, alone, in_flight: 0 };
         let free = self.clients.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
@@ -321,6 +337,9 @@ impl DiskPath {
     /// If a request of it is in flight.
     pub fn close(&mut self, client: u32) {
         let client = self.clients[client as usize].take().expect("a client leaves once");
+        if self.bugs.is(Bug::LeavingForgetsFlushes) {
+            self.exports[client.export as usize].flush.forget_waiting();
+        }
         assert_eq!(client.in_flight, 0, "a client leaves after its requests have ended");
         for handle in client.handles.into_iter().chain([client.alone]) {
             self.engine.close(handle);
@@ -367,9 +386,13 @@ impl DiskPath {
         &mut self,
         now: Instant,
         request: &io::Request,
-        result: Result<(), IoError>,
+        mut result: Result<(), IoError>,
         took: Duration,
     ) {
+        if self.bugs.is(Bug::ErrorIsSwallowed) && request.kind.is_data_write() {
+            result =
+                result.or_else(|error| if error == IoError::Device { Ok(()) } else { Err(error) });
+        }
         let place = self.exports.iter().position(|export| export.device == request.device);
         let place = place.expect("a request is of an export's device");
         if request.kind.is_data_write() && result == Err(IoError::NoSpace) {
@@ -436,7 +459,11 @@ impl DiskPath {
         let place = self.exports.iter().position(|export| export.device == request.device);
         let place = place.expect("a request is of an export's device");
         let start = request.first * PAGE_SIZE;
-        let len = (request.pages * PAGE_SIZE).min(self.exports[place].bytes.saturating_sub(start));
+        let left = self.exports[place].bytes.saturating_sub(start);
+        let mut len = (request.pages * PAGE_SIZE).min(left);
+        if self.bugs.is(Bug::TailIsNotWritten) {
+            len -= len % PAGE_SIZE;
+        }
         (place as u32, len)
     }
 
@@ -503,7 +530,8 @@ impl DiskPath {
         let gated = active().filter(|one| one.is_gated).count();
         assert_eq!(gated, self.gated.len(), "each request that waits at the gate is queued");
         for request in active().filter(|one| one.is_gated) {
-            assert!(self.is_held_up(&request), "what waits at the gate has a reason");
+            let is_shut = self.bugs.is(Bug::GateStaysShut);
+            assert!(is_shut || self.is_held_up(&request), "what waits at the gate has a reason");
         }
         for (number, client) in self.clients.iter().enumerate() {
             let Some(client) = client else { continue };
@@ -542,6 +570,7 @@ impl DiskPath {
                 // Errors of before are for flushes: they do not fail a write.
                 let handle = export.handle;
                 self.engine.hear_write_error(handle);
+                let durable = durable && !self.bugs.is(Bug::FuaIsForgotten);
                 Op::Write { handle, offset, len, durable }
             }
             DiskOp::Prefetch { offset, len } => {
@@ -577,30 +606,6 @@ impl DiskPath {
         self.step_full() || self.step_zero(now) || self.step_flush(now) || self.step_gate(now)
     }
 
-    /// Has a request give up that changes a full store and waits for room in memory or for its
-    /// pages to arrive; says whether there was one.
-    fn step_full(&mut self) -> bool {
-        if !self.exports.iter().any(|export| export.is_full) {
-            return false;
-        }
-        for number in 0..self.requests.len() {
-            let Some(request) = &self.requests[number].active else { continue };
-            let is_full = self.exports[request.export as usize].is_full;
-            let changes = matches!(request.op, DiskOp::Write { .. } | DiskOp::Zero { .. });
-            let waits = is_full && changes && !request.is_gated;
-            let call = CallId(number as u32);
-            if waits && self.engine.give_up(call, IoError::NoSpace) {
-                self.active_mut(number as u32).gave_up = true;
-                if self.pauses.iter().any(|pause| pause.0.1 == call) {
-                    self.pauses.retain(|pause| pause.0.1 != call);
-                    self.resumes.push_back(call);
-                }
-                return true;
-            }
-        }
-        false
-    }
-
     fn take(&mut self, now: Instant, output: io::Output) {
         match output {
             io::Output::Submit(request) => self.outputs.push_back(DiskOutput::Submit(request)),
@@ -608,6 +613,8 @@ impl DiskPath {
             io::Output::Pause(call, length) => self.pauses.push(Reverse((now + length, call))),
             io::Output::Copy(copy) => {
                 let request = copy.call.0;
+                let is_cut = self.bugs.is(Bug::CopyIsCutShort) && copy.to_frames;
+                let cut = if is_cut && copy.len >= PAGE_SIZE { 512 } else { 0 };
                 let zeroes = matches!(self.active(request).op, DiskOp::Zero { .. });
                 self.outputs.push_back(DiskOutput::Copy(DiskCopy {
                     request,
@@ -616,7 +623,7 @@ impl DiskPath {
                     frame: copy.frame,
                     start: copy.offset % PAGE_SIZE,
                     at: copy.buffer_offset,
-                    len: copy.len,
+                    len: copy.len - cut,
                 }));
             }
             io::Output::Reply(call, result) => self.end_call(call, result),
@@ -659,25 +666,6 @@ impl DiskPath {
         client.expect("a client stays until its requests have ended").in_flight -= 1;
         self.outputs.push_back(DiskOutput::End(number, result));
     }
-
-    /// A write found the store full.
-    fn stall(&mut self, now: Instant, place: usize, request: io::Request) {
-        let export = &mut self.exports[place];
-        export.stalled.push(request);
-        export.is_full = true;
-        self.engine.set_stalled(request.device, true);
-        export.retry = Some(now + RETRY_INTERVAL);
-        self.fail_flushes(place, IoError::NoSpace);
-    }
-
-    /// Tries the writes again that found the store full.
-    fn retry(&mut self, place: usize) {
-        let export = &mut self.exports[place];
-        export.retry = None;
-        for request in export.stalled.drain(..) {
-            self.outputs.push_back(DiskOutput::Submit(request));
-        }
-    }
 }
 
 /// Readahead of what continues nothing: a request's own pages, all of them at once.
@@ -706,6 +694,3 @@ const WRITES_MAX: u32 = 16;
 
 /// Pages that stay clean at most, so that reads go on beside a store that is full.
 const RESERVE_MAX: u64 = 256;
-
-/// From one attempt to write to a full store to the next.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);

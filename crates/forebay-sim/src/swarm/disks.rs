@@ -13,6 +13,8 @@
 //! | `server` | the path between connections and stores, and what is checked |
 //! | `random` | what is drawn |
 
+#[cfg(feature = "seeded-bugs")]
+use forebay_core::bugs::Bug;
 use random::DiskScenario;
 use server::Server;
 
@@ -99,9 +101,20 @@ pub fn run_disks(seed: u64) -> Result<DiskCounts, BrokenRule> {
 }
 
 fn run_once(seed: u64) -> Result<DiskCounts, BrokenRule> {
-    let scenario = DiskScenario::draw(seed);
-    let mut server = Server::new(scenario);
-    server.run()
+    Server::new(DiskScenario::draw(seed)).run()
+}
+
+/// Runs the served disks of a seed once, with a bug in the core.
+///
+/// # Errors
+/// The bug was found: the rule that is broken.
+///
+/// # Panics
+/// If an invariant of the core does not hold, which finds the bug as well.
+#[cfg(feature = "seeded-bugs")]
+pub fn run_disks_with(bug: Bug, seed: u64) -> Result<DiskCounts, BrokenRule> {
+    let scenario = DiskScenario { bug: Some(bug), ..DiskScenario::draw(seed) };
+    Server::new(scenario).run()
 }
 
 #[cfg(test)]

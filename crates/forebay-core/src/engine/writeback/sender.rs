@@ -111,15 +111,33 @@ impl Sender<'_> {
     /// Lets reclaim's background writer run until it sleeps; says whether it waits for a device.
     pub(super) fn reclaim(&mut self) -> bool {
         while let Some(found) = self.cache.reclaim_background(self.now) {
-            if self.write_one(Some(found)) == Sent::Full {
+            if self.write_one(Some(found)) != Sent::Page {
                 return true;
             }
         }
         false
     }
 
+    /// The device of the page whose turn it is takes no writes for now: the file that has been dirty
+    /// longest of all others is written instead, so that nobody waits for that device.
+    fn write_elsewhere(&mut self) -> Sent {
+        let takes = |file: &FileId| {
+            let device = self.files[file.index()].device;
+            !self.state.devices[device.index()].is_stalled
+        };
+        let files = (0..self.files.len() as u32).map(FileId).filter(takes);
+        let oldest = files.filter(|file| self.cache.file_dirty(*file).0 > 0);
+        let Some(file) = oldest.min_by_key(|file| self.cache.file_dirty(*file).1) else {
+            return Sent::Nothing;
+        };
+        self.write_file(file, 0, 1).end
+    }
+
     fn write_one(&mut self, found: Option<Dirtied>) -> Sent {
         let Some(Dirtied { file, page, .. }) = found else { return Sent::Nothing };
+        if self.state.devices[self.files[file.index()].device.index()].is_stalled {
+            return self.write_elsewhere();
+        }
         let place = &self.files[file.index()];
         let device = place.device;
         // What joins a request that is held back takes no place of its own.

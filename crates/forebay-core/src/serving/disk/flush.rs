@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 
 use super::{DiskOp, DiskPath};
+use crate::bugs::Bug;
 use crate::io::{Input, IoError, Op};
 use crate::time::Instant;
 use crate::units::CallId;
@@ -23,11 +24,23 @@ pub(super) struct SharedFlush {
     waiting: Vec<u32>,
 }
 
+impl SharedFlush {
+    /// Forgets the requests that wait for the next flush, as a seeded bug does.
+    pub(super) fn forget_waiting(&mut self) {
+        self.waiting.clear();
+    }
+}
+
 impl DiskPath {
     /// A request waits until all that was written before it is on disk.
     pub(super) fn join_flush(&mut self, number: u32) {
         let place = self.active(number).export as usize;
-        self.exports[place].flush.waiting.push(number);
+        let flush = &mut self.exports[place].flush;
+        if flush.is_running && self.bugs.is(Bug::FlushJoinsTheRunningOne) {
+            flush.served.push(number);
+            return;
+        }
+        flush.waiting.push(number);
         if !self.exports[place].stalled.is_empty() {
             self.retry(place);
         }
@@ -78,7 +91,13 @@ impl DiskPath {
         if request.op == DiskOp::Flush {
             let client = self.clients[request.client as usize].as_ref();
             let alone = client.expect("a client is there").alone;
-            return self.engine.hear_write_error(alone);
+            let heard = self.engine.hear_write_error(alone);
+            if heard && self.bugs.is(Bug::OneHearsForAll) {
+                for client in self.clients.iter().flatten() {
+                    self.engine.hear_write_error(client.alone);
+                }
+            }
+            return heard;
         }
         self.engine.write_errors(file) > request.errors
     }

@@ -5,6 +5,7 @@
 //! that is zeroing it.
 
 use super::{ActiveRequest, DiskOp, DiskPath};
+use crate::bugs::Bug;
 use crate::time::Instant;
 use crate::units::PAGE_SIZE;
 
@@ -12,6 +13,9 @@ impl DiskPath {
     /// Whether an earlier request is in the way.
     pub(super) fn is_held_up(&self, request: &ActiveRequest) -> bool {
         let Some((first, end, zeroes)) = request.op.pages() else { return false };
+        if self.bugs.is(Bug::GateIsOpen) && !zeroes {
+            return false;
+        }
         self.requests.iter().filter_map(|other| other.active.as_ref()).any(|other| {
             let earlier = other.sequence < request.sequence && other.export == request.export;
             earlier
@@ -23,6 +27,9 @@ impl DiskPath {
 
     /// Lets the first request go on that nothing holds up any more; says whether there was one.
     pub(super) fn step_gate(&mut self, now: Instant) -> bool {
+        if self.bugs.is(Bug::GateStaysShut) {
+            return false;
+        }
         let free = |number: &u32| !self.is_held_up(self.active(*number));
         let Some(place) = self.gated.iter().position(free) else { return false };
         let number = self.gated.remove(place).expect("the place was found");

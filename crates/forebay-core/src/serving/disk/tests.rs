@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 use super::*;
 use crate::testing::Random;
 
+mod full;
+
 const CELL: u64 = 512;
 const PAGE_CELLS: u64 = PAGE_SIZE / CELL;
 const CLIENTS: u32 = 3;
@@ -73,12 +75,20 @@ impl Rig {
     }
 
     fn with_readahead(frames: u32, policies: Policies, readahead: &str) -> Self {
+        Self::with(frames, policies, readahead, "two-lists")
+    }
+
+    fn with_reclaim(frames: u32, reclaim: &str) -> Self {
+        Self::with(frames, Policies::default(), "linux-6.18", reclaim)
+    }
+
+    fn with(frames: u32, policies: Policies, readahead: &str, reclaim: &str) -> Self {
         let config = DiskConfig {
             frames,
             requests_max: 8,
             exports_max: 1,
             readahead: readahead::Spec::parse(readahead).unwrap(),
-            reclaim: reclaim::Spec::default(),
+            reclaim: reclaim::Spec::parse(reclaim).unwrap(),
         };
         let mut path = DiskPath::new(&config, policies);
         path.add_export(CELLS * CELL);
@@ -459,79 +469,6 @@ fn a_client_that_comes_after_a_failed_write_hears_of_it_at_its_flush() {
         rig.finish(&mut random);
     }
     assert_eq!(rig.results, [Err(IoError::Device), Err(IoError::Device), Ok(())]);
-}
-
-#[test]
-fn a_full_store_stops_writers_and_loses_nothing() {
-    for seed in 1..=30 {
-        let mut random = Random(seed);
-        let mut rig = Rig::new(64, Policies::default());
-        (0..100).for_each(|_| rig.step(&mut random));
-        rig.finish(&mut random);
-        rig.device.is_full = true;
-        rig.results.clear();
-        assert!(rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false }));
-        rig.answer_until(&mut random, 1);
-        assert_eq!(rig.results, [Ok(())], "seed {seed}: nobody knows yet");
-        rig.results.clear();
-        assert!(rig.begin(1, DiskOp::Flush));
-        rig.answer_until(&mut random, 1);
-        assert_eq!(rig.results, [Err(IoError::NoSpace)], "seed {seed}: a flush");
-        assert!(rig.begin(2, DiskOp::Write { offset: 0, len: CELL, durable: false }));
-        assert_eq!(rig.results[1], Err(IoError::NoSpace), "seed {seed}: a writer");
-        // The number of a write that was refused stands for nothing.
-        rig.allowed[0].pop();
-        assert!(rig.begin(2, DiskOp::Read { offset: 0, len: PAGE_SIZE }));
-        rig.answer_until(&mut random, 3);
-        assert_eq!(rig.results[2], Ok(()), "seed {seed}: readers go on");
-
-        rig.device.is_full = false;
-        rig.results.clear();
-        assert!(rig.begin(1, DiskOp::Flush));
-        rig.finish(&mut random);
-        assert_eq!(rig.results, [Ok(())], "seed {seed}");
-        assert!(rig.device.durable == rig.values(), "seed {seed}: nothing acknowledged is lost");
-        assert!(rig.begin(2, DiskOp::Write { offset: 0, len: CELL, durable: true }));
-        rig.finish(&mut random);
-        assert_eq!(rig.results[1], Ok(()), "seed {seed}: writers go on");
-    }
-}
-
-#[test]
-fn writes_that_wait_when_the_store_fills_are_refused_and_lose_nothing() {
-    // A write waited for memory, for a pause or, durable, for its pages; the store filled, and it
-    // heard nothing before there was room again.
-    for seed in 1..=40 {
-        let mut random = Random(seed);
-        let policies = if seed % 2 == 0 { tight() } else { Policies::default() };
-        let mut rig = Rig::new(MEMORIES[seed as usize % 3], policies);
-        (0..60).for_each(|_| rig.step(&mut random));
-        rig.finish(&mut random);
-        rig.device.is_full = true;
-        rig.results.clear();
-        let (first, len) = (random.below(4) * PAGE_SIZE, 24 * PAGE_SIZE);
-        let durable = seed % 3 == 0;
-        assert!(rig.begin(0, DiskOp::Write { offset: first, len, durable }));
-        let (offset, len) = (first + len, CELL * 9);
-        assert!(rig.begin(1, DiskOp::Zero { offset, len, hole: seed % 5 == 0, durable: true }));
-        // Neither time nor the device makes room.
-        for _ in 0..200 {
-            rig.answer(&mut random);
-            rig.wait();
-        }
-        let ended = rig.requests.iter().all(Option::is_none);
-        assert!(ended, "seed {seed}: both have ended: {:?}", rig.results);
-        let memory = u64::from(MEMORIES[seed as usize % 3]);
-        if durable || memory < 20 {
-            assert!(rig.results.contains(&Err(IoError::NoSpace)), "seed {seed}");
-        }
-        rig.device.is_full = false;
-        rig.results.clear();
-        rig.begin(1, DiskOp::Flush);
-        rig.finish(&mut random);
-        assert_eq!(rig.results, [Ok(())], "seed {seed}");
-        rig.assert_survives(&mut random);
-    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! ```
 
 use super::{ActiveRequest, DiskOp, DiskOutput, DiskPath, ZeroRange};
+use crate::bugs::Bug;
 use crate::io::{Input, IoError, Op};
 use crate::time::Instant;
 use crate::units::{CallId, PAGE_SIZE};
@@ -69,7 +70,9 @@ impl DiskPath {
         let op = loop {
             let ActiveRequest { zero, at, .. } = *self.active(number);
             match zero {
-                ZeroStage::Head if layout.offset < layout.head => {
+                ZeroStage::Head
+                    if layout.offset < layout.head && !self.bugs.is(Bug::ZeroSkipsItsHead) =>
+                {
                     break write(layout.offset, layout.head - layout.offset);
                 }
                 ZeroStage::Head => self.stand_at(number, ZeroStage::Drop, layout.head),

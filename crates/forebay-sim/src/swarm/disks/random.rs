@@ -1,5 +1,7 @@
 //! What a scenario of served disks is made of, and the requests of its connections.
 
+#[cfg(feature = "seeded-bugs")]
+use forebay_core::bugs::Bug;
 use forebay_core::engine::Policies;
 use forebay_core::policy::{Slot, Spec};
 use forebay_core::serving::{DiskConfig, DiskOp};
@@ -33,7 +35,9 @@ pub(super) struct DiskScenario {
     pub(super) no_zero_ppm: u64,
     /// How likely each kind of request is.
     pub(super) weights: [u64; 6],
-    policies: [String; 3],
+    pub(super) policies: [String; 3],
+    #[cfg(feature = "seeded-bugs")]
+    pub(super) bug: Option<Bug>,
     pub(super) rng: Rng,
 }
 
@@ -89,6 +93,8 @@ impl DiskScenario {
             no_zero_ppm,
             weights,
             policies,
+            #[cfg(feature = "seeded-bugs")]
+            bug: None,
             rng,
         }
     }

@@ -493,7 +493,9 @@ impl Server {
         let is_owed = core::mem::replace(&mut client.is_owed, false);
         if result.is_ok() {
             if is_owed {
-                return self.fail("D6", request, "success, though a write has failed");
+                // Whether another connection has heard of it.
+                let rule = if self.unheard[export] { "D6" } else { "D5" };
+                return self.fail(rule, request, "success, though a write has failed");
             }
             self.counts.promises += 1;
             self.histories.flush(export, request.began, name);
@@ -612,9 +614,6 @@ impl Server {
     fn look_at_ages(&mut self) {
         let old = |request: &&InFlight| self.now.since(request.since) > WAIT_MAX;
         if let Some(request) = self.requests.iter().flatten().find(old) {
-            if std::env::var_os("SWARM_DEBUG").is_some() {
-                println!("{:#?} {:#?}", self.path, self.requests);
-            }
             let text = format!("{:?} waits longer than {WAIT_MAX:?}", request.op);
             let rule = self.rule_of_waits();
             self.broken.get_or_insert(BrokenRule::new(rule, text));
@@ -623,13 +622,13 @@ impl Server {
 
     /// The rule that is broken when a request is not answered.
     fn rule_of_waits(&self) -> &'static str {
-        let since = self.requests.iter().flatten().map(|request| request.began).min();
-        let is_full = self.stores.iter().any(|store| store.no_space > 0);
-        match () {
-            () if since.is_some_and(|began| began < self.vanished_at) => "D11",
-            () if is_full => "D9",
-            () if self.scenario.config.frames <= 8 => "D10",
-            () => "D12",
+        let oldest = self.requests.iter().flatten().min_by_key(|request| request.began);
+        let is_full = self.stores.iter().any(|store| store.is_full);
+        match oldest {
+            Some(one) if is_full && matches!(one.op, DiskOp::Read { .. }) => "D10",
+            Some(_) if is_full => "D9",
+            Some(one) if one.began < self.vanished_at => "D11",
+            Some(_) | None => "D12",
         }
     }
 
@@ -646,7 +645,7 @@ impl Server {
 
     /// Everything that happens goes into the trace.
     fn note(&mut self, what: &str, event: &dyn Debug) {
-        const RECENT: usize = 200;
+        const RECENT: usize = 30;
         let line = format!("{} {what} {event:?}", self.now.0);
         for byte in line.bytes() {
             self.counts.trace =
@@ -661,6 +660,10 @@ impl Server {
 
 fn new_path(scenario: &DiskScenario) -> DiskPath {
     let mut path = DiskPath::new(&scenario.config, scenario.policies());
+    #[cfg(feature = "seeded-bugs")]
+    if let Some(bug) = scenario.bug {
+        path.seed_bug(bug);
+    }
     for cells in &scenario.exports {
         path.add_export(*cells as u64 * CELL);
     }
@@ -692,13 +695,3 @@ const WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// Events after which requests count as waiting for ever.
 const EVENTS_MAX: u32 = 300_000;
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if std::thread::panicking() && std::env::var_os("SWARM_DEBUG").is_some() {
-            for e in &self.recent {
-                eprintln!("{e}");
-            }
-        }
-    }
-}
