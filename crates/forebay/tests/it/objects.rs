@@ -82,6 +82,32 @@ fn an_object_that_changes_while_it_is_served_is_an_error_of_the_read() {
 }
 
 #[test]
+fn an_overlay_over_an_object_belongs_to_one_version_of_it() {
+    if !has("qemu-io") {
+        return;
+    }
+    let scene = Scene::new();
+    let server = PageServer::new(content());
+    let url = server.url();
+    let serve = |command: &str| {
+        run(&scene, &["serve", &url, "--overlay", "over", "--run", command], &[])
+    };
+    let output = serve("qemu-io -f raw -c 'write -P 5 0 10000' -c flush \"$uri\"");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let reads = "qemu-io -f raw -c 'read -P 5 0 10000' -c 'read -P 5 10000 1' \"$uri\"";
+    let output = serve(reads);
+    let said = stdout(&output);
+    assert!(output.status.success() && said.contains("read 10000/10000"), "{said}");
+    assert_eq!(said.matches("Pattern verification failed").count(), 1, "{said}");
+    let output = run(&scene, &["overlay", "commit", "over"], &[]);
+    assert!(stderr(&output).contains("an object, which is never written"), "{}", stderr(&output));
+    server.page().etag = Some("\"two\"".to_owned());
+    let output = serve("true");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("it was made over"), "{}", stderr(&output));
+}
+
+#[test]
 fn what_cannot_be_served_says_why() {
     let scene = Scene::new();
     let server = PageServer::new(content());
