@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_cut_in_the_midst_of_a_folio_takes_the_pages_of_its_range_alone() {
         // A folio that reached out of the range stayed as a whole, so bytes that a TRIM had
-        // replaced on the device were still read from memory, and were written back over its zeroes.
+        // replaced on the device were still read from memory, and written back over its zeroes.
         let mut cache = PageCache::new(8);
         assert!(cache.add(FILE, Folio { first: 0, order: 2, marked: true }));
         for page in 0..4 {

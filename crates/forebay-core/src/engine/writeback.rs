@@ -265,7 +265,7 @@ impl Engine {
             state.changed.push_back(file);
             self.unchanged = false;
         }
-        let is_forgotten = self.bugs.is(Bug::WriteIsNotMarked) && frame.0 % 4 == 0;
+        let is_forgotten = self.bugs.is(Bug::WriteIsNotMarked) && frame.0.is_multiple_of(4);
         if is_forgotten || !self.cache.mark_dirty(frame, self.now, due) {
             return false;
         }

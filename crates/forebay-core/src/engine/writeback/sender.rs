@@ -118,8 +118,8 @@ impl Sender<'_> {
         false
     }
 
-    /// The device of the page whose turn it is takes no writes for now: the file that has been dirty
-    /// longest of all others is written instead, so that nobody waits for that device.
+    /// The device of the page whose turn it is takes no writes for now: the file that has been
+    /// dirty longest of all others is written instead, so that no call waits for that device.
     fn write_elsewhere(&mut self) -> Sent {
         let takes = |file: &FileId| {
             let device = self.files[file.index()].device;

@@ -111,7 +111,7 @@ impl DiskScenario {
     }
 }
 
-/// The name of a policy of a slot. Its parameters are left alone: their ends are for waits of hours.
+/// The name of a policy of a slot. Its parameters are left alone: at their ends, waits take hours.
 fn typed<T: Slot + ?Sized>(rng: &mut Rng) -> String {
     let policies = T::policies();
     policies[rng.below(policies.len() as u64) as usize].name.to_owned()

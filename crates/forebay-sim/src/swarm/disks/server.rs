@@ -149,7 +149,7 @@ impl Server {
         let due = |work: &StoreWork| work.due <= self.now;
         if let Some(place) = self.works.iter().position(due) {
             let work = self.works.swap_remove(place);
-            self.answer(work);
+            self.answer(&work);
         } else {
             self.path.timeout(self.now);
             self.take();
@@ -308,10 +308,10 @@ impl Server {
     }
 
     /// A store ends its work.
-    fn answer(&mut self, work: StoreWork) {
+    fn answer(&mut self, work: &StoreWork) {
         let moment = self.tick();
         let fails = self.rng.chance(self.stores[work.export].fail_ppm);
-        self.note("answer", &(&work, fails));
+        self.note("answer", &(work, fails));
         let export = work.export;
         match &work.kind {
             WorkKind::Zero(range, _) => {
@@ -323,7 +323,7 @@ impl Server {
                 };
                 let lands = result == Ok(true) || result.is_err() && self.rng.chance(500_000);
                 if lands {
-                    self.land(&work, false);
+                    self.land(work, false);
                 }
                 if result.is_err() {
                     self.failed[export].1 = moment;
@@ -332,8 +332,8 @@ impl Server {
             }
             WorkKind::Request(request, _) => {
                 let result = match request.kind {
-                    RequestKind::Read => self.read(&work, fails),
-                    RequestKind::Write | RequestKind::DurableWrite => self.write(&work, fails),
+                    RequestKind::Read => self.read(work, fails),
+                    RequestKind::Write | RequestKind::DurableWrite => self.write(work, fails),
                     RequestKind::Flush => self.flush(export, work.began, fails),
                     RequestKind::Inode => Ok(()),
                 };
@@ -402,9 +402,8 @@ impl Server {
             let before = self.stores[work.export].pages[page].current;
             // What the path does not name as part of the export is not written.
             let named = (len / CELL) as usize - (count * PAGE_CELLS).min((len / CELL) as usize);
-            for cell in named.min(cells)..PAGE_CELLS {
-                image[cell] = before[cell];
-            }
+            let named = named.min(cells);
+            image[named..].copy_from_slice(&before[named..]);
             for (new, old) in image[..cells].iter().zip(&before) {
                 if self.histories.is_older(*new, *old) {
                     let text = format!("write {new} arrives on page {page} after the later {old}");
