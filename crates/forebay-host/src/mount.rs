@@ -175,7 +175,7 @@ impl Stopper {
     }
 }
 
-/// Opens an image file and mounts it.
+/// Opens an image file and mounts it. If its bytes are elsewhere, the path is the name alone.
 ///
 /// # Errors
 ///
@@ -189,7 +189,8 @@ pub fn mount(
     let (stats, path_stats) = (Arc::<MountStats>::default(), Arc::<PathStats>::default());
     let log = Arc::new(Log::new(sink));
     let Options { offset, direct, lenient, strict, allow_other, trusted, .. } = *options;
-    let opened = OpenOptions { offset, direct, lenient, is_whole: strict };
+    let cached = options.cached.clone();
+    let opened = OpenOptions { cached, offset, direct, lenient, is_whole: strict };
     let (image, file) = image_path::open(path, &opened, &path_stats, |line| log.say(line))?;
     check(&*image, path, options)?;
     let (steps, profile) = profile_plan(options, &image, &log)?;

@@ -314,7 +314,8 @@ pub(crate) struct RunOn {
 /// Arguments of `mount`.
 #[derive(Debug, Args)]
 pub(crate) struct Mount {
-    /// The image: cramfs, squashfs or erofs
+    /// The image: cramfs, squashfs or erofs; a file, a block device, or an object: `s3://`,
+    /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`
     #[arg(required_unless_present_any = ["stats", "list"])]
     pub(crate) image: Option<PathBuf>,
     /// The folder that it appears in
@@ -326,7 +327,7 @@ pub(crate) struct Mount {
     /// Lists the images that are mounted, also those whose server has died
     #[arg(long, conflicts_with_all = ["image", "folder", "stats"])]
     pub(crate) list: bool,
-    /// With --stats: every counter instead of the ten that tell most
+    /// With --stats: every counter instead of the twelve that tell most
     #[arg(long, requires = "stats")]
     pub(crate) all: bool,
     /// With --stats: one JSON object; with --list: a list of them
@@ -341,6 +342,9 @@ pub(crate) struct Mount {
     /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
     #[arg(long, value_name = "SIZE", default_value = "32M")]
     pub(crate) cache: String,
+    /// Memory for blocks of an object, in bytes or with a unit: k, M, G; 4M at least
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub(crate) object_cache: String,
     /// Threads for what takes longer than a page, beside the one that takes requests
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: u32,

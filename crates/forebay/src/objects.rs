@@ -18,12 +18,17 @@ pub(crate) fn address(path: &Path) -> Option<&str> {
 
 /// Opens an object as the source of an image, with a cache of so many bytes.
 pub(crate) fn source(address: &str, cache: u64) -> Result<Arc<dyn Source>> {
+    Ok(Arc::new(BackendSource::new(cached(address, cache)?)))
+}
+
+/// Opens an object, with a cache of so many bytes.
+pub(crate) fn cached(address: &str, cache: u64) -> Result<Arc<BlockCache>> {
     let object = Arc::new(ObjectBackend::open(address).map_err(|error| complaint(&error))?);
     let name = printable(&object.address());
     let cached = BlockCache::new(Arc::clone(&object) as Arc<dyn Backend>, cache);
-    let cached = cached.context("cannot start a thread")?;
+    let cached = Arc::new(cached.context("cannot start a thread")?);
     OPENED.lock().unwrap_or_else(PoisonError::into_inner).push((name, object));
-    Ok(Arc::new(BackendSource::new(Arc::new(cached))))
+    Ok(cached)
 }
 
 /// Says what the objects have cost that were opened as images.

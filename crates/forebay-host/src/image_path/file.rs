@@ -14,6 +14,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use forebay_core::units::PAGE_SIZE;
@@ -24,23 +25,32 @@ use rustix::io::ReadWriteFlags;
 use super::fault::{Absent, Pace};
 use super::stats::PathStats;
 use crate::access::Buffer;
+use crate::backend::{Backend, BlockCache};
 use crate::frames::{Bytes, PAGE, PageBytes};
 
 /// The image file.
 #[derive(Debug)]
 pub(crate) struct ImageFile {
-    /// For long runs; past the page cache if that is wanted.
-    file: File,
-    /// For random reads, through the page cache.
-    random: File,
+    bytes: ImageBytes,
     /// Where the image begins in the file.
     base: u64,
     /// What the image may be as long as; reads beyond what is there fail.
     len: u64,
     /// What the file itself had when it was opened.
     file_len: u64,
-    direct: bool,
     stats: Arc<PathStats>,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum ImageBytes {
+    File(Opened),
+    /// Elsewhere; those that came are in a cache.
+    Cached {
+        cache: Arc<BlockCache>,
+        /// Requests and bytes that are counted.
+        counted: [AtomicU64; 2],
+    },
 }
 
 /// An image file that is open.
@@ -57,18 +67,20 @@ pub(crate) struct Opened {
 impl ImageFile {
     /// Over an open file; the image lies at `place`.
     pub(crate) fn new(opened: Opened, place: Range<u64>, stats: Arc<PathStats>) -> Self {
-        let Opened { file, random, direct } = opened;
         // A file system that has no use for advice reads as it likes.
-        let _ = fadvise(&random, 0, None, Advice::Random);
-        Self {
-            file,
-            random,
-            base: place.start,
-            len: place.end.saturating_sub(place.start),
-            file_len: place.end,
-            direct,
-            stats,
-        }
+        let _ = fadvise(&opened.random, 0, None, Advice::Random);
+        Self::over(ImageBytes::File(opened), place, stats)
+    }
+
+    /// Over a cache of what is elsewhere; the image begins at `offset`.
+    pub(crate) fn cached(cache: Arc<BlockCache>, offset: u64, stats: Arc<PathStats>) -> Self {
+        let place = offset..cache.len();
+        Self::over(ImageBytes::Cached { cache, counted: Default::default() }, place, stats)
+    }
+
+    fn over(bytes: ImageBytes, place: Range<u64>, stats: Arc<PathStats>) -> Self {
+        let len = place.end.saturating_sub(place.start);
+        Self { bytes, base: place.start, len, file_len: place.end, stats }
     }
 
     /// The same file, as if the image were `len` bytes long.
@@ -83,17 +95,23 @@ impl ImageFile {
 
     /// Whether blocks are read past the page cache.
     pub(crate) fn is_direct(&self) -> bool {
-        self.direct
+        matches!(&self.bytes, ImageBytes::File(opened) if opened.direct)
     }
 
     /// Reads pages of the image if that takes no device; says whether it did.
     pub(crate) fn read_near(&self, first: u64, pages: &mut [Box<Bytes>]) -> bool {
-        if self.direct {
-            return false;
-        }
         let wanted = self.bytes_at(first, pages.len());
-        let near = self.preadv(&self.random, first, pages, ReadWriteFlags::NOWAIT);
-        let near = near.is_ok_and(|read| read >= wanted);
+        let near = match &self.bytes {
+            ImageBytes::File(opened) if opened.direct => return false,
+            ImageBytes::File(opened) => {
+                let near = self.preadv(&opened.random, first, pages, ReadWriteFlags::NOWAIT);
+                near.is_ok_and(|read| read >= wanted)
+            }
+            ImageBytes::Cached { cache, .. } => {
+                let offset = self.base.saturating_add(first * PAGE_SIZE);
+                slices(pages, wanted).all(|(at, page)| cache.read_near(page, offset + at))
+            }
+        };
         self.stats.raw_near.add(u64::from(near));
         near
     }
@@ -102,20 +120,17 @@ impl ImageFile {
     pub(crate) fn read(&self, first: u64, pages: &mut [Box<Bytes>]) -> io::Result<()> {
         let begin = Instant::now();
         let wanted = self.bytes_at(first, pages.len());
-        if self.direct {
-            self.read_direct(first, pages, wanted)?;
-        } else {
-            let mut done = 0;
-            while done < wanted {
-                // A read that ended early goes on at a page.
-                let whole = done / PAGE;
-                let file = if pages.len() >= LONG { &self.file } else { &self.random };
-                let (rest, flags) = (&mut pages[whole..], ReadWriteFlags::empty());
-                let read = self.preadv(file, first + whole as u64, rest, flags)?;
-                if read == 0 || whole * PAGE + read <= done {
-                    return Err(ErrorKind::UnexpectedEof.into());
+        match &self.bytes {
+            ImageBytes::File(opened) if opened.direct => {
+                self.read_direct(&opened.file, first, pages, wanted)?;
+            }
+            ImageBytes::File(opened) => self.read_buffered(opened, first, pages, wanted)?,
+            ImageBytes::Cached { cache, .. } => {
+                let offset = self.base.saturating_add(first * PAGE_SIZE);
+                for (at, page) in slices(pages, wanted) {
+                    read_exact(cache, page, offset + at)?;
                 }
-                done = whole * PAGE + read;
+                self.count_requests();
             }
         }
         self.stats.raw_operations.add(1);
@@ -133,18 +148,60 @@ impl ImageFile {
     /// Begins to read a range into the page cache.
     pub(crate) fn will_need(&self, range: &Range<u64>) {
         let len = NonZero::new(range.end.saturating_sub(range.start));
-        if let (false, Some(len)) = (self.direct, len) {
-            // If it cannot, the next read waits for the device.
-            let offset = self.base.saturating_add(range.start);
-            let _ = fadvise(&self.random, offset, Some(len), Advice::WillNeed);
-            self.stats.raw_advised.add(len.get());
-        }
+        let Some(len) = len.filter(|_| !self.is_direct()) else { return };
+        // If it cannot, the next read waits for the device.
+        self.advise(self.base.saturating_add(range.start), len);
+        self.stats.raw_advised.add(len.get());
     }
 
     /// The bytes of the image that lie in pages.
     fn bytes_at(&self, first: u64, pages: usize) -> usize {
         let there = self.present_bytes().saturating_sub(first.saturating_mul(PAGE_SIZE));
         usize::try_from(there).unwrap_or(usize::MAX).min(pages * PAGE)
+    }
+
+    /// Begins to read bytes of the file into memory.
+    fn advise(&self, offset: u64, len: NonZero<u64>) {
+        match &self.bytes {
+            ImageBytes::File(opened) => {
+                let _ = fadvise(&opened.random, offset, Some(len), Advice::WillNeed);
+            }
+            ImageBytes::Cached { cache, .. } => {
+                cache.will_need(&(offset..offset.saturating_add(len.get())));
+            }
+        }
+    }
+
+    /// Adds what was sent since the last time.
+    fn count_requests(&self) {
+        if let ImageBytes::Cached { cache, counted } = &self.bytes {
+            let sent = cache.requests().unwrap_or_default();
+            let add = |at: usize, now: u64| now.saturating_sub(counted[at].fetch_max(now, Relaxed));
+            self.stats.object_requests.add(add(0, sent.count));
+            self.stats.object_bytes.add(add(1, sent.bytes));
+        }
+    }
+
+    fn read_buffered(
+        &self,
+        opened: &Opened,
+        first: u64,
+        pages: &mut [Box<Bytes>],
+        wanted: usize,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < wanted {
+            // A read that ended early goes on at a page.
+            let whole = done / PAGE;
+            let file = if pages.len() >= LONG { &opened.file } else { &opened.random };
+            let (rest, flags) = (&mut pages[whole..], ReadWriteFlags::empty());
+            let read = self.preadv(file, first + whole as u64, rest, flags)?;
+            if read == 0 || whole * PAGE + read <= done {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            done = whole * PAGE + read;
+        }
+        Ok(())
     }
 
     fn preadv(
@@ -166,7 +223,13 @@ impl ImageFile {
     }
 
     /// A device wants aligned memory and places; the image need not begin at one.
-    fn read_direct(&self, first: u64, pages: &mut [Box<Bytes>], wanted: usize) -> io::Result<()> {
+    fn read_direct(
+        &self,
+        file: &File,
+        first: u64,
+        pages: &mut [Box<Bytes>],
+        wanted: usize,
+    ) -> io::Result<()> {
         let start = self.base.saturating_add(first * PAGE_SIZE);
         let before = index(start % DIRECT);
         let aligned = start - start % DIRECT;
@@ -177,7 +240,7 @@ impl ImageFile {
             if !(done as u64).is_multiple_of(DIRECT) {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
-            match self.file.read_at(&mut memory[done..], aligned + done as u64) {
+            match file.read_at(&mut memory[done..], aligned + done as u64) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => done += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -195,9 +258,15 @@ impl ImageFile {
     fn copy_near(&self, range: &Range<u64>, target: &mut [u8]) -> bool {
         let offset = self.base.saturating_add(range.start);
         let wanted = target.len();
-        let mut target = [IoSliceMut::new(target)];
-        let near = rustix::io::preadv2(&self.random, &mut target, offset, ReadWriteFlags::NOWAIT);
-        near == Ok(wanted)
+        match &self.bytes {
+            ImageBytes::File(opened) => {
+                let mut target = [IoSliceMut::new(target)];
+                let flags = ReadWriteFlags::NOWAIT;
+                let near = rustix::io::preadv2(&opened.random, &mut target, offset, flags);
+                near == Ok(wanted)
+            }
+            ImageBytes::Cached { cache, .. } => cache.read_near(target, offset),
+        }
     }
 }
 
@@ -216,11 +285,20 @@ impl Source for ImageFile {
         if QUICK.get() {
             return Err(io::Error::new(ErrorKind::WouldBlock, Absent(range)));
         }
-        // A reader of some of the tree reads more of it.
-        let around = self.base.saturating_add(offset) / TREE * TREE;
-        let _ = fadvise(&self.random, around, NonZero::new(TREE), Advice::WillNeed);
         let begin = Instant::now();
-        self.random.read_exact_at(buffer, self.base.saturating_add(offset))?;
+        let at = self.base.saturating_add(offset);
+        match &self.bytes {
+            ImageBytes::File(opened) => {
+                // A reader of some of the tree reads more of it.
+                let around = at / TREE * TREE;
+                let _ = fadvise(&opened.random, around, NonZero::new(TREE), Advice::WillNeed);
+                opened.random.read_exact_at(buffer, at)?;
+            }
+            ImageBytes::Cached { cache, .. } => {
+                read_exact(cache, buffer, at)?;
+                self.count_requests();
+            }
+        }
         self.stats.raw_operations.add(1);
         self.stats.raw_bytes.add(buffer.len() as u64);
         self.stats.raw_nanos.add(crate::processor::nanos(begin.elapsed()));
@@ -244,6 +322,19 @@ pub(crate) fn at_pace<T>(pace: Pace, what: impl FnOnce() -> T) -> T {
 /// Whether this thread is at [`Pace::Quick`].
 pub(crate) fn is_quick() -> bool {
     QUICK.get()
+}
+
+/// The bytes of pages that are wanted, page by page, each with its place.
+fn slices(pages: &mut [Box<Bytes>], wanted: usize) -> impl Iterator<Item = (u64, &mut [u8])> {
+    pages.iter_mut().enumerate().map_while(move |(at, page)| {
+        let len = wanted.saturating_sub(at * PAGE).min(PAGE);
+        (len > 0).then(|| ((at * PAGE) as u64, &mut page.bytes_mut()[..len]))
+    })
+}
+
+fn read_exact(cache: &BlockCache, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let read = cache.read_at(buffer, offset)?;
+    if read == buffer.len() { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
 }
 
 /// A number that is no larger than a buffer.

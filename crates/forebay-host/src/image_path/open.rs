@@ -12,10 +12,13 @@ use rustix::fs::{Mode, OFlags};
 
 use super::file::{ImageFile, Opened};
 use super::stats::PathStats;
+use crate::backend::BlockCache;
 
 /// How an image is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OpenOptions {
+    /// The bytes, if they are not those of a file.
+    pub(crate) cached: Option<Arc<BlockCache>>,
     /// Where the image begins in its file, in bytes.
     pub(crate) offset: u64,
     /// Read past the page cache (`O_DIRECT`).
@@ -87,6 +90,9 @@ pub(crate) fn open(
 }
 
 fn open_file(path: &Path, options: &OpenOptions, stats: &Arc<PathStats>) -> io::Result<ImageFile> {
+    if let Some(cache) = &options.cached {
+        return Ok(ImageFile::cached(Arc::clone(cache), options.offset, Arc::clone(stats)));
+    }
     let direct = options.direct;
     // Opening a pipe without a writer does not block.
     let plain = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;

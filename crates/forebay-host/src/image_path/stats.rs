@@ -21,4 +21,8 @@ counters! {
     raw_advised,
     /// Reads of the image that the kernel's page cache answered.
     raw_near,
+    /// Requests that were sent for an object that is the image; 0 of a file.
+    object_requests,
+    /// Bytes of the object that they brought.
+    object_bytes,
 }

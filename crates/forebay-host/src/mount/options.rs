@@ -1,15 +1,20 @@
 //! How an image is mounted, and what the core is made with for it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use forebay_core::packed::{Ahead, Spec};
 use forebay_core::serving::{MountConfig, PathConfig};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::Time;
 
+use crate::backend::BlockCache;
+
 /// How an image is mounted.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The bytes of the image, if they are not those of a file.
+    pub cached: Option<Arc<BlockCache>>,
     /// Where the image begins in its file, in bytes.
     pub offset: u64,
     /// Read past the page cache (`O_DIRECT`).
@@ -45,6 +50,7 @@ impl Default for Options {
     /// The options of the command line's defaults.
     fn default() -> Self {
         Self {
+            cached: None,
             offset: 0,
             direct: false,
             lenient: false,

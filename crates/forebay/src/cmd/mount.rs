@@ -18,12 +18,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::packed::Spec;
 use forebay_host::attach::AttachError;
+use forebay_host::backend::{BlockCache, local_path, scrubbed};
 use forebay_host::mount::{self, Ended, MountError, OpenError, Options, Sink, Stopper, Window};
 use forebay_image::Time;
 use forebay_image::profile::ProfileError;
@@ -33,9 +34,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::{Mount, MountWindow};
-use crate::choice;
 use crate::cmd::image::{no_image, source};
 use crate::messages::{Complaint, note, shown};
+use crate::{choice, objects};
 
 /// Mounts, or shows what a mount has done.
 pub(crate) fn run(arguments: &Mount) -> Result<u8> {
@@ -76,6 +77,7 @@ fn options(arguments: &Mount) -> Result<Options> {
             .into());
     }
     Ok(Options {
+        cached: None,
         offset: choice::bytes("--offset", &arguments.offset)?,
         direct: arguments.direct,
         lenient: arguments.lenient,
@@ -127,10 +129,8 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     }
     // Signals that come while it is being mounted must not leave a mount behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
-    // What is wrong with it is said as `forebay image` says it.
-    source(image, "--offset", options.offset)?;
-    let path =
-        fs::canonicalize(image).with_context(|| format!("cannot read '{}'", shown(image)))?;
+    let (path, cached) = bytes(arguments, image, options.offset)?;
+    let options = &Options { cached, ..options.clone() };
     let folder = place(folder)?;
     // Before there is a mount that nothing would end.
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null");
@@ -148,6 +148,23 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
         Ended::Unmounted | Ended::Stopped => Ok(0),
         Ended::Broke(what) => Err(anyhow!("the mount broke down: {what}")),
     }
+}
+
+/// The image by its path from the root, or by its address and with its bytes.
+fn bytes(
+    arguments: &Mount,
+    image: &Path,
+    offset: u64,
+) -> Result<(PathBuf, Option<Arc<BlockCache>>)> {
+    if let Some(address) = objects::address(image) {
+        let cache = choice::bytes("--object-cache", &arguments.object_cache)?;
+        return Ok((scrubbed(address).into(), Some(objects::cached(address, cache)?)));
+    }
+    // What is wrong with it is said as `forebay image` says it.
+    source(image, "--offset", offset)?;
+    let local = image.to_str().and_then(local_path);
+    let path = fs::canonicalize(local.as_deref().unwrap_or(image));
+    Ok((path.with_context(|| format!("cannot read '{}'", shown(image)))?, None))
 }
 
 /// The folder by its path from the root; what lies below it and will not be seen is noted.
@@ -312,7 +329,7 @@ fn statistics(folder: &Path, arguments: &Mount) -> Result<u8> {
 }
 
 /// The counters that tell most of how a mount does; `--all` shows the others.
-const MAIN_COUNTERS: [&str; 10] = [
+const MAIN_COUNTERS: [&str; 12] = [
     "requests",
     "demands",
     "wide_reads",
@@ -322,6 +339,8 @@ const MAIN_COUNTERS: [&str; 10] = [
     "pages_decoded",
     "raw_operations",
     "raw_bytes",
+    "object_requests",
+    "object_bytes",
     "resident_bytes",
 ];
 

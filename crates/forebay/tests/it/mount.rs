@@ -86,7 +86,7 @@ fn the_mount_is_usable_when_the_command_returns() {
     assert_eq!(seen.mtime(), 1_700_000_000);
     let text = mount.run("mount --stats folder");
     assert!(text.lines().any(|line| line.starts_with("pages decoded ")), "{text}");
-    assert_eq!(text.lines().count(), 10, "{text}");
+    assert_eq!(text.lines().count(), 12, "{text}");
     let all = mount.run("mount --stats folder --all");
     let has_line = |line: &str| all.lines().any(|other| other.starts_with(&line[..24]));
     assert!(text.lines().all(has_line) && all.contains("pushes forgone"), "{all}");

@@ -89,9 +89,8 @@ fn an_overlay_over_an_object_belongs_to_one_version_of_it() {
     let scene = Scene::new();
     let server = PageServer::new(content());
     let url = server.url();
-    let serve = |command: &str| {
-        run(&scene, &["serve", &url, "--overlay", "over", "--run", command], &[])
-    };
+    let serve =
+        |command: &str| run(&scene, &["serve", &url, "--overlay", "over", "--run", command], &[]);
     let output = serve("qemu-io -f raw -c 'write -P 5 0 10000' -c flush \"$uri\"");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let reads = "qemu-io -f raw -c 'read -P 5 0 10000' -c 'read -P 5 10000 1' \"$uri\"";
@@ -181,6 +180,33 @@ fn an_image_that_changes_under_its_reader_is_an_error() {
     let output = run(&scene, &["image", "cat", &server.url(), "/dir/text"], &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("was changed after it was opened"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_object_is_mounted_and_costs_what_is_read() {
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes.clone());
+    let url = format!("{}?sig=secret", server.url());
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    let output = run(&scene, &["mount", &url, "folder"], &[]);
+    if output.status.code() != Some(0) && stderr(&output).contains("/dev/fuse") {
+        eprintln!("skip: a mounted object: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let read = std::fs::read(scene.path("folder/dir/text"));
+    let small = std::fs::read(scene.path("folder/small"));
+    let stats = run(&scene, &["mount", "--stats", "folder", "--json"], &[]);
+    let listed = run(&scene, &["mount", "--list"], &[]);
+    let ended = run(&scene, &["unmount", "folder"], &[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
+    assert!(read.unwrap() == content());
+    assert_eq!(small.unwrap(), b"small\n");
+    let counters: serde_json::Value = serde_json::from_str(stdout(&stats)).unwrap();
+    let came = counters["object_bytes"].as_u64().unwrap();
+    assert!((1..=bytes.len() as u64).contains(&came), "{counters}");
+    assert!((2..=12).contains(&counters["object_requests"].as_u64().unwrap()), "{counters}");
+    assert!(!stdout(&listed).contains("secret"), "{}", stdout(&listed));
 }
 
 /// moto's S3 with a bucket, an object in it, and keys of a user that may read it.
