@@ -15,12 +15,14 @@ pub use self::object::{
 };
 pub use blocks::{BlockCache, CACHE_MIN};
 pub use file::FileBackend;
+pub use image_file::ImageFileBackend;
 pub use image_source::BackendSource;
 pub use mem::MemBackend;
 pub use wrap::{Delay, FailAfter, FailAt};
 
 mod blocks;
 mod file;
+mod image_file;
 mod image_source;
 mod mem;
 #[cfg(feature = "objects")]

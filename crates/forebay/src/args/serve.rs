@@ -10,8 +10,9 @@ use super::duration::within;
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// What is served: a file, a block device, `memory:SIZE`, or an object, read-only: `s3://`,
-    /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`. Clients choose by NAME; a first
+    /// What is served: a file, a block device, `memory:SIZE`, or read-only an object, as `s3://`,
+    /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`, or a file inside a compressed
+    /// image, as `IMAGE:/PATH`. Clients choose by NAME; a first
     /// source without one is the default export
     #[arg(value_name = "[NAME=]SOURCE", required = true)]
     pub(crate) sources: Vec<String>,

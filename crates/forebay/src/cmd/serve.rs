@@ -11,17 +11,21 @@ use std::{env, fs, process, thread};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::engine::Policies;
 use forebay_core::units::PAGE_SIZE;
-use forebay_host::backend::{ObjectBackend, is_object, local_path, scrubbed};
+use forebay_host::backend::{
+    Backend, BackendSource, ImageFileBackend, ObjectBackend, is_object, local_path, scrubbed,
+};
 use forebay_host::serve::{
     BaseIdentity, FileStore, ListenAddress, MemoryStore, ReadStore, ServeError, ServeOptions,
     ServedExport, Server, ServerReport, SlowStore, Store, UnmountCall, identify,
 };
+use forebay_image::{self as images, Follow, Kind, Source};
 use forebay_sim::scenario::PolicySet;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::serve::Serve;
+use crate::cmd::image::{WHAT_IS_THERE, no_image, source};
 use crate::cmd::watch::serve::Endpoint;
 use crate::messages::{Complaint, complain, note, printable, shown};
 use crate::{ERROR, choice, objects, slots};
@@ -246,6 +250,9 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Source> {
         let store = Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
         return Ok(Source { store, read_only: false, base: None });
     }
+    if let Some((image, inside)) = inside(source) {
+        return Ok((Box::new(ReadStore::new(file_of_image(Path::new(image), inside)?)), true));
+    }
     if is_object(source) {
         let object = ObjectBackend::open(source).map_err(|error| objects::complaint(&error))?;
         let base = BaseIdentity { name: object.address(), stamp: object.stamp() };
@@ -262,6 +269,34 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Source> {
     let store = Box::new(opened.map_err(failed)?);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
     Ok(Source { store, read_only: false, base })
+}
+
+/// The image and the path in it, if a source is `IMAGE:/PATH`. A file of that whole name is itself.
+fn inside(source: &str) -> Option<(&str, &str)> {
+    let colons = source.match_indices(":/").filter(|(at, _)| !source[*at..].starts_with("://"));
+    let (image, inside) = source.split_at(colons.last()?.0);
+    let is_image = is_object(image) || Path::new(image).is_file();
+    (is_image && !Path::new(source).exists()).then_some((image, &inside[1..]))
+}
+
+/// A file of an image, decoded as it is read.
+fn file_of_image(path: &Path, inside: &str) -> Result<Arc<dyn Backend>> {
+    let below = objects::address(path);
+    let below = below.map(|address| objects::cached(address, objects::CACHE)).transpose()?;
+    let below = below.map(|cached| cached as Arc<dyn Backend>);
+    let bytes: Arc<dyn Source> = match &below {
+        Some(cached) => Arc::new(BackendSource::new(Arc::clone(cached))),
+        None => source(path, "--offset", 0)?,
+    };
+    let image = images::open(&bytes, images::Options::default());
+    let image = image.map_err(|error| no_image(path, 0, &error))?;
+    let found = images::resolve(image.as_ref(), inside.as_bytes(), Follow::Last)?;
+    let name = format!("'{inside}' of '{}'", shown(path));
+    if image.node(found.node)?.kind != Kind::File {
+        bail!(Complaint::new(format!("{name} is not a regular file")).hint(WHAT_IS_THERE));
+    }
+    let file = ImageFileBackend::new(image, found.node, below);
+    Ok(Arc::new(file.with_context(|| format!("cannot read {name}"))?))
 }
 
 /// What objects have cost.

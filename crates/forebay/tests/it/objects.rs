@@ -183,6 +183,27 @@ fn an_image_that_changes_under_its_reader_is_an_error() {
 }
 
 #[test]
+fn a_file_inside_an_image_is_served() {
+    if !has("nbdcopy") {
+        return;
+    }
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes);
+    let copy = "nbdcopy \"$uri\" copy && cmp copy tree/dir/text";
+    for image in ["root.cramfs", &server.url()] {
+        let source = format!("disk={image}:/dir/text");
+        let copy = copy.replace("$uri", "nbd+unix:///disk?socket=$unixsocket");
+        let output = run(&scene, &["serve", &source, "--run", &copy], &[]);
+        assert_eq!(output.status.code(), Some(0), "{source}: {}", stderr(&output));
+    }
+    for (path, wanted) in [("/dir", "is not a regular file"), ("/none", "none")] {
+        let output = run(&scene, &["serve", &format!("root.cramfs:{path}"), "--run", "true"], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn an_object_is_mounted_and_costs_what_is_read() {
     let (scene, bytes) = image_scene();
     let server = PageServer::new(bytes.clone());
