@@ -399,7 +399,8 @@ mod tests {
     fn a_file_that_shrank_is_an_error() {
         for direct in [false, true] {
             let (image, _) = opened(100_000, 0, direct);
-            image.file.set_len(50_000).unwrap();
+            let ImageBytes::File(file) = &image.bytes else { unreachable!("it is a file") };
+            file.file.set_len(50_000).unwrap();
             image.read(0, &mut pages(12)).unwrap();
             assert!(image.read(12, &mut pages(2)).is_err());
             assert!(!image.read_near(12, &mut pages(2)));
