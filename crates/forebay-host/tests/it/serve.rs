@@ -39,6 +39,7 @@ impl Rig {
         let options = ServeOptions {
             exports: vec![export],
             listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
+            folder: None,
             cache: pages * 4096,
             readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
             reclaim: reclaim::Spec::default(),
@@ -412,6 +413,7 @@ fn an_export_shows_its_own_bytes_alone() {
     let options = ServeOptions {
         exports: vec![export("one"), export("other")],
         listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
+        folder: None,
         cache: 8 * 4096,
         readahead: readahead::Spec::parse("linux-6.18").unwrap(),
         reclaim: reclaim::Spec::default(),

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use forebay_core::units::PAGE_SIZE;
-use forebay_host::backend::is_object;
 use forebay_host::serve::{FileStore, OverlayError, OverlayInfo, OverlayStore, open_layer, stamp};
 use serde_json::json;
 
-use super::serve::overlay_complaint;
+use super::serve::{is_never_written, overlay_complaint};
 use crate::args::serve::{OverlayFile, OverlayInfoOf, OverlayWhat};
 use crate::messages::{note, printable, shown};
 
@@ -79,8 +78,8 @@ fn changed(found: &OverlayInfo) -> u64 {
 fn commit(file: &Path) -> Result<String, OverlayError> {
     let layer = open_layer(file, false)?;
     let found = OverlayStore::info(&layer)?;
-    if is_object(&found.base.name) {
-        let what = format!("'{}' is an object, which is never written", found.base.name);
+    if is_never_written(&found.base.name) {
+        let what = format!("its base is never written: '{}'", found.base.name);
         return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, what).into());
     }
     let base = Path::new(&found.base.name);

@@ -181,7 +181,7 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             bail!(Complaint::new(what).hint(format!("NAME={source} gives it one of its own")));
         }
         let overlay = overlays.remove(name);
-        let Source { mut store, read_only, base } = open(arguments, source, overlay.is_some())?;
+        let Opened { mut store, read_only, base } = open(arguments, source, overlay.is_some())?;
         if let (Some(file), Some(base)) = (overlay, base) {
             store = overlay::over(store, &base, Path::new(file), arguments.read_only)?;
         }
@@ -232,7 +232,7 @@ fn overlays(arguments: &Serve) -> Result<BTreeMap<&str, &str>> {
 }
 
 /// What an export is made of.
-struct Source {
+struct Opened {
     store: Box<dyn Store>,
     /// Nothing of it can be written.
     read_only: bool,
@@ -241,23 +241,25 @@ struct Source {
 }
 
 /// Opens a source; one that gets an overlay is read alone.
-fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Source> {
+fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
     if let Some(size) = source.strip_prefix("memory:") {
         if is_base {
             let what = format!("--overlay: nothing of '{source}' is there at the next start");
             bail!(Complaint::new(what).hint("memory can be written without an overlay"));
         }
         let store = Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
-        return Ok(Source { store, read_only: false, base: None });
+        return Ok(Opened { store, read_only: false, base: None });
     }
     if let Some((image, inside)) = inside(source) {
-        return Ok((Box::new(ReadStore::new(file_of_image(Path::new(image), inside)?)), true));
+        let base = is_base.then(|| base_in_image(image, inside)).transpose()?;
+        let store = Box::new(ReadStore::new(file_of_image(Path::new(image), inside)?));
+        return Ok(Opened { store, read_only: !is_base, base });
     }
     if is_object(source) {
         let object = ObjectBackend::open(source).map_err(|error| objects::complaint(&error))?;
         let base = BaseIdentity { name: object.address(), stamp: object.stamp() };
         let store = Box::new(ReadStore::new(Arc::new(object)));
-        return Ok(Source { store, read_only: !is_base, base: Some(base) });
+        return Ok(Opened { store, read_only: !is_base, base: Some(base) });
     }
     let path = local_path(source).unwrap_or_else(|| source.into());
     let read_only = arguments.read_only || is_base;
@@ -268,7 +270,7 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Source> {
     };
     let store = Box::new(opened.map_err(failed)?);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
-    Ok(Source { store, read_only: false, base })
+    Ok(Opened { store, read_only: false, base })
 }
 
 /// The image and the path in it, if a source is `IMAGE:/PATH`. A file of that whole name is itself.
@@ -277,6 +279,23 @@ fn inside(source: &str) -> Option<(&str, &str)> {
     let (image, inside) = source.split_at(colons.last()?.0);
     let is_image = is_object(image) || Path::new(image).is_file();
     (is_image && !Path::new(source).exists()).then_some((image, &inside[1..]))
+}
+
+/// What an overlay over a file of an image is held to.
+fn base_in_image(image: &str, inside: &str) -> Result<BaseIdentity> {
+    if is_object(image) {
+        let what = format!("--overlay: '{}' is inside an object", printable(inside));
+        bail!(Complaint::new(what).hint("a copy of the image on this machine takes an overlay"));
+    }
+    let found = identify(Path::new(image));
+    let BaseIdentity { name, stamp } =
+        found.with_context(|| format!("cannot look at '{}'", printable(image)))?;
+    Ok(BaseIdentity { name: format!("{name}:{inside}"), stamp })
+}
+
+/// Whether a source can only be read: an object, or a file inside an image.
+pub(crate) fn is_never_written(source: &str) -> bool {
+    is_object(source) || inside(source).is_some()
 }
 
 /// A file of an image, decoded as it is read.

@@ -99,7 +99,7 @@ fn an_overlay_over_an_object_belongs_to_one_version_of_it() {
     assert!(output.status.success() && said.contains("read 10000/10000"), "{said}");
     assert_eq!(said.matches("Pattern verification failed").count(), 1, "{said}");
     let output = run(&scene, &["overlay", "commit", "over"], &[]);
-    assert!(stderr(&output).contains("an object, which is never written"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("its base is never written"), "{}", stderr(&output));
     server.page().etag = Some("\"two\"".to_owned());
     let output = serve("true");
     assert_eq!(output.status.code(), Some(2));
