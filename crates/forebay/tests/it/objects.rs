@@ -39,7 +39,7 @@ fn cost(output: &Output) -> (u64, u64) {
     let text = stderr(output);
     let line = text.lines().find(|line| line.contains(" requests brought ")).expect(text);
     let mut numbers = line.split_whitespace().filter_map(|word| word.parse().ok());
-    (numbers.next().unwrap(), numbers.next().unwrap())
+    (numbers.next().expect("the test works"), numbers.next().expect("the test works"))
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn what_cannot_be_served_says_why() {
 /// A scene with an image, and the image's bytes.
 fn image_scene() -> (Scene, Vec<u8>) {
     let scene = Scene::new();
-    std::fs::create_dir_all(scene.path("tree/dir")).unwrap();
-    std::fs::write(scene.path("tree/dir/text"), content()).unwrap();
-    std::fs::write(scene.path("tree/small"), "small\n").unwrap();
+    std::fs::create_dir_all(scene.path("tree/dir")).expect("the test works");
+    std::fs::write(scene.path("tree/dir/text"), content()).expect("the test works");
+    std::fs::write(scene.path("tree/small"), "small\n").expect("the test works");
     let made = run(&scene, &["image", "make", "tree", "root.cramfs"], &[]);
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
-    let bytes = std::fs::read(scene.path("root.cramfs")).unwrap();
+    let bytes = std::fs::read(scene.path("root.cramfs")).expect("the test works");
     (scene, bytes)
 }
 
@@ -171,7 +171,7 @@ fn an_image_at_an_address_is_the_image() {
     }
     let output = run(&scene, &["image", "extract", &url], &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(std::fs::read(scene.path("disk-root/dir/text")).unwrap(), content());
+    assert_eq!(std::fs::read(scene.path("disk-root/dir/text")).expect("the test works"), content());
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn an_object_is_mounted_and_costs_what_is_read() {
     let (scene, bytes) = image_scene();
     let server = PageServer::new(bytes.clone());
     let url = format!("{}?sig=secret", server.url());
-    std::fs::create_dir(scene.path("folder")).unwrap();
+    std::fs::create_dir(scene.path("folder")).expect("the test works");
     let output = run(&scene, &["mount", &url, "folder"], &[]);
     if output.status.code() != Some(0) && stderr(&output).contains("/dev/fuse") {
         eprintln!("skip: a mounted object: {}", stderr(&output));
@@ -223,12 +223,15 @@ fn an_object_is_mounted_and_costs_what_is_read() {
     let listed = run(&scene, &["mount", "--list"], &[]);
     let ended = run(&scene, &["unmount", "folder"], &[]);
     assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
-    assert!(read.unwrap() == content());
-    assert_eq!(small.unwrap(), b"small\n");
-    let counters: serde_json::Value = serde_json::from_str(stdout(&stats)).unwrap();
-    let came = counters["object_bytes"].as_u64().unwrap();
+    assert!(read.expect("the test works") == content());
+    assert_eq!(small.expect("the test works"), b"small\n");
+    let counters: serde_json::Value = serde_json::from_str(stdout(&stats)).expect("the test works");
+    let came = counters["object_bytes"].as_u64().expect("the test works");
     assert!((1..=bytes.len() as u64).contains(&came), "{counters}");
-    assert!((2..=12).contains(&counters["object_requests"].as_u64().unwrap()), "{counters}");
+    assert!(
+        (2..=12).contains(&counters["object_requests"].as_u64().expect("the test works")),
+        "{counters}"
+    );
     assert!(!stdout(&listed).contains("secret"), "{}", stdout(&listed));
 }
 

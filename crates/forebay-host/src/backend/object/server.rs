@@ -62,8 +62,8 @@ impl PageServer {
             delay: Duration::ZERO,
             requests: Vec::new(),
         };
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("the test works");
+        let port = listener.local_addr().expect("the test works").port();
         let state = Arc::new(Mutex::new(page));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
@@ -172,8 +172,9 @@ impl Page {
 
 /// The bytes of a header such as `bytes=0-9`; none if they lie behind the end.
 fn range_of(header: &str, size: usize) -> Range<usize> {
-    let (first, last) = header.trim_start_matches("bytes=").split_once('-').unwrap();
-    let first: usize = first.parse().unwrap();
+    let (first, last) =
+        header.trim_start_matches("bytes=").split_once('-').expect("the test works");
+    let first: usize = first.parse().expect("the test works");
     let end = last.parse::<usize>().map_or(size, |last| (last + 1).min(size));
     first.min(end)..end
 }
