@@ -16,8 +16,8 @@ pub enum Bug {
     CopyIsCutShort,
     /// Reads and writes do not wait for zeroing.
     GateIsOpen,
-    /// An error that one client has heard of counts as heard by all.
-    OneHearsForAll,
+    /// An error that was reported to one client counts as reported to all.
+    OneReportServesAll,
     /// A write that failed counts as written.
     ErrorIsSwallowed,
     /// The bytes before the first whole page are not zeroed.
@@ -25,7 +25,7 @@ pub enum Bug {
     /// A flush is answered with the one that is under way.
     FlushJoinsTheRunningOne,
     /// Writers wait for as long as the store is full.
-    FullStoreStopsNobody,
+    FullStoreIsIgnored,
     /// All of memory can become dirty.
     NoReserve,
     /// The flushes that wait when a client leaves are never answered.
@@ -36,8 +36,8 @@ pub enum Bug {
     StreamsMixExports,
     /// A last page that is not whole is not written.
     TailIsNotWritten,
-    /// An error that the server alone has heard of counts as reported.
-    ServerHearsForClients,
+    /// An error that was reported on an internal description alone counts as reported.
+    InternalReportCounts,
 }
 
 impl Bug {
@@ -48,17 +48,17 @@ impl Bug {
         Self::WriteIsNotMarked,
         Self::CopyIsCutShort,
         Self::GateIsOpen,
-        Self::OneHearsForAll,
+        Self::OneReportServesAll,
         Self::ErrorIsSwallowed,
         Self::ZeroSkipsItsHead,
         Self::FlushJoinsTheRunningOne,
-        Self::FullStoreStopsNobody,
+        Self::FullStoreIsIgnored,
         Self::NoReserve,
         Self::LeavingForgetsFlushes,
         Self::GateStaysShut,
         Self::StreamsMixExports,
         Self::TailIsNotWritten,
-        Self::ServerHearsForClients,
+        Self::InternalReportCounts,
     ];
 
     /// The rule that it breaks.
@@ -68,11 +68,11 @@ impl Bug {
             Self::WriteIsNotMarked => "D2",
             Self::CopyIsCutShort => "D3",
             Self::GateIsOpen => "D4",
-            Self::OneHearsForAll => "D5",
-            Self::ErrorIsSwallowed | Self::ServerHearsForClients => "D6",
+            Self::OneReportServesAll => "D5",
+            Self::ErrorIsSwallowed | Self::InternalReportCounts => "D6",
             Self::ZeroSkipsItsHead => "D7",
             Self::FlushJoinsTheRunningOne => "D8",
-            Self::FullStoreStopsNobody => "D9",
+            Self::FullStoreIsIgnored => "D9",
             Self::NoReserve => "D10",
             Self::LeavingForgetsFlushes => "D11",
             Self::GateStaysShut => "D12",

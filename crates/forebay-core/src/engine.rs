@@ -49,7 +49,7 @@ mod writeback;
 pub use writeback::Policies;
 
 use call::{Cursor, Task, Wait};
-use errors::Heard;
+use errors::Seen;
 use packed::{Ask, PackedFiles};
 use read::{FaultCall, ReadCall};
 use sync::SyncCall;
@@ -129,8 +129,8 @@ struct Handle {
     /// What is decoded, and when, if the file is packed.
     fill: Option<Box<dyn Fill>>,
     sees_hits: bool,
-    /// The write errors that it has heard of.
-    heard: Heard,
+    /// The write errors that were reported on it.
+    seen: Seen,
 }
 
 impl Engine {
@@ -234,9 +234,9 @@ impl Engine {
     pub fn open(&mut self, file: FileId, readahead: Box<dyn Readahead>) -> HandleId {
         assert!(file.index() < self.files.len(), "a file is added before it is opened");
         let sees_hits = readahead.sees_hits();
-        let heard = self.writeback.errors(file).sample();
+        let seen = self.writeback.errors(file).sample();
         let fill = self.plain_fill(file);
-        let handle = Some(Handle { file, readahead, fill, sees_hits, heard });
+        let handle = Some(Handle { file, readahead, fill, sees_hits, seen });
         if let Some(free) = self.free_handles.pop() {
             self.handles[free.index()] = handle;
             return free;
@@ -245,10 +245,10 @@ impl Engine {
         HandleId(self.handles.len() as u32 - 1)
     }
 
-    /// Makes a description the server's own: a write error that it hears of is still reported to
-    /// the next description that is opened, as long as no other one has heard of it.
+    /// Makes a description internal: a write error that was reported on internal ones alone is
+    /// still reported on the next description that is opened.
     pub fn set_internal(&mut self, handle: HandleId) {
-        self.opened_mut(handle).heard.set_internal();
+        self.opened_mut(handle).seen.set_internal();
     }
 
     #[cfg(feature = "seeded-bugs")]
@@ -284,10 +284,12 @@ impl Engine {
         self.writeback.errors(file).set();
     }
 
-    /// Whether there is a write error that a description has not heard of; now it has.
-    pub fn hear_write_error(&mut self, handle: HandleId) -> bool {
-        let opened = self.handles[handle.index()].as_mut().expect("an error is heard while open");
-        self.writeback.errors(opened.file).check_and_advance(&mut opened.heard)
+    /// Whether there is a write error that was not reported on a description; it counts as reported
+    /// now.
+    pub fn take_write_error(&mut self, handle: HandleId) -> bool {
+        let opened =
+            self.handles[handle.index()].as_mut().expect("an error is reported while open");
+        self.writeback.errors(opened.file).check_and_advance(&mut opened.seen)
     }
 
     /// The first page of a file from `from` on that differs from the device or is on its way.

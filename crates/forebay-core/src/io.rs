@@ -70,7 +70,7 @@ pub enum Op {
         handle: HandleId,
     },
     /// The pages that lie in a range as a whole are written if they are dirty, and dropped: their
-    /// bytes are about to be replaced below the engine. Nobody writes to them meanwhile.
+    /// bytes are about to be replaced below the engine. No other call writes to them meanwhile.
     Discard {
         /// The open file.
         handle: HandleId,

@@ -67,6 +67,23 @@ pub trait Backend: Send + Sync {
         Ok(total)
     }
 
+    /// Fills a buffer from `offset` on.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at); [`io::ErrorKind::UnexpectedEof`] if the bytes end before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.read_at(&mut buffer[done..], offset.saturating_add(done as u64)) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether there is nothing to read.
     fn is_empty(&self) -> bool {
         self.len() == 0

@@ -82,7 +82,7 @@ pub struct ServeOptions {
     pub connections: usize,
 }
 
-/// Is called when a folder of exports was unmounted, by whomever.
+/// Is called when a folder of exports was unmounted, by the server or from outside.
 pub type UnmountCall = Box<dyn FnOnce() + Send>;
 
 /// One export.

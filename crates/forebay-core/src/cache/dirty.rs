@@ -195,8 +195,9 @@ impl PageCache {
         (self.dirty.waiting, self.dirty.moving)
     }
 
-    /// Removes the pages of a file from `first` to before `end` that nobody uses, dirty ones too;
-    /// returns a page that is in use, if there is any, and how many dirty pages are so no more.
+    /// Removes the pages of a file from `first` to before `end` that are not in use, also dirty
+    /// ones; returns a page that is in use, if there is any, and how many dirty pages are so no
+    /// more.
     pub(crate) fn cut(
         &mut self,
         file: FileId,

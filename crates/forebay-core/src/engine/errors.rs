@@ -1,31 +1,30 @@
-//! Write errors that every open description hears of once.
+//! Write errors, each reported once on every open description.
 //!
 //! Source:     Linux 6.12, lib/errseq.c and mm/filemap.c.
-//! Behaviour:  a file counts its write errors; an open description remembers the count that it has
-//!             heard of. A description that is opened while an error has been heard by nobody hears
-//!             of it too. Descriptions that a server opened for itself count for nobody.
+//! Behaviour:  a file counts its write errors; an open description keeps the count that was last
+//!             reported on it. An error that was reported on no description yet is reported on the
+//!             next one that is opened, too. Reports on internal descriptions do not count.
 //! Differs:    one kind of error; the count does not wrap in 64 bits.
-//! Not for:    errors of reads, which the reader hears of at once.
+//! Not for:    errors of reads, which the read itself returns.
 
 /// The errors of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteErrors {
     count: u64,
-    /// Whether somebody has heard of the last one.
-    heard: bool,
+    /// The last one was reported on a description that is not internal.
+    seen: bool,
 }
 
-/// What an open description has heard of.
+/// What was reported on an open description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct Seen {
     count: u64,
-    /// The description is the server's own: an error that it alone has heard of is still to be
-    /// reported to the next description that is opened.
+    /// The description belongs to no client: what is reported on it counts as unreported.
     is_internal: bool,
 }
 
-impl Heard {
-    /// From now on the description counts as the server's own.
+impl Seen {
+    /// From now on the description belongs to no client.
     pub(super) fn set_internal(&mut self) {
         self.is_internal = true;
     }
@@ -35,7 +34,7 @@ impl WriteErrors {
     /// A write failed.
     pub(super) fn set(&mut self) {
         self.count += 1;
-        self.heard = false;
+        self.seen = false;
     }
 
     /// How many writes have failed.
@@ -44,17 +43,17 @@ impl WriteErrors {
     }
 
     /// What a new description starts from.
-    pub(super) fn sample(&self) -> Heard {
-        let count = if self.heard { self.count } else { self.count.saturating_sub(1) };
-        Heard { count, is_internal: false }
+    pub(super) fn sample(&self) -> Seen {
+        let count = if self.seen { self.count } else { self.count.saturating_sub(1) };
+        Seen { count, is_internal: false }
     }
 
-    /// Whether there is an error that a description has not heard of; now it has.
-    pub(super) fn check_and_advance(&mut self, heard: &mut Heard) -> bool {
-        let news = heard.count != self.count;
+    /// Whether there is an error that was not reported on a description; it counts as reported now.
+    pub(super) fn check_and_advance(&mut self, seen: &mut Seen) -> bool {
+        let news = seen.count != self.count;
         if news {
-            self.heard |= !heard.is_internal;
-            heard.count = self.count;
+            self.seen |= !seen.is_internal;
+            seen.count = self.count;
         }
         news
     }
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_description_hears_of_an_error_once() {
+    fn an_error_is_reported_once_on_each_description() {
         let mut errors = WriteErrors::default();
         let (mut one, mut other) = (errors.sample(), errors.sample());
         assert!(!errors.check_and_advance(&mut one));
@@ -78,17 +77,17 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_nobody_heard_waits_for_the_next_to_open() {
+    fn an_unreported_error_is_reported_on_the_next_description() {
         let mut errors = WriteErrors::default();
         errors.set();
         let mut late = errors.sample();
         assert!(errors.check_and_advance(&mut late));
         let mut later = errors.sample();
-        assert!(!errors.check_and_advance(&mut later), "somebody has heard of it");
+        assert!(!errors.check_and_advance(&mut later), "it was reported");
     }
 
     #[test]
-    fn an_error_that_only_the_server_itself_heard_waits_for_the_next_to_open() {
+    fn a_report_on_an_internal_description_does_not_count() {
         let mut errors = WriteErrors::default();
         let mut own = errors.sample();
         own.set_internal();

@@ -204,12 +204,12 @@ impl Engine {
         self.writeback.request_waiters.push((request, call));
     }
 
-    /// Ends the call; an error of an earlier write that its description has not heard of comes
+    /// Ends the call; an error of an earlier write that was not reported on its description comes
     /// first.
     fn end_sync(&mut self, call: CallId, sync: &SyncCall, result: Result<(), IoError>) {
         let file = self.file_of(sync.handle);
         let opened = self.handles[sync.handle.index()].as_mut().expect("a call names an open file");
-        let failed = self.writeback.errors(file).check_and_advance(&mut opened.heard);
+        let failed = self.writeback.errors(file).check_and_advance(&mut opened.seen);
         let result = if failed { Err(IoError::Device) } else { result };
         self.end_call(call, result.map(|()| sync.reply));
     }

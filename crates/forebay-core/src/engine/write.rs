@@ -208,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// Cuts a file to nothing as soon as nobody uses its pages.
+    /// Cuts a file to nothing as soon as none of its pages is in use.
     pub(super) fn advance_truncate(&mut self, call: CallId, handle: HandleId) {
         let file = self.file_of(handle);
         self.files[file.index()].bytes = 0;
@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Writes the dirty pages of a range, and drops all of its pages as soon as nobody uses them.
+    /// Writes the dirty pages of a range, and drops all of its pages as soon as none is in use.
     pub(super) fn advance_discard(
         &mut self,
         call: CallId,

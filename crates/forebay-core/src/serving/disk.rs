@@ -1,8 +1,8 @@
 //! The path behind served disks: requests of clients, one page cache, write-back.
 //!
 //! An export is a file of the [`Engine`] on a device of its own. A client is a set of open
-//! descriptions: one for each stream that it reads, one for its other reads, and one that hears of
-//! failed writes.
+//! descriptions: one for each stream that it reads, one for its other reads, and one on
+//! which failed writes are reported.
 //!
 //! ```text
 //!   request --> gate --> engine --> Submit, Zero, Copy ---> world
@@ -212,7 +212,7 @@ struct Client {
     export: u32,
     streams: Streams,
     handles: [HandleId; STREAMS],
-    /// For reads that belong to no stream, for writes, and what hears of errors.
+    /// For reads that belong to no stream, for writes, and for reports of errors.
     alone: HandleId,
     in_flight: u32,
 }
@@ -294,8 +294,8 @@ impl DiskPath {
         let device = self.engine.add_device(queue);
         let file = self.engine.add_file(device, bytes, 0);
         let handle = self.engine.open(file, Box::new(RequestOnly));
-        // Clients have to hear of what it hears of.
-        if !self.bugs.is(Bug::ServerHearsForClients) {
+        // What is reported on it is still to be reported to clients.
+        if !self.bugs.is(Bug::InternalReportCounts) {
             self.engine.set_internal(handle);
         }
         self.exports.push(Export {
@@ -569,7 +569,7 @@ impl DiskPath {
             DiskOp::Write { offset, len, durable } => {
                 // Errors of before are for flushes: they do not fail a write.
                 let handle = export.handle;
-                self.engine.hear_write_error(handle);
+                self.engine.take_write_error(handle);
                 let durable = durable && !self.bugs.is(Bug::FuaIsForgotten);
                 Op::Write { handle, offset, len, durable }
             }
@@ -652,7 +652,7 @@ impl DiskPath {
         };
         let file = self.exports[export as usize].file;
         let durable = matches!(op, DiskOp::Write { durable: true, .. });
-        // Descriptions are shared, so another request may have heard of its error.
+        // Descriptions are shared, so its error may have been reported to another request.
         let failed = durable && self.engine.write_errors(file) > errors;
         self.end(number, if failed { Err(IoError::Device) } else { result });
     }

@@ -214,7 +214,7 @@ impl Shared {
         let _begun = Begun(self, run.clone());
         let (start, end) = (run.start * BLOCK, (run.end * BLOCK).min(self.inner.len()));
         let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(usize::MAX)];
-        fill(self.inner.as_ref(), &mut bytes, start)?;
+        self.inner.read_exact_at(&mut bytes, start)?;
         let mut state = self.lock();
         let mut first = None;
         for (at, bytes) in run.zip(bytes.chunks(BLOCK as usize)) {
@@ -313,20 +313,6 @@ fn copy(at: u64, bytes: &[u8], buffer: &mut [u8], offset: u64) {
     let (skip, into) = (skip as usize, into as usize);
     let len = (buffer.len() - into).min(bytes.len() - skip);
     buffer[into..into + len].copy_from_slice(&bytes[skip..skip + len]);
-}
-
-/// Fills a buffer.
-fn fill(inner: &dyn Backend, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match inner.read_at(&mut buffer[done..], offset + done as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// The least size of a cache: a run for each of four streams.

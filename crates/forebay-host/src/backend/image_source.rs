@@ -1,6 +1,6 @@
 //! A backend as the source of an image.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 
 use forebay_image::Source;
@@ -23,15 +23,6 @@ impl Source for BackendSource {
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut done = 0;
-        while done < buffer.len() {
-            match self.0.read_at(&mut buffer[done..], offset.saturating_add(done as u64)) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => done += read,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.0.read_exact_at(buffer, offset)
     }
 }

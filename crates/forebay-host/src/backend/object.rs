@@ -341,7 +341,7 @@ fn root(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// What an error says to people: the code and message of a store, or a first line.
+/// The part of an error that a message shows: the code and message of a store, or a first line.
 fn short(text: &str) -> String {
     let element = |name: &str| {
         let (_, after) = text.split_once(&format!("<{name}>"))?;

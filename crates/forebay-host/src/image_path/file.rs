@@ -128,7 +128,7 @@ impl ImageFile {
             ImageBytes::Cached { cache, .. } => {
                 let offset = self.base.saturating_add(first * PAGE_SIZE);
                 for (at, page) in slices(pages, wanted) {
-                    read_exact(cache, page, offset + at)?;
+                    cache.read_exact_at(page, offset + at)?;
                 }
                 self.count_requests();
             }
@@ -295,7 +295,7 @@ impl Source for ImageFile {
                 opened.random.read_exact_at(buffer, at)?;
             }
             ImageBytes::Cached { cache, .. } => {
-                read_exact(cache, buffer, at)?;
+                cache.read_exact_at(buffer, at)?;
                 self.count_requests();
             }
         }
@@ -330,11 +330,6 @@ fn slices(pages: &mut [Box<Bytes>], wanted: usize) -> impl Iterator<Item = (u64,
         let len = wanted.saturating_sub(at * PAGE).min(PAGE);
         (len > 0).then(|| ((at * PAGE) as u64, &mut page.bytes_mut()[..len]))
     })
-}
-
-fn read_exact(cache: &BlockCache, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    let read = cache.read_at(buffer, offset)?;
-    if read == buffer.len() { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
 }
 
 /// A number that is no larger than a buffer.

@@ -1,7 +1,7 @@
 //! A store in memory that loses power: what no flush covers is there, page by page, or not.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::store::Store;
 use crate::frames::PAGE;
@@ -137,35 +137,5 @@ impl Store for CutStore {
 
     fn zeroes_fast(&self) -> bool {
         true
-    }
-}
-
-impl Store for Arc<CutStore> {
-    fn bytes(&self) -> u64 {
-        (**self).bytes()
-    }
-
-    fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        (**self).read(buffers, offset)
-    }
-
-    fn write(&self, buffers: &[IoSlice<'_>], offset: u64, durable: bool) -> io::Result<usize> {
-        (**self).write(buffers, offset, durable)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        (**self).flush()
-    }
-
-    fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool> {
-        (**self).zero(offset, len, hole)
-    }
-
-    fn run(&self, offset: u64) -> io::Result<(u64, bool)> {
-        (**self).run(offset)
-    }
-
-    fn zeroes_fast(&self) -> bool {
-        (**self).zeroes_fast()
     }
 }

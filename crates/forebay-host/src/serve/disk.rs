@@ -90,12 +90,12 @@ struct Slot {
     bytes: Vec<u8>,
 }
 
-/// Who hears of the end of a request.
+/// Where the end of a request is reported.
 #[derive(Debug)]
 pub(super) enum Owner {
     /// A client that is connected.
     Client(Arc<Connection>, forebay_nbd::Request),
-    /// Whoever this is.
+    /// A function.
     Call(OnEnd),
 }
 

@@ -15,6 +15,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -94,8 +95,8 @@ pub struct OverlayInfo {
 /// A base and the layer over it, as one store.
 #[derive(Debug)]
 pub struct OverlayStore {
-    base: Box<dyn Store>,
-    layer: Box<dyn Store>,
+    base: Arc<dyn Store>,
+    layer: Arc<dyn Store>,
     layout: Layout,
     /// A bit for each page that the layer holds.
     present: Vec<AtomicU64>,
@@ -145,8 +146,8 @@ impl OverlayStore {
     /// # Errors
     /// The layer cannot be read, is none, was made over another base, or its commit has begun.
     pub fn open(
-        base: Box<dyn Store>,
-        layer: Box<dyn Store>,
+        base: Arc<dyn Store>,
+        layer: Arc<dyn Store>,
         identity: &BaseIdentity,
     ) -> Result<Self, OverlayError> {
         let (head, words) = read_layer(&*layer)?;
@@ -452,7 +453,7 @@ fn write_pages(base: &dyn Store, pages: &[Page], at: u64, end: u64) -> io::Resul
         pages[..whole].iter().map(|page| IoSlice::new(&page.0)).collect();
     match base.write(&slices, at, false) {
         Ok(written) if written >= PAGE => Ok(written as u64 / PAGE_BYTES * PAGE_BYTES),
-        Ok(_) => Err(ErrorKind::WriteZero.into()),
+        Ok(_) => Err(ErrorKind::StorageFull.into()),
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
         Err(error) => Err(error),
     }
@@ -486,9 +487,8 @@ fn write_all(store: &dyn Store, bytes: &[u8], offset: u64, durable: bool) -> io:
     loop {
         match store.write(&[IoSlice::new(bytes)], offset, durable) {
             Ok(written) if written == bytes.len() => return Ok(()),
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            // It is written again from its start: a store is written by whole pages.
-            Ok(_) => {}
+            // There is no room for a whole one.
+            Ok(_) => return Err(ErrorKind::StorageFull.into()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

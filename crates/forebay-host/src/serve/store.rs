@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -281,7 +281,7 @@ impl Store for MemoryStore {
 /// one after another at a rate.
 #[derive(Debug)]
 pub struct SlowStore {
-    inner: Box<dyn Store>,
+    inner: Arc<dyn Store>,
     delay: Duration,
     /// Bytes a second; zero for any.
     rate: u64,
@@ -291,7 +291,7 @@ pub struct SlowStore {
 
 impl SlowStore {
     /// Makes a store slow.
-    pub fn new(inner: Box<dyn Store>, delay: Duration, rate: u64) -> Self {
+    pub fn new(inner: Arc<dyn Store>, delay: Duration, rate: u64) -> Self {
         Self { inner, delay, rate, free: Mutex::new(Instant::now()) }
     }
 

@@ -186,13 +186,13 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             store = overlay::over(store, &base, Path::new(file), arguments.read_only)?;
         }
         if !delay.is_zero() || rate > 0 {
-            store = Box::new(SlowStore::new(store, delay, rate));
+            store = Arc::new(SlowStore::new(store, delay, rate));
         }
         exports.push(ServedExport {
             name: name.to_owned(),
             description: scrubbed(source),
             read_only: read_only || arguments.read_only,
-            store: Arc::from(store),
+            store,
         });
     }
     if let Some((name, file)) = overlays.first_key_value() {
@@ -233,7 +233,7 @@ fn overlays(arguments: &Serve) -> Result<BTreeMap<&str, &str>> {
 
 /// What an export is made of.
 struct Opened {
-    store: Box<dyn Store>,
+    store: Arc<dyn Store>,
     /// Nothing of it can be written.
     read_only: bool,
     /// What an overlay over it is held to.
@@ -247,18 +247,18 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
             let what = format!("--overlay: nothing of '{source}' is there at the next start");
             bail!(Complaint::new(what).hint("memory can be written without an overlay"));
         }
-        let store = Box::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
+        let store = Arc::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
         return Ok(Opened { store, read_only: false, base: None });
     }
     if let Some((image, inside)) = inside(source) {
         let base = is_base.then(|| base_in_image(image, inside)).transpose()?;
-        let store = Box::new(ReadStore::new(file_of_image(Path::new(image), inside)?));
+        let store = Arc::new(ReadStore::new(file_of_image(Path::new(image), inside)?));
         return Ok(Opened { store, read_only: !is_base, base });
     }
     if is_object(source) {
         let object = ObjectBackend::open(source).map_err(|error| objects::complaint(&error))?;
         let base = BaseIdentity { name: object.address(), stamp: object.stamp() };
-        let store = Box::new(ReadStore::new(Arc::new(object)));
+        let store = Arc::new(ReadStore::new(Arc::new(object)));
         return Ok(Opened { store, read_only: !is_base, base: Some(base) });
     }
     let path = local_path(source).unwrap_or_else(|| source.into());
@@ -268,7 +268,7 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
         Complaint::new(format!("cannot serve '{}': {error}", printable(source)))
             .hint("a source is a file, a block device, memory:SIZE or a URL; try --read-only")
     };
-    let store = Box::new(opened.map_err(failed)?);
+    let store = Arc::new(opened.map_err(failed)?);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
     Ok(Opened { store, read_only: false, base })
 }

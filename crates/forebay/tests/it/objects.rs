@@ -5,22 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
-use crate::support::{Scene, stderr, stdout};
+use crate::support::{Scene, has, stderr, stdout};
 
 #[path = "../../../forebay-host/src/backend/object/server.rs"]
 mod server;
 
 use server::{PageFault, PageServer};
-
-/// Whether a program is there; if not, it is said what is skipped.
-fn has(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    if !found {
-        eprintln!("skip: objects with {program}: it is not installed");
-    }
-    found
-}
 
 fn content() -> Vec<u8> {
     (0..400_000).map(|number| format!("{number}\n")).collect::<String>().into_bytes()
@@ -44,7 +34,7 @@ fn cost(output: &Output) -> (u64, u64) {
 
 #[test]
 fn a_served_object_is_read_only_and_read_in_large_ranges() {
-    if !(has("nbdcopy") && has("qemu-io")) {
+    if !(has("nbdcopy", "objects") && has("qemu-io", "objects")) {
         return;
     }
     let scene = Scene::new().file("disk", content());
@@ -70,7 +60,7 @@ fn a_served_object_is_read_only_and_read_in_large_ranges() {
 
 #[test]
 fn an_object_that_changes_while_it_is_served_is_an_error_of_the_read() {
-    if !has("nbdcopy") {
+    if !has("nbdcopy", "objects") {
         return;
     }
     let scene = Scene::new();
@@ -83,7 +73,7 @@ fn an_object_that_changes_while_it_is_served_is_an_error_of_the_read() {
 
 #[test]
 fn an_overlay_over_an_object_belongs_to_one_version_of_it() {
-    if !has("qemu-io") {
+    if !has("qemu-io", "objects") {
         return;
     }
     let scene = Scene::new();
@@ -186,7 +176,7 @@ fn an_image_that_changes_under_its_reader_is_an_error() {
 
 #[test]
 fn a_file_inside_an_image_is_served() {
-    if !has("nbdcopy") {
+    if !has("nbdcopy", "objects") {
         return;
     }
     let (scene, bytes) = image_scene();
@@ -309,7 +299,7 @@ sys.stdin.read()
 fn s3_serves_with_keys_of_the_environment_and_refuses_others() {
     let scene = Scene::new().file("disk", content());
     let Some(moto) = Moto::start(&scene.path("disk")) else { return };
-    if !has("nbdcopy") {
+    if !has("nbdcopy", "objects") {
         return;
     }
     let environment = moto.environment();
@@ -321,7 +311,7 @@ fn s3_serves_with_keys_of_the_environment_and_refuses_others() {
     // A start of a system: here and there a page.
     let pages = "for at in 0 1000k 40k 2000k 512; do \
                  qemu-io -r -f raw -c \"read -q $at 4k\" \"$uri\" || exit 9; done";
-    if has("qemu-io") {
+    if has("qemu-io", "objects") {
         let output = run(&scene, &["serve", source, "--run", pages], &environment);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let (requests, bytes) = cost(&output);

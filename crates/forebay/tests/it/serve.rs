@@ -11,17 +11,7 @@ use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Scene, stderr, stdout};
-
-/// Whether a program is there; if not, it is said what is skipped.
-fn has(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    if !found {
-        eprintln!("skip: forebay serve with {program}: it is not installed");
-    }
-    found
-}
+use crate::support::{Scene, has, stderr, stdout};
 
 fn path_of_programs() -> String {
     env::var("PATH").unwrap_or_default()
@@ -54,7 +44,7 @@ fn background(scene: &Scene, line: &str) -> Child {
 
 #[test]
 fn nbdinfo_and_nbdcopy_see_the_file() {
-    if !(has("nbdinfo") && has("nbdcopy")) {
+    if !(has("nbdinfo", "forebay serve") && has("nbdcopy", "forebay serve")) {
         return;
     }
     let scene = Scene::new().file("disk", source());
@@ -76,7 +66,7 @@ fn nbdinfo_and_nbdcopy_see_the_file() {
 
 #[test]
 fn qemu_io_reads_writes_zeroes_and_trims() {
-    if !has("qemu-io") {
+    if !has("qemu-io", "forebay serve") {
         return;
     }
     let scene = Scene::new().file("disk", vec![7; 4 << 20]);
@@ -100,7 +90,7 @@ fn qemu_io_reads_writes_zeroes_and_trims() {
 
 #[test]
 fn fio_verifies_what_it_has_written() {
-    if !has("fio") {
+    if !has("fio", "forebay serve") {
         return;
     }
     let scene = Scene::new().file("disk", vec![0; 16 << 20]);

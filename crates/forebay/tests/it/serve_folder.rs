@@ -9,24 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::support::{Scene, stderr};
+use crate::support::{Scene, has, stderr};
 
 /// Whether exports can be shown here; if not, it is said what is skipped.
 fn can(what: &str, programs: &[&str]) -> bool {
-    let has = |program: &&str| {
-        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-        found.is_ok_and(|found| found.status.success())
-    };
-    let missing = programs.iter().find(|program| !has(program));
     if !geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("skip: {what}: it takes root and /dev/fuse");
         return false;
     }
-    if let Some(missing) = missing {
-        eprintln!("skip: {what}: there is no {missing}");
-        return false;
-    }
-    true
+    programs.iter().all(|program| has(program, what))
 }
 
 /// A server whose folder is there.

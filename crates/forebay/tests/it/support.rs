@@ -1,5 +1,6 @@
 //! A scratch folder to run the program in, and what it said as text.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -211,4 +212,14 @@ pub(crate) fn printed(mut command: Command) -> String {
     let output = command.output().expect("the program runs");
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{command:?}");
     stdout(&output).to_owned()
+}
+
+/// Whether a program is there; if not, it is said what is skipped.
+pub(crate) fn has(program: &str, what: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !found {
+        eprintln!("skip: {what}: {program} is not installed");
+    }
+    found
 }

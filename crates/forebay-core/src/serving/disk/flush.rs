@@ -56,7 +56,7 @@ impl DiskPath {
         core::mem::swap(&mut export.flush.served, &mut export.flush.waiting);
         let handle = export.handle;
         // The result is then about what fails from now on.
-        self.engine.hear_write_error(handle);
+        self.engine.take_write_error(handle);
         let call = CallId((self.requests.len() + place) as u32);
         self.engine.handle(now, Input::Call(call, Op::Sync { handle }));
         true
@@ -66,15 +66,15 @@ impl DiskPath {
     pub(super) fn end_sync(&mut self, place: usize, error: Option<IoError>) {
         let mut served = core::mem::take(&mut self.exports[place].flush.served);
         for number in served.drain(..) {
-            let heard = self.heard(number);
-            self.end(number, if heard { Err(IoError::Device) } else { error.map_or(Ok(()), Err) });
+            let is_new = self.takes_error(number);
+            self.end(number, if is_new { Err(IoError::Device) } else { error.map_or(Ok(()), Err) });
         }
         let flush = &mut self.exports[place].flush;
         flush.served = served;
         flush.is_running = false;
     }
 
-    /// All requests that wait for a flush fail; the one that runs goes on for nobody.
+    /// All requests that wait for a flush fail; the one that runs goes on without any.
     pub(super) fn fail_flushes(&mut self, place: usize, error: IoError) {
         let flush = &mut self.exports[place].flush;
         let served = core::mem::take(&mut flush.served);
@@ -85,19 +85,19 @@ impl DiskPath {
     }
 
     /// Whether writes have failed that a request has to report.
-    fn heard(&mut self, number: u32) -> bool {
+    fn takes_error(&mut self, number: u32) -> bool {
         let request = *self.active(number);
         let file = self.exports[request.export as usize].file;
         if request.op == DiskOp::Flush {
             let client = self.clients[request.client as usize].as_ref();
             let alone = client.expect("a client is there").alone;
-            let heard = self.engine.hear_write_error(alone);
-            if heard && self.bugs.is(Bug::OneHearsForAll) {
+            let is_new = self.engine.take_write_error(alone);
+            if is_new && self.bugs.is(Bug::OneReportServesAll) {
                 for client in self.clients.iter().flatten() {
-                    self.engine.hear_write_error(client.alone);
+                    self.engine.take_write_error(client.alone);
                 }
             }
-            return heard;
+            return is_new;
         }
         self.engine.write_errors(file) > request.errors
     }

@@ -10,7 +10,7 @@ impl DiskPath {
     /// Has a request give up that changes a full store and waits for room in memory or for its
     /// pages to arrive; says whether there was one.
     pub(super) fn step_full(&mut self) -> bool {
-        let goes_on = self.bugs.is(Bug::FullStoreStopsNobody);
+        let goes_on = self.bugs.is(Bug::FullStoreIsIgnored);
         if goes_on || !self.exports.iter().any(|export| export.is_full) {
             return false;
         }

@@ -440,9 +440,9 @@ fn each_client_hears_of_a_failed_write_at_its_next_flush() {
 }
 
 #[test]
-fn a_client_that_comes_after_a_failed_write_hears_of_it_at_its_flush() {
-    // The path's own description heard of the error when it synced, so it counted as heard: the
-    // FLUSH of a client that came after the writer had left answered that all was well.
+fn a_failed_write_is_an_error_of_the_first_flush_of_a_later_client() {
+    // The path's own fsync gets the error first. That must not count as a report: the FLUSH of a
+    // client that comes after the writer has left fails.
     let mut rig = Rig::new(64, Policies::default());
     let mut random = Random(7);
     rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false });

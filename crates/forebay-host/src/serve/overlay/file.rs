@@ -50,8 +50,8 @@ pub fn open_layer(path: &Path, read_only: bool) -> io::Result<FileStore> {
     }
 }
 
-/// Who a base is: its path without links, its size, and when it was changed. Of a block device
-/// the size alone tells.
+/// What identifies a base: its path without links, its size, and when it was changed. A block
+/// device is identified by its path and size alone.
 ///
 /// # Errors
 /// It is not there, or its path is not UTF-8.

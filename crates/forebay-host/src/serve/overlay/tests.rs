@@ -35,7 +35,7 @@ fn new_layer() -> Arc<CutStore> {
 }
 
 fn open(layer: &Arc<CutStore>) -> Result<OverlayStore, OverlayError> {
-    OverlayStore::open(Box::new(base()), Box::new(Arc::clone(layer)), &identity())
+    OverlayStore::open(Arc::new(base()), Arc::<CutStore>::clone(layer), &identity())
 }
 
 /// The value of each page; all bytes of a page are alike.
@@ -110,8 +110,8 @@ fn a_buffer_that_spans_both_sides_is_read_in_parts() {
 #[test]
 fn runs_end_where_the_side_changes() {
     let store = OverlayStore::open(
-        Box::new(MemoryStore::new(256 << 20)),
-        Box::new({
+        Arc::new(MemoryStore::new(256 << 20)),
+        Arc::new({
             let layer = MemoryStore::new(OverlayStore::layer_bytes(256 << 20));
             OverlayStore::format(&layer, 256 << 20, &identity()).unwrap();
             layer
@@ -235,10 +235,10 @@ fn a_commit_is_finished_by_doing_it_again_wherever_it_was_interrupted() {
 fn what_is_no_overlay_of_this_base_is_refused() {
     let layer = new_layer();
     let other = BaseIdentity { stamp: "of tomorrow".to_owned(), ..identity() };
-    let found = OverlayStore::open(Box::new(base()), Box::new(Arc::clone(&layer)), &other);
+    let found = OverlayStore::open(Arc::new(base()), Arc::<CutStore>::clone(&layer), &other);
     assert!(matches!(found, Err(OverlayError::OtherBase { .. })));
-    let small = Box::new(MemoryStore::new(PAGE_BYTES));
-    let found = OverlayStore::open(small, Box::new(Arc::clone(&layer)), &identity());
+    let small = Arc::new(MemoryStore::new(PAGE_BYTES));
+    let found = OverlayStore::open(small, Arc::<CutStore>::clone(&layer), &identity());
     assert!(matches!(found, Err(OverlayError::OtherSize { made: BYTES, found: PAGE_BYTES })));
     // A bit behind the last page.
     write_page(&*layer, &packed(&[1 << 38]), PAGE_BYTES, false).unwrap();

@@ -24,8 +24,8 @@ pub(super) struct Server {
     clients: Vec<Client>,
     requests: Vec<Option<InFlight>>,
     histories: Histories,
-    /// Failed writes of each export that no connection has heard of.
-    unheard: Vec<bool>,
+    /// Failed writes of each export that were reported to no connection.
+    unreported: Vec<bool>,
     /// The last failure of each export, and of its reads.
     failed: Vec<(Moment, Moment)>,
     now: Instant,
@@ -91,7 +91,7 @@ impl Server {
             works: Vec::new(),
             clients: Vec::new(),
             histories,
-            unheard: vec![false; exports],
+            unreported: vec![false; exports],
             failed: vec![(0, 0); exports],
             now: Instant::ZERO,
             moment: 1,
@@ -208,7 +208,7 @@ impl Server {
         self.names += 1;
         let export = self.rng.below(self.stores.len() as u64) as usize;
         let number = self.path.open(export as u32);
-        let is_owed = self.unheard[export];
+        let is_owed = self.unreported[export];
         let (name, in_flight, is_gone, at) = (self.names, 0, false, 0);
         let client = Client { number, name, export, in_flight, is_gone, is_owed, at };
         if place < self.clients.len() {
@@ -414,14 +414,14 @@ impl Server {
         }
     }
 
-    /// A write failed: all connections of the export have to hear of it.
+    /// A write failed: it is to be reported to all connections of the export.
     fn lose(&mut self, export: usize, (first, end): (usize, usize)) {
         let cells = self.scenario.exports[export];
         let place = |page: usize| (page * PAGE_CELLS).min(cells);
         self.histories.lose(export, (place(first), place(end)), self.moment);
         self.failed[export].0 = self.moment;
         self.failed[export].1 = self.moment;
-        self.unheard[export] = true;
+        self.unreported[export] = true;
         for client in self.clients.iter_mut().filter(|client| client.export == export) {
             client.is_owed = true;
         }
@@ -492,8 +492,8 @@ impl Server {
         let is_owed = core::mem::replace(&mut client.is_owed, false);
         if result.is_ok() {
             if is_owed {
-                // Whether another connection has heard of it.
-                let rule = if self.unheard[export] { "D6" } else { "D5" };
+                // Whether it was reported to another connection.
+                let rule = if self.unreported[export] { "D6" } else { "D5" };
                 return self.fail(rule, request, "success, though a write has failed");
             }
             self.counts.promises += 1;
@@ -501,7 +501,7 @@ impl Server {
             return;
         }
         self.counts.reports += 1;
-        self.unheard[export] = false;
+        self.unreported[export] = false;
         if !is_owed && self.failed[export].0 < request.began {
             self.fail("D5", request, "a failed write is reported once more");
         }
@@ -555,7 +555,7 @@ impl Server {
         self.works.clear();
         self.requests.iter_mut().for_each(|request| *request = None);
         self.frames.fill([0; PAGE_CELLS]);
-        self.unheard.fill(false);
+        self.unreported.fill(false);
         self.tick();
         self.path = new_path(&self.scenario);
         (0..self.clients.len()).for_each(|place| self.connect(place));

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use forebay_host::serve::{
@@ -12,11 +13,11 @@ use crate::messages::{Complaint, note, printable, shown};
 
 /// A base with the layer in a file over it; the file is made if it is not there.
 pub(super) fn over(
-    base: Box<dyn Store>,
+    base: Arc<dyn Store>,
     identity: &BaseIdentity,
     file: &Path,
     read_only: bool,
-) -> Result<Box<dyn Store>> {
+) -> Result<Arc<dyn Store>> {
     let lay = || -> Result<OverlayStore, OverlayError> {
         let layer = match open_layer(file, read_only) {
             Err(error) if error.kind() == ErrorKind::NotFound && !read_only => {
@@ -26,10 +27,10 @@ pub(super) fn over(
             }
             result => result?,
         };
-        OverlayStore::open(base, Box::new(layer), identity)
+        OverlayStore::open(base, Arc::new(layer), identity)
     };
     match lay() {
-        Ok(store) => Ok(Box::new(store)),
+        Ok(store) => Ok(Arc::new(store)),
         Err(error) => Err(complaint(&error, file).into()),
     }
 }

@@ -13,7 +13,7 @@ fn a_full_store_stops_writers_and_loses_nothing() {
         rig.results.clear();
         assert!(rig.begin(0, DiskOp::Write { offset: 0, len: PAGE_SIZE, durable: false }));
         rig.answer_until(&mut random, 1);
-        assert_eq!(rig.results, [Ok(())], "seed {seed}: nobody knows yet");
+        assert_eq!(rig.results, [Ok(())], "seed {seed}: the store has not answered");
         rig.results.clear();
         assert!(rig.begin(1, DiskOp::Flush));
         rig.answer_until(&mut random, 1);
@@ -41,7 +41,7 @@ fn a_full_store_stops_writers_and_loses_nothing() {
 #[test]
 fn writes_that_wait_when_the_store_fills_are_refused_and_lose_nothing() {
     // A write waited for memory, for a pause or, durable, for its pages; the store filled, and it
-    // heard nothing before there was room again.
+    // got no error before there was room again.
     for seed in 1..=40 {
         let mut random = Random(seed);
         let policies = if seed % 2 == 0 { tight() } else { Policies::default() };
@@ -84,7 +84,7 @@ fn reads_go_on_while_all_that_can_be_dirty_waits_for_a_full_store() {
             let mut rig = Rig::with_reclaim(frames, policy.name);
             let mut random = Random(7);
             rig.device.is_full = true;
-            // The store has not answered yet, so nobody is refused.
+            // The store has not answered yet, so no write is refused.
             for page in 0..u64::from(frames) {
                 let (offset, len) = (page * PAGE_SIZE, PAGE_SIZE);
                 assert!(rig.begin(0, DiskOp::Write { offset, len, durable: false }));
