@@ -20,15 +20,16 @@ pub(crate) struct Package {
     pub(crate) needed_for: &'static str,
 }
 
-/// Installs what is missing, where that is allowed, and names what is missing still. `who` asks.
-pub(crate) fn provide(who: &str, packages: &'static [Package]) -> Result<()> {
+/// Installs what is missing, where that is allowed, and names what is missing still, for the task
+/// `task`.
+pub(crate) fn provide(task: &str, packages: &'static [Package]) -> Result<()> {
     let is_there = |name: &str| find_program(name).is_some();
     let absent = missing(packages, is_there);
     if !absent.is_empty() && may_install()? {
-        install(who, &absent)?;
+        install(task, &absent)?;
     }
     for package in missing(packages, is_there) {
-        eprintln!("{who}: {}", package.skip());
+        eprintln!("{task}: {}", package.skip());
     }
     Ok(())
 }
@@ -51,15 +52,15 @@ fn may_install() -> Result<bool> {
 }
 
 /// Asks apt-get for the packages. Its failure is not the asker's: what is still missing is named.
-fn install(who: &str, packages: &[&Package]) -> Result<()> {
+fn install(task: &str, packages: &[&Package]) -> Result<()> {
     let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
-    eprintln!("{who}: installing {}", names.join(", "));
+    eprintln!("{task}: installing {}", names.join(", "));
     if exit_code(apt_get().arg("update"))? != 0 {
-        eprintln!("{who}: apt-get update failed; trying with the lists that are there");
+        eprintln!("{task}: apt-get update failed; trying with the lists that are there");
     }
     if exit_code(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(names))? != 0
     {
-        eprintln!("{who}: apt-get install failed");
+        eprintln!("{task}: apt-get install failed");
     }
     Ok(())
 }

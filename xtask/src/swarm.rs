@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let Counts { inputs, cuts, lost, syncs, told } = sum;
     say(&format!(
         "swarm: {syncs} syncs and durable writes kept their promise, {told} told of an error; \
-         {cuts} power cuts lost {lost} pages that nobody was promised"
+         {cuts} power cuts lost {lost} pages without a promise"
     ))?;
     say(&format!(
         "swarm: seeds {first} to {} clean: {calls} calls, {errors} with errors, \

@@ -5,11 +5,11 @@
 //! Behaviour:  a bio joins a request that it continues, or that continues it, up to the request
 //!             limit, and otherwise opens a new one. The first request in an empty queue plugs it;
 //!             the plug ends when as many as its threshold wait, when its delay has passed, or when
-//!             somebody waits for a page. Then the driver takes requests, as many as it may give to
+//!             a call waits for a page. Then the driver takes requests, as many as it may give to
 //!             the device at once, in the elevator's order, and one more whenever one is done.
-//!             Reads and writes have a number of places each; who wants one looks for it first and
-//!             waits if there is none. Whoever fills the places of reads may go on for 32 requests
-//!             or 20 ms, up to half as many again.
+//!             Reads and writes have a number of places each; a caller looks for one first and
+//!             waits if there is none. The caller that takes the last one may send 32 requests more
+//!             within 20 ms, up to half as many places again.
 //!             What the rule of dispatch wants carried out inline goes to the device at once,
 //!             unless older requests still wait, which go first; nothing limits how many do. If
 //!             the processor moves the data, its asker moves those of all that wait, in the
@@ -69,7 +69,7 @@ pub struct QueueConfig {
     /// Writes that may wait or be at the device at once, at least one.
     pub write_requests_max: u32,
     /// Requests that the driver gives to the device at once, whatever was given to it inline or by
-    /// who moves the data himself; zero for any number.
+    /// a caller that moves the data itself; zero for any number.
     pub depth: u32,
     /// What is known of the device.
     pub medium: Medium,
@@ -255,7 +255,7 @@ impl BlockQueues {
         self.queues[device.index()].takes_read(now, Some(call))
     }
 
-    /// Whether a device has a place for anybody's read.
+    /// Whether a device has a place for another read.
     pub(crate) fn takes_reads(&self, now: Instant, device: DeviceId) -> bool {
         self.queues[device.index()].takes_read(now, None)
     }
@@ -323,9 +323,9 @@ impl BlockQueues {
         self.queues.iter().all(|queue| queue.given + queue.waiting == 0)
     }
 
-    /// Who runs while a bio is carried out. Requests that wait go to the device before one that is
-    /// carried out inline, inline as well where the processor moves the data; if they cannot, it
-    /// waits with them.
+    /// Which task runs while a bio is carried out. Requests that wait go to the device before one
+    /// that is carried out inline, inline as well where the processor moves the data; if they
+    /// cannot, it waits with them.
     fn handling(&mut self, now: Instant, device: DeviceId, bio: &Bio) -> Handling {
         let queue = &mut self.queues[device.index()];
         let Some(class) = bio.class() else { return Handling::Deferred };
@@ -334,7 +334,7 @@ impl BlockQueues {
             return chosen;
         }
         if queue.config.medium.programmed {
-            // Whoever moves the data of one moves those of the others that came before.
+            // The caller that moves the data of one request moves those of earlier ones, too.
             queue.drain(now, &mut self.table, &mut self.ready, chosen);
         } else if queue.waiting > 0 {
             queue.run(now, &mut self.table, &mut self.ready);

@@ -1,8 +1,8 @@
 //! Controllers: how the knobs of writeback follow the load.
 //!
 //! A policy is one file below this one and one line in [`POLICIES`]. It sees one [`Sample`] per
-//! device a second, whoever took it: the engine counts its own requests, a daemon reads the running
-//! kernel's counters.
+//! device a second, of either origin: the engine counts its own requests, a daemon reads the
+//! running kernel's counters.
 //!
 //! # A controller without an engine
 //!

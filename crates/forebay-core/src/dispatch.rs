@@ -1,7 +1,7 @@
-//! Dispatch: who runs while the device works.
+//! Dispatch: which task runs while the device works.
 //!
 //! A request is either *deferred*, that is queued, and the processor goes to another task until the
-//! device is done; or it is carried out *inline*, in the context of whoever asked, who keeps the
+//! device is done; or it is carried out *inline*, in the context of the asker, which keeps the
 //! processor meanwhile. What counts is the part of the device's time that another task could use.
 //!
 //! ```text
@@ -40,14 +40,14 @@ pub type Spec = policy::Spec<dyn Dispatch>;
 /// A line of the table of rules of dispatch.
 pub type Policy = policy::Policy<dyn Dispatch>;
 
-/// What a request is like when it is decided who runs.
+/// What a request is like when the decision is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// Whether data go to the device.
     pub write: bool,
     /// The number of bytes.
     pub bytes: u64,
-    /// Nobody waits for any byte of it: it was read ahead, or it is flushed.
+    /// No task waits for any byte of it: it was read ahead, or it is flushed.
     pub ahead: bool,
 }
 
@@ -97,7 +97,7 @@ impl Handling {
     pub const INLINE: Self = Self::Inline(Duration(u64::MAX));
 }
 
-/// Decides for each request of one device who runs while the device works.
+/// Decides for each request of one device which task runs while the device works.
 pub trait Dispatch: fmt::Debug + Send {
     /// How a request is carried out. A request may be deferred whatever the rule says: when others
     /// wait before it, or when it has to be safe.
@@ -110,8 +110,8 @@ pub trait Dispatch: fmt::Debug + Send {
     ) -> Handling;
 
     /// A request that was handled so is done, `took` after it went to the device. That is the
-    /// device's time unless somebody had to wait for a processor meanwhile: a spinner that was
-    /// pushed off, or the thread of a driver that moves the data.
+    /// device's time unless a task had to wait for a processor meanwhile: a spinner that was
+    /// preempted, or the thread of a driver that moves the data.
     fn learn(&mut self, _now: Instant, _class: &Class, _handling: Handling, _took: Duration) {}
 
     /// How many classes of requests are kept from spinning to the end because they are slow.

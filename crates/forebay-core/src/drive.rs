@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::io::{Input, Output};
 use crate::time::Instant;
 
-/// Whoever performs the outputs for real, or prices them in virtual time.
+/// What performs the outputs for real, or prices them in virtual time.
 pub trait World {
     /// The present moment; it never goes back.
     fn now(&mut self) -> Instant;

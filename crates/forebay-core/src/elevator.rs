@@ -61,9 +61,9 @@ pub struct Queued {
     pub sectors: u64,
     /// Whether data go to the device.
     pub write: bool,
-    /// Whether somebody waits for it: reads, and writes that are safe when they are done.
+    /// Whether a task waits for it: reads, and writes that are durable when they are done.
     pub sync: bool,
-    /// Who asked; nobody for what the flusher sends.
+    /// The task that asked; none for what the flusher sends.
     pub task: Option<CallId>,
 }
 

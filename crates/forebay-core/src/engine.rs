@@ -590,8 +590,8 @@ impl Engine {
     fn end_read_request(&mut self, given: &Given, result: Result<(), IoError>) {
         let request = &given.request;
         // One bad page fails its whole request: readers of a page that came with others ask for it
-        // again, and hear of an error only when it failed alone. A reader that resumes brings no
-        // others, so this ends when nobody else's window holds the page.
+        // again, and get an error only when it failed alone. A reader that resumes brings no
+        // others, so this ends when no other reader's window holds the page.
         let error = result.err().filter(|_| request.pages == 1);
         let mut guess = given.frame;
         for page in request.first..request.first + request.pages {
@@ -658,7 +658,7 @@ impl Engine {
         (offset.div_ceil(PAGE_SIZE), whole)
     }
 
-    /// Whoever waits for memory looks again.
+    /// Has the calls that wait for memory look again.
     fn wake_memory_waiters(&mut self) {
         while let Some(call) = self.memory_waiters.pop_front() {
             self.wake(call, None);

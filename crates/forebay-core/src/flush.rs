@@ -73,7 +73,7 @@ pub trait DirtyPages {
     /// Pages a second that a device takes, once this has been measured.
     fn drain(&self, device: DeviceId) -> Option<u64>;
 
-    /// Whether somebody waits for memory that dirty pages occupy.
+    /// Whether a call waits for memory that dirty pages occupy.
     fn memory_is_short(&self) -> bool;
 
     /// A file as far as it is dirty.
@@ -98,8 +98,8 @@ pub trait DirtyPages {
     /// Counts a walk over the whole list of dirty pages, which takes time.
     fn count_walk(&mut self) {}
 
-    /// Ends a pass: lets requests go that are held back for others to join them, and wakes whoever
-    /// waits for the end of a pass.
+    /// Ends a pass: sends requests that are held back for others to join them, and wakes the calls
+    /// that wait for the end of a pass.
     fn end_pass(&mut self);
 
     /// Whether an amount is exceeded by the dirty pages of the whole, those on their way not

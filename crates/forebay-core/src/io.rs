@@ -22,11 +22,11 @@ pub enum Input {
     /// The task that was woken runs again.
     Resume(CallId),
     /// The device is done with a request, and worked on it for so long, if the world can tell: the
-    /// time since its submission may hold the wait of somebody for a processor as well.
+    /// time since its submission may include a task's wait for a processor.
     Done(RequestId, Result<(), IoError>, Option<Duration>),
     /// A block has been decoded, or why it cannot be.
     Decoded(DecodeId, Result<(), IoError>),
-    /// A processor has nothing to do: one decode that nobody waits for may begin, if there
+    /// A processor has nothing to do: one decode that no call waits for may begin, if there
     /// [is one](crate::engine::Engine::has_idle_work).
     Idle,
     /// The time of [`poll_timeout`](crate::engine::Engine::poll_timeout) has come; early or late is
@@ -166,7 +166,7 @@ pub struct Request {
     pub sectors: u64,
     /// What is to be done.
     pub kind: RequestKind,
-    /// Who runs while it is done.
+    /// Which task runs while it is done.
     pub handling: Handling,
     /// The call that asked for it first; none for what the flusher sends.
     pub task: Option<CallId>,

@@ -10,7 +10,7 @@
 //!   throttle     throttle::POLICIES             how long a writer waits
 //!   reclaim      reclaim::POLICIES              which pages leave when memory is short
 //!   elevator     elevator::POLICIES             in which order a device works
-//!   dispatch     dispatch::POLICIES             who runs while it works
+//!   dispatch     dispatch::POLICIES             which task runs while it works
 //!   fill         packed::POLICIES               what is decoded of a packed file, and when
 //! ```
 

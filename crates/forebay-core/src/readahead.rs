@@ -18,7 +18,7 @@
 //!
 //! # A policy without an engine
 //!
-//! Whoever has pages can ask a policy. Here a program reads eight pages one by one:
+//! Any cache of pages can ask a policy. Here a program reads eight pages one by one:
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -326,7 +326,7 @@ pub trait Readahead: fmt::Debug + Send {
     /// A page that this description waited for could not be read.
     fn on_error(&mut self) {}
 
-    /// The most recent window, for those who watch.
+    /// The most recent window, for observers.
     fn window(&self) -> Option<Window> {
         None
     }

@@ -15,7 +15,7 @@ pub struct Stats {
     pub pages_used: u64,
     /// Pages read alone because no window brought them.
     pub pages_alone: u64,
-    /// Windows of readahead, whoever asked for them.
+    /// Windows of readahead, of all callers.
     pub windows: Windows,
     /// Pages evicted to make room.
     pub pages_evicted: u64,
@@ -87,12 +87,12 @@ impl AddAssign for Windows {
 }
 
 impl Stats {
-    /// Pages brought in that nobody has accessed so far.
+    /// Pages brought in that have not been accessed so far.
     pub const fn pages_wasted(&self) -> u64 {
         self.pages_read - self.pages_used
     }
 
-    /// Pages that were decoded and that nobody has accessed so far.
+    /// Pages that were decoded and have not been accessed so far.
     pub const fn pages_unpacked_useless(&self) -> u64 {
         self.pages_unpacked - self.pages_unpacked_used
     }

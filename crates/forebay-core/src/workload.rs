@@ -1,4 +1,4 @@
-//! Who asks: tasks that issue one call after the other, in either world.
+//! Tasks that issue one call after the other, in either world.
 
 use crate::io::{IoError, Op};
 use crate::time::{Duration, Instant};

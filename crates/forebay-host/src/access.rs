@@ -86,13 +86,13 @@ pub fn has_uring() -> std::io::Result<()> {
 /// How accesses are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// By whoever asks, on the spot.
+    /// By the caller, on the spot.
     Inline,
     /// By worker threads.
     Deferred,
-    /// By io_uring; whoever waits sleeps.
+    /// By io_uring; the waiter sleeps.
     Uring,
-    /// By io_uring; whoever waits looks for the end and keeps its processor.
+    /// By io_uring; the waiter polls for the end and keeps its processor.
     Spin,
     /// By what each access is like, and how long others like it took.
     #[default]

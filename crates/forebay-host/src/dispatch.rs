@@ -32,7 +32,7 @@ pub(crate) struct Job {
 pub(crate) struct Finish {
     pub(crate) job: Job,
     pub(crate) result: Result<(), Cause>,
-    /// How long it took whoever carried it out.
+    /// How long it took to carry it out.
     pub(crate) took: Duration,
 }
 
@@ -113,7 +113,7 @@ impl Dispatcher {
     /// Waits until a job has come back or until `until`.
     pub(crate) fn wait(&mut self, until: Option<Instant>) {
         let Some(pool) = self.pool.as_ref().filter(|_| self.busy.jobs > 0) else {
-            let until = until.expect("whoever waits, waits for a request or for a moment");
+            let until = until.expect("a wait is for a request or for a moment");
             thread::sleep(until.saturating_duration_since(Instant::now()));
             return;
         };
@@ -124,7 +124,7 @@ impl Dispatcher {
         match received {
             Ok(done) => self.arrive(done),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => unreachable!("one who may answer is kept here"),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("a sender of answers is kept here"),
         }
     }
 

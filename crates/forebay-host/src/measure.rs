@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A [`Cell`] says where the pages are, how many reads are in flight and whether the processors are
-//! wanted by others. Whoever reads is a [`Contestant`]; some of them are [`ours`], others can be
+//! needed by others. A reader is a [`Contestant`]; some of them are [`ours`], others can be
 //! added. Ratios are formed between neighbours of one turn, so that what comes and goes on the
 //! machine meets both sides.
 
@@ -205,7 +205,7 @@ pub fn measure(
     let mut lane = Lane { stage: &stage, hogs: hogs.as_ref(), next: 0, took: Vec::new() };
     let mut sizes = Vec::new();
     for contestant in &mut contestants {
-        // The first round also teaches whoever learns; it is not counted.
+        // In the first round adaptive readers learn; it is not counted.
         let pilot = lane.round(&mut **contestant, PILOT)?;
         let reads = pilot.rate * ROUND.as_secs_f64();
         sizes.push((reads as usize).clamp(PILOT, READS_MAX.min(stage.places.len())));
@@ -217,8 +217,8 @@ pub fn measure(
     while rounds[0].len() < length.rounds_max.max(1)
         && (rounds[0].is_empty() || begin.elapsed() < time)
     {
-        // Nobody always runs behind the same neighbour: what that one left in the scheduler's
-        // books would count for or against who follows.
+        // No contestant always runs behind the same one: what that one left in the scheduler's
+        // books would count for or against its successor.
         shuffle(&mut order, rounds[0].len() as u64);
         for &number in &order {
             thread::sleep(REST);
@@ -294,7 +294,7 @@ pub fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// Before each round, so that the scheduler owes nobody a turn, and takes none away.
+/// Before each round, so that no thread has a debt or a credit in the scheduler.
 const REST: Duration = Duration::from_millis(10);
 
 /// As long as several turns of a processor that is shared, and short beside what comes and goes.

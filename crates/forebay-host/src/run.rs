@@ -28,7 +28,7 @@ pub struct Setup {
     pub readahead: Spec,
     /// Page memory in bytes, at least one page; the rest of a page is not used.
     pub memory: u64,
-    /// Who carries out requests: the engine's own thread, or workers while tasks go on.
+    /// Where requests are carried out: in the engine's own thread, or by workers while tasks go on.
     pub dispatch: dispatch::Spec,
     /// Worker threads, from one to [`WORKERS_MAX`]. Under the rule `inline` there are none, and
     /// what it defers all the same is carried out on the spot.
@@ -53,7 +53,7 @@ pub struct Outcome {
     /// Calls that ended with an error; under verification, also calls whose bytes were not those of
     /// the file. A read cut short by a failed page is none, as in read(2).
     pub errors: u64,
-    /// What went wrong first, readahead that nobody waited for included. A byte that was delivered
+    /// What went wrong first, readahead that no call waited for included. A byte that was delivered
     /// wrong outranks whatever a backend reported.
     pub first_error: Option<Failure>,
     /// What the engine counted.

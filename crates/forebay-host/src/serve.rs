@@ -74,7 +74,7 @@ pub struct ServeOptions {
     pub readahead: readahead::Spec,
     /// Which pages leave when memory is short.
     pub reclaim: reclaim::Spec,
-    /// Who decides about dirty pages.
+    /// The policies that decide about dirty pages.
     pub policies: Policies,
     /// Threads that read, for each export; half as many write.
     pub threads: usize,

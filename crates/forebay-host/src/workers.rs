@@ -1,10 +1,10 @@
 //! Worker threads that carry out jobs while others go on.
 //!
 //! ```text
-//!   send --> [ jobs ] --> a worker --> the answer of who sent it: job, result, time
+//!   send --> [ jobs ] --> a worker --> the answer to its sender: job, result, time
 //! ```
 //!
-//! A panic costs its job alone: whoever waits hears of it and gets the job back, and the worker
+//! A panic costs its job alone: the waiter gets an error and the job back, and the worker
 //! goes on with the next one.
 //!
 //! Waking a halted processor is what costs most on a virtual machine, so one worker at a time may
@@ -28,7 +28,7 @@ pub(crate) struct Workers<J, R> {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A job and who waits for it.
+/// A job and where its answer goes.
 struct Sent<J, R> {
     job: J,
     answer: Sender<Finish<J, R>>,
@@ -38,12 +38,12 @@ struct Sent<J, R> {
 pub(crate) struct Finish<J, R> {
     pub(crate) job: J,
     pub(crate) result: Result<R, Panicked>,
-    /// How long it took whoever carried it out.
+    /// How long it took to carry it out.
     pub(crate) took: Duration,
     pub(crate) at: Instant,
 }
 
-/// Whoever carried a job out broke down.
+/// The work on a job panicked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Panicked {
     /// What it said.
@@ -65,7 +65,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
             let (work, jobs, looking) = (work.clone(), receiver.clone(), Arc::clone(&looking));
             let serve = move || {
                 while let Some(Sent { job, answer }) = next(&jobs, &looking, look) {
-                    // Whoever asked may be gone.
+                    // The asker may be gone.
                     let _ = answer.send(carry_out(job, &work));
                 }
             };
@@ -79,7 +79,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
     pub(crate) fn send(&self, job: J, answer: &Sender<Finish<J, R>>) {
         let jobs = self.jobs.as_ref().expect("the queue is open until the end");
         let sent = jobs.send(Sent { job, answer: answer.clone() });
-        assert!(sent.is_ok(), "workers live as long as who sends them jobs");
+        assert!(sent.is_ok(), "workers live as long as the senders of their jobs");
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_may_be_gone() {
+    fn the_asker_may_be_gone() {
         let workers = Workers::start(2, Duration::ZERO, halve).unwrap();
         let (answer, gone) = unbounded();
         drop(gone);

@@ -394,7 +394,7 @@ impl Image for Cramfs {
     fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
         let listing = self.listing(directory)?;
         let Some((entry, inode)) = listing.find(name) else { return Ok(None) };
-        // Who looks a name up asks for its inode next.
+        // A lookup is followed by a request for the inode.
         self.inodes.keep(entry.node.0, 1, *inode);
         Ok(Some(entry.node))
     }

@@ -8,10 +8,10 @@
 //!   directories   from the deepest up: owner, mode, attributes, times
 //! ```
 //!
-//! Nothing outside the target is touched, whatever the image says and whoever else writes to the
-//! target: every call names one entry of an open directory and follows no link. What goes wrong
-//! with one name is reported, and the rest goes on; only a target that takes nothing more ends it:
-//! the disk is full, the quota is used up, or the file system is read-only.
+//! Nothing outside the target is touched, whatever the image says and whichever process else writes
+//! to the target: every call names one entry of an open directory and follows no link. What goes
+//! wrong with one name is reported, and the rest goes on; only a target that takes nothing more
+//! ends it: the disk is full, the quota is used up, or the file system is read-only.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -3,7 +3,7 @@
 //! An image is opened from a [`Source`] of bytes. Its tree is walked by [`NodeId`]s. The content of
 //! a file is a sequence of [`Block`]s, each of which lies in the image as one run of raw bytes:
 //! [`Image::locate`] says where, the caller reads the bytes as it likes, [`Image::decode`] makes
-//! content of them, up to the byte that is needed. Whoever wants plain bytes takes [`read_at`].
+//! content of them, up to the byte that is needed. [`read_at`] gives plain bytes.
 //!
 //! ```text
 //!   file      |----------|----------|-------|           Block::plain, in the file

@@ -389,7 +389,8 @@ impl Image for Squashfs {
         let content = &mut content[..len];
         let there = codec::decode(codec, raw, upto.min(len), content)
             .map_err(|failure| failed(failure.into()))?;
-        // A fragment may hold less than there is room for: who asks for more gets what there is.
+        // A fragment may hold less than there is room for: a caller that asks for more gets what
+        //                                                  there is.
         let least = if block.variant == FRAGMENT { 0 } else { upto.min(len) };
         if there >= least {
             return Ok(there);

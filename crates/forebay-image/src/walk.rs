@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   /            0            A directory's names stand together, before those of its
-//!   ├── a        1            directories: who works on the list in order opens each
+//!   ├── a        1            directories: a pass over the list in order opens each
 //!   │   └── c    3            directory once, and meets every directory before what is in it.
 //!   └── b        2
 //! ```

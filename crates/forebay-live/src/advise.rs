@@ -49,7 +49,7 @@ pub use traced::Traced;
 pub struct Seen {
     /// The machine.
     pub machine: Machine,
-    /// Who else sets knobs.
+    /// Other programs that set knobs.
     pub claims: Vec<Claim>,
     /// What processes did.
     pub activities: Vec<Activity>,
@@ -83,7 +83,7 @@ pub struct FileActivity {
     pub key: FileKey,
     /// Its path, if it could be found.
     pub path: Option<String>,
-    /// Who asked.
+    /// The process that asked.
     pub pid: u32,
     /// How.
     pub pattern: Pattern,

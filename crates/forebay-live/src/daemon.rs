@@ -13,7 +13,7 @@
 //! ```text
 //!           +----------------------------- wait <-------------------------+
 //!           v                                                             |
-//!   sample, events --> who asks what --> windows --> limits --> foreign writes, exits
+//!   sample, events --> what is asked --> windows --> limits --> foreign writes, exits
 //!                                           |          |
 //!                                           +----------+--> Steering, one sentence each
 //! ```
@@ -188,7 +188,7 @@ impl<'a> Daemon<'a> {
         let mut alive = begun;
         let rest = self.look(world);
         let mut due = world.now() + rest;
-        // Whoever waits for this may begin to write at once, and the first limits stand.
+        // A program that waits for this may begin to write at once: the first limits are set.
         notify.ready(&format!("steering {}", self.scope));
         loop {
             let now = world.now();
@@ -308,7 +308,7 @@ impl<'a> Daemon<'a> {
         if tries || self.files.followed(now).next().is_some() || self.limits.is_probing() {
             return LOOK_SOON.min(interval);
         }
-        // A knob of ours that somebody else writes is let go within an interval.
+        // A knob of ours that another program writes is released within an interval.
         let is_changed = self.steering.as_ref().is_some_and(|steering| steering.state().open() > 0);
         let calm = now.since(self.stirred);
         if calm < CALM || is_changed {

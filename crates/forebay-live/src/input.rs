@@ -1,4 +1,4 @@
-//! Files that somebody has named, read whole: none is waited for, and none fills the memory.
+//! Files that the user names, read whole: no pipe is waited for, and no file fills the memory.
 //!
 //! ```text
 //!   regular file     read, up to a limit
@@ -128,7 +128,7 @@ fn kind(found: FileType) -> &'static str {
 /// The longest text that is read whole: a table of mounts of thousands of containers fits.
 pub const TEXT_MAX: u64 = 16 << 20;
 
-/// Opening waits for nobody, and makes no terminal ours.
+/// Opening never waits, and makes no terminal ours.
 pub(crate) const AT_ONCE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// Major and minor of `/dev/null` (`Documentation/admin-guide/devices.txt`).
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for() {
+    fn a_pipe_without_a_writer_is_refused_and_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let error = text(&fifo(&folder)).unwrap_err();
         assert_eq!(error.to_string(), "it is a pipe and no regular file");

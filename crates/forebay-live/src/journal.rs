@@ -1,4 +1,4 @@
-//! The journal: what we have changed, so that whoever comes next can take it back.
+//! The journal: what we have changed, so that the next start can undo it.
 //!
 //! ```text
 //!   forebay-journal version=1 boot=...       after a reboot the rest is void: so are the knobs
@@ -36,7 +36,7 @@ mod history;
 mod lock;
 mod record;
 
-/// Where the journal lies if nobody says otherwise.
+/// Where the journal lies by default.
 pub const STATE_FOLDER: &str = "/run/forebay";
 
 /// The folder of changes that `forebay advise --fix` made, which no steering takes back.
@@ -60,7 +60,7 @@ pub struct State {
     pub entries: BTreeMap<Knob, Entry>,
     /// Descriptions that have a window of their own.
     pub files: BTreeMap<OpenFile, FileEntry>,
-    /// Knobs that somebody else has written.
+    /// Knobs that another program has written.
     pub released: BTreeMap<Knob, Identity>,
 }
 
@@ -77,7 +77,7 @@ pub struct Found {
     pub is_torn: bool,
 }
 
-/// Something about the journal that whoever opens it should hear.
+/// A note about the journal for its opener.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Note {
     /// The machine has been started since.
@@ -124,7 +124,7 @@ pub enum JournalError {
 }
 
 impl Note {
-    /// Lines that cannot be read, and may tell of changes that nobody knows of.
+    /// Lines that cannot be read, and may stand for changes that are unknown.
     pub fn damaged(&self) -> usize {
         match self {
             Self::Damaged { lines, .. } => lines.len(),

@@ -90,11 +90,11 @@ pub struct Rule {
     pub unit: &'static str,
     /// Numbers that we write; the kernel accepts more.
     pub numbers: RangeInclusive<u64>,
-    /// What bites whoever writes it.
+    /// What can go wrong when it is written.
     pub hazard: &'static str,
     /// How it goes back.
     pub restore: &'static str,
-    /// Whether somebody must have asked for it by name.
+    /// Whether the user must have asked for it by name.
     pub asked: bool,
     /// What the kernel may round down to, in the unit.
     pub granule: u64,

@@ -72,7 +72,7 @@ pub struct FileSeen {
     /// Pages that are read in order before the next jump: the median by pages, a power of two; 0 if
     /// there was no jump.
     pub run: u64,
-    /// Who asked in the period.
+    /// The threads that asked in the period.
     pub threads: Threads,
     /// The windows that may reach beyond the file's end.
     pub ends: Ends,

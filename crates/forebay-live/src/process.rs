@@ -2,8 +2,8 @@
 //!
 //! Source:     the kernel's documentation, filesystems/proc.rst
 //! Behaviour:  `read_bytes` counts what a process brought in from devices, its readahead with it;
-//!             `rchar` what it asked for by calls. Who faults asks for nothing, and each major
-//!             fault wants a page. More brought in than wanted is amplification.
+//!             `rchar` what it asked for by calls. A fault is no call, and each major
+//!             fault needs a page. More brought in than wanted is amplification.
 //! Differs:    nothing.
 //! Not for:    FUSE, whose reads are counted for its server; bytes from pipes count as wanted, so
 //!             the ratio is rather too small than too large.

@@ -1,11 +1,11 @@
-//! What whoever asks may do: the user, the capabilities, and whether files of others can be had.
+//! The rights of this process: user, capabilities, and whether files of others can be reached.
 //!
 //! Source:     proc(5) on `/proc/self/status`, capabilities(7), pidfd_getfd(2), and the kernel's
 //!             documentation of Yama.
 //! Behaviour:  the effective set counts, which is what the kernel asks for. A user namespace gives
 //!             its root all capabilities within it; what they are worth outside is not known here.
 //! Differs:    nothing.
-//! Not for:    deciding: whoever needs a right tries and says what the kernel said.
+//! Not for:    deciding: code that needs a right tries, and reports the kernel's answer.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,7 +22,7 @@ pub struct Rights {
     /// The effective capabilities, a bit each.
     pub capabilities: u64,
     /// `kernel.yama.ptrace_scope`: 0 for users' own processes, 1 for children, 2 for
-    /// administrators, 3 for nobody; none without Yama, which is as 0.
+    /// administrators, 3 for no process; none without Yama, which is as 0.
     pub ptrace_scope: Option<u8>,
 }
 

@@ -1,6 +1,6 @@
 //! What happens: one sample of the kernel's counters.
 //!
-//! Counters grow from boot on; whoever wants rates subtracts two samples.
+//! Counters grow from boot on; a rate is the difference of two samples.
 //!
 //! ```text
 //!   text of a file ---> pressure, vmstat, meminfo, diskstats, bdi    pure: text in, values out

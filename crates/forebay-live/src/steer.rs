@@ -43,7 +43,7 @@ pub struct Decision {
 pub enum Change {
     /// The window of a file as one process has it open.
     Window {
-        /// The file and who has it open.
+        /// The file and the process that has it open.
         user: User,
         /// The backing device that the window is borrowed from.
         device: DevNumber,

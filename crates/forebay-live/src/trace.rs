@@ -2,7 +2,7 @@
 //!
 //! Source:     Linux `include/trace/events/readahead.h` and `writeback.h`; the tracing itself is
 //!             described in `Documentation/trace/ftrace.rst` and `events.rst`.
-//! Behaviour:  an instance of its own keeps events apart from everybody else's tracing and is
+//! Behaviour:  an instance of its own keeps events apart from other tracing and is
 //!             removed with the [`Tracer`]. Only events are switched on that fire when pages are
 //!             brought in or writers pause; a read that the cache answers costs nothing.
 //! Differs:    nothing.
@@ -133,7 +133,7 @@ impl Tracer {
         let names = instance.buffers()?;
         let buffer_kib = buffer_kib(names.len());
         folder.write("buffer_size_kb", &buffer_kib.to_string())?;
-        // One event is enough for whoever waits; before Linux 5.0 one always was.
+        // One event is enough to wake a reader; before Linux 5.0 one always was.
         let _ = folder.write("buffer_percent", "0");
         let problem = |problem| TraceError::Format { path: "events/header_page".into(), problem };
         let page = folder.text("events/header_page")?;
@@ -250,7 +250,7 @@ impl Scope {
             }
         };
         let mut parts = vec![any(self.devices.iter().map(device))];
-        // Nobody's thread is told of a device's bandwidth: who notices it is chance.
+        // The bandwidth of a device belongs to no thread: the one that updates it is chance.
         if kind != Kind::Bandwidth {
             parts.push(any(self.threads.iter().map(|thread| format!("common_pid == {thread}"))));
         }
@@ -426,9 +426,9 @@ mod tests {
 
     #[test]
     fn a_scope_is_a_filter_in_the_kernels_words() {
-        let everybody = Scope::default();
-        assert_eq!(everybody.filter(Kind::Readahead(Why::Sync)), "0");
-        assert_eq!(everybody.filter(Kind::Pause), "pause > 0");
+        let all = Scope::default();
+        assert_eq!(all.filter(Kind::Readahead(Why::Sync)), "0");
+        assert_eq!(all.filter(Kind::Pause), "pause > 0");
         let (disk, part) = ("8:0".parse().unwrap(), "8:1".parse().unwrap());
         let scope = Scope { devices: vec![disk, part], threads: vec![12, 13] };
         let threads = "(common_pid == 12 || common_pid == 13)";

@@ -1,7 +1,7 @@
 //! Taking everything back.
 //!
-//! It compares before it writes: what does not stand at our last value was written by somebody
-//! else, and stays. It may be killed at any step and run again: a knob that is back already is
+//! It compares before it writes: what is not our last value was written by another
+//! program, and stays. It may be killed at any step and run again: a knob that is back already is
 //! seen to be back. A journal that cannot be written holds nothing up.
 //!
 //! ```text
@@ -43,7 +43,7 @@ pub(crate) fn undo_knob(
     why: &str,
 ) -> Option<Event> {
     let entry = journal.state().entries.get(&knob)?;
-    // Out of turn a borrowed window would be taken for somebody's choice, and left to them.
+    // Out of turn a borrowed window would be taken for another program's choice, and left.
     let turn = if knob.is_borrowed() { turns.next(kernel) } else { Ok(Turn::alone()) };
     match turn {
         Ok(_turn) => back(kernel, journal, knob, why),

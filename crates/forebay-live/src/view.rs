@@ -7,7 +7,7 @@
 //!   ThreadSeen -----> the same per process, with its pauses
 //! ```
 //!
-//! Nothing here reads a file or a clock: whoever has two samples, recorded or fresh, gets the view.
+//! Nothing here reads a file or a clock: two samples, recorded or fresh, give the view.
 
 use std::collections::BTreeMap;
 

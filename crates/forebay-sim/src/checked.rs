@@ -421,7 +421,7 @@ impl<W: World> Checked<W> {
         match result {
             Ok(reply) => {
                 assert!(!owed, "a failed write is told to every description");
-                assert!(!asked.flush_failed, "a failed flush is told to who asked for it");
+                assert!(!asked.flush_failed, "a failed flush is reported to its caller");
                 assert_eq!(reply, bytes, "the reply counts the bytes");
                 self.counts.syncs += 1;
                 // Another task with this description has been told in place of this call.

@@ -1,4 +1,4 @@
-//! The processor: cores, who runs on them, and what switching costs.
+//! The processor: cores, the runners on them, and what switching costs.
 //!
 //! ```text
 //!   asleep --enqueue--> runnable --dispatch--> on a core --sleep / exit--> asleep / gone
@@ -6,15 +6,15 @@
 //!                          +-- pushed off its core, or its slice is over
 //! ```
 //!
-//! Who is on a core has a *stretch* before it: work to be done, and a moment before which the
+//! A runner on a core has a *stretch* before it: work to be done, and a moment before which the
 //! stretch cannot end, because a device is waited for without leaving the core. A runner that is
-//! pushed off keeps the rest of its stretch. The run queue, one for all cores, decides who runs:
+//! pushed off keeps the rest of its stretch. The run queue, one for all cores, decides what runs:
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `round_robin` | turns; nobody is pushed off |
-//! | `o1` | Linux 2.6.0 to 2.6.22: who has slept goes first |
-//! | `fair` | the same share for everybody |
+//! | `round_robin` | turns, without preemption |
+//! | `o1` | Linux 2.6.0 to 2.6.22: tasks that have slept go first |
+//! | `fair` | the same share for every runner |
 //! | `cache` | what a switch costs: others have used the cache meanwhile |
 //!
 //! Every dispatch costs a switch, also back to the runner that was there last: the idle task ran in
@@ -47,7 +47,7 @@ mod usage;
 /// How long a core counts as wanted after a task found none idle: some turns of a scheduler.
 const WANTED: Duration = Duration::from_millis(16);
 
-/// Who can have a core.
+/// What can have a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Runner {
     /// A task.
@@ -58,7 +58,7 @@ pub(crate) enum Runner {
     Driver(DeviceId),
 }
 
-/// Decides who gets a core, and for how long.
+/// Decides which runner gets a core, and for how long.
 pub(crate) trait RunQueue: Debug {
     /// A runner wants a core.
     fn enqueue(&mut self, runner: Runner, arrival: Arrival, now: Instant);
@@ -78,7 +78,7 @@ pub(crate) trait RunQueue: Debug {
     /// When a runner that was charged up to a moment has had its slice.
     fn slice_end(&self, runner: Runner, charged: Instant) -> Option<Instant>;
 
-    /// A driver's thread works for somebody from now on.
+    /// A driver's thread works for a runner from now on.
     fn serve(&mut self, _driver: Runner, _payer: Runner) {}
 
     /// The share of a runner beside the others'; 1024 is the usual one.
@@ -147,11 +147,11 @@ impl<T> Seats<T> {
 pub(crate) struct Cpu {
     cores: Vec<Option<Run>>,
     queue: Box<dyn RunQueue>,
-    /// Slices end in the middle of a stretch, and who is woken may push others off.
+    /// Slices end in the middle of a stretch, and woken runners may preempt others.
     preemptive: bool,
     seats: Seats<Seat>,
     caches: Caches,
-    /// Until when each core does something for nobody, if no runner has it.
+    /// Until when each core does background work, if no runner has it.
     reserved: Vec<Instant>,
     /// Runners in the queue.
     waiting: usize,
@@ -205,7 +205,7 @@ struct Run {
     until: Instant,
     /// When it got the core.
     since: Instant,
-    /// When the switch to it is paid for; nobody pushes it off before, so that it gets on.
+    /// When the switch to it is paid for; it is not preempted before, so that it makes progress.
     settled: Instant,
     /// Up to when its time is counted.
     charged: Instant,
@@ -242,7 +242,7 @@ pub(crate) enum Happens {
     StretchEnds,
     /// Its slice ends.
     SliceEnds,
-    /// The switch to it is over, and somebody has waited for that to push it off.
+    /// The switch to it is over, and a runner has waited for that to preempt it.
     Settled,
 }
 
@@ -312,7 +312,7 @@ impl Cpu {
         Some(self.place(core, runner, now))
     }
 
-    /// A core that nobody has or wants.
+    /// A core that no runner has or waits for.
     pub(crate) fn idle_core(&self, now: Instant) -> Option<CoreId> {
         if self.waiting > 0 {
             return None;
@@ -320,9 +320,9 @@ impl Cpu {
         (0..self.cores.len()).find(|core| self.is_idle(*core, now)).map(CoreId)
     }
 
-    /// An idle core does something for nobody, from which nobody takes it away.
+    /// An idle core does background work, which no runner interrupts.
     pub(crate) fn reserve(&mut self, core: CoreId, now: Instant, length: Duration) {
-        assert!(self.is_idle(core.0, now), "only an idle core does something for nobody");
+        assert!(self.is_idle(core.0, now), "only an idle core does background work");
         self.reserved[core.0] = now + length;
         self.busy += length;
     }
@@ -361,7 +361,7 @@ impl Cpu {
         None
     }
 
-    /// The slice of the runner on a core is over: whoever's turn it is goes on there.
+    /// The slice of the runner on a core is over: the next runner goes on there.
     pub(crate) fn end_slice(&mut self, core: CoreId, now: Instant) -> Placed {
         self.exchange(core.0, Arrival::SliceOver, now)
     }
@@ -396,7 +396,7 @@ impl Cpu {
         self.enqueue(runner, Arrival::SliceOver, now);
     }
 
-    /// A driver's thread works for somebody from now on.
+    /// A driver's thread works for a runner from now on.
     pub(crate) fn serve(&mut self, driver: Runner, payer: Runner, now: Instant) {
         if let Some(core) = self.core_of(driver) {
             self.account(core, now);
@@ -458,8 +458,8 @@ impl Cpu {
         first
     }
 
-    /// Whether a runner waits for a core and none is idle for it, or did lately: whoever keeps its
-    /// core keeps it from those who will want it in a moment, too.
+    /// Whether a runner waits for a core and none is idle for it, or did lately: a runner that
+    /// keeps its core keeps it from those that will need it in a moment, too.
     #[inline]
     pub(crate) fn contended(&self, now: Instant) -> bool {
         let waits = || self.waiting > self.cores.iter().filter(|run| run.is_none()).count();

@@ -54,7 +54,7 @@ pub enum Scheduler {
     /// The tasks take turns.
     #[default]
     RoundRobin,
-    /// The O(1) scheduler of Linux 2.6.0 to 2.6.22: who has slept goes first.
+    /// The O(1) scheduler of Linux 2.6.0 to 2.6.22: tasks that have slept go first.
     O1,
     /// Each task gets the same share of the processor.
     Fair,

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! There are no tasks and no processors: a request costs nothing before its device, and rules of
-//! dispatch, which choose who runs meanwhile, have nothing to decide. The replay reads the trace as
-//! it goes, in bounded memory.
+//! dispatch, which choose what runs meanwhile, have nothing to decide. The replay reads the trace
+//! as it goes, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

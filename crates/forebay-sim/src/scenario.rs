@@ -35,7 +35,7 @@ pub struct PolicySet {
     pub reclaim: reclaim::Spec,
     /// In which order the device works.
     pub elevator: elevator::Spec,
-    /// Who runs while it works.
+    /// Which task runs while it works.
     pub dispatch: dispatch::Spec,
 }
 

@@ -8,7 +8,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `task` | tasks: their programs, and what they do on their cores |
-//! | `request` | requests on their way to devices, and who runs meanwhile |
+//! | `request` | requests on their way to devices, and which runner has the core meanwhile |
 //! | `kernel` | kernel threads: the flusher, and those of drivers |
 //! | `record` | what a world saw beside the calls |
 
@@ -62,7 +62,7 @@ pub struct SimWorld<'a> {
     /// The core whose input the engine handles, and the cost it has run up.
     handling: Option<(CoreId, CallId)>,
     cost: Duration,
-    /// Who has served the request that the engine hears of, on its core and without an interrupt.
+    /// The runner that has served the request of this input, on its core and without an interrupt.
     polled: Option<Runner>,
     /// Pages that the engine had added, and looked at, when costs were last charged.
     pages_added: u64,
@@ -448,7 +448,7 @@ impl World for SimWorld<'_> {
                 return Some(Input::Timeout);
             };
             let input = match (due.what, due.runner) {
-                // Whoever has waited for it is compared with the runner again.
+                // Runners that have waited for it are compared with the running one again.
                 (Happens::Settled, _) => None,
                 (Happens::SliceEnds, _) => {
                     let placed = self.cpu.end_slice(due.core, self.now);

@@ -88,7 +88,7 @@ pub(crate) enum Command {
     ///
     /// No file and no knob is written. Each thing is asked as the commands themselves do: /dev/fuse
     /// and a ring of io_uring are opened, and where tracefs or debugfs is not mounted, root mounts
-    /// it without a place in the tree of files, where nobody else sees it; it is gone with the
+    /// it without a place in the tree of files, where no other process sees it; it is gone with the
     /// process. The exit code is 1 if advise, watch or mount cannot work for this user, and 0 if
     /// they can, if only in part; tune takes root and does not count.
     Doctor(live::Doctor),
@@ -336,7 +336,7 @@ pub(crate) struct Mount {
     /// What is decoded, and when: a fill rule (see `forebay policies`)
     #[arg(long, value_name = "NAME", default_value = "selective-then-idle")]
     pub(crate) policy: String,
-    /// Who reads ahead of readers
+    /// What reads ahead of readers
     #[arg(long, value_enum, default_value_t)]
     pub(crate) window: MountWindow,
     /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
@@ -402,10 +402,10 @@ pub(crate) struct Unmount {
     pub(crate) lazy: bool,
 }
 
-/// Who reads ahead in a mount.
+/// What reads ahead in a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MountWindow {
-    /// As the fill rule wants it: nobody for `off`, the kernel for all others
+    /// As the fill rule says: none for `off`, the kernel for all others
     #[default]
     Rule,
     /// The mount itself, by pages that it pushes

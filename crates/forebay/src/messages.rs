@@ -186,13 +186,13 @@ pub(crate) fn spinner() -> ProgressBar {
 
 /// Says what went wrong with one of several things; the others go on.
 pub(crate) fn complain(what: &dyn fmt::Display) {
-    // Nobody may be listening; the exit code says it all the same.
+    // Standard error may be closed; the exit code says it all the same.
     let _ = writeln!(io::stderr(), "error: {what}");
 }
 
 /// Something worth knowing that changes nothing.
 pub(crate) fn note(text: &str) {
-    // Nobody may be listening, and nothing depends on it.
+    // Standard error may be closed, and nothing depends on it.
     let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_did_has_no_column_for_people_and_one_for_programs() {
+    fn what_did_not_occur_has_no_column_for_people_and_one_for_programs() {
         let text = printed(vec![row(1)], Format::Text);
         assert!(
             text.contains("write us") && !text.contains("read us") && !text.contains("sync us")

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   page.html -> a link      what it leads to is replaced, and the link stays
-//!   .page.html.forebay-4711.0    the other name, with the writer's number; whoever writes the
-//!                                same file next removes it if that writer was killed
+//!   .page.html.forebay-4711.0    the other name, with the writer's number; the next writer of
+//!                                the same file removes it if that writer was killed
 //! ```
 
 use std::ffi::OsStr;
@@ -42,7 +42,7 @@ pub(crate) fn try_out(path: &Path) -> io::Result<()> {
 }
 
 /// Where a link leads. One that leads nowhere may be meant for a place that is not there yet, and
-/// nobody knows whether a file is wanted there.
+/// it is unknown whether a file is meant there.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     if !path.is_symlink() {
         return Ok(path.to_owned());
@@ -81,13 +81,13 @@ fn remove_left(path: &Path) {
     for entry in entries.flatten() {
         let is_left = writer(&entry.file_name(), &begin(path)).is_some_and(is_gone);
         if is_left && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            // It is in nobody's way.
+            // A failure does no harm.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Who writes a file of such a name, if it is one of ours: `BEGIN`, a process, a try.
+/// The writer of a file of such a name, if it is one of ours: `BEGIN`, a process, a try.
 fn writer(name: &OsStr, begin: &str) -> Option<Pid> {
     let (process, number) = name.to_str()?.strip_prefix(begin)?.split_once('.')?;
     let is_ours = |digits: &str, parsed: u32| digits == parsed.to_string();
@@ -104,7 +104,7 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = followed(path)?;
     let (beside, mut file) = made_beside(&path)?;
     if let Ok(before) = fs::metadata(&path) {
-        // Whom it is for does not change; who may not give files away owns what is written.
+        // Owner and group stay; a user who may not give files away owns what is written.
         let (owner, group) = (before.uid(), before.gid());
         let _ = std::os::unix::fs::fchown(&file, Some(owner), Some(group));
         let _ = file.set_permissions(before.permissions());

@@ -101,7 +101,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Who serves.
+/// The servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contestant {
     Forebay,
@@ -202,7 +202,7 @@ impl Serving {
         (folder, file): (&Path, &Path),
     ) -> Result<Self> {
         let socket = folder.join("socket");
-        // It is left behind by who was killed.
+        // A server that was killed leaves it behind.
         let _ = fs::remove_file(&socket);
         drop_cached(file)?;
         let (path, at) = (text(file)?, text(&socket)?);

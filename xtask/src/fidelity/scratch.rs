@@ -173,7 +173,7 @@ fn lock(directory: &Path) -> Result<File> {
         let found = fs::symlink_metadata(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
         let ours = found.is_dir() && found.uid() == 0;
-        ensure!(made.is_ok() || ours, "{} belongs to somebody else", directory.display());
+        ensure!(made.is_ok() || ours, "{} belongs to another user", directory.display());
         let lock = match File::create(&path) {
             // The run that had it took the directory away in between.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -203,7 +203,7 @@ fn clean(directory: &Path) -> Result<()> {
     let image = text(&directory.join("image"))?;
     let knobs = fs::read_to_string(directory.join("knobs")).unwrap_or_default();
     for (path, value) in knobs.lines().filter_map(|line| line.split_once(' ')) {
-        // The device's number may be somebody else's by now.
+        // The device's number may have another user by now.
         if backs(Path::new(path), &image) {
             fs::write(path, value).with_context(|| format!("cannot set back {path}"))?;
         }

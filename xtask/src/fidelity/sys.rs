@@ -34,7 +34,7 @@ impl Mapping {
     pub(super) fn touch(&self, page: PageIndex) {
         let page = usize::try_from(page).expect("a page of the mapping fits memory");
         assert!(page < self.pages, "only mapped pages are touched");
-        // SAFETY: the page is inside the mapping and the file, which nobody else changes.
+        // SAFETY: the page is inside the mapping and the file, which no other process changes.
         unsafe { ptr::read_volatile(self.start.cast::<u8>().add(page * PAGE_BYTES)) };
     }
 

@@ -1,6 +1,6 @@
 //! The kernel's account of a step: which folios were added, which windows were chosen.
 //!
-//! A tracefs instance of its own keeps the events apart from everybody else's. Only the file
+//! A tracefs instance of its own keeps the events apart from other tracing. Only the file
 //! system's device is recorded, and one file of it is looked at.
 
 use std::fs::{self, File, OpenOptions};

@@ -126,7 +126,7 @@ fn put_one(folder: &Path, file: &str, text: &str) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Who signs: git's configuration, which `git am` and `checkpatch.pl` compare with the author.
+/// The signer: git's configuration, which `git am` and `checkpatch.pl` compare with the author.
 fn author() -> Result<String> {
     let ask = |key| output_of(crate::process::command("git").args(["config", key]));
     let name = ask("user.name")?.unwrap_or_else(|| "Forebay".into());

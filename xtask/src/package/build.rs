@@ -135,7 +135,7 @@ pub(super) fn bill(folder: &Path) -> Result<PathBuf> {
     let written = manifest.with_file_name("forebay.cdx.json");
     let text = fs::read_to_string(&written)
         .with_context(|| format!("cannot read {}", written.display()))?;
-    // Where it was written is nobody's business.
+    // Where it was written is private.
     let text = text.replace(&source.display().to_string(), "/forebay");
     ensure!(text.contains("\"CycloneDX\""), "cargo-cyclonedx wrote something else");
     let bill = folder.join("forebay.cdx.json");

@@ -47,7 +47,7 @@ pub(super) fn skip() -> Result<Option<String>> {
             "limits of a device's own take Linux 6.2, and /sys that is written".into(),
         ));
     }
-    // As dpkg has it and as its files are: either may be somebody's own.
+    // As dpkg has it and as its files are: either may be the user's own.
     let known = output_of(Command::new("dpkg-query").args(["-W", NAME]))?;
     let found = ["/etc/forebay", PROGRAM].into_iter().find(|path| Path::new(path).exists());
     Ok(match (known, found) {
@@ -55,14 +55,17 @@ pub(super) fn skip() -> Result<Option<String>> {
             "a package {NAME} is installed, and is not ours to remove: dpkg --purge {NAME}"
         )),
         (None, Some(path)) => Some(format!("{path} is there, and is not ours to remove")),
-        (None, None) => somebody_steers().then(|| {
-            format!("somebody steers this machine, or has; forebay tune undo, then rm -r {STATE}")
+        (None, None) => is_steered().then(|| {
+            format!(
+                "`forebay tune` is running or left state behind; \
+                 forebay tune undo, then rm -r {STATE}"
+            )
         }),
     })
 }
 
 /// Whether the folder that a purge removes says more than nothing. Tests leave empty locks in it.
-fn somebody_steers() -> bool {
+fn is_steered() -> bool {
     let says = |name| fs::metadata(Path::new(STATE).join(name)).is_ok_and(|file| file.len() > 0);
     ["journal", "lock", "log"].into_iter().any(says)
 }
@@ -110,7 +113,7 @@ fn step(what: &str) -> Result<()> {
 }
 
 /// Has the policy steer our disk alone, as an administrator would: by editing the file that was
-/// installed. A dry run says whom it then steers.
+/// installed. A dry run says which devices it then steers.
 fn confine(disk: &Disk) -> Result<String> {
     let mut policy = fs::read_to_string(POLICY).with_context(|| format!("no {POLICY}"))?;
     let ours = format!("\nwithin = [\"{}\"]\n", disk.name());

@@ -95,7 +95,7 @@ impl Service {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// That somebody else has ended it, and its program is gone.
+    /// That another process has ended it, and its program is gone.
     pub(super) fn has_ended(&mut self) -> Result<()> {
         let status = self.ends()?;
         ensure!(status.success(), "it ended with {status}: {}", self.said());

@@ -21,7 +21,7 @@ impl Traces {
         let mut paths = BTreeSet::new();
         let mut folders: Vec<PathBuf> = PLACES.iter().map(PathBuf::from).collect();
         while let Some(folder) = folders.pop() {
-            // What vanishes meanwhile is somebody else's.
+            // What vanishes meanwhile is another process's.
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
                 let path = entry.path();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_depends_on_nobody_outside_its_tests() {
+    fn the_core_depends_on_no_crate_outside_its_tests() {
         let outside = "[dependencies]\nserde = \"1\"\n[dev-dependencies]\ninsta = \"1\"";
         let expected = format!("2: {CORE} depends on nothing; write what it needs of serde");
         assert_eq!(found(CORE, outside), [expected]);

@@ -17,9 +17,9 @@ pub(crate) struct Bio {
     pub(crate) first: PageIndex,
     pub(crate) sector: u64,
     pub(crate) sectors: u64,
-    /// Who asks; nobody for what the flusher sends.
+    /// The task that asks; none for what the flusher sends.
     pub(crate) task: Option<CallId>,
-    /// Nobody waits for any of its pages.
+    /// No task waits for any of its pages.
     pub(crate) ahead: bool,
 }
 

@@ -155,7 +155,7 @@ impl Queue {
         }
     }
 
-    /// Whoever asks takes all requests that wait, as many as the elevator lets go.
+    /// Takes all requests that wait, as many as the elevator dispatches.
     pub(super) fn drain(
         &mut self,
         now: Instant,

@@ -262,7 +262,7 @@ fn a_flush_is_never_held_back() {
 }
 
 #[test]
-fn who_fills_the_places_of_reads_goes_on_for_a_while_and_others_wait() {
+fn the_caller_that_fills_the_places_of_reads_goes_on_for_a_while_and_others_wait() {
     let config = QueueConfig { plug: None, read_requests_max: 4, ..QueueConfig::default() };
     let (mut queues, device) = ruled("noop", "deferred", config);
     let by = |task, first| Bio { task: Some(CallId(task)), ..bio(first, 1) };
@@ -297,7 +297,7 @@ fn a_batch_ends_after_32_requests() {
 }
 
 #[test]
-fn whoever_moves_the_data_moves_those_of_all_that_wait() {
+fn a_caller_that_moves_its_data_moves_those_of_all_that_wait() {
     let medium = Medium { programmed: true, ..Medium::default() };
     let config = QueueConfig { plug: None, depth: 1, medium, ..QueueConfig::default() };
     let (mut queues, device) = ruled("noop", "deferred", config);
@@ -339,7 +339,7 @@ fn the_plugs_delay_begins_with_the_first_request_and_not_again_with_later_ones()
 /// What an elevator was asked and told, beside what it does with requests.
 #[derive(Debug, Default)]
 struct Heard {
-    /// Who waits and who asks, each time that a bio might join.
+    /// The waiting task and the asking one, each time that a bio might join.
     merges: Vec<(Option<CallId>, Option<CallId>)>,
     completed: Vec<RequestId>,
 }
@@ -452,7 +452,7 @@ fn an_elevator_hears_of_the_end_of_what_it_has_queued_alone() {
 }
 
 #[test]
-fn the_elevator_is_told_who_asks_for_what_might_join() {
+fn the_elevator_gets_the_task_of_a_bio_that_might_join() {
     let telling = Telling::new(None, Kick::Later);
     let heard = Arc::clone(&telling.heard);
     let (mut queues, device) = told(telling, QueueConfig::default());
@@ -541,7 +541,7 @@ fn is_ahead<const N: usize>(bios: [(PageIndex, bool); N]) -> bool {
 }
 
 #[test]
-fn a_request_is_ahead_of_its_use_only_if_nobody_waits_for_any_part_of_it() {
+fn a_request_is_ahead_of_its_use_only_if_no_call_waits_for_any_part_of_it() {
     assert!(is_ahead([(100, true), (104, true)]) && is_ahead([(104, true), (100, true)]));
     assert!(!is_ahead([(100, true), (104, false)]), "at its end");
     assert!(!is_ahead([(104, true), (100, false)]), "at its front");

@@ -239,7 +239,7 @@ impl PageCache {
         None
     }
 
-    /// Whether somebody will be told when a page is up to date or has arrived.
+    /// Whether a page is being read or written; the end of that wakes its waiters.
     pub(crate) fn is_moving(&self, frame: FrameId) -> bool {
         self.frames[frame.index()].flags & (super::READING | WRITEBACK) != 0
     }

@@ -94,7 +94,7 @@ fn the_same_samples_lead_to_the_same_knobs() {
 }
 
 #[test]
-fn who_does_not_observe_changes_nothing() {
+fn a_controller_without_samples_changes_nothing() {
     let mut random = Random(1);
     for spec in all_specs() {
         let mut controller = Spec::parse(&spec).unwrap().build();

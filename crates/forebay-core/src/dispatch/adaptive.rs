@@ -78,8 +78,8 @@ const AHEAD_MAX: u64 = 16 << 10;
 const PROGRAMMED_MAX: Duration = Duration::from_millis(10);
 
 /// A request counts for no more than so many usual ones when modes are compared, so that one whose
-/// time was not the device's alone does not decide: whoever is pushed off its processor while it
-/// spins sees the end late.
+/// time was not the device's alone does not decide: a task that is preempted while it spins
+/// sees the end late.
 const WORK_MAX: u64 = 8;
 
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl Seen {
         let bound = switch.times(SPIN_MAX);
         self.longest = if self.times.quantile(90) > bound { bound } else { ENDLESS };
         let prices = |processor| Prices { switch, processor, latency: settings.latency };
-        // Nobody waits for what is read ahead: the asker itself could use the processor.
+        // No task waits for what is read ahead: the asker itself could use the processor.
         let idle = prices(if ahead { settings.busy } else { settings.idle });
         let best = self.times.spin(idle);
         let shorter = self.weighed && best < self.idle;
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(first, Handling::Deferred, "another class speaks for itself");
         let at = |bytes, us| answers("adaptive", Class { bytes, ..ahead }, solid(false), us);
         assert_eq!(at(16 << 10, 9), [Handling::INLINE; 2]);
-        assert_eq!(at(16 << 10, 11), [Handling::Deferred; 2], "nobody waits for it");
+        assert_eq!(at(16 << 10, 11), [Handling::Deferred; 2], "no task waits for it");
         assert_eq!(at((16 << 10) + 1, 1), [Handling::Deferred; 2]);
     }
 

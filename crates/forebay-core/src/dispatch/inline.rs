@@ -1,4 +1,4 @@
-//! Every request is carried out in the context of whoever asked.
+//! Every request is carried out in the context of the asker.
 //!
 //! Source:     K. Lee, "The selective context switch for the storage which has no latency", Hanyang
 //!             University (in Korean): a device that is marked as fast when it is set up.
@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "inline",
-    summary: "Whoever asks keeps the processor until the device is done.",
+    summary: "The asker keeps the processor until the device is done.",
     source: "K. Lee, selective context switch",
     parameters: &[],
     build: |_| Box::new(Inline { classes: Classes::new() }),

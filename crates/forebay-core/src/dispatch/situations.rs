@@ -145,7 +145,7 @@ fn between_two_humps_it_does_more_than_either_fixed_rule() {
 }
 
 #[test]
-fn what_was_tried_is_kept_while_nobody_wants_the_processor() {
+fn what_was_tried_is_kept_without_contention() {
     // However much the asker gets done meanwhile: it counts for no way.
     for idle in [100, 20_000] {
         let mut rule = rule("adaptive");
@@ -155,7 +155,7 @@ fn what_was_tried_is_kept_while_nobody_wants_the_processor() {
             let (end, mut inline) = (now + Duration::from_secs(seconds), 0);
             while now < end {
                 let handling = rule.choose(now, &READ, solid(true), processor);
-                // A scheduler that gives less to who keeps the processor.
+                // A scheduler that gives less to a task that keeps the processor.
                 let micros = match (handling, contended) {
                     (Handling::Inline(_), true) => 1_400,
                     (Handling::Deferred, true) => 1_100,
@@ -173,7 +173,7 @@ fn what_was_tried_is_kept_while_nobody_wants_the_processor() {
     }
 }
 
-/// Who is pushed off its processor while it spins sees the end late, and takes the device for slow.
+/// A task that is preempted while it spins sees the end late, and takes the device for slow.
 #[test]
 fn a_request_that_seems_to_take_long_does_not_decide_for_its_way() {
     let mut rule = rule("adaptive");

@@ -1,4 +1,5 @@
-//! One task that asks again as soon as it has been answered, a device and others who compute.
+//! One task that asks again as soon as it has been answered, a device, and other tasks that
+//! compute.
 
 use alloc::boxed::Box;
 
@@ -6,7 +7,7 @@ use super::{Class, Dispatch, Handling, Medium, Processor, Spec};
 use crate::testing::Random;
 use crate::time::{Duration, Instant};
 
-/// A read of a page that somebody waits for.
+/// A read of a page that a task waits for.
 pub(super) const READ: Class = Class { write: false, bytes: 4096, ahead: false };
 
 /// One request in a hundred takes five times as long.
@@ -28,10 +29,10 @@ pub(super) struct Situation<'a> {
     pub(super) rivals: Rivals,
 }
 
-/// Who else wants the processor.
+/// The other tasks that need the processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rivals {
-    /// Nobody.
+    /// No other task.
     None,
     /// Together with the asker so many tasks, each with the same share of the processor.
     Equal(u64),

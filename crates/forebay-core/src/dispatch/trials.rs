@@ -118,7 +118,7 @@ impl Trials {
         mode
     }
 
-    /// A request that counts for `work` is done while others want the processor, or nobody does.
+    /// A request that counts for `work` is done while other tasks need the processor, or none does.
     pub(super) fn done(&mut self, now: Instant, work: Duration, contended: bool) {
         if !contended {
             self.last = None;
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_nobody_wants_the_processor_does_not_count() {
+    fn time_without_contention_does_not_count() {
         let mut trials = fresh();
         trials.mode(Mode::Inline, BOTH);
         for second in 0..100 {

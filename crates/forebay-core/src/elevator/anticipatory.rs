@@ -2,8 +2,8 @@
 //!
 //! Source:     Linux 2.6.21, block/as-iosched.c; S. Iyer, P. Druschel, "Anticipatory scheduling: a
 //!             disk scheduling framework to overcome deceptive idleness in synchronous I/O".
-//! Behaviour:  requests that somebody waits for and others are served in batches, in one sweep with
-//!             short seeks back. After a request that somebody waits for, the disk is held free for
+//! Behaviour:  synchronous and asynchronous requests are served in batches, in one sweep with
+//!             short seeks back. After a synchronous request the disk is kept idle for
 //!             its task, if that task usually comes back soon. What waits too long is served out of
 //!             order, one request an interval. A batch of writes adapts to the time it should take.
 //! Differs:    that a task has exited is not known: it is waited for as any other, and the
@@ -189,7 +189,7 @@ impl Elevator for Anticipatory {
     }
 
     fn grown(&mut self, before: &Queued, after: &Queued) {
-        // A request stays in its class, and its task's, whoever lengthens it.
+        // A request stays in its class, and its task's, whichever bio lengthens it.
         let after = Queued { sync: before.sync, task: before.task, ..*after };
         self.class(before).grown(before, &after);
     }

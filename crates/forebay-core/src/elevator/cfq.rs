@@ -6,8 +6,8 @@
 //!             its slice is over, which begins with its first completion; if it is empty, the disk
 //!             idles for it a while, unless its task thinks for longer than that, or seeks on a
 //!             disk that orders requests itself. A bio joins requests of its own queue only.
-//!             A queue that is alone is emptied into the dispatch list at once, where nobody
-//!             overtakes it.
+//!             A queue that is alone is emptied into the dispatch list at once, where no
+//!             other request overtakes its requests.
 //! Differs:    all tasks have the default priority, 4 of the best-effort class: there is no ionice,
 //!             no real-time and no idle class, and no request is metadata. That a task has exited
 //!             is not known: its queue is idled for as any other. A queue that runs while the disk
@@ -77,7 +77,7 @@ pub(super) const POLICY: Policy = Policy {
 const TIME: (u64, u64) = (0, 10_000);
 const SLICE: (u64, u64) = (1, 10_000);
 
-/// Everybody's priority, of 0 to 7, where 0 is the highest.
+/// The priority of each task, of 0 to 7, where 0 is the highest.
 const PRIORITY: u64 = 4;
 const PRIORITIES: u64 = 8;
 
@@ -108,7 +108,7 @@ struct Cfq {
     roll: Roll,
     queues: Vec<Queue>,
     turns: Turns,
-    /// Who has the disk, and how many requests it has dispatched in its slice.
+    /// The queue that has the disk, and how many requests it has dispatched in its slice.
     active: Option<usize>,
     spent: u64,
     /// When the idling ends.
@@ -172,7 +172,7 @@ impl Cfq {
         self.turns.file(&self.queues, place, preempted);
     }
 
-    /// Ends the idling if its time is over, and says whether somebody waits for that.
+    /// Ends the idling if its time is over, and says whether a queue waits for that.
     fn settle(&mut self, now: u64) -> bool {
         let Some(until) = self.idle_until.filter(|until| *until <= now) else { return false };
         self.idle_until = None;
@@ -201,7 +201,7 @@ impl Cfq {
         true
     }
 
-    /// Who dispatches next, if anybody.
+    /// The queue that dispatches next, if any.
     fn select(&mut self, now: u64) -> Option<usize> {
         if let Some(place) = self.active {
             let queue = &self.queues[place];
@@ -352,7 +352,7 @@ impl Elevator for Cfq {
 
     fn grown(&mut self, before: &Queued, after: &Queued) {
         let place = self.enter(0, before);
-        // A request stays in its queue, whoever lengthens it.
+        // A request stays in its queue, whichever bio lengthens it.
         let after = Queued { sync: before.sync, task: before.task, ..*after };
         self.queues[place].grown(before, &after, &self.head);
     }

@@ -1,4 +1,4 @@
-//! The elevator `deadline`: sorted batches, and nobody waits for ever.
+//! The elevator `deadline`: sorted batches, and no request waits for ever.
 //!
 //! Source:     Linux 2.6.21, block/deadline-iosched.c.
 //! Behaviour:  reads and writes are sorted apart. A batch goes upwards in one direction from

@@ -5,25 +5,25 @@ use alloc::vec::Vec;
 use super::Queued;
 use crate::units::CallId;
 
-/// Who asks. What nobody asked for although somebody waits for it, a journal's writes, is taken to
-/// come from one task of the kernel.
-type Who = Option<CallId>;
+/// The task of a request. Synchronous requests without one, a journal's writes, count as those of
+/// one task of the kernel.
+type Asker = Option<CallId>;
 
 /// Tasks and their places.
 #[derive(Debug, Default)]
 pub(super) struct Roll {
     /// In the order of their numbers.
-    tasks: Vec<(Who, usize)>,
+    tasks: Vec<(Asker, usize)>,
 }
 
 impl Roll {
     /// The place of a task, which it keeps.
-    pub(super) fn enter(&mut self, who: Who) -> usize {
-        match self.tasks.binary_search_by_key(&who, |(who, _)| *who) {
+    pub(super) fn enter(&mut self, asker: Asker) -> usize {
+        match self.tasks.binary_search_by_key(&asker, |(known, _)| *known) {
             Ok(found) => self.tasks[found].1,
             Err(place) => {
                 let last = self.tasks.len();
-                self.tasks.insert(place, (who, last));
+                self.tasks.insert(place, (asker, last));
                 last
             }
         }

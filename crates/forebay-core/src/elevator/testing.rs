@@ -23,7 +23,7 @@ pub(super) enum By {
     Reader(u32),
     /// The flusher writes.
     Flusher,
-    /// A task writes, and nobody waits for that.
+    /// A task writes asynchronously.
     Writer(u32),
 }
 

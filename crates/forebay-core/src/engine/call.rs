@@ -163,7 +163,7 @@ impl Engine {
         self.block.unplug(self.now, device);
     }
 
-    /// Whoever waits for a place for a read at a device looks again.
+    /// Has the calls that wait for a place for a read at a device look again.
     pub(super) fn wake_read_place_waiters(&mut self, device: DeviceId) {
         if self.read_place_waiters.is_empty() || !self.block.takes_reads(self.now, device) {
             return;
@@ -184,7 +184,7 @@ impl Engine {
             self.memory_turns += 1;
             cursor.turn = self.memory_turns;
         }
-        // All look again when memory becomes free; who has waited longest looks first.
+        // All look again when memory becomes free; the one that has waited longest looks first.
         let (turn, calls) = (cursor.turn, &self.calls);
         let place = self.memory_waiters.partition_point(|one| calls[one.index()].turn < turn);
         self.memory_waiters.insert(place, call);

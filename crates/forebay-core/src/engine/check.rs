@@ -65,10 +65,10 @@ impl Engine {
         let placeless = self.writeback.place_waiters.len() + self.writeback.pass_waiters.len();
         // A woken call may hold the place that the flush rule leaves to it.
         let write_ends = woken || !self.block.is_idle();
-        assert!(placeless == 0 || write_ends, "a write will end for those who wait");
+        assert!(placeless == 0 || write_ends, "a write will end for those that wait");
         let read_ends = read > 0 || direct > 0;
         assert!(self.read_place_waiters.is_empty() || read_ends, "a read will end for those");
-        assert!(starved == 0 || hope, "somebody will free memory for those that wait for it");
+        assert!(starved == 0 || hope, "memory will become free for those that wait for it");
         let stats = self.stats();
         assert!(stats.pages_used <= stats.pages_read, "a page is used after it was read");
     }

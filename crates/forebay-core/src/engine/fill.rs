@@ -15,7 +15,7 @@ pub(super) struct FileSpace<'a> {
     file: File,
     cache: &'a mut PageCache,
     block: &'a mut BlockQueues,
-    /// Who asks, and the page that is waited for.
+    /// The call, and the page that it waits for.
     task: CallId,
     wanted: Option<PageIndex>,
     /// Pages added and not yet submitted, `[start, end)`.
@@ -57,7 +57,7 @@ impl Engine {
         self.stats.windows.record(space.added);
     }
 
-    /// Reads one absent page for whoever needs it now; nothing if there is no memory for it.
+    /// Reads one absent page that a call needs now; nothing if there is no memory for it.
     pub(super) fn read_alone(&mut self, call: CallId, id: FileId, page: PageIndex) -> Option<Hit> {
         self.unchanged = false;
         if !self.cache.add(id, Folio { first: page, order: 0, marked: false }) {
@@ -80,7 +80,7 @@ impl File {
         self.bytes.div_ceil(PAGE_SIZE)
     }
 
-    /// A run of its pages, asked for by nobody.
+    /// A run of its pages that no call waits for.
     pub(super) fn bio(&self, kind: RequestKind, file: FileId, first: PageIndex, pages: u64) -> Bio {
         let (sector, sectors) = (self.sector + first * PAGE_SECTORS, pages * PAGE_SECTORS);
         Bio { kind, frame: None, file, first, sector, sectors, task: None, ahead: true }

@@ -11,8 +11,8 @@
 //!     +---- else ------------------------->+                                            the end
 //! ```
 //!
-//! A page is *claimed* when its decoding begins: it is in the cache, being read, and whoever wants
-//! it waits. Before that nothing is held, so a job that lacks memory holds up nobody; one that
+//! A page is *claimed* when its decoding begins: it is in the cache, being read, and a call that
+//! needs it waits. Before that nothing is held, so a job without memory blocks no other; one that
 //! keeps losing its raw bytes to others may hold them from then on, one such job at a time.
 //!
 //! | file | what |
@@ -74,7 +74,7 @@ struct PackedFile {
     map: Box<dyn BlockMap>,
     /// Where its image stands in the table.
     image: usize,
-    /// Pages that readahead brought and nobody has demanded; absent from the cache.
+    /// Pages that readahead brought and no call has demanded; absent from the cache.
     deferred: Flags,
     /// Those among them that carry the marker.
     marked: Flags,
@@ -298,7 +298,7 @@ impl Engine {
         assert!(holds, "raw pages are held by a job");
         let queued = self.packed.holder_waiters.len();
         assert_eq!(waits(Wait::Holder), queued, "each call that wants to hold is queued once");
-        assert!(holder.is_some() || queued == 0, "nobody waits for what is free");
+        assert!(holder.is_some() || queued == 0, "no call waits for what is free");
         for decode in self.decodes() {
             let filled = self.filled_by(decode).count();
             assert!(filled > 0, "a decode fills something");

@@ -221,7 +221,7 @@ impl Engine {
             self.wait(call, file, hit);
             return;
         }
-        // Whoever resumes has waited.
+        // A call that resumes has waited.
         self.end_fault(call, resumed);
     }
 

@@ -117,7 +117,7 @@ fn a_read_ends_with_the_file() {
 }
 
 #[test]
-fn an_error_reaches_exactly_those_who_wait_for_the_page() {
+fn an_error_reaches_exactly_the_waiters_of_the_page() {
     let (mut hands, handle) = Hands::new(64, "fixed:max=2");
     hands.read(0, handle, 10, 1);
     hands.read(1, handle, 11, 1);
@@ -134,7 +134,7 @@ fn an_error_reaches_exactly_those_who_wait_for_the_page() {
 }
 
 #[test]
-fn a_failed_page_that_nobody_asked_for_harms_nobody() {
+fn a_failed_page_that_was_read_ahead_harms_no_call() {
     let (mut hands, handle) = Hands::new(64, "fixed:max=40");
     hands.read(0, handle, 0, 1);
     assert_eq!(hands.submits.len(), 2, "the limit splits 40 pages");
@@ -238,14 +238,14 @@ fn plugged(frames: u32) -> (Hands, HandleId, HandleId) {
 }
 
 #[test]
-fn whoever_waits_for_a_page_pulls_the_plug() {
+fn a_wait_for_a_page_ends_the_plug() {
     let (mut hands, _, plugged) = plugged(8);
     hands.read(0, plugged, 10, 1);
     assert_eq!(hands.submits.len(), 1);
 }
 
 #[test]
-fn whoever_waits_for_memory_pulls_every_plug() {
+fn a_wait_for_memory_ends_every_plug() {
     let (mut hands, plain, plugged) = plugged(2);
     // At most half of the available pages are read ahead: one of two frames waits in the plug.
     let (advice, len) = (Advice::WillNeed, 8 * PAGE_SIZE);

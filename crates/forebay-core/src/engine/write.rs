@@ -258,7 +258,7 @@ impl Engine {
 
     /// Drops pages, dirty ones without being written; parks the call if one is in use.
     fn drop_all(&mut self, call: CallId, file: FileId, range: (PageIndex, PageIndex)) -> bool {
-        // Whoever read or wrote the page that the call waited for hears of the error.
+        // The call that read or wrote the page gets the error, not this one.
         self.take_error(call);
         let (in_use, dropped) = self.cache.cut(file, range);
         self.writeback.forget_dirty(self.files[file.index()].device, dropped);

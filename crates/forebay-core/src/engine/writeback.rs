@@ -23,11 +23,11 @@ use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId, FileId, FrameId, RequestId};
 use crate::writeback::{Drain, Knobs, Levels};
 
-use sender::{Sender, Who};
+use sender::{SendOrigin, Sender};
 
 mod sender;
 
-/// Who decides about dirty pages.
+/// The policies that decide about dirty pages.
 #[derive(Debug)]
 pub struct Policies {
     /// When and how much is written.
@@ -310,7 +310,7 @@ impl Engine {
             drain: own.drain.pages_per_second(),
         };
         let pause = self.writeback.policies.throttle.on_dirtied(call, &view)?;
-        // Whoever pauses waits for pages to be written.
+        // A writer that pauses waits for pages to be written.
         self.writeback.wanted = true;
         Some(pause)
     }
@@ -463,14 +463,14 @@ impl Engine {
 
     /// The dirty pages, for a call that waits for some.
     pub(super) fn sender(&mut self, call: CallId) -> Sender<'_> {
-        Sender { who: Who::Call(call), ..self.rule_and_sender().1 }
+        Sender { origin: SendOrigin::Call(call), ..self.rule_and_sender().1 }
     }
 
     /// The flush rule, and the dirty pages for it.
     fn rule_and_sender(&mut self) -> (&mut dyn Flush, Sender<'_>) {
         let sender = Sender {
             now: self.now,
-            who: Who::Rule,
+            origin: SendOrigin::Rule,
             cache: &mut self.cache,
             block: &mut self.block,
             files: &self.files,

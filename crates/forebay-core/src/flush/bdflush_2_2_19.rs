@@ -131,7 +131,7 @@ impl Flush for Bdflush {
     }
 
     fn run(&mut self, pages: &mut dyn DirtyPages) {
-        // Pages that were dirtied on their way are dirty when they arrive, and nobody says so.
+        // Pages that were dirtied on their way are dirty when they arrive, without another call.
         let above = pages.all().dirty > 0 && Balance::of(pages) > Balance::Below;
         if above || pages.memory_is_short() {
             self.bdflush.get_or_insert_default();
@@ -210,8 +210,9 @@ impl Bdflush {
     }
 }
 
-/// The sleep of kupdate: it runs freely from the beginning of time on, but nobody needs to be woken
-/// while nothing is dirty.
+/// The sleep of kupdate: it runs freely from the beginning of time on, but it needs no wake-up
+///                       while
+/// nothing is dirty.
 #[derive(Debug, Default)]
 struct Timer {
     /// The end of the present sleep; it may lie back while nothing is dirty.

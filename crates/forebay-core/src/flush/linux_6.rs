@@ -296,7 +296,7 @@ impl Linux6 {
                 return false;
             }
             let dirty = pages.file(file);
-            // What was redirtied on its way becomes dirty later, and nobody says so again.
+            // What was redirtied on its way becomes dirty later, without another call.
             if dirty.dirty == 0 && dirty.since.is_none() {
                 let known = &mut self.files[file.index()];
                 known.queued = false;

@@ -79,7 +79,7 @@ fn a_plan_keeps_its_promises_without_being_fitted() {
 }
 
 #[test]
-fn nothing_is_decoded_that_nobody_wants_unless_the_rule_reads_ahead() {
+fn nothing_is_decoded_without_a_demand_unless_the_rule_reads_ahead() {
     for typed in rules() {
         let (mut rule, mut random, mut last) = (rule(&typed), Random(1), 0);
         for _ in 0..2_000 {

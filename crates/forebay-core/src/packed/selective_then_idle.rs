@@ -47,7 +47,7 @@ impl Fill for ThenIdle {
         let fetch = fetch(demand, self.window);
         let wanted = demand.wanted;
         if wanted.is_empty() {
-            // Nobody has asked for a page of it: all of it may wait for an idle processor.
+            // No call has asked for a page of it: all of it may wait for an idle processor.
             return Plan { fetch, bulk: true, now: wanted, later: fetch };
         }
         let goes_on = !self.last.is_empty()

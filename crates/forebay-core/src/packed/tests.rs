@@ -75,7 +75,7 @@ fn idle_processors_are_offered_what_comes_next() {
     let mut rule = rule("selective-then-idle:first=8");
     let plan = rule.on_demand(&FAULT);
     assert_eq!((plan.now, plan.later), (FAULT.wanted, Pages::new(101, 109)));
-    assert_eq!(rule.on_demand(&AHEAD).later, AHEAD.window, "nobody waits for any of it");
+    assert_eq!(rule.on_demand(&AHEAD).later, AHEAD.window, "no call waits for any of it");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_offer_that_was_taken_grows_and_one_in_vain_shrinks() {
     assert_eq!(offer(500), 16);
     assert_eq!(offer(300), 8);
     let shrunk = (0..5).map(|turn| offer(1_000 * turn + 2_000)).last();
-    assert_eq!(shrunk, Some(0), "who jumps about gets nothing that was not asked for");
+    assert_eq!(shrunk, Some(0), "a random reader gets nothing that was not asked for");
     assert_eq!(offer(6_001), 2, "and begins anew when demands follow each other");
 }
 

@@ -3,7 +3,7 @@
 //! Source:     Linux 6.12 and 6.18, mm/readahead.c and mm/filemap.c.
 //! Behaviour:  A miss opens a window if it is at page 0, larger than the limit, next to the end of
 //!             the last read, or behind more cached pages than it asks for; else it reads what was
-//!             asked. A window's tail is marked; whoever reaches the mark reads the next, larger
+//!             asked. A window's tail is marked; a read of the mark submits the next, larger
 //!             window in advance.
 //! Differs:    No cgroup congestion and no folios under writeback. `skew=off` scans the cache as
 //!             the kernel's authors meant it, without the cursor error of the large folios.
@@ -12,7 +12,7 @@
 //! ```text
 //!    start                      start+size-tail              start+size
 //!      [  part that was asked for  )[M  tail, read in advance  )
-//!                                    ^ whoever reaches the marked folio submits the next window
+//!                                    ^ a read of the marked folio submits the next window
 //! ```
 //!
 //! The marker lives on the folio and not in the state: it survives jumps and every descriptor of
@@ -160,7 +160,7 @@ impl Ondemand {
             if history <= requested {
                 return range(index, requested, 0, pages);
             }
-            // A run from the start of the file counts twice: somebody reads all of it.
+            // A run from the start of the file counts twice: the whole file is being read.
             let history = if miss.is_none() { 2 * history } else { history };
             Window { start: index, size: max.min(history + requested), tail: 1 }
         };

@@ -19,9 +19,9 @@
 //!              ^ reached: read              current [p......)     previous [o...)
 //! ```
 //!
-//! `request-size-literal` is figure 1 as printed: a declared window counts as read, so that whoever
-//! reaches it gets its pages one at a time. The authors measured random reads only, which do not
-//! show it.
+//! `request-size-literal` is figure 1 as printed: a declared window counts as read, so that a
+//! reader that reaches it gets its pages one at a time. The authors measured random reads only,
+//! which do not show it.
 
 use alloc::boxed::Box;
 use core::mem;

@@ -138,7 +138,7 @@ impl Serial {
         }
     }
 
-    /// Whether `page` says nothing new or nobody listens: the page before once more, or off.
+    /// Whether `page` tells nothing new, the last page once more, or readahead is off.
     pub(super) fn ignores(&self, page: PageIndex) -> bool {
         (page == self.prev && self.next != 0) || self.next == OFF || self.limit.pages == 0
     }

@@ -4,7 +4,7 @@
 //! told apart.
 //!
 //! ```text
-//!   READ      who reads ahead   what it is                          decision
+//!   READ      reads ahead       what it is                          decision
 //!   1 page    anyone            a demand                            answered
 //!   wide      Kernel            a window                            as the fill rule has it
 //!   wide      Both              behind the last demand, or at the   answered: a reader's window

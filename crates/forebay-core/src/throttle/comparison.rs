@@ -64,8 +64,8 @@ fn without_throttle_everything_is_dirty_at_once() {
 }
 
 /// The model's longest pauses are 518 and 605 ms, its light writer's 290 and 357 ms. They deviate:
-/// the loop ends for whoever happens to look first, and with 1 to 64 pages between two checks,
-/// which neither paper nor model give, ours lie between 760 and 7700 ms.
+/// the loop ends for the task that happens to look first, and with 1 to 64 pages between two
+/// checks, which neither paper nor model give, ours lie between 760 and 7700 ms.
 #[test]
 fn the_papers_loop_holds_one_writer_while_others_go_on() {
     let case = Case::cold(8, Stop::Background);

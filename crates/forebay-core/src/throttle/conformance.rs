@@ -112,7 +112,7 @@ fn a_tasks_number_does_not_matter() {
 }
 
 #[test]
-fn nobody_waits_below_the_background_level() {
+fn no_writer_waits_below_the_background_level() {
     // Two devices together stay below it.
     let low = Range { dirty: BACKGROUND / 2, ..USUAL };
     for spec in specs::<dyn Throttle>("") {

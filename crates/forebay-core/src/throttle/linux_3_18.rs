@@ -1,7 +1,7 @@
 //! Linux 3.18: each task gets a rate, and sleeps once for the pages that it wrote too fast.
 //!
 //! Source:     Linux 3.18, mm/page-writeback.c; lib/flex_proportions.c for a device's share.
-//! Behaviour:  nobody is held below the middle of background and limit. Above it, a task that has
+//! Behaviour:  no task is held below the middle of background and limit. Above it, a task that has
 //!             made some tens of pages dirty sleeps for as long as they take at its rate: the
 //!             device's rate limit, which follows bandwidth by number of writers, times a ratio
 //!             that falls to zero at the limit. What it thought meanwhile counts as slept.
@@ -10,7 +10,7 @@
 //!             limit moves when a knob is written, and then counts at once, as it does after a
 //!             write to dirty_ratio. Tasks are dealt to the processors in turn and stay there; what
 //!             an ended task has not paid for is forgotten. Every task is an ordinary one. A device
-//!             with a limit of its own holds nobody below the common background level, where no
+//!             with a limit of its own holds no task below the common background level, where no
 //!             flusher might run.
 //! Not for:    many writers to one device, whose pauses come close to 200 ms; the first seconds of
 //!             a device that is far from 100 MB/s.
@@ -321,7 +321,7 @@ impl Linux318 {
     }
 
     /// Updates the estimates of the device, at most every 200 ms. `since` is when the check began
-    /// that the thresholds are used for, nothing if nobody is held.
+    /// that the thresholds are used for, nothing if no task is held.
     fn learn(&mut self, now: &Now, view: &DirtyView, since: Option<u64>) {
         let interval = (self.hz / 5).max(1);
         let bdi = &mut self.devices[now.device];

@@ -1,10 +1,10 @@
-//! Nobody waits: writers stop only when no memory is left.
+//! No pauses: writers stop only when no memory is left.
 //!
 //! Source:     J. Oh, Y. Won, "The effect of Linux I/O throttling on user write latency", the
 //!             modified kernel; Linux 2.2, whose flush rule makes writers wait itself.
 //! Behaviour:  no pause, whatever the level.
 //! Differs:    nothing.
-//! Not for:    machines that others share: a writer can fill the memory and stop everybody.
+//! Not for:    machines that others share: a writer can fill the memory and stop all tasks.
 
 use alloc::boxed::Box;
 

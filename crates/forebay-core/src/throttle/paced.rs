@@ -5,9 +5,9 @@
 //! Behaviour:  above the background level, each writer that wants more than its share gets an equal
 //!             part of the measured drain; of all together somewhat more below the middle of
 //!             background and limit and somewhat less above it. Pauses of less than 2 ms are saved
-//!             up. Nobody fills more than the room below the limit in 200 ms.
+//!             up. No writer fills more than the room below the limit in 200 ms.
 //! Differs:    Linux averages bandwidth over seconds, finds the number of writers by a feedback of
-//!             its own, and holds everybody at the limit, light writers included.
+//!             its own, and holds every task at the limit, light writers included.
 //! Not for:    short bursts that would fit below the limit; devices that share the limit with a
 //!             much slower one, whose pages fill the room of all.
 

@@ -1,8 +1,9 @@
-//! What pacing throttles share: who is held, what a page costs, and the room below the limit.
+//! What pacing throttles share: which writers are held, what a page costs, and the room below the
+//! limit.
 //!
 //! ```text
 //!   pages 0 ..... background .... free ....... setpoint ........ ceiling .. limit
-//!            nobody is held        | a page costs its writer the  | held    | nobody
+//!            no writer is held     | a page costs its writer the  | held    | none
 //!                                  | time that its share of the   | writers | goes on
 //!                                  | device needs for it          | sleep   |
 //!                                              <---- room ------->< reserve >
@@ -11,7 +12,7 @@
 //! A writer has a clock: the moment up to which it has paid. A page moves it on; a clock behind the
 //! present keeps a little credit. A writer whose clock is ahead of the present is *held*: it writes
 //! more than its share. Shares are equal parts of the rate among the writers that were held lately,
-//! so one that writes less than a share counts for nobody and never waits; the reserve is there
+//! so one that writes less than a share does not count and never waits; the reserve is there
 //! for it. A writer to several devices counts at the one where it is first held in half a second.
 //!
 //! All writers together are never faster than the room in 200 ms, or than twice what the device has
@@ -96,7 +97,7 @@ struct Held {
 }
 
 impl Band {
-    /// The levels, unless nobody is held at them.
+    /// The levels, if writers are held at them.
     pub(super) fn of(view: &DirtyView, seen: u64) -> Option<Self> {
         let dirty = view.all.unsafe_pages();
         let setpoint = view.limit.midpoint(view.background.min(view.limit));
@@ -217,7 +218,7 @@ impl Pacing {
         self.writers[task.index()].epoch + 1 >= epoch(now)
     }
 
-    /// The pause of a task for which there is no room: anybody's at the limit, that of a writer
+    /// The pause of a task for which there is no room: of any task at the limit, of a writer
     /// that was held lately already at the ceiling.
     pub(super) fn without_room(
         &self,
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_below_its_share_counts_for_nobody() {
+    fn a_writer_below_its_share_does_not_count() {
         let mut pacing = pacing(50);
         for step in 0..100 {
             // A page every 20 ms at 1000 pages a second.

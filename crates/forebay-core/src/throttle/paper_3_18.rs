@@ -10,7 +10,7 @@
 //!             checks. It names a floor of 20 ms in its text and 10 ms in its pseudo code. A
 //!             device's pages are scaled by its share of the completions, as the kernel's limit of
 //!             a device is; a device that has completed nothing counts by the level of all.
-//! Not for:    latency: whoever waits, waits until others have been written down as well.
+//! Not for:    latency: a writer waits until the pages of others have been written, too.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -77,7 +77,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// 512 MiB to a device of 10000 pages a second that nobody has measured.
+    /// 512 MiB to a device of 10000 pages a second that has not been measured.
     pub(super) fn cold(writers: u32, stop: Stop) -> Self {
         Self {
             writers,

@@ -117,7 +117,7 @@ impl File {
             Mode::Deferred => return self.write_deferred(bytes, offset),
             Mode::Uring => Duration::ZERO,
             Mode::Spin => Duration::MAX,
-            // Bytes are copied to the page cache by whoever brings them, the sooner the better.
+            // The thread that brings bytes copies them to the page cache, the sooner the better.
             Mode::Adaptive if inner.options.direct && inner.options.uring => {
                 let (begin, how) = self.judge().choose(&class);
                 let spin = limit(how);
@@ -362,7 +362,7 @@ impl From<Finish> for Completion {
     }
 }
 
-/// How long the rule lets whoever waits look for the end.
+/// How long the rule lets a waiter poll for the end.
 pub(super) fn limit(how: Handling) -> Duration {
     match how {
         Handling::Deferred => Duration::ZERO,

@@ -40,7 +40,7 @@ impl Judge {
         Self { rule, device, watch: Watch::new(), clock }
     }
 
-    /// Who waits for an access, if it has to be waited for, and the moment at which it was asked.
+    /// How an access is waited for, if it has to be, and the moment at which it was asked.
     pub(super) fn choose(&mut self, class: &Class) -> (Instant, Handling) {
         // Measured before the access begins, or the first one would seem to take as long.
         processor::costs();
@@ -62,7 +62,7 @@ impl Judge {
 }
 
 impl Clock {
-    /// Somebody asks for an access.
+    /// A caller asks for an access.
     fn asked(&mut self, now: Instant) -> time::Instant {
         let gap = now.saturating_duration_since(self.last);
         self.go_on(now, if gap > PAUSE { Duration::ZERO } else { gap })
@@ -163,7 +163,7 @@ impl Hits {
 /// slice of 3 ms) and even a slow disk does tens of accesses.
 const RULE: &str = "adaptive:trial_ms=200";
 
-/// Who takes longer between two accesses has something else to do. Others have the processor for no
+/// A caller that takes longer between two accesses has other work. Others have the processor for no
 /// longer than some milliseconds at a time, and what they take counts.
 const PAUSE: Duration = Duration::from_millis(20);
 

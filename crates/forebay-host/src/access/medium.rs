@@ -49,7 +49,7 @@ impl Device {
         Medium { kind: self.kind, programmed: false }
     }
 
-    /// Somebody waited for bytes that were not in memory.
+    /// A caller waited for bytes that were not in memory.
     pub(super) fn learn(&mut self, offset: u64, len: usize, took: Duration) {
         let is_far = self.place.abs_diff(offset) >= FAR;
         self.place = offset.saturating_add(len as u64);

@@ -4,9 +4,9 @@
 //!   read, write --> [ in flight: at most depth ] --> wait
 //! ```
 //!
-//! With io_uring, what was added leaves when somebody waits and nothing has ended: one system call
-//! takes all that is new and brings all that has ended. A read of bytes in memory ends in that same
-//! call, so the ring makes the try that `RWF_NOWAIT` makes elsewhere, for many reads at once.
+//! With io_uring, what was added is submitted when a caller waits and nothing has ended: one system
+//! call takes all that is new and brings all that has ended. A read of bytes in memory ends in that
+//! same call, so the ring makes the try that `RWF_NOWAIT` makes elsewhere, for many reads at once.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ pub struct Queue {
     file: Arc<Inner>,
     depth: usize,
     in_flight: usize,
-    /// What ended before somebody waited.
+    /// What ended before a caller waited.
     done: VecDeque<Completion>,
     hits: Hits,
     spare: Vec<Buffer>,
@@ -51,7 +51,7 @@ enum Way {
     Ring { ring: Box<Ring>, looks: Looks },
 }
 
-/// How long whoever waits for the ring looks for the end of something.
+/// How long a waiter polls the ring for a completion.
 enum Looks {
     Never,
     Always,
@@ -125,7 +125,7 @@ impl Queue {
         match &mut self.way {
             Way::Inline => unreachable!("what is carried out on the spot is done"),
             Way::Workers { answers, .. } => {
-                Some(answers.recv().expect("one who may answer is kept here").into())
+                Some(answers.recv().expect("a sender of answers is kept here").into())
             }
             Way::Ring { ring, looks } => loop {
                 if let Some((order, outcome)) = ring.reap() {
@@ -186,7 +186,7 @@ impl Queue {
         let adaptive = self.file.options.mode == Mode::Adaptive;
         match &mut self.way {
             Way::Inline => self.done.push_back(self.file.carry_out(order)),
-            // Bytes are copied to the page cache by whoever brings them: few file systems take
+            // The thread that brings bytes copies them to the page cache: few file systems take
             // them without waiting, and for the others the ring would wake a thread.
             Way::Workers { .. } | Way::Ring { .. }
                 if adaptive && order.write && !self.file.options.direct =>
@@ -227,7 +227,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // Buffers go back to nobody, but what is written is written.
+        // Buffers are dropped, but what is written is written.
         while self.wait().is_some() {}
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever takes part: plain `pread`, and the modes of [`access`](crate::access).
+//! The contestants: plain `pread`, and the modes of [`access`](crate::access).
 
 use std::fs;
 use std::io;

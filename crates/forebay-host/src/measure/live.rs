@@ -9,7 +9,7 @@
 //!                                                                    a latency
 //! ```
 //!
-//! A device that hangs hangs whoever uses it, beyond the reach of signals. So [`perform`] runs in a
+//! A device that hangs blocks its users, beyond the reach of signals. So [`perform`] runs in a
 //! child that can be given up, and answers with a line of text, [`Measured`].
 
 pub use disk::Model;

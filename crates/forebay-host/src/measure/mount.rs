@@ -9,7 +9,7 @@
 //!           +-- processor time and memory of the server
 //! ```
 //!
-//! A server that hangs hangs whoever reads from it, beyond the reach of signals. So [`perform`]
+//! A server that hangs blocks its readers, beyond the reach of signals. So [`perform`]
 //! runs in a child that can be given up, and answers with a line of text, [`Measured`]. The child's
 //! maps and faults are its own too.
 

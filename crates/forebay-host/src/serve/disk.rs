@@ -237,8 +237,8 @@ impl Disk {
         self.take_outputs(&mut state, outcome);
     }
 
-    /// Does what was begun: by other threads, or in place if that is quicker and nobody waits for
-    /// this thread.
+    /// Does what was begun: by other threads, or in place if that is quicker and no other
+    /// request waits for this thread.
     pub(super) fn dispatch(&self, outcome: &mut Outcome, is_last: bool) {
         if is_last && let [job] = &outcome.jobs[..] {
             let export = &self.exports[job.export];

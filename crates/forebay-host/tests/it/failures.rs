@@ -64,7 +64,7 @@ fn a_device_that_dies_lets_every_task_end() {
 }
 
 #[test]
-fn a_bad_spot_harms_only_those_who_touch_it() {
+fn a_bad_spot_harms_only_its_readers() {
     let bytes = contents(3, 400 * 4096);
     for_every_setup(64, |setup| {
         let bad = 200 * PAGE_SIZE + 7;

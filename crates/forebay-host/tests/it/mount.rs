@@ -42,7 +42,7 @@ fn every_rule_and_window_shows_the_source_tree() {
 
 /// A fragment's length is kept nowhere: asking for all of it was answered by an error.
 #[test]
-fn files_that_share_a_fragment_are_whole_whoever_is_read_first() {
+fn files_that_share_a_fragment_are_whole_in_any_order() {
     if skip() || !has("mksquashfs", "squashfs-tools") {
         return;
     }
@@ -99,7 +99,7 @@ fn a_mapping_shows_the_bytes_of_the_file() {
     let mount = scene.mount(&Options::default());
     let file = File::open(mount.path("deep/er/large")).unwrap();
     #[expect(unsafe_code, reason = "a mapping is what is tested")]
-    // SAFETY: Nobody can write to the file: its file system is read-only.
+    // SAFETY: No process can write to the file: its file system is read-only.
     let mapping = unsafe { memmap2::Mmap::map(&file) }.unwrap();
     let mut rng = Rng(5);
     for _ in 0..400 {
@@ -296,9 +296,9 @@ fn what_is_read_is_answered_by_windows_and_what_is_mapped_by_pages() {
     assert_eq!((mount.counter("refusals"), mount.counter("demands")), (0, 0));
     let file = File::open(mount.path("program")).unwrap();
     #[expect(unsafe_code, reason = "a mapping is what is tested")]
-    // SAFETY: Nobody can write to the file: its file system is read-only.
+    // SAFETY: No process can write to the file: its file system is read-only.
     let mapping = unsafe { memmap2::Mmap::map(&file) }.unwrap();
-    // Whoever maps a program has read its header.
+    // The loader reads a program's header before it maps the program.
     file.read_exact_at(&mut [0; 64], 0).unwrap();
     let before = mount.counter("pages_decoded");
     for page in [100, 0, 200, 50, 150] {

@@ -1,4 +1,4 @@
-//! Pages that are given to the kernel before anybody asks are the right ones, and the right bytes.
+//! Pages that are pushed to the kernel are the right ones, and the right bytes.
 
 use std::fs::{self, File};
 use std::thread;
@@ -8,7 +8,7 @@ use forebay_host::mount::Options;
 use crate::mount_support::{Guard, Scene, plausible, skip};
 
 #[test]
-fn who_reads_a_folder_file_by_file_finds_the_next_one_there() {
+fn a_reader_of_a_folder_file_by_file_finds_the_next_one_there() {
     if skip() {
         return;
     }
@@ -31,7 +31,7 @@ fn who_reads_a_folder_file_by_file_finds_the_next_one_there() {
         assert!(bytes == fs::read(scene.source().join(name)).unwrap(), "{name}");
     };
     names[..6].iter().for_each(|name| same(name));
-    assert!(reads(&mount) >= 6, "nobody could know of them");
+    assert!(reads(&mount) >= 6, "they could not be foreseen");
     until(|| mount.counter("pushes") > 0);
     let before = reads(&mount);
     same(&names[6]);
@@ -50,15 +50,15 @@ fn a_program_that_is_mapped_finds_there_what_its_loader_touches_and_one_that_is_
     scene.pack();
     let mount = scene.mount(&Options::default());
     assert!(fs::read(mount.path("program")).unwrap() == program);
-    assert_eq!(mount.counter("pages_pushed"), 0, "who copies it has no loader");
+    assert_eq!(mount.counter("pages_pushed"), 0, "a copy of it has no loader");
     drop(mount);
 
     let mount = scene.mount(&Options::default());
     let file = File::open(mount.path("program")).unwrap();
     #[expect(unsafe_code, reason = "a mapping is what is tested")]
-    // SAFETY: Nobody can write to the file: its file system is read-only.
+    // SAFETY: No process can write to the file: its file system is read-only.
     let mapping = unsafe { memmap2::Mmap::map(&file) }.unwrap();
-    // Whoever maps a program has read its header.
+    // The loader reads a program's header before it maps the program.
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut [0; 64], 0).unwrap();
     assert_eq!(mapping[60 * PAGE + 7], program[60 * PAGE + 7]);
     // Symbols, without the header's page, and data.
@@ -94,7 +94,7 @@ fn reads(mount: &Guard) -> u64 {
     mount.counter("demands") + mount.counter("wide_reads")
 }
 
-/// Waits for what another thread is about to do; whoever guards the mount ends it if it does not.
+/// Waits for what another thread is about to do; the mount's guard ends the mount if it does not.
 fn until(is_done: impl Fn() -> bool) {
     while !is_done() {
         thread::yield_now();

@@ -151,7 +151,7 @@ impl Guard {
         }
     }
 
-    /// Waits for its end, which somebody else has caused, and says how it ended.
+    /// Waits for its end, which another process has caused, and says how it ended.
     pub(crate) fn ended(mut self) -> Ended {
         self.end.take().expect("it is running").join().expect("it ends without a panic")
     }
@@ -218,4 +218,4 @@ pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, String, Vec<u8>)> {
 
 const MADE: &str = "a scratch file can be made";
 const READ: &str = "a tree can be read";
-const CALM: &str = "nobody panics with a lock";
+const CALM: &str = "no thread panics with a lock";

@@ -345,7 +345,7 @@ fn four_pages_of_memory_are_enough() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_up_nobody_else() {
+fn a_client_that_never_reads_blocks_no_other() {
     let rig = Rig::new(MemoryStore::new(64 << 20));
     let mut greedy = rig.client();
     // Far more than sockets and the budget of a client hold. Its thread stops receiving.
@@ -368,7 +368,7 @@ fn a_client_that_never_reads_holds_up_nobody_else() {
 }
 
 #[test]
-fn clients_that_leave_anywhere_cost_nobody_anything() {
+fn clients_that_leave_anywhere_cost_others_nothing() {
     let rig = Rig::new(MemoryStore::new(1 << 20));
     let mut whole = rig.client();
     for cut in 0..28 {

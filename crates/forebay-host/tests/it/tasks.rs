@@ -23,7 +23,7 @@ fn a_run_without_tasks_ends_at_once() {
 }
 
 #[test]
-fn a_sleeping_task_holds_nobody_up() {
+fn a_sleeping_task_blocks_no_other() {
     for dispatch in DISPATCHES {
         let order = RefCell::new(Vec::new());
         let others_done = RefCell::new(0);

@@ -27,7 +27,7 @@ struct SharedBlock {
 pub(super) type SharedSlot = Arc<OnceLock<Option<Arc<Vec<u8>>>>>;
 
 impl SharedBlocks {
-    /// Where a block is kept, or is to be. Who comes while it is decoded waits for that.
+    /// Where a block is kept, or is to be. A caller that comes while it is decoded waits for that.
     pub(super) fn slot(&self, block: &Block) -> SharedSlot {
         // The list is whole between any two statements that can panic.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -37,7 +37,7 @@ pub struct Settings {
     /// Blocks that packing does not make smaller are stored as they are. Kernels before 4.15 refuse
     /// such an image.
     pub stored: bool,
-    /// A number for whoever reads it.
+    /// A number of the image's own, without a meaning to the format.
     pub edition: u32,
     /// The name of the volume, 16 bytes at most.
     pub name: Vec<u8>,

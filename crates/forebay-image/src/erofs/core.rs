@@ -106,7 +106,7 @@ impl Core {
         }
         let mut bytes = vec![0; usize::try_from(len).expect("a unit at most")];
         if let Some(inode) = metabox {
-            // Holes may make a metabox of any size, and whoever reads all of it endless.
+            // Holes may make a metabox of any size, and a read of all of it endless.
             self.fill(first.at, &mut bytes, |at| match self.locate(&inode, at)? {
                 Block { coding: Coding::Hole, .. } => {
                     Err(Place { at, metabox: true }.error(field, "is in a hole of the metabox"))

@@ -209,7 +209,7 @@ impl Superblock {
     }
 }
 
-/// Refuses bits that mean that a reader who does not know them would go wrong.
+/// Refuses bits of features that a reader has to know.
 fn check_features(bits: u32, offset: u64) -> Result<u32> {
     let known: u32 = FEATURES.iter().map(|(bit, _)| bit).sum();
     let unknown = bits & !known;

@@ -57,8 +57,8 @@ impl<'a> Marks<'a> {
 
     /// Marks what cannot be opened for reading, and was made just now: a link or a special file.
     ///
-    /// Who else can write to the directory may have put something else under the name, such as a
-    /// hard link to somebody's file. So it is looked at once, and all marks go to what was seen.
+    /// Another user that can write to the directory may have replaced the name, such as by a
+    /// hard link to a file of theirs. So it is looked at once, and all marks go to what was seen.
     pub(super) fn give(&mut self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Cause> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(seen_error)?;

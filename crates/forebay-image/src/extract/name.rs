@@ -40,7 +40,7 @@ impl Names<'_> {
                     }
                     return renamed.map(|()| true);
                 }
-                // Somebody's file, which is left alone.
+                // Another user's file, which is left alone.
                 Err(Cause::System { source, .. })
                     if source.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {}
                 Err(cause) => {

@@ -102,7 +102,7 @@ fn what_was_put_in_the_place_of_a_new_link_gets_no_marks() {
     let link = image.symlink("link", "file");
     let node = image.node(link).unwrap();
     let directory = File::open(folder.path()).unwrap();
-    fs::write(at("file"), "somebody's").unwrap();
+    fs::write(at("file"), "another user's").unwrap();
     symlink("file", at("victim")).unwrap();
     fs::hard_link(at("victim"), at("swapped")).unwrap();
     symlink("file", at("made")).unwrap();

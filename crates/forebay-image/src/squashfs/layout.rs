@@ -226,7 +226,7 @@ impl Superblock {
         FLAGS.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| *name).collect()
     }
 
-    /// The flags that nobody knows.
+    /// The flags that have no meaning.
     pub(super) fn flags_unknown(&self) -> u16 {
         FLAGS.iter().fold(self.flags, |flags, (bit, _)| flags & !bit)
     }

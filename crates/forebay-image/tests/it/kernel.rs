@@ -129,7 +129,7 @@ fn compare(bytes: Vec<u8>, format: &str) -> Option<(u32, u32)> {
                 Err(error) if [Some(2), Some(5)].contains(&error.raw_os_error()) => None,
                 Err(error) => panic!("{path}/{name}: {error}"),
             };
-            // Its search of erofs takes some names for others, so that it finds what nobody listed.
+            // Its search of erofs takes some names for others, so that it finds what is not listed.
             let is_listed = theirs.contains(name.as_bytes());
             if is_listed || ours.is_some() {
                 assert_eq!(ours, kernel, "{format}: {path}/{name}: {theirs:?} {defects:?}");

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Without a tick the counters are those since boot, and since each process began. Time is an
-//! argument; who ticks also sleeps.
+//! argument; the caller sleeps between ticks.
 
 use std::collections::BTreeMap;
 
@@ -154,7 +154,7 @@ impl Gatherer {
     }
 }
 
-/// Fewer faults than this nobody asks about.
+/// Fewer faults than this are not reported.
 const FAULTS_MIN: u64 = 64;
 
 /// Processes that are remembered while a machine is watched.

@@ -4,7 +4,7 @@
 //! Behaviour:  a stream has at most its window under way: it gets window by latency. A window of
 //!             nothing makes every page a request of its own.
 //! Differs:    FUSE file systems are looked at if their name says that a network is behind them.
-//! Not for:    readers in no order, which lose with every page that nobody wanted.
+//! Not for:    random readers, which lose with every page that is not needed.
 
 use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy, seeks};
 use crate::machine::{Device, Kind, Mount};

@@ -73,5 +73,5 @@ fn finding(seen: &Seen, device: &Device, mount: &Mount, limit: u64) -> Finding {
     }
 }
 
-/// Two seconds of a stick whose drain nobody has seen.
+/// Two seconds of a stick whose drain is unknown.
 const CAP: u64 = 32 << 20;

@@ -1,8 +1,8 @@
-//! Others who set the same knobs.
+//! Other programs that set the same knobs.
 //!
 //! Source:     udev(7), sysctl.d(5), tuned-profiles(7), tlp(8)
 //! Behaviour:  what two write, the later has; a rule of udev writes again at every event of its
-//!             device. Who changes a knob by hand has to know.
+//!             device. An administrator who changes a knob by hand has to know.
 //! Differs:    nothing.
 //! Not for:    judging whose value is better.
 

@@ -4,7 +4,7 @@
 //! Behaviour:  a disk that seeks needs its requests sorted; a device that answers in microseconds
 //!             needs them passed on. BFQ switches the throttling of background writes off.
 //! Differs:    nothing.
-//! Not for:    shares by control group: who set BFQ for them has a reason.
+//! Not for:    shares by control group: there BFQ was chosen for a reason.
 
 use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy, seeks};
 use crate::machine::{Device, Kind, Queue};

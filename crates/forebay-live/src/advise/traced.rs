@@ -1,4 +1,5 @@
-//! What a trace says of single files while a machine is watched: who asks which file how.
+//! What a trace says of single files while a machine is watched: which process reads which file
+//!                                                               how.
 //!
 //! A process and its file may be gone before the watch is over. So both get their names at the tick
 //! in which they are seen.

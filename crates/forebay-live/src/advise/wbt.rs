@@ -20,7 +20,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (device, queue) in seen.queues() {
         let Some(target) = queue.wbt_lat_usec else { continue };
-        // A stick's flag is as little believed, and nobody waits for its reads.
+        // A stick's flag is not believed either, and its reads are not latency-critical.
         let explained = queue.rotational && (device.kind == Kind::Virtual || device.removable);
         let summary = if target == 0 && queue.scheduler != "bfq" {
             "Nothing holds background writes back for reads: a copy fills the device's queue."

@@ -38,12 +38,12 @@ impl Daemon<'_> {
             | Refused::Other { .. } => {}
         }
         self.say_once(format!("nothing was changed: {refused}"));
-        // A full disk may have room again, and whoever borrows gives back; all else stays as it is.
+        // A full disk may have room again, and a borrowed window is given back; all else stays.
         let passes = matches!(refused, Refused::Journal { .. } | Refused::NoTurn { .. });
         if passes { Done::Later } else { Done::Refused }
     }
 
-    /// Knobs that somebody else has written are left alone, and with them what belongs to them.
+    /// Knobs that another program has written are left alone, and with them what belongs to them.
     pub(super) fn watch_foreign(&mut self) {
         let Some(steering) = &mut self.steering else { return };
         for event in steering.watch_foreign() {
@@ -55,7 +55,7 @@ impl Daemon<'_> {
         (self.say)(&event.to_string());
         let (of, done, why) = match event {
             KnobEvent::Foreign { of, .. } => {
-                let why = "the other half of its dirty limit was written by somebody else";
+                let why = "the other half of its dirty limit was written by another program";
                 (of, Done::Foreign, why)
             }
             // What is there now is another device or medium, of which nothing is known yet.

@@ -1,7 +1,7 @@
 //! Writeback of single devices: from debugfs, or where it is not mounted from one without a place.
 //!
 //! Source:     `mm/backing-dev.c` shows `bdi/MAJ:MIN/stats`; fsopen(2) and fsmount(2).
-//! Behaviour:  the file system is instantiated, and seen by whoever holds the descriptor; nothing
+//! Behaviour:  the file system is instantiated, and seen by holders of the descriptor; nothing
 //!             is added to the tree of files, and it is gone with the process.
 //! Differs:    nothing.
 //! Not for:    users without CAP_SYS_ADMIN, and kernels that are locked down.

@@ -1,7 +1,7 @@
 //! Dirty limits of devices: what they write is looked at, and what was decided is carried out.
 //!
 //! A look each second is late for a burst: half a gigabyte is dirty in less. So the kernel wakes us
-//! when somebody begins to write to a device that has a limit early, and it is looked at for some
+//! when a process begins to write to a device that has a limit early, and it is looked at for some
 //! milliseconds.
 
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ impl Daemon<'_> {
         }
     }
 
-    /// Whether somebody could write for long without waking us.
+    /// Whether a process could write for long without waking us.
     pub(super) fn may_miss_writers(&self, world: &impl World) -> bool {
         let wakes = world.wakes();
         let mut devices = self.machine.devices.iter();
@@ -144,7 +144,7 @@ impl Daemon<'_> {
         self.writers.get_mut(&number).map_or(0, |writers| writers.rewritten(now))
     }
 
-    /// Somebody has begun to write: looks for some milliseconds whether it becomes a burst.
+    /// A process has begun to write: looks for some milliseconds whether it becomes a burst.
     pub(super) fn look_at_burst(&mut self, world: &mut impl World) {
         self.drain(world);
         let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
@@ -246,8 +246,8 @@ impl Daemon<'_> {
         Done::Applied
     }
 
-    /// Has the kernel hold writeback back for reads, where the policy file asks for it and nobody
-    /// else does. A limit does its work without, so that a refusal is said and no more.
+    /// Has the kernel hold writeback back for reads, where the policy file asks for it and the
+    /// kernel does not. A limit does its work without, so that a refusal is said and no more.
     fn put_reads_first(&mut self, device: DevNumber) {
         let (knob, us) = (Knob::WbtLatUsec(device), self.policy.read_latency);
         let found = self.machine.devices.iter().find(|found| found.number == device);
@@ -323,6 +323,6 @@ const KNOWN_LOOKS: u32 = 10;
 /// MiB dirty in less than one, and one that calls fsync ten times a second begins anew each time.
 const BURST_PAUSES_MS: [u64; 9] = [1, 1, 2, 4, 8, 16, 16, 16, 16];
 
-/// After these looks nobody wakes us for so long: small files that are written one after another
+/// After these looks no wake-up comes for so long: small files that are written one after another
 /// shall not keep us awake.
 const BURST_REST: Duration = Duration::from_millis(100);

@@ -102,9 +102,9 @@ mod tests {
     fn without_a_manager_nothing_is_sent() {
         let notify = Notify::new(None, Some("1000")).unwrap();
         assert!(notify.socket.is_none() && notify.alive.is_none());
-        notify.ready("nobody hears");
+        notify.ready("without a receiver");
         let gone = Notify::new(Some(OsStr::new("/nonexistent/socket")), None).unwrap();
-        gone.ready("nobody hears");
+        gone.ready("without a receiver");
         assert!(Notify::new(Some(OsStr::new("")), None).unwrap().socket.is_none());
     }
 }

@@ -1,7 +1,7 @@
-//! Windows of open files: who asked what is looked at, and what was decided is carried out.
+//! Windows of open files: requests are observed, and decisions carried out.
 //!
 //! ```text
-//!   who asks what, progress --> Files --> decision --> descriptors --> Steering, one sentence
+//!   requests, progress ----> Files --> decision --> descriptors --> Steering, one sentence
 //!                                 ^                         |
 //!                                 |                         +-- none: the default, if allowed
 //!                                 +---------- how it went --+
@@ -414,7 +414,7 @@ impl Daemon<'_> {
         to: u64,
         error: &Unreachable,
     ) -> Done {
-        // Whoever opens a file next gets it, so that processes must not have been singled out.
+        // All files opened later get it, so that no process may have been singled out.
         let found = self.machine.device_of(device);
         let may = found.is_some_and(|device| self.scope.has_limit_of(device));
         if !self.policy.device_default || !may || !matches!(error, Unreachable::Closed(_)) {

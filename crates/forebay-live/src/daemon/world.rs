@@ -125,7 +125,7 @@ impl Live {
     ) -> Self {
         let mounts = tree.opened("/proc/self/mountinfo").ok();
         let debugfs = if tree.is_machine() { Debugfs::opened().ok() } else { None };
-        // Without a look at the device nobody could say whether it is worth waking up.
+        // Without a look at the device it is unknown whether a wake-up is worthwhile.
         let wakeup = wakeup.filter(|_| debugfs.is_some());
         Self { tree, sampler, tracer, wakeup, stop, mounts, debugfs, processes: BTreeMap::new() }
     }

@@ -20,7 +20,7 @@ pub trait Disk {
     /// Adds bytes at the end: all of them or, unless we are killed meanwhile, none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns when all that was added will be found by whoever opens it next.
+    /// Returns when all that was added is durable.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Has these bytes instead of the present ones: at no moment neither.
@@ -67,7 +67,7 @@ impl Folder {
         Self::at(path)
     }
 
-    /// The folder, if it is there and nobody else can write to it.
+    /// The folder, if it is there and no other user can write to it.
     pub fn at(path: &Path) -> Result<Self, FolderError> {
         let found = fs::metadata(path)
             .map_err(|source| FolderError::Io { path: path.to_owned(), source })?;
@@ -76,7 +76,7 @@ impl Folder {
             return Err(FolderError::Io { path, source });
         }
         let us = rustix::process::geteuid().as_raw();
-        // Root may write anything; so may we, and nobody else.
+        // Root may write anything; so may we, and no other user.
         let owned = found.uid() == us || found.uid() == 0;
         if !owned || found.mode() & 0o022 != 0 {
             return Err(FolderError::Unsafe { path: path.to_owned() });
@@ -90,13 +90,13 @@ impl Folder {
     }
 
     /// Copies of damaged journals that were kept since the machine was started. What they knew of
-    /// may be changed still, and nobody can tell.
+    /// may be changed still, which cannot be told.
     pub fn damaged(&self, boot: &str) -> Vec<PathBuf> {
         let copies = (1..=DAMAGED_MAX).map(|number| self.copy(number));
         copies.filter(|copy| is_since(copy, boot)).collect()
     }
 
-    /// Removes them, for whoever knows better.
+    /// Removes them, for an administrator who knows better.
     pub fn forget_damaged(&self, boot: &str) -> io::Result<()> {
         self.damaged(boot).iter().try_for_each(fs::remove_file)
     }
@@ -218,7 +218,7 @@ fn up() -> Duration {
     Duration::from_secs(now.tv_sec.unsigned_abs())
 }
 
-/// Opens a regular file without following a link or waiting for a pipe that somebody may have laid.
+/// Opens a regular file without following a link or waiting for a pipe.
 pub(super) fn opened(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | AT_ONCE).bits();
     let file = how.mode(0o644).custom_flags(flags.cast_signed()).open(path)?;

@@ -1,4 +1,4 @@
-//! The log: what was done, in sentences, for whoever asks later.
+//! The log: what was done, in sentences, for later.
 //!
 //! It is not needed to take anything back. So it is never waited for, and a full disk only makes
 //! it end earlier.

@@ -1,4 +1,4 @@
-//! One steers at a time: a lock that ends with whoever holds it, however that ends.
+//! One process steers at a time: a lock that ends with its holder, however that ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,7 +20,7 @@ pub struct Lock {
     file: File,
 }
 
-/// Who has it.
+/// The process that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The process.
@@ -44,7 +44,7 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or says which process has it.
     pub fn take(folder: &Folder) -> Result<Self, LockError> {
         let how = &mut OpenOptions::new();
         let file = opened(how.read(true).write(true).create(true), &folder.path().join(LOCK))?;
@@ -55,7 +55,7 @@ impl Lock {
         }
         let pid = std::process::id();
         file.set_len(0)?;
-        // On a full disk it stays empty: it is had all the same, and only not known by whom.
+        // On a full disk it stays empty: the lock is held all the same, by an unknown process.
         let text = format!("{pid} {}\n", started(pid).unwrap_or(0));
         let _ = (&file).write_all(text.as_bytes());
         Ok(Self { file })
@@ -70,7 +70,7 @@ impl Drop for Lock {
 }
 
 impl Holder {
-    /// Who has the lock, as far as the file says and the process still runs.
+    /// The process that has the lock, as far as the file says and the process still runs.
     pub fn of(folder: &Folder) -> Option<Self> {
         let file = opened(OpenOptions::new().read(true), &folder.path().join(LOCK)).ok()?;
         let mut text = String::new();
@@ -90,7 +90,7 @@ impl Holder {
             Err(Errno::SRCH) => return Ok(true),
             other => other?,
         };
-        // Asked after the process is held: whoever has the number by now is whom we hold.
+        // Checked after the process is held: its number may belong to another process by now.
         if started(self.pid) != Some(self.started) {
             return Ok(true);
         }

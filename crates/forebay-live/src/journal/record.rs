@@ -17,7 +17,7 @@ use std::str::FromStr;
 use crate::knob::{Identity, Knob, OpenFile, Value};
 use crate::number::FileKey;
 
-/// Who wrote the journal, and under which boot.
+/// The process that wrote the journal, and its boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The version of the format.
@@ -77,7 +77,7 @@ pub enum Record {
     Done(Entry),
     /// It is ours no longer: it is back, or its device is gone.
     Closed(Knob),
-    /// Somebody else has written it: it is left alone from here on.
+    /// Another program has written it: it is left alone from now on.
     Released(Knob, Identity),
     /// What was released may be steered again.
     Forgotten,

@@ -201,7 +201,7 @@ fn a_pipe_in_place_of_the_journal_is_not_waited_for() {
 }
 
 #[test]
-fn the_second_one_hears_who_has_the_lock() {
+fn the_second_process_learns_which_one_has_the_lock() {
     let place = TempDir::new().unwrap();
     let folder = Folder::at(place.path()).unwrap();
     assert_eq!(Holder::of(&folder), None);
@@ -216,7 +216,7 @@ fn the_second_one_hears_who_has_the_lock() {
 }
 
 #[test]
-fn a_holder_that_has_died_is_nobody() {
+fn a_holder_that_has_died_holds_nothing() {
     let place = TempDir::new().unwrap();
     let us = std::process::id();
     // The number of a process that runs, and the start of another one.

@@ -1,7 +1,7 @@
 //! A window for a moment: what is told in between latches it, and the device has its own again.
 //!
-//! Whoever opens a file in between latches it too, so the moment is kept short. It is one intent in
-//! the journal: a crash in between leaves an open change, which the next undo takes back.
+//! A file that is opened in between latches it too, so the moment is kept short. It is one intent
+//! in the journal: a crash in between leaves an open change, which the next undo takes back.
 
 use std::io;
 
@@ -50,8 +50,8 @@ pub(crate) struct Moment<'a> {
 }
 
 /// Has the window of a device stand at another value while `act` runs, within a turn. What cannot
-/// be put back afterwards stays open in the journal, and is put back by whoever looks at the knob
-/// next.
+/// be put back afterwards stays open in the journal, and is put back by the next look at the
+/// knob.
 pub(crate) fn brief<T>(
     kernel: &dyn Kernel,
     journal: &mut Journal,
@@ -85,7 +85,7 @@ pub(crate) fn brief<T>(
         // This process still knows, should the window not go back.
         (Err(_), Way::Back) => journal.tell(Record::Intent(intent.clone())),
     }
-    // For whoever has another journal; without room for it, ours is enough.
+    // For daemons with another journal; without room for it, ours is enough.
     let _ = turn.note(&intent);
     let written = write(kernel, bdi, to);
     let result = written.map(|()| act(kernel)).map_err(failed);
@@ -95,8 +95,8 @@ pub(crate) fn brief<T>(
     result
 }
 
-/// Ends a brief window: what stood there before stands there again, unless somebody else has
-/// written meanwhile, which whoever looks next will find. False if it could not be put back.
+/// Ends a brief window: what stood there before stands there again, unless another program
+/// has written meanwhile, which the next look will find. False if it could not be put back.
 pub(super) fn put_back(
     kernel: &dyn Kernel,
     journal: &mut Journal,

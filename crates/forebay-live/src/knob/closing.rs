@@ -1,7 +1,8 @@
-//! Descriptors that are closed elsewhere: a server that hangs holds up whoever closes its file.
+//! Descriptors that are closed elsewhere: a server that hangs blocks the thread that closes its
+//!                                        file.
 //!
 //! Source:     close(2): a file system may wait for its server, as FUSE does to flush and NFS to
-//!             write, also for a copy of a descriptor that somebody else keeps open.
+//!             write, also for a copy of a descriptor that another process keeps open.
 //! Behaviour:  what is given here is closed by a thread that lives as long as there is something to
 //!             close. One that hangs leaves the others their turn.
 //! Differs:    nothing.
@@ -44,7 +45,7 @@ impl<T: Send + 'static> Closing<T> {
         if thread.spawn(move || work(&shared)).is_ok() {
             state.threads += 1;
         } else if state.threads == 0 {
-            // Nobody else will.
+            // No other thread will.
             let thing = state.waiting.pop_back();
             drop(state);
             drop(thing);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_holds_up_neither_who_gives_it_nor_what_comes_after() {
+    fn what_hangs_blocks_neither_its_sender_nor_what_comes_after() {
         let (says, said) = channel();
         let closing = Closing::new();
         let mut hang = Vec::new();

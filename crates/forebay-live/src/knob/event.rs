@@ -47,7 +47,7 @@ pub enum Event {
         /// What it stands at.
         at: Value,
     },
-    /// Somebody else has written it; it is left as it is.
+    /// Another program has written it; it is left as it is.
     Foreign {
         /// Which, and whose.
         of: Of,
@@ -189,8 +189,8 @@ impl fmt::Display for Event {
                 let (last, found) = (of.knob.show(*last), of.knob.show(*found));
                 write!(
                     out,
-                    "{of} was {last} by our doing and is {found} by somebody else's; it is left \
-                     alone from here on"
+                    "{of} is {found}, written by another program, instead of our {last}; it is \
+                     left alone from now on"
                 )
             }
             Self::Gone { of } => {

@@ -2,9 +2,9 @@
 //!
 //! Source:     `ra_pages` of `struct file_ra_state`, `generic_fadvise` of `mm/fadvise.c`.
 //! Behaviour:  a description latches its device's window when it is opened, and again at
-//!             FADV_NORMAL. Whoever holds the same description can have it latch.
+//!             FADV_NORMAL. A process with the same description can have it latch.
 //!             A copy of the description is had before its device's window is borrowed, and closed
-//!             by another thread: a server that hangs holds up nobody.
+//!             by another thread: a server that hangs blocks no other work.
 //! Differs:    nothing.
 //! Not for:    descriptions whose descriptor was closed after mmap(2): they have no number.
 
@@ -42,7 +42,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// One that nobody needs to hold, as in a model.
+    /// One that need not be held, as in a model.
     pub const fn by_name(file: OpenFile) -> Self {
         Self { file, copy: None }
     }
@@ -115,7 +115,7 @@ pub(super) fn hold(file: &OpenFile) -> Result<Held, FileGone> {
         Errno::SRCH => FileGone::NoProcess,
         errno => refused("pidfd_open")(errno),
     })?;
-    // Asked after the process is held: whoever has the number by now is whom we hold.
+    // Checked after the process is held: its number may belong to another process by now.
     if started(file.pid) != Some(file.started) {
         return Err(FileGone::NoProcess);
     }

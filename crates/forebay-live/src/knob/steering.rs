@@ -4,15 +4,15 @@
 //!   set -- fit? on request? free? due? --- ours? --- intent, fsync -- write -- read -- done
 //!                                       |            |         |                        |
 //!   refused, and nothing was touched <--+            |         |                        |
-//!   somebody else's value: let go <------------------'         |                        |
+//!   another program's value: released <--------------'         |                        |
 //!   no room for the record: refused, and nothing was touched <-'                        |
 //!   the kernel made something else of it: put back, and refused <-----------------------'
 //! ```
 //!
 //! Source:     Forebay. What the kernel resets a window to is in `block/blk-settings.c`.
-//! Behaviour:  a change is on record before it is made. A knob that somebody else writes is let go
-//!             for good; one that the kernel has reset, as its queue's limits changed, is set
-//!             again, once.
+//! Behaviour:  a change is on record before it is made. A knob that another program writes is
+//!             released for good; one that the kernel has reset, as its queue's limits changed, is
+//!             set again, once.
 //! Differs:    nothing.
 //! Not for:    two at once: the journal's lock keeps the second one out.
 
@@ -127,22 +127,22 @@ pub enum Refused {
         /// What is wrong with the value.
         why: String,
     },
-    /// It is written only if somebody asked for it by name.
+    /// It is written only if the user asked for it by name.
     #[error("{0} is written only on request")]
     NotAsked(Knob),
     /// The kernel has a finer knob for the same.
     #[error("{0}: the kernel has max_ratio_fine, which goes back exactly")]
     Coarse(Knob),
-    /// Somebody else has written it before.
-    #[error("{0} was written by somebody else, and is left alone since")]
+    /// Another program has written it before.
+    #[error("{0} was written by another program, and is left alone since")]
     Released(Knob),
-    /// Somebody else has written it just now.
+    /// Another program has written it just now.
     #[error("{0}")]
     Foreign(Box<Event>),
     /// It was changed a moment ago.
     #[error("{0} was changed less than a period ago")]
     TooSoon(Knob),
-    /// Somebody else borrows windows at present, so that nothing can be said of this one.
+    /// Another process borrows windows at present, so that this one's value is unknown.
     #[error("{knob}: {source}")]
     NoTurn {
         /// Which knob.
@@ -184,7 +184,7 @@ pub enum StartError {
     /// The folder of the journal.
     #[error("no folder for the journal: {0}")]
     Folder(#[from] FolderError),
-    /// Somebody else steers.
+    /// Another process steers.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The boot has no name, so it could not be said which boot the journal is of.
@@ -443,7 +443,7 @@ impl Steering {
         knobs.into_iter().filter_map(|knob| self.look(knob)).collect()
     }
 
-    /// What a device's window stands at while nobody borrows it, in KiB; none if that cannot be
+    /// A device's window while no process borrows it, in KiB; none if that cannot be
     /// said at present.
     pub fn window(&mut self, bdi: DevNumber) -> Option<u64> {
         let knob = Knob::ReadAheadKb(bdi);
@@ -502,7 +502,7 @@ impl Steering {
         let written = write(self.kernel.as_ref(), knob, to);
         let found = match knob.read(self.kernel.as_ref()) {
             Ok(found) => found,
-            // It stays open: whoever can read it again knows what may stand there.
+            // It stays open in the journal, for the undo that can read it again.
             Err(source) => return Err(at(knob, to)(written.err().unwrap_or(source))),
         };
         if written.is_ok() && knob.is_made_of(found, to) {
@@ -585,8 +585,8 @@ impl Steering {
     /// twice the size that the device likes best, and 128 KiB at least; since Linux 6.17, for
     /// rotational devices that do not say, twice the largest request.
     ///
-    /// Somebody may write that very value. So it is the kernel's only if the limits are others than
-    /// when we wrote.
+    /// Another program may write that very value. So it is the kernel's only if the limits are
+    /// others than when we wrote.
     fn is_reset(&self, knob: Knob, found: Value) -> bool {
         let (Some(then), Some(limits)) = (self.limits.get(&knob), self.limits(knob)) else {
             return false;

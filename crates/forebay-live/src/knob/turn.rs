@@ -1,14 +1,15 @@
 //! One at a time on the whole machine: a turn to borrow a device's window, or to judge it.
 //!
 //! Source:     flock(2).
-//! Behaviour:  a window that is borrowed for a moment is everybody's to see, and who reads the knob
-//!             in that moment takes it for somebody's choice. So whoever borrows, records or judges
-//!             a window does it in a turn: an exclusive lock of one file, the same for all folders
-//!             of journals. It ends with its process, however that ends. What is borrowed stands in
-//!             the file, so that the next one, of whatever journal, gives it back before it looks.
+//! Behaviour:  a window that is borrowed for a moment is visible to all, and a process that reads
+//!             the knob in that moment takes it for a choice. So a process that borrows, records or
+//!             judges a window does it in a turn: an exclusive lock of one file, the same for all
+//!             folders of journals. It ends with its process, however that ends. What is borrowed
+//!             stands in the file, so that the next one, of whatever journal, gives it back before
+//!             it looks.
 //! Differs:    nothing.
-//! Not for:    knobs that nobody borrows; containers that have a `/run` of their own and the host's
-//!             sysfs, which share the knobs and not the lock.
+//! Not for:    knobs that are never borrowed; containers that have a `/run` of their own and the
+//!             host's sysfs, which share the knobs and not the lock.
 //!
 //! ```text
 //!   lock, at most 100 ms --> left by a kill? give back --> read, record | borrow, tell, give back
@@ -31,11 +32,11 @@ use crate::undo::{stands, write};
 /// A turn; it ends when it is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    /// None where nobody else can be.
+    /// None where no other process can be.
     file: Option<File>,
 }
 
-/// How long somebody else's turn is waited for.
+/// How long another process's turn is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// A hundred milliseconds: a turn takes less than one.
@@ -47,7 +48,7 @@ pub enum Patience {
 /// Why there is no turn.
 #[derive(Debug, thiserror::Error)]
 pub enum NoTurn {
-    /// Somebody else has it and does not let go.
+    /// Another process has it and does not release it.
     #[error("another forebay has borrowed a window and does not give it back ({})", .0.display())]
     Held(PathBuf),
     /// The folder of the lock.
@@ -61,13 +62,13 @@ pub enum NoTurn {
         /// Why.
         source: io::Error,
     },
-    /// Somebody else could hold it for as long as they like.
+    /// Another user could hold it for ever.
     #[error("{} belongs to another user, or others can open it", .0.display())]
     Unsafe(PathBuf),
 }
 
 impl Turn {
-    /// Where nobody else can be.
+    /// Where no other process can be.
     pub const fn alone() -> Self {
         Self { file: None }
     }
@@ -87,7 +88,7 @@ impl Turn {
             }
             let file = opened(&path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // A file that was removed meanwhile keeps nobody out.
+                // A lock on a removed file excludes no process.
                 Ok(()) if file.metadata().map_err(io)?.nlink() > 0 => {
                     return Ok(Self { file: Some(file) });
                 }
@@ -139,7 +140,7 @@ impl Drop for Turn {
     }
 }
 
-/// Takes turns; one who waited in vain for somebody's end does not wait for it again.
+/// Takes turns; after one wait in vain for a process it does not wait for the same one again.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     in_vain: bool,
@@ -159,7 +160,7 @@ impl Turns {
 ///
 /// # Errors
 ///
-/// Somebody else has it for longer than that, or there is no safe file for a lock. A window that
+/// Another process has it for longer than that, or there is no safe file for a lock. A window that
 /// is read without a turn may be a borrowed one.
 pub fn turn(kernel: &dyn Kernel, patience: Patience) -> Result<Turn, NoTurn> {
     let turn = kernel.turn(patience)?;
@@ -180,7 +181,7 @@ pub fn turn(kernel: &dyn Kernel, patience: Patience) -> Result<Turn, NoTurn> {
     Ok(turn)
 }
 
-/// A file that nobody else can open, and so nobody else can lock.
+/// A file that no other user can open, and so no other user can lock.
 fn opened(path: &Path) -> Result<File, NoTurn> {
     let io = |source| NoTurn::Io { path: path.to_owned(), source };
     let mut how = OpenOptions::new();

@@ -186,7 +186,8 @@ fn without_disk(
     })
 }
 
-/// The number of the file system that `btrfs-1` serves: the only one of its type, or nobody knows.
+/// The number of the file system that `btrfs-1` serves: the only one of its type; otherwise
+/// unknown.
 fn number_by_type(from: &mut Attributes<'_>, name: &str, mounts: &[Mount]) -> Option<DevNumber> {
     let (kind, _) = name.rsplit_once('-')?;
     let mut numbers: Vec<DevNumber> =

@@ -1,7 +1,7 @@
 //! Writes down what is read of a machine, as a folder that can be read in its place.
 //!
 //! It holds knobs, counters, mounts and settings of other tuners; no contents of files, no
-//! processes, no environment. Sources of mounts name servers: who sends it on should look at it.
+//! processes, no environment. Sources of mounts name servers: look at it before sending it on.
 
 use std::fs;
 use std::io;

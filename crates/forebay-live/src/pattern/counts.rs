@@ -4,7 +4,7 @@
 //! Behaviour:  shares alone decide, by thresholds that lie far from all counts that were seen.
 //! Differs:    nothing.
 //! Not for:    mixtures of faults and streams, which are unclear unless one part is ten times the
-//!             other; a mixture of reads is short runs, whoever reads them.
+//!             other; a mixture of reads counts as short runs.
 
 use super::{EVENTS_MIN, Pattern};
 
@@ -22,7 +22,7 @@ pub struct Counts {
     /// Pages that were brought in. Windows at the ends of files count as if these were longer; see
     /// [`Ends`](super::Ends).
     pub brought: u64,
-    /// Of those, pages that somebody wanted, as far as events show it: what a read asked for, the
+    /// Of those, pages that were needed, as far as events show it: what a read asked for, the
     /// page of a fault, and the window whose marker was reached.
     pub used: u64,
 }

@@ -2,8 +2,8 @@
 //!
 //! Source:     Linux `mm/readahead.c`, which tells of a window before it cuts it at the end.
 //! Behaviour:  a few windows of a period are kept, those whose ends are highest, with their counts.
-//!             Whoever knows the length of the file subtracts what lies behind it. Of a small file
-//!             all windows are one or two; of a large one few reach its end.
+//!             Where the length of the file is known, what lies behind it is subtracted. Of a small
+//!             file all windows are one or two; of a large one few reach its end.
 //! Differs:    nothing.
 //! Not for:    plain ranges, which the kernel cuts before it tells of them.
 

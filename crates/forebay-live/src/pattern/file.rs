@@ -56,7 +56,7 @@ struct Thread {
 struct Last {
     /// Why a window may follow, and the pages that were asked for.
     asked: Option<u64>,
-    /// Of the last window or range, pages that nobody is known to have used.
+    /// Of the last window or range, pages that are not known to have been used.
     open: u64,
     /// The last window: its first page and the page behind it.
     window: (u64, u64),
@@ -211,9 +211,10 @@ impl Last {
             }
             Why::Async => {
                 change.marker = 1;
-                // Who reaches the marker has used what lies before, and will use what is behind.
+                // A reader that reaches the marker has used what lies before, and will use the
+                // rest.
                 change.used = std::mem::take(&mut self.open);
-                // Of somebody else's window only the page of the marker is known to be wanted.
+                // Of another reader's window only the page of the marker is known to be used.
                 self.asked = Some(u64::from(change.used == 0));
             }
             Why::Order => {

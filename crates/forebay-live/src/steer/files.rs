@@ -665,7 +665,7 @@ const DELAYS_MAX: u32 = 8;
 /// Nor does one whose pattern did not become clear in this time.
 const UNCLEAR: Duration = Duration::from_secs(20);
 
-/// What did not help may help after this time: others use the device then, or nobody does.
+/// What did not help may help after this time: others use the device then, or none does.
 const REFUTED: Duration = Duration::from_secs(300);
 
 /// A file that caused no event for this long is forgotten.

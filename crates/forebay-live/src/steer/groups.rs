@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_nobody_s_file() {
+    fn a_pool_is_no_file() {
         let mut groups = Groups::default();
         let files = Files::new(Bounds::default());
         let of = |process| Asked {

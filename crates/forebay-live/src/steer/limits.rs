@@ -549,7 +549,7 @@ impl Device {
 
     /// The limit on its way to `wanted`: at once if what is dirty came in under the first
     /// limit and is soon written; otherwise for half a minute never so far below what is dirty that
-    /// writers stop, and then down by what the device writes, whoever keeps the level up.
+    /// writers stop, and then down by what the device writes, even if a writer keeps the level up.
     fn staged(&mut self, now: Instant, wanted: u64, seen: &Seen<'_>) -> u64 {
         let dirty = self.dirty(seen);
         let top = self.present.map_or(seen.threshold.saturating_mul(PAGE_SIZE), |now| now.bytes);

@@ -1,4 +1,4 @@
-//! Who asks what of which file: events of threads, summed up until their pattern is clear.
+//! What threads ask of which file: events, summed up until their pattern is clear.
 //!
 //! Source:     Forebay.
 //! Behaviour:  counts of a process and a file are summed up from look to look until they are enough
@@ -9,7 +9,7 @@
 //!             other way: two hundred files that are faulted in once a second each are clear
 //!             together long before one of them is.
 //! Differs:    nothing.
-//! Not for:    threads whose process cannot be told: their counts are nobody's.
+//! Not for:    threads whose process cannot be told: their counts belong to none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ struct Pool {
 /// What a process asked of a file since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Who and what.
+    /// The process and the file.
     pub user: User,
     /// The pattern, if it became clear at this look.
     pub pattern: Pattern,
@@ -58,7 +58,7 @@ struct Sum {
 }
 
 impl Users {
-    /// Nobody yet.
+    /// No user yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -223,7 +223,7 @@ mod tests {
     fn looked(users: &mut Users, patterns: &mut Patterns, second: u64) -> Vec<Asked> {
         let now = Instant::ZERO + Duration::from_secs(second);
         let seen = patterns.settle(now).first().copied();
-        // Threads 1x are of process 10, and nobody knows whose the others are.
+        // Threads 1x are of process 10, and the process of the others is unknown.
         let process = |thread: u32| (thread < 20).then_some(10);
         seen.map_or(Vec::new(), |seen| users.record(now, &seen, process))
     }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn old_counts_and_threads_of_nobody_do_not_count() {
+    fn old_counts_and_threads_of_no_process_do_not_count() {
         let (mut users, mut patterns) = (Users::new(), Patterns::new());
         record(&mut patterns, 11, Why::Order, 7);
         looked(&mut users, &mut patterns, 1);

@@ -11,7 +11,7 @@
 //!             of two, and a window stays as it is while it is near what is wanted.
 //! Differs:    nothing.
 //! Not for:    files that are wholly cached or whose reader has switched windows off: they cause no
-//!             windows, and nobody asks.
+//!             windows, and need none.
 
 use crate::pattern::Pattern;
 

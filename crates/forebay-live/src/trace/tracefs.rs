@@ -2,11 +2,11 @@
 //!
 //! Source:     `Documentation/trace/ftrace.rst` of Linux, "Instances".
 //! Behaviour:  a tracefs that is mounted is used where it lies; if there is none, one is mounted
-//!             that has no place in the tree of files, so that nobody else sees it and it is gone
-//!             with its descriptor. The instance's name says whose it is: instances of processes
-//!             that have died are removed by the next one.
+//!             that has no place in the tree of files, so that no other process sees it and it is
+//!             gone with its descriptor. The instance's name says whose it is: instances of
+//!             processes that have died are removed by the next one.
 //! Differs:    nothing.
-//! Not for:    the instance at the top, which belongs to everybody.
+//! Not for:    the instance at the top, which all processes share.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -145,7 +145,7 @@ impl Drop for Instance {
     }
 }
 
-/// Who made an instance: `forebay-PID-START-NAMESPACE`, and a number for each.
+/// The maker of an instance: `forebay-PID-START-NAMESPACE`, and a number for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     pid: u32,

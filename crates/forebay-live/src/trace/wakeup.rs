@@ -1,4 +1,4 @@
-//! Whoever begins to write to a device wakes us.
+//! The first write to a device wakes the daemon.
 //!
 //! Source:     `writeback_dirty_inode_enqueue` of `include/trace/events/writeback.h`.
 //! Behaviour:  an instance of its own with this one event, which fires when a clean inode becomes

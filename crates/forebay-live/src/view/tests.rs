@@ -122,7 +122,7 @@ fn windows_that_reach_beyond_the_end_of_a_file_bring_in_what_there_is() {
         let of_file = view.files.iter().find(|seen| seen.file.ino == ino).unwrap().brought;
         (of_file / 4096, view.processes[0].brought / 4096)
     };
-    assert_eq!(brought(&scene, 12).0, 20_480, "nobody knows its end");
+    assert_eq!(brought(&scene, 12).0, 20_480, "its end is unknown");
     scene.sizes = [(file, 16 * 4096), (FileKey { ino: 13, ..file }, 3_000 * 4096)].into();
     assert_eq!(brought(&scene, 12), (160, 160 + 2048 + 1500));
     assert_eq!(brought(&scene, 13).0, 2048 + 1500);

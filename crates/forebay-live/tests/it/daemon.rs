@@ -329,7 +329,7 @@ fn a_burst_to_a_slow_disk_never_leaves_two_seconds_unwritten() {
 }
 
 #[test]
-fn writers_for_whom_nothing_waits_are_left_alone_although_the_device_was_named() {
+fn writers_that_block_nothing_are_left_alone_although_the_device_was_named() {
     for bursts in [None, Some(0)] {
         let model = Model::new();
         let mut script = Script::new(&model, 20);
@@ -390,7 +390,7 @@ fn a_process_that_ends_in_the_midst_of_a_trial_is_no_trouble() {
 }
 
 #[test]
-fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
+fn a_limit_that_another_program_changed_is_left_alone_for_good() {
     let model = Model::new();
     let mut script = Script::new(&model, 40);
     script.at(3, |script| script.model.write_as_other(FINE, Value::Number(500_000)));
@@ -401,7 +401,11 @@ fn a_limit_that_somebody_else_changed_is_left_to_them_for_good() {
         script.model.write_as_other(FINE, Value::Number(1_000_000));
     });
     let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
-    assert_eq!(said.iter().filter(|said| said.contains("somebody else's")).count(), 1, "{said:#?}");
+    assert_eq!(
+        said.iter().filter(|said| said.contains("written by another program")).count(),
+        1,
+        "{said:#?}"
+    );
     assert!(script.peak > 400_000_000, "it is not limited any more");
 }
 
@@ -540,7 +544,7 @@ fn where_nothing_happens_it_looks_less_often_and_an_event_wakes_it() {
 fn while_a_knob_is_ours_it_is_looked_at_every_second() {
     let model = Model::new();
     let mut script = Script::new(&model, 130);
-    // A limit that stands from the start, because nobody would wake us.
+    // A limit that is set from the start, because no event would wake us.
     script.at(100, |script| script.model.write_as_other(FINE, Value::Number(500_000)));
     script.at(102, |script| {
         assert_eq!(script.model.stands(STRICT), Value::Number(0), "it was let go");

@@ -1,4 +1,4 @@
-//! An ext4 file system of a test's own, on a loop device, that nobody else sees.
+//! An ext4 file system of a test's own, on a loop device, that no other process sees.
 //!
 //! Its mount has no place in the tree of files. The loop device goes away by itself when the last
 //! descriptor does, also if the test is killed.
@@ -131,7 +131,7 @@ fn run(program: &str, options: &[&str], path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Held by who takes a free loop device, or gives one up to take it again: tests run side by side.
+/// Held while a free loop device is taken, or given up and taken again: tests run in parallel.
 pub(crate) fn numbers() -> MutexGuard<'static, ()> {
     static NUMBERS: Mutex<()> = Mutex::new(());
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)

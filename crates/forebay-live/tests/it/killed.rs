@@ -48,7 +48,7 @@ fn after_a_kill_at_any_moment_all_knobs_are_as_before() {
     for seed in 0..KILLS {
         let scene = Scene::new();
         let mut child = scene.child(&format!("{seed} {} 0", u64::MAX));
-        // How far it gets is nobody's choice.
+        // How far it gets is random.
         std::thread::sleep(Duration::from_micros(random.below(4_000)));
         child.kill().unwrap();
         child.wait().unwrap();

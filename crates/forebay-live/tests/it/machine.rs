@@ -160,7 +160,7 @@ impl LoopDisk {
         let request_kb = fs::read_to_string(queue).unwrap().trim().to_owned();
         let mut disk = Self { folder, node, number, before: Vec::new(), request_kb };
         disk.before = disk.knobs();
-        // Whoever had the number before may have left something.
+        // The last user of the number may have left something.
         disk.write("max_ratio_fine", "1000000");
         disk.write("strict_limit", "0");
         Some(disk)
@@ -209,7 +209,7 @@ impl LoopDisk {
         };
         fadvise(file, 0, None, Advice::DontNeed).unwrap();
         let before = stat()[SECTORS_READ];
-        // SAFETY: nobody writes to the device while it is mapped.
+        // SAFETY: no process writes to the device while it is mapped.
         let map = unsafe { memmap2::MmapOptions::new().len(LENGTH).map(file) }.unwrap();
         assert_eq!(std::hint::black_box(map[LENGTH / 2]), 1);
         // What was read ahead counts when it has come.

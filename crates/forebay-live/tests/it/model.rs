@@ -136,7 +136,7 @@ impl Model {
         found.state.entries.get(&knob).map(|entry| entry.why.clone())
     }
 
-    /// Somebody else writes.
+    /// Another program writes.
     pub(crate) fn write_as_other(&self, knob: Knob, value: Value) {
         let (Value::Number(number) | Value::Ratio(number) | Value::Bytes(number)) = value;
         self.world().store(&knob.path(value), number);
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// Whether a knob is on record durably: whoever writes it may be killed right after.
+    /// Whether a knob is on record durably: its writer may be killed right after.
     fn is_recorded(&self, path: &str) -> bool {
         let found = Found::of(self.durable.as_deref().unwrap_or_default());
         let kinds = [Value::Number(0), Value::Ratio(0), Value::Bytes(0)];

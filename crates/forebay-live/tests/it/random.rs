@@ -1,5 +1,5 @@
 //! Random changes, other writers, resets of the kernel, kills and new starts, against the
-//! simplest thing that could be true: a knob stands where the last one who is not us has put it.
+//! simplest thing that could be true: a knob has the value that the last other writer gave it.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl Run {
         };
         let change = Change { knob, to, why: "a test".to_owned() };
         if let Some(steering) = &mut self.steering {
-            // Refused where somebody else has written.
+            // Refused where another program has written.
             let _ = steering.set(&change, Instant(0));
         }
     }
@@ -77,7 +77,7 @@ impl Run {
         }
     }
 
-    /// Never a value that we write, as nobody could tell it from ours.
+    /// Never a value that we write, as it could not be told from ours.
     fn other_writes(&mut self, knob: Knob) {
         let n = self.random.below(3);
         let value = match knob {

@@ -104,14 +104,14 @@ fn a_knob_that_cannot_be_put_back_stays_on_record_until_it_can() {
 }
 
 #[test]
-fn what_somebody_else_writes_is_let_go_for_good() {
+fn what_another_program_writes_is_released_for_good() {
     let model = Model::new();
     let mut steering = model.steering();
     set(&mut steering, WINDOW, 64).unwrap();
     model.write_as_other(WINDOW, Value::Number(300));
     let event = steering.watch_foreign().remove(0);
-    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) was 64 KiB by our doing and is \
-                300 KiB by somebody else's; it is left alone from here on";
+    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) is 300 KiB, written by \
+                another program, instead of our 64 KiB; it is left alone from now on";
     assert_eq!(event.to_string(), said);
     assert!(matches!(set(&mut steering, WINDOW, 64), Err(Refused::Released(_))));
     drop(steering);
@@ -121,7 +121,7 @@ fn what_somebody_else_writes_is_let_go_for_good() {
 }
 
 #[test]
-fn somebody_else_is_noticed_before_a_change_too() {
+fn another_writer_is_noticed_before_a_change_too() {
     let model = Model::new();
     let mut steering = model.steering();
     set(&mut steering, FINE, 7000).unwrap();
@@ -148,7 +148,7 @@ fn what_the_kernel_resets_is_set_again_once() {
 }
 
 #[test]
-fn the_kernels_usual_window_is_somebody_elses_while_the_queue_is_as_it_was() {
+fn the_kernels_usual_window_is_anothers_choice_while_the_queue_is_as_it_was() {
     for usual in [128, 8192] {
         let model = Model::new();
         let mut steering = model.steering();
@@ -257,7 +257,7 @@ fn a_moment_that_could_not_end_is_ended_at_the_next_look() {
 }
 
 #[test]
-fn a_moment_leaves_what_somebody_else_writes_in_it() {
+fn a_borrowed_window_leaves_what_another_program_writes_meanwhile() {
     let model = Model::new();
     let mut steering = model.steering();
     let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
@@ -287,7 +287,7 @@ fn a_file_that_cannot_be_told_keeps_its_entry_only_if_it_was_told_before() {
 }
 
 #[test]
-fn a_window_out_of_bounds_is_given_back_to_whoever_had_it() {
+fn a_window_out_of_bounds_is_given_back_to_its_owner() {
     for before_kb in [8, 65_536] {
         let model = Model::new();
         model.world().windows.insert(open_file(3), before_kb);

@@ -171,7 +171,7 @@ fn traced(test: &str) -> Option<(Disk, Tracer)> {
 
 /// Touches pages of a file through a mapping.
 fn fault(file: &File, pages: impl Iterator<Item = u64>) {
-    // SAFETY: nobody else has the file, and it keeps its length.
+    // SAFETY: no other process has the file, and it keeps its length.
     let map = unsafe { memmap2::Mmap::map(file) }.expect("a file can be mapped");
     let sum: u64 = pages.map(|page| u64::from(map[page as usize * 4096])).sum();
     std::hint::black_box(sum);

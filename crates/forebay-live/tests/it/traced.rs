@@ -39,7 +39,7 @@ fn a_watch_names_the_process_and_the_file_that_it_faults_in() {
     child.env(TOLD, format!("{ours} {} {}", table.as_raw_fd(), decoy.as_raw_fd()));
     child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = child.spawn().unwrap();
-    // Kept until it is killed: who prints to nobody ends.
+    // Kept until it is killed: without a reader of its output it would end.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let rounds = lines.by_ref().filter(|line| line == "round").take(ROUNDS);
     assert_eq!(rounds.count(), ROUNDS);
@@ -72,7 +72,7 @@ fn child() {
     let words: Vec<&str> = told.split(' ').collect();
     let open = |fd: &str| File::open(format!("/proc/{}/fd/{fd}", words[0])).unwrap();
     let (table, decoy) = (open(words[1]), open(words[2]));
-    // SAFETY: nobody writes to the files while they are mapped.
+    // SAFETY: no process writes to the files while they are mapped.
     let _decoy = unsafe { memmap2::Mmap::map(&decoy) }.unwrap();
     for round in 0.. {
         forget(&table);

@@ -1,4 +1,4 @@
-//! Two who steer one machine with journals of their own, and borrow its windows.
+//! Two daemons that steer one machine with journals of their own, and borrow its windows.
 //!
 //! The child is this test program again, which steers a folder of knobs until it is killed.
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
@@ -19,14 +19,14 @@ use forebay_live::undo::undo;
 use rustix::process::{Signal, getpid, kill_process};
 
 #[test]
-fn a_window_that_one_borrows_is_nobody_s_choice_for_the_other() {
+fn a_window_that_one_daemon_borrows_is_no_choice_for_the_other() {
     let scene = Scene::new();
     let mut steering = scene.steering("ours");
     assert_eq!(set(&mut steering, 256).unwrap().before, Value::Number(8192));
     let mut child = scene.child("borrow");
     let mut told = 0;
     for _ in 0..LOOKS {
-        assert_eq!(steering.watch_foreign(), [], "nobody has chosen another window");
+        assert_eq!(steering.watch_foreign(), [], "no program has chosen another window");
         // None if the other one had the turn whenever it was asked for.
         if let Some(kb) = steering.window(DISK) {
             assert_eq!(kb, 256);
@@ -72,7 +72,7 @@ fn lasting_changes_stay_when_their_steering_ends_and_go_back_by_their_journal() 
 }
 
 #[test]
-fn what_was_borrowed_by_a_killed_one_is_given_back_by_whoever_comes_next() {
+fn what_was_borrowed_by_a_killed_daemon_is_given_back_by_the_next() {
     let scene = Scene::new();
     let mut child = scene.child("die");
     child.wait().unwrap();
@@ -90,7 +90,7 @@ fn what_was_borrowed_by_a_killed_one_is_given_back_by_whoever_comes_next() {
 }
 
 #[test]
-fn who_does_not_let_go_keeps_others_from_windows_and_from_nothing_else() {
+fn a_holder_that_does_not_release_keeps_others_from_windows_and_from_nothing_else() {
     let scene = Scene::new();
     let mut steering = scene.steering("ours");
     set(&mut steering, 256).unwrap();
@@ -117,7 +117,7 @@ fn who_does_not_let_go_keeps_others_from_windows_and_from_nothing_else() {
 }
 
 #[test]
-fn the_lock_lies_where_nobody_else_can_open_it() {
+fn the_lock_lies_where_no_other_user_can_open_it() {
     use std::os::unix::fs::MetadataExt;
     let scene = Scene::new();
     drop(turn(&tree(scene.folder.path()), Patience::Short).unwrap());
@@ -142,7 +142,7 @@ fn child() {
                 // Until it arrives.
                 std::thread::park();
             }
-            // So long that somebody who does not wait for his turn meets it.
+            // So long that a process that does not wait for its turn meets it.
             std::thread::yield_now();
         });
         match told {

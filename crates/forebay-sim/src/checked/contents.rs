@@ -2,7 +2,7 @@
 //!
 //! The model of a file is flat: the newest version of each byte, as the copies were carried out
 //! page by page. A frame is what a read brought and copies changed. Bytes behind the end of a file
-//! are nobody's business until the file has grown over them, which only a write can do.
+//! do not count until the file has grown over them, which only a write can do.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Who has still to be told that a write failed.
+//! The descriptions to which a failed write has still to be reported.
 //!
 //! Every description that is open when a write of its file fails owes its user one error, however
 //! many writes fail before it can tell.

@@ -7,8 +7,8 @@
 //!             bytes, at most C; if others have brought in G bytes since it left the core,
 //!             F + G - C of its bytes are gone, at least none and at most F. It brings them back
 //!             at the price of refilling C, in proportion.
-//! Differs:    one cache a core, wholly associative in effect; runners share no data; who comes
-//!             twice counts twice, up to C. A runner that was never on the core has lost all.
+//! Differs:    one cache a core, wholly associative in effect; runners share no data; one that
+//!             comes twice counts twice, up to C. A runner that was never on the core has lost all.
 //! Not for:    caches that cores share, and what a migration costs beyond them.
 
 use forebay_core::time::Duration;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_to_an_untouched_cache_pays_no_refill() {
+    fn a_runner_that_comes_back_to_an_untouched_cache_pays_no_refill() {
         let prices = mips();
         let mut caches = Caches::new(&prices);
         let cold = caches.switch(0, 3, 1 << 20);

@@ -1,17 +1,17 @@
-//! Everybody gets a share of the processor that follows its weight.
+//! Each runner gets a share of the processor that follows its weight.
 //!
 //! Source:     Linux 2.6.36 to 6.5, kernel/sched/fair.c: the rule of 2.6.23 with the lengths that
 //!             2.6.36 has come to.
 //! Behaviour:  a runner's virtual time goes on while it has a core, the slower the greater its
-//!             weight; who is behind the most comes next. In a period of 6 ms, or 0.75 ms a
+//!             weight; the one furthest behind comes next. In a period of 6 ms, or 0.75 ms a
 //!             runner if that is more, each has a slice by its weight, of 0.75 ms at least (as
-//!             from 5.12 on). Who is woken is put half a period behind the least virtual time at
-//!             most, and pushes off who is more than 1 ms of its own virtual time ahead. All
+//!             from 5.12 on). A woken runner is put half a period behind the least virtual time at
+//!             most, and preempts one that is more than 1 ms of its own virtual time ahead. All
 //!             three lengths are multiplied by 1 and the logarithm of the number of cores, up
 //!             to 8.
 //! Differs:    one queue for all cores, and exact time in place of ticks. A driver's thread runs
-//!             on the virtual time of whoever asked for what it does, so that handing work over
-//!             changes nobody's share. A new runner begins at the least virtual time. Left out
+//!             on the virtual time of the asker for what it does, so that handing work over
+//!             changes no share. A new runner begins at the least virtual time. Left out
 //!             are groups and buddies.
 //! Not for:    machines of many cores: the kernel balances queues there.
 
@@ -81,7 +81,7 @@ impl Fair {
         }
     }
 
-    /// Who pays for a runner.
+    /// The runner that pays for a runner's time.
     fn account(&self, runner: Runner) -> &Entity {
         self.seats.of(self.seats.of(runner).payer)
     }

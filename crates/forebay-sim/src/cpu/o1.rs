@@ -1,4 +1,4 @@
-//! Who has slept goes first.
+//! Tasks that have slept go first.
 //!
 //! Source:     Linux 2.6.20 and 2.6.21, kernel/sched.c, at nice 0.
 //! Behaviour:  priorities 115 (has slept) to 125 (has run) follow an average of sleep between 0 and
@@ -7,11 +7,11 @@
 //!             until the active one is empty; an interactive runner (118 or better) goes back to
 //!             the active one, unless the first that expired has waited for a second a runner.
 //!             Sleep for a device lifts a task to 117 at most; kernel threads know no such limit.
-//!             Who is woken pushes off only what is strictly worse, otherwise queues behind.
+//!             A woken runner preempts only what is strictly worse, otherwise queues behind.
 //! Differs:    one pair of arrays for all cores. Left out are other nice levels, the bonus for
 //!             time in the queue, the limit to what one long sleep can give, and the turns among
 //!             interactive runners within a slice. Ticks are those of 250 Hz: a slice shrinks by
-//!             a tick of whoever is on the core at that moment, however short its stay. A new
+//!             a tick of the runner on the core at that moment, however short its stay. A new
 //!             runner has not slept.
 //! Not for:    machines of many cores: the kernel balances queues there.
 

@@ -4,9 +4,9 @@
 //!             default priority.
 //! Behaviour:  first come, first served. A runner keeps its core from stretch to stretch until it
 //!             sleeps, or until its slice is over and another one waits.
-//! Differs:    nobody is pushed off in the middle of a stretch: a long computation keeps others
+//! Differs:    no runner is preempted in the middle of a stretch: a long computation keeps others
 //!             waiting. Sleep and weights count for nothing.
-//! Not for:    questions that depend on who gets the processor first.
+//! Not for:    questions that depend on the order of runners.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Cores by hand: who gets which, when, and what is counted.
+//! Cores by hand: which runner gets which, when, and what is counted.
 
 use super::testing::task;
 use super::*;
@@ -33,7 +33,7 @@ fn wanting(prices: Prices, tasks: u32) -> Cpu {
 
 /// Gives a core to the runner whose turn it is, for a long time.
 fn place(cpu: &mut Cpu, at: Instant) -> Placed {
-    let placed = cpu.dispatch(at).expect("somebody waits, and a core is idle");
+    let placed = cpu.dispatch(at).expect("a runner waits, and a core is idle");
     long(cpu, placed.core, at);
     placed
 }
@@ -75,7 +75,7 @@ fn one_sleeps_and_both_switch() -> (Cpu, Instant) {
 const WOKEN: Arrival = Arrival::Woken { uninterruptible: true };
 
 #[test]
-fn who_is_woken_takes_a_core_that_is_not_in_the_midst_of_a_switch() {
+fn a_woken_runner_takes_a_core_that_is_not_in_the_midst_of_a_switch() {
     let (mut cpu, at) = one_sleeps();
     let placed = cpu.end_slice(CoreId(0), at);
     long(&mut cpu, placed.core, at);
@@ -85,7 +85,7 @@ fn who_is_woken_takes_a_core_that_is_not_in_the_midst_of_a_switch() {
 }
 
 #[test]
-fn who_is_woken_in_the_midst_of_all_switches_waits_for_the_end_of_the_first() {
+fn a_runner_that_is_woken_in_the_midst_of_all_switches_waits_for_the_end_of_the_first() {
     // At the very moment at which a switch is over, it is not, and that moment comes.
     for after in [5_000, 9_999, 10_000] {
         let (mut cpu, at) = one_sleeps_and_both_switch();
@@ -145,7 +145,7 @@ fn a_runner_comes_back_to_the_core_whose_cache_it_knows() {
 }
 
 #[test]
-fn who_is_pushed_off_its_core_leaves_its_data_in_the_cache() {
+fn a_preempted_runner_leaves_its_data_in_the_cache() {
     let mut cpu = wanting(Prices { scheduler: Scheduler::Fair, ..CACHED }, 2);
     let mut costs = vec![(task(0), place(&mut cpu, Instant(0)).cost)];
     for slice in 1..4 {
@@ -159,7 +159,7 @@ fn who_is_pushed_off_its_core_leaves_its_data_in_the_cache() {
 }
 
 #[test]
-fn a_driver_s_time_is_paid_by_whom_it_worked_for_when_it_passed() {
+fn a_driver_s_time_is_paid_by_the_runner_it_worked_for_when_it_passed() {
     let mut cpu = Cpu::new(&Prices { scheduler: Scheduler::Fair, ..Prices::FREE }, 1);
     cpu.serve(DRIVER, task(0), Instant(0));
     cpu.enqueue(DRIVER, WOKEN, Instant(0));
@@ -172,7 +172,7 @@ fn a_driver_s_time_is_paid_by_whom_it_worked_for_when_it_passed() {
 }
 
 #[test]
-fn who_makes_room_for_others_has_not_asked_for_it() {
+fn a_runner_that_is_preempted_has_not_asked_for_it() {
     let mut cpu = wanting(Prices::FREE, 2);
     let placed = place(&mut cpu, Instant(0));
     cpu.yield_core(placed.core, Instant(9));

@@ -1,4 +1,4 @@
-//! The options and units of job files as lists, for whoever explains them.
+//! The options and units of job files as lists, for help texts and errors.
 
 use super::options::{FILES, IGNORED, LIMITED, REFUSED, REQUESTS, Row, Rule, TIMING, WRITES};
 

@@ -61,7 +61,7 @@ pub(super) struct Text {
     pub(super) allowed: &'static [&'static str],
     /// What says whether it is a policy, if it has to be one.
     pub(super) policy: Option<IsPolicy>,
-    /// What it is, for those who have written something else.
+    /// What it is, for the error about another value.
     pub(super) what: &'static str,
     /// The kinds of device that have it; none if every machine has it.
     pub(super) devices: &'static [DeviceKind],

@@ -5,7 +5,7 @@
 //! Behaviour:  reads of one page, random and sequential, alone, beside ten tasks that compute and
 //!             beside ten that read cached pages; the start of a system; a ring of tasks for the
 //!             price of a switch. Each under the kernel's O(1) scheduler and under one that charges
-//!             the driver's thread to whoever asked.
+//!             the driver's thread to the asker.
 //! Differs:    the paper prints neither bytes nor request size nor passes. Reads have 4 KiB and no
 //!             readahead, which is what equal times of both patterns mean; their number follows
 //!             from the unmodified kernel's time. What its ten tasks with input and output did is
@@ -52,7 +52,7 @@ pub(super) const PAPER: Paper = Paper {
     about: "Modelled: block queue and plug of Linux 2.6.21, OneNAND behind the thread of the MTD \
             block layer, cost of a switch by what it evicts, two schedulers. Calibrated on table 2 \
             and on the unmodified kernel's columns. Not claimed: agreement under load. The model \
-            of the kernel's own O(1) scheduler contradicts the paper there: whoever reads inline \
+            of the kernel's own O(1) scheduler contradicts the paper there: an inline reader \
             is charged for the device's time, loses the bonus of a sleeper, and is slower beside \
             ten busy tasks, not 10 to 20 % faster.",
     measured: "measured is the median over the draws in table 2; elsewhere it is one run on the \
@@ -73,7 +73,7 @@ const INLINE: &str = "inline";
 const ADAPTIVE: &str = "adaptive";
 const MODES: [&str; 3] = [DEFERRED, INLINE, ADAPTIVE];
 
-/// Whose processor time is shared how: the kernel's own rules, and fair shares of those who ask.
+/// How processor time is shared: by the kernel's own rules, and in fair shares of the askers.
 const SCHEDULERS: [&str; 2] = [O1, FAIR];
 const O1: &str = "o1";
 const FAIR: &str = "fair";
@@ -117,7 +117,7 @@ const fn reader(pattern: Pattern) -> Reader {
 }
 
 const fn case(name: &'static str, pattern: Pattern, company: Company, published: [f64; 2]) -> Case {
-    // Whoever reads cached pages makes a call every 40 us.
+    // A reader of cached pages makes a call every 40 us.
     let scale = if matches!(company, Company::Reread(_)) { 3 } else { 1 };
     Case { name, reader: reader(pattern), readers: 1, company, scale, published }
 }

@@ -64,7 +64,7 @@ pub struct File {
     pub room: u64,
 }
 
-/// Who made a mark.
+/// The task that made a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A writer of the burst, by its number from zero on.
@@ -78,7 +78,7 @@ pub enum Role {
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Who.
+    /// The task.
     pub role: Role,
     /// How many calls it made.
     pub calls: u64,

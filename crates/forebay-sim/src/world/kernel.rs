@@ -36,7 +36,7 @@ pub(super) struct Assigned {
     pub(super) request: Request,
     /// How long the thread may keep its core for it.
     pub(super) limit: Duration,
-    /// Who asked for it.
+    /// The runner that asked for it.
     pub(super) payer: Runner,
 }
 

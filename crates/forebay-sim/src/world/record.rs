@@ -47,7 +47,7 @@ pub struct Record {
     pub dispatch_time: Duration,
     /// Where the time of major faults went.
     pub faults: FaultTime,
-    /// Time of idle cores that went into decoding for nobody.
+    /// Time of idle cores that went into decoding ahead.
     pub idle_decoding: Duration,
 }
 

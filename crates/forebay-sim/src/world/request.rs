@@ -1,4 +1,4 @@
-//! Requests on their way to devices, and who runs while a device works.
+//! Requests on their way to devices, and which runner has the core while a device works.
 //!
 //! ```text
 //!                     device moves the data        processor moves the data
@@ -7,8 +7,8 @@
 //!   inline, no task   the flusher does the same on its own time
 //! ```
 //!
-//! Who serves a request on its core sees its end by looking: whoever waits for it is runnable at
-//! once, without the price of an interrupt.
+//! A runner that serves a request on its core polls for its end: the tasks that wait for it are
+//! runnable at once, without the price of an interrupt.
 
 use forebay_core::dispatch::Handling;
 use forebay_core::engine::Engine;
@@ -38,7 +38,7 @@ pub(super) struct Ended {
     success: bool,
     sectors: u64,
     written: bool,
-    /// The device's time, whoever waited for a processor meanwhile.
+    /// The device's time, without waits for a processor.
     took: Duration,
 }
 
@@ -95,7 +95,7 @@ impl SimWorld<'_> {
         }
         *(if read { &mut self.cost } else { &mut self.flusher.debt }) += price;
         match self.handling {
-            // Something before it takes until who knows when.
+            // A request before it ends at an unknown time.
             Some((_, task)) if self.has_script(task) => self.stage(task, Stage::Submit(*request)),
             Some(_) | None => self.send(request, self.now + self.cost, payer),
         }

@@ -1,4 +1,4 @@
-//! Who runs while a device works: switches, order, errors, time.
+//! Which runner has the core while a device works: switches, order, errors, time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -167,7 +167,7 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Box<dyn Workload> {
     Box::new(Script(steps.into_iter().collect()))
 }
 
-/// Computes until somebody else has finished.
+/// Computes until another task has finished.
 struct Hog(Rc<Cell<bool>>);
 
 impl Workload for Hog {
@@ -313,11 +313,11 @@ fn the_driver_s_thread_serves_in_order_and_does_not_sleep_in_between() {
     assert_eq!((kernel.wakes, kernel.voluntary), (1, 1));
     let log = log.lock().unwrap();
     let apart = log.windows(2).map(|two| two[1].0.since(two[0].0)).max();
-    assert_eq!(apart, Some(Duration(100 * US)), "nobody else had the core");
+    assert_eq!(apart, Some(Duration(100 * US)), "no other task had the core");
 }
 
 #[test]
-fn the_processor_is_described_by_its_last_switches_and_by_who_waits() {
+fn the_processor_is_described_by_its_last_switches_and_its_waiters() {
     let prices = Prices {
         cache_bytes: 32 * 1024,
         footprint_bytes: 16 * 1024,

@@ -34,7 +34,7 @@ fn spec<T: Slot + ?Sized>(text: &str) -> Spec<T> {
     Spec::parse(text).unwrap()
 }
 
-/// Who is there beside the writers.
+/// What runs beside the writers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Light,
@@ -118,7 +118,7 @@ fn writers_are_paced_evenly_and_a_light_writer_not_at_all() {
 }
 
 #[test]
-fn nobody_is_durable_earlier() {
+fn no_policy_is_durable_earlier() {
     for machine in MACHINES {
         let ours = serve(machine, OURS, Beside::Light).outcome.durable;
         for others in OTHERS {

@@ -44,9 +44,9 @@ pub(crate) enum What {
     Extract(Extract),
     /// Write an image's tree to standard output as a tar archive
     ///
-    /// Owners, modes, times, links, devices and extended attributes are those of the image, whoever
-    /// runs it; holes become zeros. A file that is damaged is left out and named, as is a socket,
-    /// which tar does not know. Exit code 1 if anything is damaged.
+    /// Owners, modes, times, links, devices and extended attributes are those of the image, for
+    /// every user; holes become zeros. A file that is damaged is left out and named, as is a
+    /// socket, which tar does not know. Exit code 1 if anything is damaged.
     Tar(Tar),
     /// Check an image's checksum, decode every node and every block
     ///
@@ -346,7 +346,7 @@ pub(crate) struct Make {
     /// The name of the volume, 16 bytes at most
     #[arg(long, default_value = "Compressed")]
     pub(crate) name: String,
-    /// A number for whoever reads the image
+    /// A number of the image's own, shown by `image info`
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) edition: u32,
     /// How hard to pack: 1 is the fastest, 12 the smallest

@@ -23,7 +23,7 @@ pub(crate) struct Doctor {
 /// Arguments of `advise`.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
-    /// Watch the machine first: who reads what, and what devices can do
+    /// Watch the machine first: what processes read, and what devices can do
     #[arg(long, value_name = "DURATION", value_parser = within("1s", "1h"))]
     pub(crate) watch: Option<Duration>,
     /// One JSON object

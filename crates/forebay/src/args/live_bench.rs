@@ -16,7 +16,7 @@ pub(crate) struct BenchLive {
     /// What is measured; without it everything
     #[arg(long, value_name = "SCENARIO", value_enum, value_delimiter = ',')]
     pub(crate) scenario: Vec<LiveScenario>,
-    /// Who takes part; without it everybody
+    /// The ways to measure; without it all
     #[arg(long, value_name = "WAY", value_enum, value_delimiter = ',')]
     pub(crate) ways: Vec<LiveWay>,
     /// How often each way is run in each scenario
@@ -55,7 +55,7 @@ pub(crate) enum LiveScenario {
     /// A sequential reader with 128 KiB of read-ahead: 150 requests and 160 MB a second, and a link
     /// of 300 MB/s and 2 ms
     C,
-    /// A copy of 500 MB to a device of 20 MB/s, beside somebody who makes a little durable
+    /// A copy of 500 MB to a device of 20 MB/s, beside a process that makes a little durable
     D,
     /// Eight writers beside a reader and a light writer: 60 MB/s and 4 ms a seek, without
     /// throttling of writeback
@@ -64,10 +64,10 @@ pub(crate) enum LiveScenario {
     F,
 }
 
-/// Who steers the device.
+/// What steers the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum LiveWay {
-    /// Nobody: the knobs as the scenario says
+    /// Nothing: the knobs as the scenario says
     Default,
     /// The benchmark: one knob set by hand, in several steps
     Fixed,
@@ -109,7 +109,7 @@ pub(crate) struct BenchLivePart {
     /// Between two reads, in milliseconds
     #[arg(long, default_value_t = 0)]
     pub(crate) pause: u64,
-    /// How long it goes on, in milliseconds, if nobody ends it by SIGTERM
+    /// How long it goes on, in milliseconds, unless SIGTERM ends it
     #[arg(long, default_value_t = 600_000)]
     pub(crate) time: u64,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Serve {
     #[arg(value_name = "[NAME=]SOURCE", required = true)]
     pub(crate) sources: Vec<String>,
     /// Where clients come in: `unix:PATH` or `tcp:HOST:PORT`, several times if wanted. A port of 0
-    /// takes a free one. NBD has no passwords: whoever reaches the address has the disks
+    /// takes a free one. NBD has no passwords: every client that reaches the address has the disks
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
     /// The same as `--listen unix:PATH`; `-` takes a socket in a folder of its own

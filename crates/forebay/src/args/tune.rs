@@ -22,15 +22,15 @@ pub(crate) struct Tune {
 /// What can be done beside steering.
 #[derive(Debug, Subcommand)]
 pub(crate) enum What {
-    /// Show what is changed at present, and who changes it
+    /// Show what is changed at present, and by which process
     ///
-    /// Exit code 1 if changes are left that nobody looks after, and if the journal is damaged, so
+    /// Exit code 1 if changes are left without a daemon, and if the journal is damaged, so
     /// that it cannot be told.
     Status(Status),
     /// Put everything back that was changed
     ///
     /// A running `forebay tune` is asked to end, which puts everything back. Of one that was
-    /// killed, what it has left is put back. What somebody else has written since is left as it
+    /// killed, what it has left is put back. What another program has written since is left as it
     /// is. Exit code 1 if something could not be put back, and if the journal is damaged, so that
     /// it cannot be told; the damaged journal is kept beside it.
     Undo(Undo),
@@ -146,8 +146,8 @@ pub(crate) struct Undo {
     #[arg(long, value_name = "DURATION", default_value = "30s",
           value_parser = within("10ms", "8760h"))]
     pub(crate) patience: Duration,
-    /// Forget which knobs somebody else has written, so that they may be steered again, and damaged
-    /// journals, whose changes then stay
+    /// Forget which knobs another program has written, so that they may be steered again, and
+    /// damaged journals, whose changes then stay
     #[arg(long)]
     pub(crate) forget: bool,
     #[command(flatten)]

@@ -5,8 +5,9 @@
 //!   checks   one verdict each: yes, partly, no, and what depends on it
 //! ```
 //!
-//! Nothing is written, and nothing is mounted where anybody could see it: a tracefs or a debugfs
-//! that the machine has not mounted is mounted without a place in the tree of files, as `watch` and
+//! Nothing is written, and nothing is mounted where another process could see it: a tracefs or a
+//! debugfs that the machine has not mounted is mounted without a place in the tree of files, as
+//! `watch` and
 //! `tune` do, and is gone with the process.
 
 use std::io::{self, Write};
@@ -141,8 +142,8 @@ fn as_json(facts: &Facts, checks: &[Check], commands: &[Command]) -> serde_json:
     })
 }
 
-/// Commands whose absence is an answer of no. `tune` is not among them: it takes root, and whoever
-/// is not root knows.
+/// Commands whose absence is an answer of no. `tune` is not among them: it takes root, as
+/// its users know.
 const MAIN: &[&str] = &["advise", "watch", "mount"];
 
 /// Commands that something is needed for.

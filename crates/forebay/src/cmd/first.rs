@@ -9,7 +9,7 @@ use crate::ERROR;
 
 /// Prints the screen.
 pub(crate) fn run() -> u8 {
-    // Nobody may be listening; the exit code says it all the same.
+    // Standard error may be closed; the exit code says it all the same.
     let _ = io::stderr().write_all(SCREEN.as_bytes());
     ERROR
 }

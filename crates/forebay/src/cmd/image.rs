@@ -106,7 +106,7 @@ fn file(path: &Path) -> Result<FileSource> {
     let path = local.as_deref().unwrap_or(path);
     let name = shown(path);
     let cannot = || format!("cannot read '{name}'");
-    // A pipe that nobody writes to is not waited for.
+    // A pipe without a writer is not waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from);
     let file = File::from(file.with_context(cannot)?);

@@ -271,7 +271,7 @@ fn sink(arguments: &Mount) -> Result<Sink> {
         None => None,
         Some(path) => Some(Mutex::new(log(path)?)),
     };
-    // Who keeps the system's log may run from this very mount: it is not waited for.
+    // The system's logger may run from this very mount: it is not waited for.
     let system = UnixDatagram::unbound().ok().filter(|it| it.set_nonblocking(true).is_ok());
     Ok(Box::new(move |line| {
         // A line that cannot be written has nowhere else to go.
@@ -287,8 +287,8 @@ fn sink(arguments: &Mount) -> Result<Sink> {
     }))
 }
 
-/// Opens the file that lines go to. A pipe is refused: one that nobody reads is waited for, and one
-/// whose reader goes away would hold the mount up.
+/// Opens the file that lines go to. A pipe is refused: one without a reader is waited for, and one
+/// whose reader goes away would block the mount.
 fn log(path: &Path) -> Result<File> {
     let name = shown(path);
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();

@@ -142,7 +142,7 @@ fn still_there(path: &Path, opened: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the failure is a wrong answer to a call, not a page that nobody asked for.
+/// Whether the failure is a wrong answer to a call, not a page that was read ahead.
 fn is_ours(failure: &Failure) -> bool {
     match failure.cause {
         Cause::Short { .. } | Cause::Mismatch { .. } | Cause::Unverified { .. } => true,

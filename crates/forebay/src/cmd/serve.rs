@@ -138,7 +138,7 @@ fn addresses(arguments: &Serve) -> Result<(Vec<ListenAddress>, Option<PathBuf>)>
     Ok((listen, None))
 }
 
-/// Nobody else can connect to a socket in it.
+/// No other user can connect to a socket in it.
 fn private_folder(folder: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().mode(0o700).create(folder);
@@ -354,7 +354,7 @@ fn run_command(command: &str, addresses: &[ListenAddress], mut signals: Signals)
     }
     let mut child = shell.spawn().context("cannot run a shell")?;
     let pid = Pid::from_child(&child);
-    // Whoever ends the server ends the command.
+    // The end of the server ends the command.
     thread::spawn(move || {
         for _ in signals.forever() {
             let _ = kill_process(pid, Signal::TERM);

@@ -7,7 +7,7 @@
 //!   | unit                               |   Across: values up, places to the right
 //!   |  |  band ░░░ line ─── mark ●       |   Down:   places down, values to the right
 //!   |  |  published ◇  tolerance ▒▒      |
-//!   |  +------------------- along        |   circles that nobody sees lie over the points;
+//!   |  +------------------- along        |   invisible circles lie over the points;
 //!   | ● one  ■ other  ◇ published        |   their titles are what the pointer shows
 //!   +------------------------------------+
 //! ```
@@ -84,7 +84,7 @@ fn inner(svg: &str) -> &str {
     svg[start..end].trim_start()
 }
 
-/// The figure in a sentence, for who does not see it.
+/// The figure in a sentence, for readers who cannot see it.
 fn described(figure: &Figure) -> String {
     let names: Vec<&str> = figure.series.iter().map(|series| series.label.as_str()).collect();
     let (low, high) = Fitted::new(&Scale::Linear, figure.numbers(), TICKS).ends();

@@ -2,7 +2,7 @@
 //! readable in the dark as in the light, and a shape and a dash for each series, so that nothing
 //! depends on colour alone.
 //!
-//! The library writes colours. Each ink has one of its own that nobody sees: it becomes the
+//! The library writes colours. Each ink has one of its own that is never shown: it becomes the
 //! attribute `class` before the figure leaves this module.
 
 use plotters::style::RGBColor;
@@ -144,7 +144,7 @@ const SHAPES: usize = 6;
 
 const DIAMOND: [(f64, f64); 4] = [(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)];
 
-/// Corners so many that nobody counts them.
+/// So many corners that it looks round.
 const CIRCLE: [(f64, f64); 12] = [
     (1.0, 0.0),
     (0.866, 0.5),

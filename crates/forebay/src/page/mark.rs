@@ -1,5 +1,5 @@
-//! What tells a page as it was written from anything else, also from a page that somebody has
-//! changed since.
+//! What tells a page as it was written from anything else, also from a page that was changed
+//! since.
 //!
 //! ```text
 //!   <!doctype html> ... </footer>
@@ -15,7 +15,7 @@ pub(super) fn end(html: &mut String) {
     *html += &ending(html);
 }
 
-/// Whether these bytes are a page, and nobody has changed one.
+/// Whether these bytes are an unchanged page.
 pub(super) fn is_as_written(bytes: &[u8]) -> bool {
     let length = ending("").len();
     let Some((above, _)) = bytes.len().checked_sub(length).map(|at| bytes.split_at(at)) else {

@@ -116,7 +116,7 @@ fn what_was_recorded_is_judged_like_the_machine() {
 }
 
 #[test]
-fn nobody_may_ask_too() {
+fn the_user_nobody_may_ask_too() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skip: forebay advise as nobody: needs root");
         return;

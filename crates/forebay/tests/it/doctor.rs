@@ -101,7 +101,7 @@ fn recorded_machines_are_judged_by_their_files() {
 }
 
 #[test]
-fn nobody_may_ask_too() {
+fn the_user_nobody_may_ask_too() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skip: forebay doctor as nobody: needs root");
         return;

@@ -1,4 +1,4 @@
-//! `examples/`: every file is run, and a file of a new kind fails until somebody says how.
+//! `examples/`: every file is run, and a file of a new kind fails until this test knows how.
 
 use std::fs;
 use std::os::unix::fs::symlink;

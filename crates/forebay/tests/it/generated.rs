@@ -1,4 +1,4 @@
-//! Manual pages and completions: whole, and good for those who read them.
+//! Manual pages and completions: whole, and readable by their programs.
 
 use std::fs;
 use std::path::Path;
@@ -172,7 +172,7 @@ fn offered(shell: &str, scene: &Scene, words: &str) -> Option<String> {
             fs::write(scene.path("ask.zsh"), ASK_ZSH).expect("it is ours");
             command.args(["-f", "./ask.zsh", words]);
         }
-        _ => panic!("nobody asks {shell}"),
+        _ => panic!("no test asks {shell}"),
     }
     command.current_dir(scene.path(".")).env("HOME", scene.path(".")).env("TERM", "dumb");
     let output = command.stdin(Stdio::null()).output().expect("the shell runs");

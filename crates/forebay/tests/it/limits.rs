@@ -166,7 +166,7 @@ fn a_source_without_end_is_no_text() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for() {
+fn a_pipe_without_a_writer_is_refused_and_not_waited_for() {
     let mut scene = Scene::new().file("job", "[a]\nrw=read\nsize=8k\n");
     std::fs::create_dir(scene.path("folder")).expect("a scratch folder can be made");
     let (kind, mode) = (FileType::Fifo, Mode::from_raw_mode(0o600));

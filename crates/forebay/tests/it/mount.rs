@@ -106,7 +106,7 @@ fn signals_unmount_and_are_no_error() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut child = mount.foreground();
         mount.check();
-        // Who has a file open does not hold it up.
+        // An open file does not block it.
         let open = fs::File::open(mount.folder.join("text")).unwrap();
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(0), "{signal:?}");
@@ -400,7 +400,7 @@ fn true_program() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join("true")).find(|path| path.is_file())
 }
 
-/// Nobody answers any more (`include/uapi/asm-generic/errno.h`).
+/// The server is gone (`include/uapi/asm-generic/errno.h`).
 const ENOTCONN: i32 = 107;
 
 /// The user and the group that own nothing.

@@ -129,9 +129,9 @@ impl Scene {
     }
 }
 
-/// A copy of the program in the folder of a scene, where everybody may run it. Another process
-/// makes it: whoever is started meanwhile would inherit our descriptor, and a program that somebody
-/// has open for writing cannot run.
+/// A copy of the program in the folder of a scene, where every user may run it. Another process
+/// makes it: a child that is started meanwhile would inherit our descriptor, and a program that is
+/// open for writing cannot run.
 pub(crate) fn for_everybody(scene: &Scene) -> PathBuf {
     let program = scene.path("forebay");
     let mut copy = Command::new("cp");

@@ -42,7 +42,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A loop disk with a file system, seen by everybody for the test's time.
+    /// A loop disk with a file system, seen by all processes for the test's time.
     fn new() -> Option<Self> {
         let skip = |why: &str| {
             eprintln!("skip: a disk to steer: needs {why}");
@@ -136,7 +136,7 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
 }
 
 #[test]
-fn writers_for_whom_nothing_waits_get_no_limit() {
+fn writers_that_block_nothing_get_no_limit() {
     let Some(rig) = Rig::new() else { return };
     let mut daemon = rig.tune("--for 2s");
     let mut steers = String::new();

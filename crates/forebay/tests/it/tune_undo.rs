@@ -144,7 +144,7 @@ fn many_descriptors_of_one_file_share_a_sentence() {
     assert_eq!(closed, 22, "each is on record: {}", stdout(&log));
 }
 
-/// Two knobs are changed, and whoever has changed them is gone without a word.
+/// Two knobs are changed, and the daemon that has changed them was killed.
 fn steer_and_die(scene: &Scene) {
     let tree = Tree::recorded(&scene.path(".")).unwrap();
     let terms = Terms { period: Duration::ZERO, ..Terms::default() };

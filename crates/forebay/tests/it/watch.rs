@@ -63,7 +63,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn figures_are_served_to_those_who_ask_properly() {
+fn figures_are_served_to_proper_requests() {
     let scene = Scene::new();
     let mut command = scene.command("watch --prometheus 127.0.0.1:0 --interval 0.1");
     let mut child = command.spawn().unwrap();
@@ -71,7 +71,7 @@ fn figures_are_served_to_those_who_ask_properly() {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    // Who says nothing holds others up for a while only.
+    // A silent client blocks others for a while only.
     let silent = TcpStream::connect(&address).unwrap();
     let ask = |request: &str| {
         let mut client = TcpStream::connect(&address).unwrap();

@@ -9,7 +9,7 @@
 /// Which class is served and for how long.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Whether it is a batch of requests that somebody waits for.
+    /// Whether it is a batch of synchronous requests.
     sync: bool,
     /// It has been decided to serve the other class, but requests of the old one are in flight.
     changing: bool,
@@ -42,7 +42,7 @@ impl Batch {
         }
     }
 
-    /// Whether requests are served that somebody waits for.
+    /// Whether synchronous requests are served.
     pub(super) fn is_sync(&self) -> bool {
         self.sync
     }

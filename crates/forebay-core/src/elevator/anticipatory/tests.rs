@@ -172,14 +172,14 @@ fn a_write_of_the_task_ends_the_wait() {
 }
 
 #[test]
-fn nobody_is_waited_for_after_a_write() {
+fn no_task_is_waited_for_after_a_write() {
     let mut bench = Bench::new("anticipatory:hz=1000");
     serve(&mut bench, By::Writer(0), 0, ms(5));
     assert!(!waits_for_a(&mut bench, FAR));
 }
 
 #[test]
-fn without_a_time_nobody_is_waited_for() {
+fn without_a_time_no_task_is_waited_for() {
     assert!(!waits_for_a(&mut after_a_read("hz=1000,antic_expire=0", 0), FAR));
 }
 

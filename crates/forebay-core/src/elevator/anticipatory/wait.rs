@@ -29,8 +29,8 @@ pub(super) struct Wait {
     /// How long a task is waited for, in jiffies; zero for never.
     expire: u64,
     state: State,
-    /// The task of the last request, if somebody waited for that.
-    whom: Option<usize>,
+    /// The task of the last request, if that was synchronous.
+    task: Option<usize>,
     /// Whether a request of that task is done since, and when the last one was.
     is_done: bool,
     since: u64,
@@ -71,7 +71,7 @@ impl Wait {
             jiffies,
             expire,
             state: State::Off,
-            whom: None,
+            task: None,
             is_done: false,
             since: 0,
             roll: Roll::default(),
@@ -150,7 +150,7 @@ impl Wait {
             self.tasks[task].dispatched += 1;
         }
         self.state = State::Off;
-        self.whom = task.filter(|_| request.sync);
+        self.task = task.filter(|_| request.sync);
         self.is_done = false;
     }
 
@@ -164,7 +164,7 @@ impl Wait {
     /// A request is done.
     pub(super) fn completed(&mut self, now: u64, request: &Queued) {
         let Some(task) = self.enter(request) else { return };
-        if self.whom == Some(task) {
+        if self.task == Some(task) {
             self.since = now;
             self.is_done = true;
             if self.state == State::Request {
@@ -178,30 +178,30 @@ impl Wait {
 
     /// Whether the disk had better wait than serve this request, or none.
     pub(super) fn is_worthwhile(&mut self, now: u64, next: Option<&Queued>, head_at: u64) -> bool {
-        self.whom.is_some()
+        self.task.is_some()
             && self.state != State::Finished
             && !self.is_broken_by(now, next, head_at)
     }
 
     /// Whether waiting makes no sense any more now that this request could be served.
     pub(super) fn is_broken_by(&mut self, now: u64, next: Option<&Queued>, head_at: u64) -> bool {
-        let Some(whom) = self.whom else { return true };
-        if next.is_some_and(|next| self.enter(next) == Some(whom)) {
+        let Some(task) = self.task else { return true };
+        if next.is_some_and(|next| self.enter(next) == Some(task)) {
             return true;
         }
         if self.is_done && now.saturating_sub(self.since) >= self.expire {
             return true;
         }
-        let task = &self.tasks[whom];
-        if task.queued > 0 || task.dispatched > 0 {
+        let known = &self.tasks[task];
+        if known.queued > 0 || known.dispatched > 0 {
             return true;
         }
         if let Some(near) = next.filter(|next| next.sync && self.is_close(now, next, head_at)) {
             // Tasks that work in the same area count as one.
-            self.learn(whom, now, near);
+            self.learn(task, now, near);
             return true;
         }
-        let think = &task.habits.think;
+        let think = &known.habits.think;
         let mean = if think.is_new() { self.new_think.mean() } else { think.mean() };
         mean > self.expire
     }
@@ -219,7 +219,7 @@ impl Wait {
         if distance <= if next.sector < head_at { behind } else { ahead } {
             return true;
         }
-        let seek = self.whom.map(|whom| &self.tasks[whom].habits.seek);
+        let seek = self.task.map(|task| &self.tasks[task].habits.seek);
         let mean = match seek {
             Some(seek) if !seek.is_new() => seek.mean(),
             Some(_) | None => self.new_seek.mean(),

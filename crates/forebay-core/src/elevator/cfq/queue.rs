@@ -6,10 +6,10 @@ use crate::elevator::nearer::Head;
 use crate::elevator::sorted::{Fifo, Sorted};
 use crate::units::RequestId;
 
-/// The requests of one task that wait for it, or those of all that nobody waits for.
+/// The synchronous requests of one task, or the asynchronous ones of all tasks.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Whether somebody waits for its requests.
+    /// Whether its requests are synchronous.
     pub(super) sync: bool,
     sorted: Sorted,
     fifo: Fifo,

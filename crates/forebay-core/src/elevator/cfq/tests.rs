@@ -290,7 +290,7 @@ fn a_bio_joins_only_requests_of_its_queue() {
     };
     assert!(may((Some(0), true), (Some(0), true)));
     assert!(!may((Some(0), true), (Some(1), true)), "another task's");
-    assert!(!may((Some(0), false), (Some(0), true)), "somebody waits for the bio alone");
+    assert!(!may((Some(0), false), (Some(0), true)), "the bio alone is synchronous");
     assert!(!may((Some(0), true), (Some(0), false)));
     assert!(may((None, false), (Some(1), false)), "what is written behind is shared");
 }

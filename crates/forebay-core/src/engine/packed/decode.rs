@@ -1,4 +1,4 @@
-//! Decodes: pages are claimed, decoded by somebody, and ready or absent again.
+//! Decodes: pages are claimed, decoded by the world, and ready or absent again.
 
 use super::super::Engine;
 use super::{IDLE_MAX, OFFERS_MAX, Offer};
@@ -159,7 +159,7 @@ impl Engine {
             let hit = self.cache.lookup(image, page).expect("a page that is held stays");
             self.cache.unpin(hit.frame);
         }
-        // Memory is short: nobody asked for it.
+        // Memory is short, and no call asked for it.
         self.packed.offers.pop_front();
     }
 

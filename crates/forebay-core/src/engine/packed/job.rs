@@ -177,11 +177,11 @@ impl Engine {
 
     fn next_block(&mut self, call: CallId, job: &mut Job) -> Turn {
         if job.at >= job.plan.now.end {
-            // While it waited for them, somebody else may have decoded the rest.
+            // While it waited for them, another call may have decoded the rest.
             self.give_buffers_back(call, job.place);
             return Turn::Over;
         }
-        // What is there, or on its way into the cache by somebody else, is not decoded again.
+        // What is there, or being decoded for another call, is not decoded again.
         if self.cache.lookup(job.file, job.at).is_some() {
             job.at += 1;
             return Turn::On;
@@ -233,7 +233,7 @@ impl Engine {
         if ensured != Ensured::Ready {
             return self.not_ready(call, job, &block, ensured);
         }
-        // Somebody else may have been faster.
+        // Another call may have been faster.
         if self.cache.lookup(job.file, job.at).is_some() {
             self.end_block(call, job, job.at + 1);
             return Turn::On;
@@ -312,6 +312,6 @@ impl Engine {
     }
 }
 
-/// Bytes of the image that nobody wants and that are read nevertheless, since another request would
-/// cost more: on flash, a request costs as much as some pages.
+/// Bytes of the image that are not needed and read nevertheless, since another request would cost
+/// more: on flash, a request costs as much as some pages.
 const GAP_BYTES: u64 = 32 << 10;

@@ -239,7 +239,7 @@ fn without_readahead_each_page_is_a_major_fault_of_its_own() {
 }
 
 #[test]
-fn who_wants_a_page_that_is_being_decoded_waits_for_it() {
+fn a_call_waits_for_a_page_that_is_being_decoded() {
     let mut packed = Packed::decoding("selective");
     packed.fault(1, 100);
     assert_eq!(packed.hands.decodes.len(), 1);
@@ -251,7 +251,7 @@ fn who_wants_a_page_that_is_being_decoded_waits_for_it() {
 }
 
 #[test]
-fn a_block_that_cannot_be_decoded_fails_for_who_wants_it() {
+fn a_block_that_cannot_be_decoded_fails_its_callers() {
     let mut packed = Packed::decoding("selective");
     packed.fault(1, 100);
     for _ in 0..2 {

@@ -310,7 +310,7 @@ fn a_durable_write_flushes_metadata_that_others_sent() {
 
 /// Metadata held a device's only place while dirty pages filled the memory and a call waited for
 /// it. The end of their write lets the flush rule send pages, but the invariants did not know, and
-/// said that nobody would free memory.
+/// failed as if no memory would become free.
 #[test]
 fn memory_waits_for_metadata_that_hold_the_only_place() {
     let (mut hands, handle) = Hands::writing(2, 1, QUIET);
@@ -339,7 +339,7 @@ fn full_of_dirty_pages_memory_is_written_out_instead_of_waited_for() {
 }
 
 #[test]
-fn memory_goes_round_among_those_who_wait_for_it() {
+fn memory_goes_round_among_its_waiters() {
     let (mut hands, handle) = Hands::writing(2, 1, "linux-6:interval=0,background=100,limit=100");
     for call in 0..3 {
         hands.write(call, handle, u64::from(call) * 30 * PAGE_SIZE, 10 * PAGE_SIZE);

@@ -10,19 +10,19 @@ use crate::time::Instant;
 use crate::units::{CallId, DeviceId, FileId, PageIndex, RequestId};
 use crate::writeback::{Knobs, Levels};
 
-/// The dirty pages, lent to whoever sends some.
+/// The dirty pages, lent to a rule or a call that sends some.
 pub(in crate::engine) struct Sender<'a> {
     pub(super) now: Instant,
-    pub(super) who: Who,
+    pub(super) origin: SendOrigin,
     pub(super) cache: &'a mut PageCache,
     pub(super) block: &'a mut BlockQueues,
     pub(super) files: &'a [File],
     pub(super) state: &'a mut State,
 }
 
-/// Who sends pages to a device.
+/// What sends pages to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum SendOrigin {
     /// The flush rule, which makes room for calls.
     Rule,
     /// A call that waits for them.
@@ -54,7 +54,7 @@ impl Sender<'_> {
             levels.writeback += pages;
         }
         own.drain.begin(self.now);
-        let (task, ahead) = self.who.asks();
+        let (task, ahead) = self.origin.asks();
         let bio = Bio { frame, task, ahead, ..place.bio(kind, file, first, pages) };
         self.block.submit_bio(self.now, place.device, bio);
         pages
@@ -83,7 +83,7 @@ impl Sender<'_> {
     /// Pages that a device takes now, if it takes any.
     fn room(&self, device: DeviceId) -> Option<u64> {
         let calls_wait = self.state.devices[device.index()].calls_wait;
-        let calls_first = self.who == Who::Rule && calls_wait;
+        let calls_first = self.origin == SendOrigin::Rule && calls_wait;
         if calls_first || !self.block.takes_write(device) {
             return None;
         }
@@ -246,8 +246,8 @@ impl DirtyPages for Sender<'_> {
     }
 }
 
-impl Who {
-    /// Who asks for what is sent, and whether nobody waits for it.
+impl SendOrigin {
+    /// The call that waits for what is sent, and whether there is none.
     fn asks(self) -> (Option<CallId>, bool) {
         match self {
             Self::Rule => (None, true),

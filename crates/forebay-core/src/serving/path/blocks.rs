@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_that_nobody_used_lately_gives_way() {
+    fn the_block_that_was_not_used_lately_gives_way() {
         let mut table = BlockTable::new(3);
         for start in [0, 100, 200] {
             assert_eq!(table.place(&block(start)), Some(((start / 100) as u32, None)));

@@ -112,7 +112,7 @@ fn max_pause(hz: u64, dirty: u64, bandwidth: u64) -> u64 {
     time.saturating_add(1).min((hz / 5).max(1))
 }
 
-/// Pages until the next check while nobody is held.
+/// Pages until the next check while no task is held.
 pub(super) fn poll_interval(dirty: u64, thresh: u64) -> u64 {
     match thresh.saturating_sub(dirty) {
         0 => 1,

@@ -42,7 +42,7 @@ pub(super) struct Levels {
 }
 
 impl Thresholds {
-    /// The level up to which nobody is held.
+    /// The level up to which no task is held.
     pub(super) fn freerun(&self) -> u64 {
         self.thresh.midpoint(self.background)
     }

@@ -259,8 +259,8 @@ fn at_a_rate_of_zero_a_task_is_asked_again_and_otherwise_sleeps_once() {
 
 #[test]
 fn the_processors_guard_forces_a_check_across_tasks() {
-    // A 32nd of 640 pages is 20; of each of two processors it is 10, and the least is 16. Whoever
-    // was checked at a rate of zero is checked at each page.
+    // A 32nd of 640 pages is 20; of each of two processors it is 10, and the least is 16. A task
+    // that was checked at a rate of zero is checked at each page.
     for (cpus, forced) in [("1", vec![19, 29, 39]), ("2", vec![30, 31])] {
         let mut policy = policy(&std::format!("linux-3.18:cpus={cpus}"));
         let full = DirtyView { limit: 640, background: 0, ..view(0, 640) };

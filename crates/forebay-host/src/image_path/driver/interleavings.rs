@@ -141,8 +141,8 @@ fn readers_share_numbers_and_pages() {
     });
 }
 
-/// Requests whose jobs another thread carries out, beside one that carries out its own: whoever
-/// finishes the last job of a request gets it, once.
+/// Requests whose jobs another thread carries out, beside one that carries out its own: the
+/// thread that finishes the last job of a request gets it, once.
 #[test]
 fn handed_requests_come_back_once() {
     explore(|scene| {

@@ -75,7 +75,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn only_who_is_not_behind_the_last_request_seeks() {
+    fn only_a_request_that_is_not_behind_the_last_one_seeks() {
         let mut arm = Arm::default();
         assert_eq!(arm.serve(&DISK, 1_000 * MS, 8_000, 1_000), 1_005 * MS - SLACK);
         assert_eq!(arm.serve(&DISK, 1_001 * MS, 9_000, 1_000), 1_006 * MS - SLACK);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_keeps_the_disk_from_nobody() {
+    fn a_latency_does_not_occupy_the_disk() {
         let link = Model { seek: Duration::ZERO, latency: Duration::from_millis(2), ..DISK };
         let mut arm = Arm::default();
         assert_eq!(arm.serve(&link, 10 * MS, 0, 1_000), 13 * MS - SLACK);

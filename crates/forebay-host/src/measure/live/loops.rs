@@ -39,7 +39,7 @@ impl LoopDevice {
         self.control::<ADD>()
     }
 
-    /// Takes the device away, once nobody has it open; it waits a little for that.
+    /// Takes the device away, once no process has it open; it waits a little for that.
     ///
     /// # Errors
     /// It is still in use.
@@ -95,7 +95,7 @@ const ADD: Opcode = 0x4c80;
 /// `LOOP_CTL_REMOVE` of `linux/loop.h`.
 const REMOVE: Opcode = 0x4c81;
 
-/// Whoever asks the kernel for any loop device gets the lowest free number.
+/// The kernel gives the lowest free number to a process that asks for any loop device.
 const FIRST: u32 = 200;
 
 /// The last user's end takes milliseconds.

@@ -274,7 +274,7 @@ const BLOCK: usize = 128 << 10;
 const CHUNK: usize = 64 << 10;
 
 /// Reads of cached pages in a step: together long beside the clock's own time, and short beside a
-/// turn of the processor, so that most steps are interrupted by nobody.
+/// turn of the processor, so that most steps are not interrupted.
 const BATCH: usize = 100;
 
 /// Between two writes of a light writer.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_stopped_has_done_nothing_more() {
+    fn a_worker_that_was_stopped_has_done_nothing_more() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, vec![0; 4 * READ]).unwrap();

@@ -59,7 +59,7 @@ impl Served {
         ];
         config.n_threads = Some(1);
         let session = Session::new(disk, folder, &config)?;
-        // A disk does not wait for a processor. Threads have the priority of who starts them; if
+        // A disk does not wait for a processor. Threads have the priority of their creator; if
         // it may not be raised, the disk is slower than it says while the machine is busy.
         let start = move || {
             let _ = nice(-19);
@@ -83,7 +83,7 @@ impl Served {
         &self.path
     }
 
-    /// Unmounts, when nobody has the file open any more.
+    /// Unmounts, when no process has the file open any more.
     ///
     /// # Errors
     /// It cannot be unmounted.
@@ -95,7 +95,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            // Nobody is there to hear of it; the namespace takes the rest.
+            // An error has no receiver; the end of the namespace unmounts the rest.
             let _ = session.umount_and_join();
         }
     }
@@ -131,7 +131,7 @@ impl Disk {
     }
 
     fn send(&self, at: u64, answer: impl FnOnce() + Send + 'static) {
-        // Whoever waits for answers lives as long as the session.
+        // The receiver of answers lives as long as the session.
         let _ = self.answers.send(Due { at, answer: Box::new(answer) });
     }
 
@@ -247,7 +247,7 @@ impl Filesystem for Disk {
     }
 }
 
-/// What is locked is whole between any two steps of who holds it.
+/// What is locked is consistent between any two statements of the holder.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,7 +16,7 @@ pub(in crate::measure) struct Mapped(Mmap);
 
 impl Mapped {
     pub(in crate::measure) fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: nobody writes to these files while they are measured, so
+        // SAFETY: no process writes to these files while they are measured, so
         // the bytes do not change. Each is read as a plain byte, for which every value is valid.
         let map = unsafe { Mmap::map(file)? };
         Ok(Self(map))

@@ -133,7 +133,7 @@ fn preads(work: &Work<'_>, measured: &mut Measured) -> io::Result<()> {
     Ok(())
 }
 
-/// Offsets of whole pages, none twice, in an order that nobody foresees, few enough that most
+/// Offsets of whole pages, none twice, in random order, few enough that most
 /// find nothing that an earlier one has brought in.
 fn offsets(work: &Work<'_>, file: &File) -> io::Result<Vec<u64>> {
     let pages = file.metadata()?.len() / READ as u64;

@@ -74,8 +74,8 @@ pub fn forget(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives this thread, and processes that it starts, mounts that nobody else sees. They are gone
-/// when the last of these processes is, however it ends.
+/// Gives this thread, and processes that it starts, mounts that no other process sees. They are
+/// gone when the last of these processes is, however it ends.
 ///
 /// # Errors
 /// It is for root only.

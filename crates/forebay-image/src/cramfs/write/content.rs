@@ -74,7 +74,7 @@ pub(super) fn place(
                 let mut packer = Packer::new(settings);
                 while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let packed = packer.pack(&tree.node(unit.place).content, &unit.bytes);
-                    // Nobody listens after an error.
+                    // The receiver is gone after an error.
                     if sender.send((unit.place, unit.bytes.start, packed)).is_err() {
                         return;
                     }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::WriteError;
 
-/// Who may do what with a node.
+/// Owner, group and permissions of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// The low 12 bits of a mode.
@@ -50,7 +50,7 @@ pub enum Content {
 /// What a node on disk has that no cramfs can hold, beside its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extra {
-    /// Rights that a program has whoever runs it.
+    /// Rights that a program has, whichever user runs it.
     Capabilities,
     /// An access control list, or the one that what is made in a directory gets.
     Acl,

@@ -427,7 +427,7 @@ fn the_checksum_of_the_image_covers_all_but_itself_and_the_boot_code() {
     }
 }
 
-/// An image that somebody writes to.
+/// An image that another process writes to.
 struct Changing(Mutex<Vec<u8>>);
 
 impl Source for Changing {

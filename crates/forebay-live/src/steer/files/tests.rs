@@ -259,7 +259,7 @@ fn short_runs_get_a_window_that_wastes_less() {
             progress.bytes += 130_000_000 / 4;
         });
     }
-    assert_eq!(play.changes, [(8_192, 128)], "bytes that nobody asked for are no progress");
+    assert_eq!(play.changes, [(8_192, 128)], "bytes that were not asked for are no progress");
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn what_cannot_be_done_yet_is_asked_again_as_it_was() {
         }
     }
     assert!(owed.is_some(), "it was wanted");
-    assert_eq!(play.files.followed(play.now).count(), 0, "and keeps nobody awake");
+    assert_eq!(play.files.followed(play.now).count(), 0, "and causes no wake-ups");
     let faults = |progress: &mut Progress, windows| progress.major_faults += windows;
     play.look(Pattern::RandomFaults, 16.0, faults);
     assert_eq!((play.window, play.files.followed(play.now).count()), (16, 1), "done after all");

@@ -197,7 +197,7 @@ fn what_was_let_in_before_anything_waited_comes_down_gently() {
 }
 
 #[test]
-fn writers_who_keep_the_level_up_do_not_hold_the_limit_up() {
+fn writers_that_keep_the_level_up_do_not_keep_the_limit_up() {
     let mut play = Play::new(SPEC, 20_000_000, false);
     play.threshold = 400 * MIB / PAGE_SIZE;
     play.wanted = 4_000_000_000;
@@ -351,8 +351,8 @@ fn a_device_whose_share_is_smaller_than_its_limit_does_not_keep_up() {
     }
 }
 
-/// The first limit of a device that was not named came down from 64 MiB with its writers, who kept
-/// the level up: for 15 s commits waited for three times 2 s each.
+/// The first limit of a device that was not named came down from 64 MiB with its writers, which
+/// kept the level up: for 15 s commits waited for three times 2 s each.
 #[test]
 fn a_first_limit_comes_down_at_once_when_the_device_is_found_slow() {
     let mut play = Play::new(SPEC, 20_000_000, false);
@@ -419,7 +419,7 @@ fn a_limit_that_starves_the_device_grows_and_then_goes_for_good() {
 }
 
 #[test]
-fn a_knob_that_somebody_else_wrote_is_left_alone() {
+fn a_knob_that_another_program_wrote_is_left_alone() {
     let mut play = Play::new(SPEC, 20_000_000, true);
     play.look();
     play.limits.done(DEVICE, Done::Foreign);
@@ -481,7 +481,7 @@ fn a_device_whose_writers_wake_us_has_a_limit_only_while_it_is_written() {
 #[test]
 fn a_level_that_writers_keep_up_does_not_keep_a_limit_up() {
     let mut play = Play::new(SPEC, 200_000_000, false);
-    // Its drain becomes known, and then somebody keeps four gigabytes dirty whatever happens.
+    // Its drain becomes known, and then a writer keeps four gigabytes dirty whatever happens.
     play.wanted = 6_000_000_000;
     for _ in 0..5 {
         play.second();

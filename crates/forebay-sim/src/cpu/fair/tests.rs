@@ -1,4 +1,4 @@
-//! Shares, prompt service, and who pays for a driver's thread.
+//! Shares, prompt service, and what a driver's thread is charged to.
 
 use super::*;
 use crate::cpu::testing::{HOG, Habit, Model, task};
@@ -49,7 +49,7 @@ fn a_period_is_6_ms_or_three_quarters_of_a_millisecond_a_runner() {
 }
 
 #[test]
-fn who_sleeps_much_has_its_core_at_once() {
+fn a_runner_that_sleeps_much_has_its_core_at_once() {
     let sleeper = Habit { works: Duration(MS / 10), sleeps: Duration(20 * MS) };
     let mut model = Model::new(&fair(1), vec![HOG, HOG, HOG, HOG, sleeper]);
     model.run(Instant(1_000 * MS));
@@ -79,7 +79,7 @@ fn sleep_is_saved_up_for_half_a_period_at_most() {
 }
 
 #[test]
-fn who_is_woken_waits_for_who_is_ahead_by_less_than_the_granularity() {
+fn a_woken_runner_waits_for_one_that_is_ahead_by_less_than_the_granularity() {
     for (ahead, pushes) in [(1_000_000, false), (1_000_001, true)] {
         let mut queue = Fair::new(1, 1);
         queue.enqueue(task(0), Arrival::New, Instant(0));
@@ -91,7 +91,7 @@ fn who_is_woken_waits_for_who_is_ahead_by_less_than_the_granularity() {
 }
 
 #[test]
-fn a_driver_s_thread_runs_on_the_time_of_who_asked() {
+fn a_driver_s_thread_runs_on_the_time_of_its_asker() {
     let driver = Runner::Driver(DeviceId(0));
     let mut queue = Fair::new(1, 1);
     queue.set_weight(task(1), 2048);
@@ -104,7 +104,7 @@ fn a_driver_s_thread_runs_on_the_time_of_who_asked() {
     assert_eq!(queue.load, 2048);
     queue.charge(driver, Instant(0), Instant(4_000));
     assert_eq!(queue.account(task(1)).virtual_time, 2_000 * UNITS);
-    // In the middle of its stay it works for somebody else, who waits for a core meanwhile.
+    // In the middle of its stay it works for another task, which waits for a core meanwhile.
     queue.enqueue(task(2), Arrival::New, Instant(4_000));
     queue.serve(driver, task(2));
     let before = queue.account(task(2)).virtual_time;
@@ -116,7 +116,7 @@ fn a_driver_s_thread_runs_on_the_time_of_who_asked() {
 }
 
 #[test]
-fn who_waits_or_runs_gains_no_time_by_a_thread_that_begins_to_work_for_it() {
+fn a_runner_gains_no_time_by_a_thread_that_begins_to_work_for_it() {
     let driver = Runner::Driver(DeviceId(0));
     for runs in [false, true] {
         let mut queue = Fair::new(1, 1);

@@ -62,7 +62,7 @@ fn a_task_that_waits_for_devices_rises_to_117_at_most_and_a_kernel_thread_to_115
         run_and_sleep(&mut queue, runner, 0, 0, 5_000, BY_DEVICE);
         assert_eq!(priority(&queue, runner), expected, "{runner:?}");
     }
-    // Who is above the limit already is not lowered to it.
+    // A runner that is above the limit already is not lowered to it.
     let mut queue = O1::new(1);
     asleep_for(&mut queue, task(0), 950);
     run_and_sleep(&mut queue, task(0), 950, 950, 2_000, BY_DEVICE);
@@ -70,7 +70,7 @@ fn a_task_that_waits_for_devices_rises_to_117_at_most_and_a_kernel_thread_to_115
 }
 
 #[test]
-fn who_is_woken_pushes_off_only_what_is_strictly_worse() {
+fn a_woken_runner_preempts_only_what_is_strictly_worse() {
     // An equal one queues behind.
     for (slept, pushes) in [(200, None), (300, None), (400, Some(1))] {
         let mut queue = O1::new(1);
@@ -82,7 +82,7 @@ fn who_is_woken_pushes_off_only_what_is_strictly_worse() {
 }
 
 #[test]
-fn a_slice_is_25_ticks_of_whoever_is_there_when_they_come() {
+fn a_slice_is_25_ticks_of_the_runner_that_is_there_when_they_come() {
     let mut queue = O1::new(1);
     queue.enqueue(task(0), Arrival::New, at(1));
     queue.pick(at(1));
@@ -97,7 +97,7 @@ fn a_slice_is_25_ticks_of_whoever_is_there_when_they_come() {
 }
 
 #[test]
-fn who_has_had_its_slice_waits_for_all_others_unless_it_is_interactive() {
+fn a_runner_that_has_had_its_slice_waits_for_all_others_unless_it_is_interactive() {
     let mut queue = O1::new(1);
     asleep_for(&mut queue, task(0), 1_000);
     [task(1), task(2)].into_iter().for_each(|one| queue.enqueue(one, Arrival::New, at(1_000)));
@@ -139,7 +139,7 @@ fn interactive_runners_expire_too_when_the_first_expired_has_waited_a_second_a_r
 }
 
 #[test]
-fn who_is_pushed_off_keeps_its_place_at_the_head() {
+fn a_preempted_runner_keeps_its_place_at_the_head() {
     let mut queue = O1::new(1);
     [task(0), task(1)].into_iter().for_each(|one| queue.enqueue(one, Arrival::New, at(0)));
     assert_eq!(queue.pick(at(0)), Some(task(0)));

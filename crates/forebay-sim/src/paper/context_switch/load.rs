@@ -23,10 +23,10 @@ pub(super) enum Pattern {
     Sequential,
 }
 
-/// Who else runs.
+/// What else runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Company {
-    /// Nobody.
+    /// Nothing.
     Alone,
     /// So many that only compute.
     Compute(u32),

@@ -17,7 +17,7 @@ const CALIBRATED_READS: &str = "the number of reads was fitted to the first of t
 const CONTRADICTS: &str = "not claimed: under the kernel's own scheduler the model has inline lose \
                            beside busy tasks; the paper's tasks must have run under other \
                            conditions than it prints";
-const CHARGED: &str = "the reader keeps its share of the processor, whoever serves it";
+const CHARGED: &str = "the reader keeps its share of the processor, whichever thread serves it";
 const TWO_STATES: &str = "the O(1) scheduler knows two states of a thread that polls: one that has \
                           slept keeps its bonus, as running costs it a tenth; one that has not \
                           never earns it. The published times are those of the second";

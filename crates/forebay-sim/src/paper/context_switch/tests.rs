@@ -148,7 +148,7 @@ fn alone_reading_inline_gains_two_switches() {
 
 #[test]
 fn beside_busy_tasks_the_o1_scheduler_has_inline_lose() {
-    // It takes some ten seconds until the scheduler knows everybody.
+    // It takes some ten seconds until the scheduler knows all tasks.
     let of = |mode| small(Load { scale: 8, ..BESIDE.load(mode, "o1", 1) });
     let gain = 100.0 * (1.0 - of(INLINE) / of(DEFERRED));
     assert!(gain < -10.0, "{gain}");

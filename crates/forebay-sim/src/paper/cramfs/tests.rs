@@ -94,7 +94,7 @@ fn the_layers_of_a_fault_are_all_of_its_time() {
 }
 
 #[test]
-fn what_nobody_touches_is_decoded_for_nothing_by_the_kernel_alone() {
+fn untouched_pages_are_decoded_for_nothing_by_the_kernel_alone() {
     let useless = |named| measure(named, Which::Boot, 1).figure(USELESS.0);
     assert_eq!(useless(CRAMFS), 651.0);
     assert_eq!((useless(FCRAMFS), useless(RAOFF)), (0.0, 0.0));

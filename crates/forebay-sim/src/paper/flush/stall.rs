@@ -1,4 +1,4 @@
-//! The backup that froze the paper's server: the longest time in which nobody gets an answer.
+//! The backup that froze the paper's server: the longest time without an answer to any client.
 
 use forebay_core::io::Op;
 use forebay_core::time::{Duration, Instant};
@@ -88,7 +88,7 @@ pub(super) fn measure(
         concerned.for_each(|(gap, _)| gap.answer(finished.done));
     };
     let (outcome, _) = scenario.run(tasks, &mut observe);
-    // Who waited for an answer when the last one came waited until then.
+    // A client that waited for an answer when the last one came waited until then.
     let end = gaps[0].last;
     gaps.iter_mut().for_each(|gap| gap.answer(end));
     let mut measured = Measured::new(bytes, outcome);

@@ -62,7 +62,7 @@ fn the_series_cover_the_run_second_by_second() {
 }
 
 #[test]
-fn nobody_is_answered_more_often_than_all_together() {
+fn no_client_is_answered_more_often_than_all_together() {
     let mut small = machine();
     small.set("memory.page_cache", "8MiB").unwrap();
     let probe = |probe: Option<Probe>| probe.map(|one| Probe { file_bytes: 4 * MIB, ..one });

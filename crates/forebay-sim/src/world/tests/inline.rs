@@ -1,4 +1,4 @@
-//! Requests that are served in the context of whoever asked.
+//! Requests that are served in the context of the asker.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn a_deferred_request_behind_an_inline_one_is_handed_over_after_it() {
 }
 
 #[test]
-fn what_the_driver_s_thread_has_not_begun_is_served_first_by_whoever_asks_inline() {
+fn what_the_driver_s_thread_has_not_begun_is_served_first_by_an_inline_asker() {
     let chip = Chip::new(100, true);
     let log = Arc::clone(&chip.log);
     let mut machine = Machine::new(dear(), chip, Handling::Deferred);
@@ -97,7 +97,7 @@ fn an_inline_request_waits_behind_the_one_that_the_driver_s_thread_has_begun() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_served_by_the_flusher_on_its_own_time() {
+fn requests_without_a_waiter_are_served_by_the_flusher_on_its_own_time() {
     let mut prices = dear();
     prices.flush_page = Duration(300);
     for programmed in [false, true] {
@@ -136,7 +136,7 @@ fn a_spinner_that_is_pushed_off_neither_loses_nor_repeats_work() {
     let took = seen.calls[0].latency();
     assert!(took >= Duration(36 * MS) && took <= Duration(42 * MS), "half the core: {took}");
     assert_eq!(seen.end, Instant(120 * MS));
-    // The device does it alone: its 20 ms go by whoever has the core.
+    // The device does it alone: its 20 ms pass whichever task has the core.
     let seen = run(Chip::new(20_000, false));
     let took = seen.calls[0].latency();
     assert!(took >= Duration(20 * MS) && took <= Duration(24 * MS), "{took}");

@@ -1,4 +1,4 @@
-//! What holds whoever gets the processor, and what depends on it.
+//! What holds under every scheduler, and what depends on it.
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn inline_the_reader_becomes_a_hog_itself() {
 }
 
 #[test]
-fn by_fair_shares_it_makes_no_difference_who_does_the_work() {
+fn by_fair_shares_it_makes_no_difference_which_thread_does_the_work() {
     for thread_us in [130, 150, 200] {
         let time = |handling| reader(Scheduler::Fair, 10, thread_us, handling, 20_000);
         let (deferred, inline) = (time(Handling::Deferred), time(Handling::INLINE));

@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
         bar.disable_steady_tick();
         let measured = measure(&cell, &subject, &entrants, length)
             .with_context(|| format!("cannot measure {cell} on {place}"))?;
-        let beside = measured.first().context("somebody takes part in every cell")?;
+        let beside = measured.first().context("every cell has a contestant")?;
         table.rows.extend(measured.iter().map(|row| line(row, beside)));
         rows.extend(measured);
         bar.inc(1);

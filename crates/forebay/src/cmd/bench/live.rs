@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     let title = "The running kernel on slow devices";
     beside(printed, destination.as_ref(), || page::of(title, &table, &plots, super::LIVE))?;
     if !outcome.failures.is_empty() {
-        let what = "not everybody could do their work; the table has no row where one failed";
+        let what = "some work failed; the table has no row where one failed";
         bail!(
             Complaint::new(what).hint("its notes say why; `forebay doctor` what is missing here")
         );
@@ -111,7 +111,7 @@ fn plot(value: &'static str, unit: &'static str) -> Plot {
 
 /// What one process does; its parent reads the line.
 pub(crate) fn run_part(arguments: &BenchLivePart) -> Result<u8> {
-    // A parent that was killed waits for nobody.
+    // A parent that was killed does not wait.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTERM, Arc::clone(&stop))?;
@@ -228,7 +228,7 @@ struct Lane<'a> {
     stage: Stage,
     rig: &'a Rig<'a>,
     knobs: &'a Knobs,
-    /// What the knobs are for everybody, before anybody steers.
+    /// What the knobs are for all ways, before any steers.
     clean: &'a Values,
 }
 
@@ -322,7 +322,7 @@ impl Outcome<'_> {
             table.notes.push("knobs of all other devices and vm.*: as before".to_owned());
         }
         let changed =
-            differences.iter().map(|line| format!("changed meanwhile by somebody: {line}"));
+            differences.iter().map(|line| format!("changed meanwhile by another program: {line}"));
         table.notes.extend(changed);
         table.notes.push(String::new());
         let verdicts = targets::verdicts(&self.results);

@@ -1,7 +1,7 @@
 //! `forebay bench mount`: mounted images, ours beside those of other servers and the kernel.
 //!
 //! ```text
-//!   select --> set --> ways --> rounds --> targets     files, images, who takes part, figures,
+//!   select --> set --> ways --> rounds --> targets     files, images, contestants, figures,
 //!                                  |                   verdicts
 //!              pushes, codec ------+--> table
 //! ```
@@ -396,7 +396,7 @@ const WINDOW: f64 = 32.0;
 /// Room for a program that starts, and a quarter of it for a long file.
 const SIZE_MIN: u64 = 8 << 20;
 
-/// What fits the formats and the patience of whoever waits.
+/// What fits the formats, and a run of minutes.
 const SIZE_MAX: u64 = 4 << 30;
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ impl Stop {
         Ok(Self(stop))
     }
 
-    /// Listens to nobody.
+    /// Is never stopped.
     pub(super) fn never() -> Self {
         Self(Arc::default())
     }
@@ -68,7 +68,7 @@ pub(super) fn wait(mut child: Child, limit: Duration, stop: &Stop) -> Result<Str
         let stopped = stop.check();
         if stopped.is_err() || begin.elapsed() > limit {
             let _ = child.kill();
-            // One that hangs in the kernel ends when its file system is gone; nobody waits for it.
+            // One that hangs in the kernel ends when its file system is gone; it is not waited for.
             stopped?;
             bail!("no answer within {} s", limit.as_secs());
         }
@@ -144,5 +144,5 @@ fn complaint(said: &str) -> String {
 /// What a shell reports for a program that SIGINT ended.
 const INTERRUPTED: i32 = 130;
 
-/// Short beside any limit. Parts take their own times, so that this wait counts for nobody.
+/// Short beside any limit. Parts take their own times, so that this wait does not count.
 const LOOK: Duration = Duration::from_millis(1);

@@ -87,7 +87,7 @@ impl Facts {
         }
     }
 
-    /// The kernel and who asks.
+    /// The kernel and the user.
     pub(super) fn heading(&self) -> String {
         let kernel = match self.machine.kernel.as_str() {
             "" => "unknown",

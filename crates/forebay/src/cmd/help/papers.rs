@@ -1,4 +1,4 @@
-//! The papers: who claims what, and how it is run.
+//! The papers: their authors and claims, and how each is run.
 
 use forebay_sim::paper::{PAPERS, Paper};
 

@@ -20,7 +20,8 @@ pub(super) fn mode(kind: Kind, permissions: u16) -> String {
         Kind::Socket => 's',
     };
     let mut text = String::from(kind);
-    // Who it is for: the shift of its bits, the bit that changes the last letter, and the letter.
+    // Owner, group, others: the shift of its bits, the bit that changes the last letter, and the
+    // letter.
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         let bits = permissions >> shift;
         text.push(if bits & 4 != 0 { 'r' } else { '-' });

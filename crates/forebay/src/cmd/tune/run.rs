@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
 
 /// One sentence on standard error, where a service manager's log takes it.
 fn say(what: &str) {
-    // Nobody may be listening, and nothing depends on it.
+    // Standard error may be closed, and nothing depends on it.
     let _ = writeln!(io::stderr(), "{what}");
 }
 
@@ -176,7 +176,9 @@ fn start(tree: &Tree, state: &Path, policy: &PolicyFile) -> Result<Steering> {
     let (steering, began) = Steering::start(tree, state, terms).map_err(|error| {
         let complaint = Complaint::new(error.to_string());
         match error {
-            StartError::Lock(_) => complaint.hint("`forebay tune status` shows who steers"),
+            StartError::Lock(_) => {
+                complaint.hint("`forebay tune status` shows which process steers")
+            }
             StartError::Folder(_) | StartError::NoJournal(_) => complaint.hint(
                 "nothing is changed that could not be put back; --state DIR takes another \
                        folder",

@@ -14,7 +14,7 @@ use crate::messages::shown;
 
 use super::{folder, tree};
 
-/// Prints who steers, what is changed, and what is left alone.
+/// Prints which process steers, what is changed, and what is left alone.
 pub(super) fn run(arguments: &Status) -> Result<u8> {
     let tree = tree(&arguments.place)?;
     let (mut found, mut holder, mut kept) = (Found::default(), None, Vec::new());
@@ -49,12 +49,12 @@ struct Shown {
 }
 
 impl Shown {
-    /// Whether something is changed and nobody is there who would put it back.
+    /// Whether something is changed and no daemon runs that would put it back.
     fn is_orphaned(&self) -> bool {
         self.holder.is_none() && self.state.open() > 0
     }
 
-    /// Whether there may be changes that nobody knows of.
+    /// Whether there may be unknown changes.
     fn is_damaged(&self) -> bool {
         self.damaged > 0 || !self.kept.is_empty()
     }
@@ -153,7 +153,7 @@ impl Shown {
 
     /// What a knob stands at; none if its device is gone or another one.
     fn stands(&self, knob: Knob, whose: &Identity) -> Option<Value> {
-        // A window that is borrowed at this moment would be shown as somebody else's.
+        // A window that is borrowed at this moment would be shown as another program's.
         let _turn = turn(&self.tree, Patience::Short).ok();
         let present = Identity::of(knob, &self.tree).ok()?;
         if present.is_same(whose) { knob.read(&self.tree).ok() } else { None }

@@ -86,7 +86,7 @@ fn lock(folder: &Folder) -> Result<Lock> {
 /// What came of it.
 #[derive(Default)]
 struct Done {
-    /// Who was asked to end.
+    /// The daemon that was asked to end.
     stopped: Option<Holder>,
     events: Vec<Event>,
     /// Lines of the journal that may have known of more.
@@ -144,7 +144,7 @@ impl Done {
     }
 }
 
-/// The way out of what nobody knows of.
+/// The way out of unknown changes.
 const RESTART: &str =
     "A restart of the machine undoes all of it; `forebay tune undo --forget` leaves it.";
 

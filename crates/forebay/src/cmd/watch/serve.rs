@@ -1,10 +1,10 @@
-//! The figures over HTTP, for who asks on this machine.
+//! The figures over HTTP, for processes of this machine.
 //!
 //! Source:     RFC 9112 (HTTP/1.1), as little of it as a scraper needs.
 //! Behaviour:  one thread answers one client after the other: `GET /metrics`, then the connection
 //!             ends. A client has [`PATIENCE`] in all, and a request at most [`REQUEST_MAX`] bytes.
 //! Differs:    bodies of requests are not read, and no connection is kept.
-//! Not for:    anybody but loopback: paths of files and names of processes are nobody else's.
+//! Not for:    other addresses than loopback: paths of files and names of processes are private.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

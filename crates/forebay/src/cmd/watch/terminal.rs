@@ -115,7 +115,7 @@ mod tests {
         let after = modes(&theirs);
         drop((theirs, child));
         let mut said = Vec::new();
-        // When nobody holds the other side any more, the end is an error.
+        // When the other side is closed, the end is an error.
         let _ = File::from(ours).read_to_end(&mut said);
         let said = String::from_utf8_lossy(&said).into_owned();
         assert!(!status.success(), "{said}");

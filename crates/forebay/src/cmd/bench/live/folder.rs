@@ -11,7 +11,7 @@
 //!
 //! Mounts are in a namespace that ends with the run, and with them a loop device loses its file.
 //! The device itself stays in the kernel, and the folder on its disk; the next run finds both by
-//! the folder's name, and takes them away if nobody holds the lock.
+//! the folder's name, and takes them away if the lock is free.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -48,7 +48,7 @@ impl Folder {
         let path = work.join(format!("{NAME}{}", std::process::id()));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         let lock = File::create_new(path.join("lock"))?;
-        lock.try_lock().context("nobody else knows the folder yet")?;
+        lock.try_lock().context("no other process knows the folder yet")?;
         for name in ["ram", "served", "at", "debug"] {
             fs::create_dir(path.join(name))?;
         }
@@ -69,7 +69,7 @@ impl Folder {
             writeln!(record, "{}", device.number())?;
             record.sync_all()?;
             match device.add() {
-                // Somebody else was faster; then it is not ours to take away.
+                // Another process was faster; then it is not ours to take away.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.forget()?,
                 made => {
                     made.context("cannot make a loop device")?;
@@ -77,7 +77,7 @@ impl Folder {
                 }
             }
         }
-        anyhow::bail!("somebody takes every loop device that is free")
+        anyhow::bail!("other processes take every loop device that is free")
     }
 
     /// No device is left.
@@ -113,8 +113,8 @@ fn clear_left(folder: &Path) -> Result<()> {
         if !device.sysfs().exists() {
             continue;
         }
-        // One with another file is somebody else's by now. Of ours only the name is left: its
-        // mount ended with the run. It has it still if the run was killed as it took it.
+        // One with another file belongs to another process by now. Of ours only the name is left:
+        // its mount ended with the run. It has it still if the run was killed as it took it.
         if let Ok(file) = fs::read_to_string(device.sysfs().join("loop/backing_file")) {
             if !Path::new(file.trim()).ends_with(DISK) {
                 continue;

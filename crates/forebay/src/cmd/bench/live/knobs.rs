@@ -61,7 +61,7 @@ impl Knobs {
         if path.exists() { set(&path, "0") } else { Ok(()) }
     }
 
-    /// All that anybody may have steered, at its present value.
+    /// All that may have been steered, at its present value.
     pub(super) fn now(&self) -> Values {
         let mut values = Values::new();
         let _turn = unborrowed();

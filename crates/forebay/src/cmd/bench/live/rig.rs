@@ -221,8 +221,8 @@ impl<'a> Rig<'a> {
 impl Drop for Rig<'_> {
     fn drop(&mut self) {
         if self.device.sysfs().exists() {
-            // Nobody is there to hear of it; the namespace takes the rest, and the next run the
-            // device.
+            // An error has no receiver; the end of the namespace unmounts the rest, and the next
+            // run removes the device.
             let _ = self.take_down();
         }
     }

@@ -29,7 +29,7 @@ pub(super) struct Way {
     pub(super) how: How,
 }
 
-/// Who steers.
+/// What steers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Default,
@@ -102,7 +102,7 @@ impl Stage {
         Spec { speed, bytes, files }
     }
 
-    /// What readahead is set to for everybody, in KiB; the kernel's own default if not.
+    /// What readahead is set to for all files, in KiB; the kernel's own default if not.
     pub(super) fn read_ahead(self) -> Option<u64> {
         match self {
             Self::Faults | Self::FaultsBeside => Some(8192),
@@ -146,7 +146,7 @@ impl Stage {
         if self == Self::Untouched && !is_quick { asked * 4 } else { asked }
     }
 
-    /// How long whoever has no end of its own works.
+    /// How long a program without an end of its own works.
     pub(super) fn time(self, is_quick: bool) -> Duration {
         let millis = match self {
             _ if is_quick => 1_000,
@@ -158,12 +158,12 @@ impl Stage {
         Duration::from_millis(millis)
     }
 
-    /// From when on rates count: whoever steers has had time to.
+    /// From when on rates count: the tuner has had time to steer.
     pub(super) fn settle(self, is_quick: bool) -> Duration {
         if is_quick { Duration::from_millis(300) } else { SETTLE }
     }
 
-    /// Those who take part, of the ways that were asked for.
+    /// The contestants, of the ways that were asked for.
     pub(super) fn ways(self, asked: &[LiveWay]) -> Vec<Way> {
         let is_asked = |way: LiveWay| asked.is_empty() || asked.contains(&way);
         let mut ways = Vec::new();
@@ -239,7 +239,7 @@ pub(super) const FILE: &str = "file";
 /// The file of a reader that works beside another.
 pub(super) const STREAM: &str = "stream";
 
-/// What the targets give whoever steers.
+/// The time that the targets give a tuner.
 const SETTLE: Duration = Duration::from_secs(2);
 
 const MIB: u64 = 1 << 20;

@@ -24,7 +24,7 @@ pub(super) struct Work<'a> {
     pub(super) rig: &'a Rig<'a>,
     pub(super) stage: Stage,
     pub(super) is_quick: bool,
-    /// Other places in every turn, the same for all who take part in it.
+    /// Other places in every turn, the same for all contestants.
     pub(super) seed: u64,
     pub(super) stop: &'a Stop,
 }
@@ -119,7 +119,7 @@ impl Work<'_> {
         let time = ("--time", self.millis());
         let cached = self.start(Part::Cached, FILE, &[time])?.measured(self.stop)?;
         let direct = self.start(Part::Direct, FILE, &[time])?.measured(self.stop)?;
-        // The middle of many short steps: whoever comes and goes on the machine meets a few.
+        // The middle of many short steps: other processes disturb only a few.
         let reads = cached.bytes as f64 / forebay_host::measure::READ as f64;
         let mut round = Round::default();
         round.put(Figure::Cached, cached.percentile(50).map(|nanos| nanos as f64 / reads));
@@ -240,7 +240,7 @@ const COPY: u64 = 500_000_000;
 /// Bytes in a second of a reader that has what it needs.
 const PACE: u64 = 90_000_000;
 
-/// So long do those who look on work alone.
+/// For so long the bystanders work alone.
 const LEAD: Duration = Duration::from_millis(500);
 
 /// Short beside the fill of any limit.

@@ -61,7 +61,7 @@ fn pack(file: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(blocks)
 }
 
-/// Microseconds of processor time for each block: whoever else runs does not count.
+/// Microseconds of processor time for each block: other processes do not count.
 fn micros(blocks: &[Vec<u8>], mut decode: impl FnMut(&[u8]) -> Result<()>) -> Result<f64> {
     let begin = cpu_of(process::id())?;
     blocks.iter().try_for_each(|raw| decode(raw))?;

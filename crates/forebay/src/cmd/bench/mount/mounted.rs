@@ -102,7 +102,7 @@ impl Mounted {
             };
             done = umount(&[]);
             if done.is_err() {
-                // Forced: a server that hangs is cut off, and whoever waits for it has an error.
+                // Forced: a server that hangs is cut off, and its waiters get an error.
                 let _ = umount(&["--force"]);
                 let _ = umount(&["--lazy"]);
             }
@@ -124,7 +124,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Nobody is there to hear of it; the namespace takes the rest.
+        // An error has no receiver; the end of the namespace unmounts the rest.
         let _ = self.unmount();
         if let Some(server) = &mut self.server {
             let _ = server.kill();

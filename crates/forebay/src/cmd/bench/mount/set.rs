@@ -430,7 +430,7 @@ fn compile_modules(tree: &Path, stop: &Stop) -> Result<()> {
             command.arg(tree).args(["/usr/bin/python3", "-I", "-m", "compileall", "-q"]);
             command.args(["--invalidation-mode", "unchecked-hash"]);
             command.arg(format!("/usr/lib/{name}"));
-            // Sources for other versions do not compile, and nobody imports them.
+            // Sources for other versions do not compile, and are never imported.
             let _ = answer(command, LONG, stop);
             stop.check()?;
         }

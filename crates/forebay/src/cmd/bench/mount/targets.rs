@@ -63,8 +63,8 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     found
 }
 
-/// The share of pages decoded at a start that nobody asked for. Who answers single pages, and
-/// nothing more, decodes just what is asked for: that is our mount without readahead.
+/// The share of pages decoded at a start that were not asked for. A server that answers single
+/// pages, and nothing more, decodes just what is asked for: that is our mount without readahead.
 pub(super) fn useless(results: &Results, name: &str) -> Option<f64> {
     let decoded = |name: &str| {
         let rounds = results.find(Workload::Start, Format::SquashZlib, name)?;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_is_known_from_who_brings_nothing_else() {
+    fn what_was_not_asked_for_is_known_from_a_server_that_brings_nothing_else() {
         let round = |decoded| Round { wall: 1.0, decoded: Some(decoded), ..Round::default() };
         let starts = results(&[
             (Workload::Start, ZLIB, OURS, round(8000.0)),

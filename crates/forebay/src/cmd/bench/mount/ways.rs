@@ -1,4 +1,4 @@
-//! Who takes part: our mount with each policy, other servers, the kernel; and in what.
+//! The contestants: our mount with each policy, other servers, the kernel; and their works.
 
 use crate::args::MountWorkload as Workload;
 
