@@ -3,8 +3,9 @@
 //!
 //! A block has 256 KiB. A request for one over 10 ms and 100 MB/s takes 12.6 ms: half the size
 //! saves 1.3 ms and sees half as much of the neighbourhood, four times the size costs 8 ms and four
-//! times the bytes where a reader jumps. Sequential readers do not depend on it: they are read ahead
-//! by 4 MiB, in requests of up to 1 MiB, several at once, which hides 10 ms up to 400 MB/s.
+//! times the bytes where a reader jumps. Sequential readers do not depend on it: up to 4 MiB are
+//! fetched ahead of them, in requests of up to 1 MiB, several at once, which hides 10 ms up to
+//! 400 MB/s.
 //!
 //! A reader of a block that is on its way waits for it: no block is asked for twice at a time.
 
