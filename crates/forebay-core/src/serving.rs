@@ -25,6 +25,7 @@
 //! | `folder` | tasks that read the files of a folder in order |
 //! | `replay` | a profile as a sequence of actions |
 //! | `ahead` | whether misses are local, and how much is read around one |
+//! | `near` | which blocks of an object are fetched before they are read |
 //! | `speed` | what a device was seen to do |
 //! | `part` | parts of requests: where bytes lie in the image |
 //! | `path` | requests, the page cache, decoding |
@@ -38,6 +39,7 @@ mod disk;
 mod folder;
 mod given;
 mod mount;
+mod near;
 mod part;
 mod path;
 mod program;
@@ -54,6 +56,7 @@ pub use disk::{DiskConfig, DiskCopy, DiskOp, DiskOutput, DiskPath, ExportLevels,
 pub use folder::FolderWalks;
 pub use given::GivenPages;
 pub use mount::{Aftermath, MountConfig, MountRules, OpenFile, ReadCall, Verdict};
+pub use near::BlockAhead;
 pub use part::{Part, PartSource};
 pub use path::{CopyOut, ImagePath, PackedBlock, PathConfig, PathOutput, Use};
 pub use program::{ProgramPages, Segment};

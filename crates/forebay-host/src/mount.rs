@@ -65,12 +65,13 @@ use recording::RecordingFile;
 use replay::{Replay, ReplayTrigger};
 use session::{FuseSession, Mount};
 use stats::MountStats;
+use xattrs::XattrPresence;
 
 pub use crate::image_path::OpenError;
 pub use arenas::allocate_together;
 pub use log::Sink;
 pub use options::{Options, Window, config};
-pub use stats::{ATTRIBUTE, of_mount};
+pub use stats::of_mount;
 
 mod arenas;
 mod inodes;
@@ -85,6 +86,7 @@ mod recording;
 mod replay;
 mod session;
 mod stats;
+mod xattrs;
 
 /// Why an image cannot be mounted.
 #[derive(Debug, thiserror::Error)]
@@ -206,6 +208,7 @@ pub fn mount(
     let (replay_trigger, wake) = ReplayTrigger::new();
     let server = Arc::new(Mount {
         inodes: Arc::clone(&inodes),
+        xattrs: Arc::new(XattrPresence::of(&*image)),
         image: Arc::clone(&image),
         content: Arc::clone(&content),
         waiting_reads: Mutex::default(),
@@ -224,8 +227,7 @@ pub fn mount(
     pusher.connect(&server);
     server.workers.start(options.threads.max(1), &server).map_err(MountError::Thread)?;
     let source = path.to_string_lossy().into_owned();
-    let (kind, writable) = ("forebay", false);
-    let how = AttachOptions { source, kind, writable, allow_other, trusted };
+    let how = AttachOptions { source, kind: "forebay", writable: false, allow_other, trusted };
     let device = attach::attach(folder, &how)?;
     let mounted = Mounted {
         folder: folder.to_owned(),

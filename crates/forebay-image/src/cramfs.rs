@@ -349,6 +349,10 @@ impl Image for Cramfs {
         &self.summary
     }
 
+    fn rules_out_xattrs(&self) -> bool {
+        true
+    }
+
     fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }

@@ -303,6 +303,12 @@ pub trait Image: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
+    /// Whether the format or a table of the image rules out extended attributes. If not, nodes may
+    /// still have none.
+    fn rules_out_xattrs(&self) -> bool {
+        false
+    }
+
     /// The block that holds a byte of a regular file. The blocks of a file follow each other
     /// without gaps: `plain.end` of one is `plain.start` of the next, up to the file's size, or up
     /// to where an image that is shorter than it says ends: a byte behind that is an error.

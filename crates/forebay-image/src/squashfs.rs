@@ -337,6 +337,10 @@ impl Image for Squashfs {
         Ok(target)
     }
 
+    fn rules_out_xattrs(&self) -> bool {
+        self.xattrs.is_none()
+    }
+
     fn xattrs(&self, id: NodeId) -> Result<Vec<Xattr>> {
         let inode = self.inode(id)?;
         match (&self.xattrs, inode.xattr) {

@@ -1,15 +1,11 @@
-//! Blocks of another backend in memory, read ahead of sequential readers.
-//!
-//! ```text
-//!   reader at   |##|                     16 blocks ahead at most; the window doubles with each
-//!               |##|==|==|==|==|==|==|   block that is reached, and is asked for in runs of up to
-//!                  '--run---'--run---'   1 MiB, several at once
-//! ```
+//! Blocks of another backend in memory, fetched ahead of readers as the core says
+//! ([`BlockAhead`]).
 //!
 //! A block has 256 KiB. A request for one over 10 ms and 100 MB/s takes 12.6 ms: half the size
 //! saves 1.3 ms and sees half as much of the neighbourhood, four times the size costs 8 ms and four
-//! times the bytes where a reader jumps. Sequential readers do not depend on it: 4 MiB in flight
-//! hide 10 ms up to 400 MB/s.
+//! times the bytes where a reader jumps. Sequential readers do not depend on it: up to 4 MiB are
+//! fetched ahead of them, in requests of up to 1 MiB, several at once, which hides 10 ms up to
+//! 400 MB/s.
 //!
 //! A reader of a block that is on its way waits for it: no block is asked for twice at a time.
 
@@ -21,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use forebay_core::serving::BlockAhead;
 
 use super::{Backend, Requests};
 
@@ -39,11 +36,10 @@ struct Shared {
     bell: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     blocks: BTreeMap<u64, Slot>,
-    streams: [Stream; STREAMS],
-    /// Counts reads: what was used last, and which stream was.
+    ahead: BlockAhead,
+    /// Counts reads: which block was used last.
     clock: u64,
 }
 
@@ -56,17 +52,6 @@ enum Slot {
     },
 }
 
-/// A reader that goes forward.
-#[derive(Clone, Copy, Default)]
-struct Stream {
-    /// The block behind the last one that it read; none yet if 0.
-    next: u64,
-    /// How far ahead of it blocks were asked for.
-    asked: u64,
-    window: u64,
-    used: u64,
-}
-
 impl BlockCache {
     /// Keeps up to `bytes` of a backend; at least [`CACHE_MIN`].
     ///
@@ -74,8 +59,10 @@ impl BlockCache {
     /// A thread cannot be started.
     pub fn new(inner: Arc<dyn Backend>, bytes: u64) -> io::Result<Self> {
         let blocks_max = usize::try_from(bytes.max(CACHE_MIN) / BLOCK).unwrap_or(usize::MAX);
-        let (state, bell) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { inner, blocks_max, state, bell });
+        // Blocks ahead of streams must not push out what others use.
+        let ahead = BlockAhead::new(blocks_max as u64 / 4);
+        let state = Mutex::new(State { blocks: BTreeMap::new(), ahead, clock: 0 });
+        let shared = Arc::new(Shared { inner, blocks_max, state, bell: Condvar::new() });
         let (ahead, jobs) = bounded(QUEUE);
         for _ in 0..THREADS {
             let (shared, jobs): (_, Receiver<Range<u64>>) = (Arc::clone(&shared), jobs.clone());
@@ -117,36 +104,11 @@ impl BlockCache {
         self.bring_ahead(&mut state, blocks);
     }
 
-    /// Reads ahead of the stream that these blocks belong to, if there is one.
+    /// Has what is likely to be read next brought.
     fn follow(&self, state: &mut State, blocks: &Range<u64>) {
         state.clock += 1;
-        let now = state.clock;
-        let belongs = |stream: &&mut Stream| {
-            stream.next > 0 && (blocks.start == stream.next || blocks.start + 1 == stream.next)
-        };
-        let ahead = if let Some(stream) = state.streams.iter_mut().find(belongs) {
-            stream.used = now;
-            if blocks.end <= stream.next {
-                return;
-            }
-            stream.next = blocks.end;
-            stream.window = (stream.window * 2).clamp(1, self.window_max());
-            let from = stream.asked.max(blocks.end);
-            stream.asked = (blocks.end + stream.window).max(from);
-            from..stream.asked
-        } else {
-            let Some(oldest) = state.streams.iter_mut().min_by_key(|stream| stream.used) else {
-                return;
-            };
-            *oldest = Stream { next: blocks.end, asked: blocks.end, window: 0, used: now };
-            return;
-        };
+        let ahead = state.ahead.on_read(blocks);
         self.bring_ahead(state, ahead.start..ahead.end.min(self.shared.blocks()));
-    }
-
-    /// Blocks ahead of a stream at most: they must not push out what others use.
-    fn window_max(&self) -> u64 {
-        (self.shared.blocks_max as u64 / 4).clamp(1, AHEAD)
     }
 
     /// Has threads bring those of the blocks that are neither here nor on their way. What does not
@@ -322,10 +284,6 @@ pub const CACHE_MIN: u64 = 4 << 20;
 const BLOCK: u64 = 256 << 10;
 /// Blocks of one request at most: 1 MiB.
 const RUN: u64 = 4;
-/// Blocks ahead of a stream at most.
-const AHEAD: u64 = 16;
-/// Streams that are followed.
-const STREAMS: usize = 8;
 /// Threads that read ahead: what four streams of four runs have under way is waited for by them.
 const THREADS: usize = 8;
 /// Runs that wait for these threads at most.

@@ -17,7 +17,6 @@ use forebay_image::{Coding, Entry, Kind, Node, NodeId};
 use super::inodes::{self, FOREVER};
 use super::jobs::{Deferred, Job};
 use super::session::Mount;
-use super::stats;
 use crate::image_path::{NotReady, is_quick};
 use crate::lock::lock;
 
@@ -244,10 +243,11 @@ impl Mount {
         number: INodeNo,
         name: Option<&OsStr>,
     ) -> Result<Result<Vec<u8>, Errno>, NotReady> {
-        if number == INodeNo::ROOT && name.is_some_and(|name| name == stats::ATTRIBUTE) {
-            return Ok(Ok(self.statistics().into_bytes()));
+        if self.xattrs.are_ruled_out() {
+            return Ok(Err(Errno::ENOSYS));
         }
         let all = self.image.xattrs(self.inodes.node(number))?;
+        self.count_xattr_request(!all.is_empty());
         let Some(name) = name else {
             let names = all.iter().flat_map(|xattr| xattr.name.iter().chain(b"\0"));
             return Ok(Ok(names.copied().collect()));

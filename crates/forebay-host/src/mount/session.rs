@@ -11,9 +11,9 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_image::profile::ProfileRecorder;
 use forebay_image::{Image, NodeId};
 use fuser::{
-    Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    Errno, FileHandle, Filesystem, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
+    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
 use super::Stopper;
@@ -26,6 +26,7 @@ use super::read::{PendingRead, ReadRequest};
 use super::recording::RecordingFile;
 use super::replay::ReplayTrigger;
 use super::stats::{self, MountStats};
+use super::xattrs::XattrPresence;
 use crate::image_path::{Buffers, Content, ImageFault, PathStats};
 use crate::lock::Mutex;
 
@@ -34,6 +35,7 @@ use crate::lock::Mutex;
 pub(super) struct Mount {
     pub(super) image: Arc<dyn Image>,
     pub(super) inodes: Arc<Inodes>,
+    pub(super) xattrs: Arc<XattrPresence>,
     pub(super) content: Arc<Content<Box<PendingRead>>>,
     /// READs that wait for a free number of the path, in the order of their arrival.
     pub(super) waiting_reads: Mutex<VecDeque<Box<PendingRead>>>,
@@ -263,6 +265,28 @@ impl Filesystem for FuseSession {
 
     fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         self.0.ask(MetadataOp::Xattr(number, None, size, reply));
+    }
+
+    /// The counters, of any node.
+    fn ioctl(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        _handle: FileHandle,
+        _flags: IoctlFlags,
+        command: u32,
+        _input: &[u8],
+        room: u32,
+        reply: ReplyIoctl,
+    ) {
+        self.0.request(|| {
+            let text = self.0.statistics();
+            if stats::is_command(command) && text.len() <= room as usize {
+                reply.ioctl(0, text.as_bytes());
+            } else {
+                reply.error(Errno::ENOTTY);
+            }
+        });
     }
 }
 

@@ -1,17 +1,17 @@
 //! What a mount has done, as counters that another process can read while it goes on.
 //!
-//! They travel as text, a name and a number a line, in the extended attribute [`ATTRIBUTE`] of the
-//! mount's root. It is not listed, so copies of the tree do not carry it.
+//! They travel as text, a name and a number a line: the answer to an ioctl of the mounted folder.
+#![expect(unsafe_code, reason = "an ioctl has a type that only its number tells")]
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
+
 use crate::counters::counters;
 use crate::image_path::PathStats;
-
-/// The extended attribute of the root that holds the counters.
-pub const ATTRIBUTE: &str = "user.forebay.stats";
 
 counters! {
     /// What the mount counts.
@@ -48,7 +48,7 @@ counters! {
     errors,
 }
 
-/// The text that the attribute holds; `more` are levels that are not counted.
+/// The text of the answer; `more` are levels that are not counted.
 pub(super) fn text(mount: &MountStats, path: &PathStats, more: &[(&str, u64)]) -> String {
     let pairs = mount.pairs().into_iter().chain(path.pairs()).chain(more.iter().copied());
     pairs.map(|(name, value)| format!("{name} {value}\n")).collect()
@@ -58,17 +58,25 @@ pub(super) fn text(mount: &MountStats, path: &PathStats, more: &[(&str, u64)]) -
 ///
 /// # Errors
 ///
-/// What the system says; a folder that is no mounted image has no such attribute (`ENODATA`,
-/// `ENOTSUP`).
+/// What the system says; a folder that is no mounted image does not know the ioctl (`ENOTTY`).
 pub fn of_mount(folder: &Path) -> io::Result<Vec<(String, u64)>> {
-    let mut text = vec![0; TEXT_MAX];
-    let len = rustix::fs::getxattr(folder, ATTRIBUTE, &mut text[..])?;
-    let text = String::from_utf8_lossy(&text[..len]);
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+    // SAFETY: the number says that the kernel fills at most as many bytes as the type has, and any
+    // bytes are a value of it.
+    let text = unsafe { ioctl(&folder, Getter::<COMMAND, [u8; TEXT_MAX]>::new()) }?;
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
     let pair = |line: &str| {
         let (name, value) = line.split_once(' ')?;
         Some((name.to_owned(), value.parse().ok()?))
     };
     Ok(text.lines().filter_map(pair).collect())
+}
+
+/// Whether an ioctl asks for the counters.
+pub(super) fn is_command(command: u32) -> bool {
+    command == COMMAND
 }
 
 /// The resident memory of this process in bytes, and that part of it that is not in files.
@@ -81,8 +89,11 @@ pub(super) fn resident() -> (u64, u64) {
     (of("VmRSS:").unwrap_or(0), of("RssAnon:").unwrap_or(0))
 }
 
-/// No text of ours is longer.
-const TEXT_MAX: usize = 16 << 10;
+/// Asks for the counters. No driver of Linux has the letter.
+const COMMAND: Opcode = opcode::read::<[u8; TEXT_MAX]>(0xfb, 1);
+
+/// No text of ours is longer, and the number of an ioctl has 14 bits for its size.
+const TEXT_MAX: usize = 12 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ mod mount;
 mod mount_ahead;
 mod mount_stat;
 mod mount_support;
+mod mount_xattrs;
 mod serve;
 mod support;
 mod tasks;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use forebay_core::packed::{POLICIES, Spec};
-use forebay_host::mount::{ATTRIBUTE, Ended, Options, Window};
+use forebay_host::mount::{Ended, Options, Window};
 use forebay_image::Time;
 use rustix::mount::{UnmountFlags, unmount};
 
@@ -323,7 +323,7 @@ fn a_small_cache_stays_within_its_budget() {
 }
 
 #[test]
-fn the_counters_are_in_an_attribute_that_is_not_listed() {
+fn the_counters_are_read_by_an_ioctl_of_the_mounted_folder_alone() {
     if skip() {
         return;
     }
@@ -332,10 +332,8 @@ fn the_counters_are_in_an_attribute_that_is_not_listed() {
     let mount = scene.mount(&Options::default());
     fs::read(mount.path("of-8192")).unwrap();
     assert!(mount.counter("pages_answered") >= 2 && mount.counter("resident_bytes") > 0);
-    let mut names = [0; 100];
-    assert_eq!(rustix::fs::listxattr(&mount.root, &mut names[..]), Ok(0));
-    let of_file = rustix::fs::getxattr(mount.path("of-1"), ATTRIBUTE, &mut names[..]);
-    assert_eq!(of_file, Err(rustix::io::Errno::NODATA));
+    let elsewhere = forebay_host::mount::of_mount(scene.folder.path()).unwrap_err();
+    assert_eq!(elsewhere.raw_os_error(), Some(rustix::io::Errno::NOTTY.raw_os_error()));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //!   source ──writer──> image ──extract──> extracted
 //!      └────compare──────┘└──────compare──────┘
 //! ```
+//!
+//! What the kernel shows of an image that it mounts is compared, too.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -17,6 +19,7 @@ use forebay_image::verify::{strict, verify};
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{FileSource, Image, Options, Source, shown};
 
+use crate::kernel::Mounted;
 use source::{Format, Scale};
 
 mod source;
@@ -99,10 +102,86 @@ fn mkfs_erofs_with_each_of_its_options() {
         &["-zlz4", "-Efragments", "-C65536"],
         &["-zlz4", "-Ededupe"],
     ];
-    for_each(Format::Erofs, &options, |options, source, image| {
-        let order = ["mkfs.erofs", "erofs-utils"];
-        run(order, Command::new("mkfs.erofs").args(options).args([image, source]))
-    });
+    for_each(Format::Erofs, &options, mkfs_erofs);
+}
+
+/// Some of the images below; `-- --ignored` takes all of them.
+#[test]
+fn the_kernel_shows_the_same_of_images_with_drawn_options() {
+    by_the_kernel(9);
+}
+
+#[test]
+#[ignore = "makes and mounts 200 images"]
+fn the_kernel_shows_the_same_of_two_hundred_images() {
+    assert!(by_the_kernel(1) >= 200 || !rustix::process::geteuid().is_root());
+}
+
+/// Makes one in so many images of a small tree, with options in every combination. Returns how many
+/// the kernel has mounted.
+fn by_the_kernel(one_in: usize) -> usize {
+    let folder = source::scratch();
+    let image = folder.path().join("image");
+    let mut mounted = 0;
+    for (format, name) in [(Format::Squashfs, "squashfs"), (Format::Erofs, "erofs")] {
+        let tree = folder.path().join(name);
+        source::make(&tree, format, Scale::Small);
+        let all = if format == Format::Squashfs { squashfs_options() } else { erofs_options() };
+        for options in all.iter().step_by(one_in) {
+            let made = match format {
+                Format::Squashfs => mksquashfs(options, &tree, &image),
+                Format::Erofs | Format::Cramfs => mkfs_erofs(options, &tree, &image),
+            };
+            if !made {
+                continue;
+            }
+            if let Some(theirs) = Mounted::new(&image, name) {
+                let file: Arc<dyn Source> = Arc::new(FileSource::open(&image).unwrap());
+                let opened = forebay_image::open(&file, Options::default()).unwrap();
+                beside(options, &*opened, &theirs.folder);
+                mounted += 1;
+            }
+            std::fs::remove_file(&image).unwrap();
+        }
+    }
+    mounted
+}
+
+/// Each compressor with each size of blocks and each way to lay out: 120.
+fn squashfs_options() -> Vec<Vec<&'static str>> {
+    let layouts: [&[&str]; 4] = [
+        &[],
+        &["-no-fragments", "-no-exports"],
+        &["-always-use-fragments", "-no-duplicates"],
+        &["-noI", "-noD", "-noF", "-noX", "-noId"],
+    ];
+    let mut all = Vec::new();
+    for compressor in ["gzip", "zstd", "lz4", "xz", "lzo"] {
+        for block in ["4K", "8K", "32K", "128K", "512K", "1M"] {
+            let begin = ["-comp", compressor, "-b", block];
+            all.extend(layouts.iter().map(|layout| [&begin[..], layout].concat()));
+        }
+    }
+    all
+}
+
+/// Each compressor with each size of clusters, each feature, and large inodes or attributes in a
+/// table, and files that are not compressed: 86.
+fn erofs_options() -> Vec<Vec<&'static str>> {
+    let features =
+        ["-Elegacy-compress", "-Eztailpacking", "-Efragments", "-Ededupe", "-Eall-fragments"];
+    let mut all: Vec<Vec<&str>> = Vec::new();
+    for inode in ["-Eforce-inode-extended", "-x1"] {
+        for codec in ["-zlz4", "-zlz4hc,9"] {
+            for cluster in ["-C4096", "-C8192", "-C16384", "-C65536"] {
+                all.extend(features.iter().map(|feature| vec![codec, cluster, feature, inode]));
+            }
+        }
+        for plain in ["-Enoinline_data", "--chunksize=4096", "--chunksize=65536"] {
+            all.push(vec![plain, inode]);
+        }
+    }
+    all
 }
 
 /// Takes minutes without optimisation: `cargo test --release -p forebay-image -- --ignored`.
@@ -117,8 +196,7 @@ fn a_file_of_more_than_4_gib() {
         same(&["squashfs"], &tree, &squashfs, folder.path());
     }
     let erofs = folder.path().join("erofs");
-    let mut program = Command::new("mkfs.erofs");
-    if run(["mkfs.erofs", "erofs-utils"], program.arg("-zlz4").args([&erofs, &tree])) {
+    if mkfs_erofs(&["-zlz4"], &tree, &erofs) {
         same(&["erofs"], &tree, &erofs, folder.path());
     }
 }
@@ -127,6 +205,11 @@ fn mksquashfs(options: &[&str], source: &Path, image: &Path) -> bool {
     let mut program = Command::new("mksquashfs");
     program.args([source, image]).args(["-noappend", "-quiet", "-no-progress"]).args(options);
     run(["mksquashfs", "squashfs-tools"], &mut program)
+}
+
+fn mkfs_erofs(options: &[&str], source: &Path, image: &Path) -> bool {
+    let order = ["mkfs.erofs", "erofs-utils"];
+    run(order, Command::new("mkfs.erofs").args(options).args([image, source]))
 }
 
 /// A large tree with the first options, a small one with each of the others.

@@ -58,25 +58,24 @@ impl Draw {
 }
 
 /// A mount of the kernel's, which ends with it.
-struct Mounted {
-    folder: PathBuf,
+pub(crate) struct Mounted {
+    pub(crate) folder: PathBuf,
     _scratch: tempfile::TempDir,
 }
 
 impl Mounted {
-    /// Mounts an image; none, with a word on stderr, where that cannot be.
-    fn new(image: &[u8], format: &str) -> Option<Self> {
+    /// Mounts an image file; none, with a word on stderr, where that cannot be.
+    pub(crate) fn new(image: &Path, format: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skip: {format} by the kernel: needs root");
             return None;
         }
         let scratch = tempfile::tempdir().unwrap();
-        let (file, folder) = (scratch.path().join("image"), scratch.path().join("mount"));
-        fs::write(&file, image).unwrap();
+        let folder = scratch.path().join("mount");
         fs::create_dir(&folder).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", format, "-o", "loop,ro"])
-            .args([&file, &folder])
+            .args([image, &folder])
             .output();
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         match mounted {
@@ -102,7 +101,10 @@ impl Drop for Mounted {
 
 /// Compares all directories of the root; says how many names were found and how many were not.
 fn compare(bytes: Vec<u8>, format: &str) -> Option<(u32, u32)> {
-    let mounted = Mounted::new(&bytes, format)?;
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("image");
+    fs::write(&file, &bytes).unwrap();
+    let mounted = Mounted::new(&file, format)?;
     let source: Arc<dyn Source> = Arc::new(bytes);
     let image = open(&source, Options::default()).unwrap();
     let (mut found, mut missing) = (0, 0);
