@@ -1,16 +1,12 @@
-//! Rules for the code map: every file of a crate is in it, and every name in it is a file.
+//! Rules for the code map: every module at the top of a crate is in it, and each name is one.
 //!
 //! ```text
 //!  ARCHITECTURE.md     ### forebay-core: the engine
-//!                      | `cpu/o1.rs`, `fair.rs` | ... |     crates/forebay-core/src/cpu/o1.rs
-//!                      | `codec/*.rs` | ... |                                  .../cpu/fair.rs
+//!                      | `engine` | ... |             crates/forebay-core/src/engine.rs
+//!                      | `time`, `units` | ... |                        .../src/time.rs, units.rs
 //! ```
-//!
-//! A name lies in the folder of the one before it in its row, or in one above that.
 
-use std::iter;
-
-use super::tables::{cells, expanded, matches, spans};
+use super::tables::{cells, spans};
 use super::{File, Finding};
 use crate::markdown::lines;
 
@@ -30,11 +26,12 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             in_map = line == "## Code map";
         } else if let Some(name) = line.strip_prefix("### ").filter(|_| in_map) {
             let (name, _) = name.split_once(':').unwrap_or((name, ""));
-            section = Some(Section::new(number, name, files));
+            section = Section::new(number, name, files);
         } else if let (Some(section), Some(cells)) = (&mut section, cells(line)) {
-            let gone = section.row(cells[0]).into_iter();
+            let gone = spans(cells[0]).filter(|name| !section.mark(name));
             findings.extend(gone.map(|name| {
-                Finding::new(PAGE, number, format!("there is no file {name}; mend the code map"))
+                let remedy = format!("there is no module {name}; correct the code map");
+                Finding::new(PAGE, number, remedy)
             }));
         }
     }
@@ -46,66 +43,35 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 struct Section<'a> {
     line: usize,
     name: &'a str,
-    /// Files below `src/`, and whether the map has them.
-    files: Vec<(&'a str, bool)>,
+    /// Modules at the top of `src/`, and whether the map has them.
+    modules: Vec<(&'a str, bool)>,
 }
 
 impl<'a> Section<'a> {
-    fn new(line: usize, name: &'a str, files: &'a [File]) -> Self {
+    /// None for a heading that is no crate.
+    fn new(line: usize, name: &'a str, files: &'a [File]) -> Option<Self> {
         let folders = [format!("crates/{name}/src/"), format!("{name}/src/")];
-        let below = |file: &'a File| {
-            let path = folders.iter().find_map(|folder| file.path.strip_prefix(folder.as_str()));
-            path.filter(|path| path.ends_with(".rs")).map(|path| (path, false))
+        let module = |file: &'a File| {
+            let path = folders.iter().find_map(|folder| file.path.strip_prefix(folder.as_str()))?;
+            path.strip_suffix(".rs").filter(|path| !path.contains('/')).map(|path| (path, false))
         };
-        Self { line, name, files: files.iter().filter_map(below).collect() }
+        let modules: Vec<_> = files.iter().filter_map(module).collect();
+        (!modules.is_empty()).then_some(Self { line, name, modules })
     }
 
-    /// Takes in the names of a row; those that are no files.
-    fn row(&mut self, cell: &str) -> Vec<String> {
-        let (mut folder, mut gone) = (String::new(), Vec::new());
-        for span in spans(cell).filter(|name| name.ends_with(".rs")) {
-            let mut last = None;
-            for name in expanded(span) {
-                match self.place(&folder, &name) {
-                    Some(place) => last = Some(place),
-                    None => gone.push(name),
-                }
-            }
-            if let Some(place) = last {
-                let fixed = place.split('*').next().unwrap_or_default();
-                folder = above(fixed).to_owned();
-            }
-        }
-        gone
-    }
-
-    /// Where the files lie that a name means: in the folder, or in one above it.
-    fn place(&mut self, folder: &str, name: &str) -> Option<String> {
-        let folders = iter::successors(Some(folder), |one| (!one.is_empty()).then(|| above(one)));
-        let mut places = folders.map(|folder| match folder {
-            "" => name.to_owned(),
-            folder => format!("{folder}/{name}"),
-        });
-        places.find(|place| self.mark(place))
-    }
-
-    /// Marks what a name means; whether that is any file.
+    /// Marks a module; false if there is none of this name.
     fn mark(&mut self, name: &str) -> bool {
-        let meant = self.files.iter_mut().filter(|(path, _)| matches(name, path));
-        meant.map(|(_, is_there)| *is_there = true).count() > 0
+        let found = self.modules.iter_mut().find(|(module, _)| *module == name);
+        found.map(|(_, is_there)| *is_there = true).is_some()
     }
 
     fn missing(self) -> impl Iterator<Item = Finding> {
-        let Self { line, name, files } = self;
-        let absent = files.into_iter().filter(|(_, is_there)| !is_there);
-        absent.map(move |(path, _)| {
-            Finding::new(PAGE, line, format!("add `{path}` to the code map of {name}"))
+        let Self { line, name, modules } = self;
+        let absent = modules.into_iter().filter(|(_, is_there)| !is_there);
+        absent.map(move |(module, _)| {
+            Finding::new(PAGE, line, format!("add `{module}` to the code map of {name}"))
         })
     }
-}
-
-fn above(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 #[cfg(test)]
@@ -114,9 +80,9 @@ mod tests {
 
     fn found(rows: &str) -> Vec<String> {
         let file = |path: &str| File { path: path.to_owned(), text: String::new() };
-        let text = format!("## Code map\n\n### cpu: cores\n\n| file | what |\n{rows}\n## Next\n");
+        let text = format!("## Code map\n\n### cpu: cores\n\n| module | what |\n{rows}\n## Next\n");
         let map = File { path: PAGE.to_owned(), text };
-        let files = ["lib.rs", "a.rs", "a/b.rs", "a/c.rs", "a/c/tests.rs"]
+        let files = ["lib.rs", "a.rs", "a/b.rs", "c.rs"]
             .map(|path| file(&format!("crates/cpu/src/{path}")));
         let files: Vec<File> = files.into_iter().chain([map, file("crates/x/src/y.rs")]).collect();
         check(&files).into_iter().map(|one| format!("{}: {}", one.line, one.remedy)).collect()
@@ -124,18 +90,17 @@ mod tests {
 
     #[test]
     fn a_whole_map_is_fine() {
-        assert_eq!(found("| `lib.rs` | |\n| `a.rs`, `a/b.rs`, `c.rs`, `c/tests.rs` | |"), [""; 0]);
-        assert_eq!(found("| `lib.rs`, `a.rs`, `a/*.rs`, `c/*.rs` | not `z.rs` |"), [""; 0]);
-        assert_eq!(found("| `{lib,a}.rs`, `a/{b,c}.rs`, `*/c/tests.rs` | |"), [""; 0]);
+        assert_eq!(found("| `lib` | |\n| `a`, `c` | with `b.rs` |"), [""; 0]);
+        assert_eq!(found("| `lib`, `a`, `c` | |\n\n### Beside\n\n| `docs/` | |"), [""; 0]);
     }
 
     #[test]
     fn what_is_gone_and_what_is_missing_is_found() {
-        let found = found("| `lib.rs`, `a.rs`, `a/*.rs` | |\n| `d.rs` | |");
         let expected = [
-            "7: there is no file d.rs; mend the code map",
-            "3: add `a/c/tests.rs` to the code map of cpu",
+            "7: there is no module a/b; correct the code map",
+            "7: there is no module d; correct the code map",
+            "3: add `c` to the code map of cpu",
         ];
-        assert_eq!(found, expected);
+        assert_eq!(found("| `lib`, `a` | |\n| `a/b`, `d` | |"), expected);
     }
 }
