@@ -29,6 +29,7 @@ mod room;
 pub(crate) use dirty::Dirtied;
 use dirty::DirtyPages;
 pub(crate) use index::Index;
+pub(crate) use pages::PageSet;
 
 /// No frame in a link.
 pub(crate) const NONE: u32 = u32::MAX;
