@@ -296,6 +296,21 @@ impl<'a> SimWorld<'a> {
         None
     }
 
+    /// Carries out an output that lets something begin or a task sleep or wake.
+    fn set_going(&mut self, output: &Output) {
+        match *output {
+            Output::Submit(ref request) => self.submit(request),
+            Output::Gather(ref gather) => self.gather(gather),
+            Output::Decode(ref decode) => self.decode(decode),
+            Output::Pause(task, length) => self.pause(task, length),
+            Output::Wake(task) if self.polled.is_some() => self.awaken(task),
+            Output::Wake(task) => {
+                self.push_event(self.now + self.prices.interrupt, What::Awaken(task));
+            }
+            Output::Copy(_) | Output::Reply(..) => unreachable!("the caller carries them out"),
+        }
+    }
+
     /// Offers an idle core to the engine, unless something else happens at this moment.
     fn offer_core(&mut self) -> Option<Input> {
         let happens = |Reverse(event): &Reverse<Event>| event.at <= self.now;
@@ -307,24 +322,21 @@ impl<'a> SimWorld<'a> {
         Some(Input::Idle)
     }
 
-    /// Looks at the engine after all outputs of an input.
-    fn look(&mut self, engine: &Engine) {
+    /// Counts the time since the engine was last looked at, during which nothing has changed.
+    #[inline]
+    fn count_time(&mut self) {
         let (since, idle) = self.looked;
-        let passed = self.now.since(since);
         if idle {
-            self.record.idle_while_dirty += passed;
+            self.record.idle_while_dirty += self.now.since(since);
         }
-        if self.record.at_exit.is_none() {
-            let page_nanos = u128::from(self.unsafe_pages) * u128::from(passed.as_nanos());
-            self.record.unsafe_page_nanos += page_nanos;
-            if self.unsafe_pages > 0 {
-                self.record.count_level(since, self.now, self.unsafe_pages);
-            }
+        if self.unsafe_pages > 0 && self.record.at_exit.is_none() {
+            self.record.count_level(since, self.now, self.unsafe_pages);
         }
         self.looked.0 = self.now;
-        if engine.is_unchanged() {
-            return;
-        }
+    }
+
+    /// Looks at the engine after all outputs of an input that has changed something.
+    fn look(&mut self, engine: &Engine) {
         let windows = engine.windows();
         if windows != self.windows {
             let Windows { count, pages } = std::mem::replace(&mut self.windows, windows);
@@ -371,24 +383,18 @@ impl World for SimWorld<'_> {
         self.now
     }
 
+    #[inline]
     fn carry_out(&mut self, engine: &Engine, output: Output) {
         if !engine.is_unchanged() {
             self.charge_pages(engine);
         }
         match output {
-            Output::Submit(request) => self.submit(&request),
-            Output::Gather(gather) => self.gather(&gather),
-            Output::Decode(decode) => self.decode(&decode),
             Output::Copy(copy) => {
-                self.cost += self.prices.copy(copy.pages(), copy.len);
+                let pages = copy.pages();
+                self.cost += self.prices.copy(pages, copy.len);
                 if copy.to_frames {
-                    self.cost += self.prices.page_dirty.times(copy.pages());
+                    self.cost += self.prices.page_dirty.times(pages);
                 }
-            }
-            Output::Pause(task, length) => self.pause(task, length),
-            Output::Wake(task) if self.polled.is_some() => self.awaken(task),
-            Output::Wake(task) => {
-                self.push_event(self.now + self.prices.interrupt, What::Awaken(task));
             }
             Output::Reply(task, result) => {
                 let slot = &mut self.tasks[task.index()];
@@ -399,16 +405,26 @@ impl World for SimWorld<'_> {
                     self.faults_major = seen;
                 }
             }
+            going @ (Output::Submit(_)
+            | Output::Gather(_)
+            | Output::Decode(_)
+            | Output::Pause(..)
+            | Output::Wake(_)) => self.set_going(&going),
         }
     }
 
+    #[inline]
     fn settled(&mut self, engine: &Engine) {
-        if !engine.is_unchanged() {
+        let unchanged = engine.is_unchanged();
+        if !unchanged {
             self.charge_rest(engine);
         }
         self.idle_on = None;
         self.idle_work = engine.has_idle_work();
-        self.look(engine);
+        self.count_time();
+        if !unchanged {
+            self.look(engine);
+        }
     }
 
     fn processor(&mut self) -> Processor {

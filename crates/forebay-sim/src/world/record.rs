@@ -167,6 +167,7 @@ impl Record {
 
     /// So many pages are unsafe from one moment to another, which is not before the last one.
     pub(super) fn count_level(&mut self, mut from: Instant, to: Instant, pages: u64) {
+        self.unsafe_page_nanos += u128::from(pages) * u128::from(to.since(from).as_nanos());
         while from < to && from.0 / NANOS_PER_S < LEVELS_MAX {
             let second = from.0 / NANOS_PER_S;
             let end = to.min(Instant((second + 1) * NANOS_PER_S));
