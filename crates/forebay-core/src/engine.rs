@@ -360,8 +360,8 @@ impl Engine {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let reclaim = self.cache.reclaim_timeout();
-        [self.block.timeout(), self.writeback.timeout(), reclaim].into_iter().flatten().min()
+        let requests = Instant::earlier(self.block.timeout(), self.writeback.timeout());
+        Instant::earlier(requests, self.cache.reclaim_timeout())
     }
 
     /// Whether no call, no request and no decode is in flight. Pages may be dirty.
@@ -393,6 +393,11 @@ impl Engine {
     /// The knobs of writeback as they are now.
     pub fn knobs(&self) -> &Knobs {
         self.writeback.knobs()
+    }
+
+    /// How often the knobs have been set so far.
+    pub fn knobs_set(&self) -> u64 {
+        self.writeback.knobs_set()
     }
 
     /// The time of the last input.

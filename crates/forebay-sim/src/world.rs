@@ -74,6 +74,8 @@ pub struct SimWorld<'a> {
     faults_major: u64,
     /// Windows of readahead that it had counted.
     windows: Windows,
+    /// How often the knobs of writeback had been set.
+    knobs_set: u64,
     /// Reads that calls have put in front of devices, and those of them that were paid for.
     reads_opened: u64,
     reads_charged: u64,
@@ -167,6 +169,7 @@ impl<'a> SimWorld<'a> {
             raw_pages_added: engine.raw_pages_added(),
             faults_major: engine.faults_major(),
             windows: engine.windows(),
+            knobs_set: engine.knobs_set(),
             pages_walked: engine.pages_walked(),
             frames_scanned: engine.frames_scanned(),
             reads_opened: engine.reads_opened(),
@@ -353,8 +356,9 @@ impl<'a> SimWorld<'a> {
         self.unsafe_pages = levels.unsafe_pages();
         self.looked = (self.now, levels.unsafe_pages() > 0 && engine.devices_are_idle());
         self.quiet = self.alive == 0 && engine.is_quiet();
-        if self.record.knobs.last().is_some_and(|(_, knobs)| knobs != engine.knobs()) {
-            self.record.knobs.push((self.now, *engine.knobs()));
+        let knobs_set = engine.knobs_set();
+        if std::mem::replace(&mut self.knobs_set, knobs_set) != knobs_set {
+            self.record.note_knobs(self.now, engine.knobs());
         }
         if self.alive == 0 && self.record.at_exit.is_none() {
             let (at, stats) = (self.last_exit, engine.stats());
@@ -452,7 +456,7 @@ impl World for SimWorld<'_> {
             let due = self.cpu.earliest();
             let core_at = due.map(|due| due.at);
             let event_at = self.events.peek().map(|Reverse(event)| event.at);
-            let soonest = earlier(earlier(core_at, event_at), deadline)?;
+            let soonest = Instant::earlier(Instant::earlier(core_at, event_at), deadline)?;
             if event_at == Some(soonest) {
                 if let Some(input) = self.happen() {
                     return Some(input);
@@ -479,13 +483,5 @@ impl World for SimWorld<'_> {
                 return input;
             }
         }
-    }
-}
-
-/// The earlier of two moments that there are.
-fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }

@@ -147,6 +147,13 @@ impl Record {
         }
     }
 
+    /// The knobs of writeback have been set, perhaps to what they were.
+    pub(super) fn note_knobs(&mut self, now: Instant, knobs: &Knobs) {
+        if self.knobs.last().is_some_and(|(_, last)| last != knobs) {
+            self.knobs.push((now, *knobs));
+        }
+    }
+
     /// A device is busy from one moment to another: each second gets its part.
     pub(super) fn count_busy(&mut self, mut from: Instant, to: Instant) {
         let seconds = &mut self.busy;
