@@ -247,7 +247,7 @@ impl BlockQueues {
 
     /// When a queue wants to run by itself.
     pub(crate) fn timeout(&self) -> Option<Instant> {
-        self.queues.iter().filter_map(Queue::timeout).min()
+        self.queues.iter().map(Queue::timeout).fold(None, Instant::earlier)
     }
 
     /// Whether a device has a place for a read of a call.

@@ -29,6 +29,7 @@ mod room;
 pub(crate) use dirty::Dirtied;
 use dirty::DirtyPages;
 pub(crate) use index::Index;
+pub(crate) use pages::PageSet;
 
 /// No frame in a link.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -269,6 +270,24 @@ impl PageCache {
         reclaim.on_accessed(frame.0, first, &mut table);
     }
 
+    /// Finds a page that is up to date and not marked, and counts an access to it. The guess is that
+    /// of [`lookup_at`](Self::lookup_at).
+    #[inline]
+    pub(crate) fn touch_ready(
+        &mut self,
+        file: FileId,
+        page: PageIndex,
+        guess: Option<FrameId>,
+    ) -> Option<FrameId> {
+        let guess = guess.filter(|guess| self.holds(*guess, file, page));
+        let frame = guess.or_else(|| self.find(file, page).map(FrameId))?;
+        if self.frames[frame.index()].flags & READING != 0 || self.is_marked(frame) {
+            return None;
+        }
+        self.touch(frame);
+        Some(frame)
+    }
+
     /// Makes `call` the first waiter of a page and returns the one that was.
     pub(crate) fn push_waiter(&mut self, frame: FrameId, call: CallId) -> Option<CallId> {
         let first = core::mem::replace(&mut self.frames[frame.index()].waiters, waiter(call));
@@ -342,15 +361,16 @@ impl PageCache {
         page: PageIndex,
         guess: Option<FrameId>,
     ) -> Option<Hit> {
-        if let Some(frame) = guess
-            && let Some(slot) = self.frames.get(frame.index())
-            && slot.page == page
-            && slot.file == file.0
-            && slot.flags & PRESENT != 0
-        {
-            return Some(self.hit(frame.0));
+        match guess.filter(|guess| self.holds(*guess, file, page)) {
+            Some(frame) => Some(self.hit(frame.0)),
+            None => self.lookup(file, page),
         }
-        self.lookup(file, page)
+    }
+
+    /// Whether a frame, if there is such a one, holds a page.
+    fn holds(&self, frame: FrameId, file: FileId, page: PageIndex) -> bool {
+        let holds = |slot: &Frame| slot.page == page && slot.file == file.0 && slot.is_present();
+        self.frames.get(frame.index()).is_some_and(holds)
     }
 
     /// Whether the folio of a frame's page is marked.

@@ -38,6 +38,7 @@ mod check;
 mod direct;
 mod errors;
 mod fill;
+mod outputs;
 mod packed;
 mod read;
 mod sync;
@@ -50,6 +51,7 @@ pub use writeback::Policies;
 
 use call::{Cursor, Task, Wait};
 use errors::Seen;
+use outputs::Outputs;
 use packed::{Ask, PackedFiles};
 use read::{FaultCall, ReadCall};
 use sync::SyncCall;
@@ -89,7 +91,7 @@ pub struct Engine {
     read_place_waiters: Vec<(DeviceId, CallId)>,
     packed: PackedFiles,
     writeback: Writeback,
-    outputs: VecDeque<Output>,
+    outputs: Outputs,
     stats: Stats,
     /// The last input has met pages in memory and changed nothing that runs by itself: no page
     /// came, became dirty or left, no call waits, no policy but the throttle was asked.
@@ -154,7 +156,7 @@ impl Engine {
             read_place_waiters: Vec::new(),
             packed: PackedFiles::default(),
             writeback: Writeback::new(config.frames, Policies::default(), Instant::ZERO),
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
             stats: Stats::default(),
             unchanged: false,
             deadline: None,
@@ -349,7 +351,7 @@ impl Engine {
 
     /// The next output, in the order in which they are to be carried out.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outputs.pop()
     }
 
     /// When the engine wants [`Input::Timeout`], if at all.
@@ -358,8 +360,8 @@ impl Engine {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let reclaim = self.cache.reclaim_timeout();
-        [self.block.timeout(), self.writeback.timeout(), reclaim].into_iter().flatten().min()
+        let requests = Instant::earlier(self.block.timeout(), self.writeback.timeout());
+        Instant::earlier(requests, self.cache.reclaim_timeout())
     }
 
     /// Whether no call, no request and no decode is in flight. Pages may be dirty.
@@ -391,6 +393,11 @@ impl Engine {
     /// The knobs of writeback as they are now.
     pub fn knobs(&self) -> &Knobs {
         self.writeback.knobs()
+    }
+
+    /// How often the knobs have been set so far.
+    pub fn knobs_set(&self) -> u64 {
+        self.writeback.knobs_set()
     }
 
     /// The time of the last input.
@@ -503,14 +510,13 @@ impl Engine {
         match op {
             Op::Read { handle, offset, len } => {
                 let bytes = self.files[self.file_of(handle).index()].bytes;
-                let read = ReadCall::new(handle, offset, len, bytes);
-                self.begin(call, Task::Read(read));
+                self.begin_read(call, ReadCall::new(handle, offset, len, bytes));
             }
             Op::Write { handle, offset, len, durable } => {
                 self.begin_write(call, (handle, offset, len), durable);
             }
             Op::Sync { handle } if self.read_only(self.file_of(handle)).is_some() => {
-                self.outputs.push_back(Output::Reply(call, Ok(0)));
+                self.outputs.push(Output::Reply(call, Ok(0)));
             }
             Op::Sync { handle } => self.begin(call, Task::Sync(SyncCall::whole(handle))),
             Op::Truncate { handle } => match self.read_only(self.file_of(handle)) {
@@ -538,7 +544,7 @@ impl Engine {
                 if self.owes_window() {
                     self.begin_advised(call, handle, offset / PAGE_SIZE);
                 } else {
-                    self.outputs.push_back(Output::Reply(call, Ok(0)));
+                    self.outputs.push(Output::Reply(call, Ok(0)));
                 }
             }
         }
@@ -546,7 +552,7 @@ impl Engine {
 
     fn begin(&mut self, call: CallId, task: Task) {
         self.calls[call.index()] = Cursor::new(task);
-        self.advance(call, false);
+        self.advance_task(call, false);
     }
 
     /// A packed file is read in advance before the call that advised it ends.
@@ -668,7 +674,7 @@ impl Engine {
     /// Turns requests that were let go into outputs.
     fn push_ready(&mut self) {
         while let Some(request) = self.block.pop_ready() {
-            self.outputs.push_back(Output::Submit(request));
+            self.outputs.push(Output::Submit(request));
         }
     }
 

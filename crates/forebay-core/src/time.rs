@@ -52,6 +52,15 @@ impl Instant {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
+
+    /// The earlier of two moments that there are.
+    #[inline]
+    pub fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 impl Add<Duration> for Instant {

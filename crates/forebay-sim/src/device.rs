@@ -134,7 +134,14 @@ impl DeviceAccess {
 ///
 /// At the greatest rate that an integer holds, anything below 9 GB takes no time at all.
 pub fn transfer_time(bytes: u64, bytes_per_s: u64) -> Duration {
-    let rate = u128::from(bytes_per_s.max(1));
+    let rate = bytes_per_s.max(1);
+    // Most fit into 64 bits, whose division takes a fraction of the time.
+    const NANOS: u64 = NANOS_PER_S as u64;
+    let narrow = bytes.checked_mul(NANOS).and_then(|scaled| scaled.checked_add(rate / 2));
+    if let Some(scaled) = narrow {
+        return Duration(scaled / rate);
+    }
+    let rate = u128::from(rate);
     let nanos = (u128::from(bytes) * NANOS_PER_S + rate / 2) / rate;
     Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
@@ -159,6 +166,9 @@ mod tests {
         assert_eq!(transfer_time(1, 3_000_000_000), Duration(0));
         assert_eq!(transfer_time(1 << 40, u64::MAX), Duration(60));
         assert_eq!(transfer_time(8 << 20, u64::MAX), Duration(0));
+        // On both sides of what fits into 64 bits.
+        assert_eq!(transfer_time(18_446_744_073, 3), Duration(6_148_914_691_000_000_000));
+        assert_eq!(transfer_time(18_446_744_074, 3), Duration(6_148_914_691_333_333_333));
         assert_eq!(bytes_in(Duration(102_400), 40_000_000), 4096);
         assert_eq!(bytes_in(Duration(u64::MAX), u64::MAX), u64::MAX);
     }

@@ -57,10 +57,11 @@ impl Rng {
         if n == 0 {
             return 0;
         }
-        let refused = n.wrapping_neg() % n;
         loop {
             let wide = u128::from(self.next_u64()) * u128::from(n);
-            if wide as u64 >= refused {
+            // What is refused is a remainder of `n`, so the division is rarely needed.
+            let low = wide as u64;
+            if low >= n || low >= n.wrapping_neg() % n {
                 return (wide >> 64) as u64;
             }
         }

@@ -74,6 +74,8 @@ pub struct SimWorld<'a> {
     faults_major: u64,
     /// Windows of readahead that it had counted.
     windows: Windows,
+    /// How often the knobs of writeback had been set.
+    knobs_set: u64,
     /// Reads that calls have put in front of devices, and those of them that were paid for.
     reads_opened: u64,
     reads_charged: u64,
@@ -167,6 +169,7 @@ impl<'a> SimWorld<'a> {
             raw_pages_added: engine.raw_pages_added(),
             faults_major: engine.faults_major(),
             windows: engine.windows(),
+            knobs_set: engine.knobs_set(),
             pages_walked: engine.pages_walked(),
             frames_scanned: engine.frames_scanned(),
             reads_opened: engine.reads_opened(),
@@ -296,6 +299,21 @@ impl<'a> SimWorld<'a> {
         None
     }
 
+    /// Carries out an output that lets something begin or a task sleep or wake.
+    fn set_going(&mut self, output: &Output) {
+        match *output {
+            Output::Submit(ref request) => self.submit(request),
+            Output::Gather(ref gather) => self.gather(gather),
+            Output::Decode(ref decode) => self.decode(decode),
+            Output::Pause(task, length) => self.pause(task, length),
+            Output::Wake(task) if self.polled.is_some() => self.awaken(task),
+            Output::Wake(task) => {
+                self.push_event(self.now + self.prices.interrupt, What::Awaken(task));
+            }
+            Output::Copy(_) | Output::Reply(..) => unreachable!("the caller carries them out"),
+        }
+    }
+
     /// Offers an idle core to the engine, unless something else happens at this moment.
     fn offer_core(&mut self) -> Option<Input> {
         let happens = |Reverse(event): &Reverse<Event>| event.at <= self.now;
@@ -307,24 +325,21 @@ impl<'a> SimWorld<'a> {
         Some(Input::Idle)
     }
 
-    /// Looks at the engine after all outputs of an input.
-    fn look(&mut self, engine: &Engine) {
+    /// Counts the time since the engine was last looked at, during which nothing has changed.
+    #[inline]
+    fn count_time(&mut self) {
         let (since, idle) = self.looked;
-        let passed = self.now.since(since);
         if idle {
-            self.record.idle_while_dirty += passed;
+            self.record.idle_while_dirty += self.now.since(since);
         }
-        if self.record.at_exit.is_none() {
-            let page_nanos = u128::from(self.unsafe_pages) * u128::from(passed.as_nanos());
-            self.record.unsafe_page_nanos += page_nanos;
-            if self.unsafe_pages > 0 {
-                self.record.count_level(since, self.now, self.unsafe_pages);
-            }
+        if self.unsafe_pages > 0 && self.record.at_exit.is_none() {
+            self.record.count_level(since, self.now, self.unsafe_pages);
         }
         self.looked.0 = self.now;
-        if engine.is_unchanged() {
-            return;
-        }
+    }
+
+    /// Looks at the engine after all outputs of an input that has changed something.
+    fn look(&mut self, engine: &Engine) {
         let windows = engine.windows();
         if windows != self.windows {
             let Windows { count, pages } = std::mem::replace(&mut self.windows, windows);
@@ -341,8 +356,9 @@ impl<'a> SimWorld<'a> {
         self.unsafe_pages = levels.unsafe_pages();
         self.looked = (self.now, levels.unsafe_pages() > 0 && engine.devices_are_idle());
         self.quiet = self.alive == 0 && engine.is_quiet();
-        if self.record.knobs.last().is_some_and(|(_, knobs)| knobs != engine.knobs()) {
-            self.record.knobs.push((self.now, *engine.knobs()));
+        let knobs_set = engine.knobs_set();
+        if std::mem::replace(&mut self.knobs_set, knobs_set) != knobs_set {
+            self.record.note_knobs(self.now, engine.knobs());
         }
         if self.alive == 0 && self.record.at_exit.is_none() {
             let (at, stats) = (self.last_exit, engine.stats());
@@ -371,24 +387,18 @@ impl World for SimWorld<'_> {
         self.now
     }
 
+    #[inline]
     fn carry_out(&mut self, engine: &Engine, output: Output) {
         if !engine.is_unchanged() {
             self.charge_pages(engine);
         }
         match output {
-            Output::Submit(request) => self.submit(&request),
-            Output::Gather(gather) => self.gather(&gather),
-            Output::Decode(decode) => self.decode(&decode),
             Output::Copy(copy) => {
-                self.cost += self.prices.copy(copy.pages(), copy.len);
+                let pages = copy.pages();
+                self.cost += self.prices.copy(pages, copy.len);
                 if copy.to_frames {
-                    self.cost += self.prices.page_dirty.times(copy.pages());
+                    self.cost += self.prices.page_dirty.times(pages);
                 }
-            }
-            Output::Pause(task, length) => self.pause(task, length),
-            Output::Wake(task) if self.polled.is_some() => self.awaken(task),
-            Output::Wake(task) => {
-                self.push_event(self.now + self.prices.interrupt, What::Awaken(task));
             }
             Output::Reply(task, result) => {
                 let slot = &mut self.tasks[task.index()];
@@ -399,16 +409,26 @@ impl World for SimWorld<'_> {
                     self.faults_major = seen;
                 }
             }
+            going @ (Output::Submit(_)
+            | Output::Gather(_)
+            | Output::Decode(_)
+            | Output::Pause(..)
+            | Output::Wake(_)) => self.set_going(&going),
         }
     }
 
+    #[inline]
     fn settled(&mut self, engine: &Engine) {
-        if !engine.is_unchanged() {
+        let unchanged = engine.is_unchanged();
+        if !unchanged {
             self.charge_rest(engine);
         }
         self.idle_on = None;
         self.idle_work = engine.has_idle_work();
-        self.look(engine);
+        self.count_time();
+        if !unchanged {
+            self.look(engine);
+        }
     }
 
     fn processor(&mut self) -> Processor {
@@ -436,7 +456,7 @@ impl World for SimWorld<'_> {
             let due = self.cpu.earliest();
             let core_at = due.map(|due| due.at);
             let event_at = self.events.peek().map(|Reverse(event)| event.at);
-            let soonest = earlier(earlier(core_at, event_at), deadline)?;
+            let soonest = Instant::earlier(Instant::earlier(core_at, event_at), deadline)?;
             if event_at == Some(soonest) {
                 if let Some(input) = self.happen() {
                     return Some(input);
@@ -463,13 +483,5 @@ impl World for SimWorld<'_> {
                 return input;
             }
         }
-    }
-}
-
-/// The earlier of two moments that there are.
-fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }

@@ -15,8 +15,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::pages::PageSet;
-use super::{DIRTY, PageCache, WRITEBACK};
+use super::{DIRTY, PageCache, PageSet, WRITEBACK};
 use crate::time::Instant;
 use crate::units::{FileId, FrameId, PageIndex};
 

@@ -113,9 +113,13 @@ impl Engine {
     /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that
     /// the policy has seen.
     pub(super) fn advance(&mut self, call: CallId, resumed: bool) {
-        if !self.advance_job(call) {
-            return;
+        if self.advance_job(call) {
+            self.advance_task(call, resumed);
         }
+    }
+
+    /// The same for a call without a job.
+    pub(super) fn advance_task(&mut self, call: CallId, resumed: bool) {
         match self.calls[call.index()].task {
             Task::Read(read) => self.advance_read(call, read, resumed),
             Task::Fault(fault) => self.advance_fault(call, fault, resumed),
@@ -257,7 +261,7 @@ impl Engine {
     /// Wakes a call; the page that it waited for stays until it has resumed.
     pub(super) fn wake(&mut self, call: CallId, page: Option<FrameId>) {
         self.calls[call.index()].wait = Wait::Woken(page);
-        self.outputs.push_back(Output::Wake(call));
+        self.outputs.push(Output::Wake(call));
     }
 
     /// Wakes the calls of a chain that wait for a page; `error` says why it did not come, and the
@@ -280,11 +284,12 @@ impl Engine {
         }
     }
 
+    #[inline]
     pub(super) fn end_call(&mut self, call: CallId, result: Result<u64, IoError>) {
         self.calls[call.index()].wait = Wait::Idle;
         self.stats.errors += u64::from(result.is_err());
         // What this call has let go is on its way before the caller hears of its end.
         self.push_ready();
-        self.outputs.push_back(Output::Reply(call, result));
+        self.outputs.push(Output::Reply(call, result));
     }
 }

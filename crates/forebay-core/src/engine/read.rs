@@ -1,7 +1,7 @@
 //! The resumable read, and the page fault, which is a read of one page without a copy.
 
 use super::Engine;
-use super::call::Task;
+use super::call::{Cursor, Task};
 use super::packed::Ask;
 use crate::cache::Hit;
 use crate::io::{Copy, IoError, Output};
@@ -38,11 +38,54 @@ impl ReadCall {
 }
 
 impl Engine {
-    pub(super) fn advance_read(&mut self, call: CallId, mut read: ReadCall, resumed: bool) {
+    /// A read has been asked for: what is in memory is copied, and the rest goes on as a call.
+    pub(super) fn begin_read(&mut self, call: CallId, mut read: ReadCall) {
+        let mut run = None;
+        if self.copy_present(call, &mut read, &mut run) {
+            self.push_copy(run);
+            self.end_read_call(call, &read, Ok(()));
+        } else {
+            self.calls[call.index()] = Cursor::new(Task::Read(read));
+            self.fetch_for_read(call, read, run, false);
+        }
+    }
+
+    pub(super) fn advance_read(&mut self, call: CallId, read: ReadCall, resumed: bool) {
         if let Some(error) = self.take_read_error(call, read.handle) {
             self.end_read_call(call, &read, Err(error));
             return;
         }
+        self.fetch_for_read(call, read, None, resumed);
+    }
+
+    /// Copies pages as long as they are up to date and no policy is to see them. Says whether all
+    /// are.
+    #[inline]
+    fn copy_present(&mut self, call: CallId, read: &mut ReadCall, run: &mut Option<Copy>) -> bool {
+        let opened = self.opened(read.handle);
+        let (file, sees_hits) = (opened.file, opened.sees_hits);
+        if sees_hits || self.is_packed(file) {
+            return false;
+        }
+        while read.position < read.end {
+            let page = read.position / PAGE_SIZE;
+            let guess = run.map(|run| run.last_frame().next());
+            let Some(frame) = self.cache.touch_ready(file, page, guess) else { return false };
+            self.stats.accesses += 1;
+            self.stats.hits += 1;
+            self.copy_page((call, file), read, run, frame);
+        }
+        true
+    }
+
+    /// Goes on with a read page by page, whatever their state.
+    fn fetch_for_read(
+        &mut self,
+        call: CallId,
+        mut read: ReadCall,
+        mut run: Option<Copy>,
+        resumed: bool,
+    ) {
         let opened = self.opened(read.handle);
         let (file, sees_hits) = (opened.file, opened.sees_hits);
         let device = self.files[file.index()].device;
@@ -51,7 +94,6 @@ impl Engine {
         // The file may have been cut meanwhile.
         read.end = read.end.min(self.files[file.index()].bytes).max(read.position);
         let mut seen = resumed;
-        let mut run: Option<Copy> = None;
         while read.position < read.end {
             let page = read.position / PAGE_SIZE;
             let guess = run.map(|run| run.last_frame().next());
@@ -93,22 +135,38 @@ impl Engine {
             if packed {
                 self.count_use(frame);
             }
-            let offset = read.position % PAGE_SIZE;
-            let len = (PAGE_SIZE - offset).min(read.end - read.position);
-            match &mut run {
-                Some(run) if run.last_frame().0 + 1 == frame.0 => run.len += len,
-                other => {
-                    let (offset, buffer_offset) = (read.position, read.position - read.start);
-                    let to_frames = false;
-                    let next = Copy { call, to_frames, file, offset, frame, buffer_offset, len };
-                    let before = other.replace(next);
-                    self.push_copy(before);
-                }
+            self.copy_page((call, file), &mut read, &mut run, frame);
+            if self.copy_present(call, &mut read, &mut run) {
+                break;
             }
-            read.position += len;
         }
         self.push_copy(run);
         self.end_read_call(call, &read, Ok(()));
+    }
+
+    /// Copies the page that a read stands at, together with the ones before it if they lie in
+    /// consecutive frames.
+    #[inline]
+    fn copy_page(
+        &mut self,
+        (call, file): (CallId, FileId),
+        read: &mut ReadCall,
+        run: &mut Option<Copy>,
+        frame: FrameId,
+    ) {
+        let offset = read.position % PAGE_SIZE;
+        let len = (PAGE_SIZE - offset).min(read.end - read.position);
+        match run {
+            Some(run) if run.last_frame().0 + 1 == frame.0 => run.len += len,
+            other => {
+                let (offset, buffer_offset) = (read.position, read.position - read.start);
+                let to_frames = false;
+                let next = Copy { call, to_frames, file, offset, frame, buffer_offset, len };
+                let before = other.replace(next);
+                self.push_copy(before);
+            }
+        }
+        read.position += len;
     }
 
     /// Has the page that a read of a packed file stands at, and what readahead has asked for.
@@ -120,7 +178,7 @@ impl Engine {
 
     pub(super) fn push_copy(&mut self, run: Option<Copy>) {
         if let Some(run) = run {
-            self.outputs.push_back(Output::Copy(run));
+            self.outputs.push(Output::Copy(run));
         }
     }
 

@@ -56,7 +56,7 @@ impl Engine {
         } else if end == offset {
             self.end_call(call, Err(IoError::NoSpace));
         } else {
-            self.advance(call, false);
+            self.advance_write(call, task);
         }
     }
 
@@ -185,7 +185,7 @@ impl Engine {
             Hold::Pause(length) => {
                 cursor.task = Task::Write(WriteCall { asks: true, ..write });
                 cursor.wait = Wait::Pause;
-                self.outputs.push_back(Output::Pause(call, length));
+                self.outputs.push(Output::Pause(call, length));
             }
         }
     }

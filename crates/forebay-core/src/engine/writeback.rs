@@ -87,6 +87,8 @@ pub(super) struct Writeback {
 #[derive(Debug)]
 struct State {
     knobs: Knobs,
+    /// How often they have been set.
+    knobs_set: u64,
     /// The levels of the knobs in pages.
     background: u64,
     limit: u64,
@@ -129,6 +131,7 @@ impl Writeback {
         let mut writeback = Self {
             state: State {
                 knobs: policies.flush.knobs(),
+                knobs_set: 0,
                 background: 0,
                 limit: 0,
                 total: u64::from(total),
@@ -243,10 +246,13 @@ impl Writeback {
         &self.state.knobs
     }
 
+    pub(super) fn knobs_set(&self) -> u64 {
+        self.state.knobs_set
+    }
+
     /// When the flush rule or the controller wants to be called.
     pub(super) fn timeout(&self) -> Option<Instant> {
-        let rule = self.policies.flush.timeout();
-        [rule, self.next_sample].into_iter().flatten().min()
+        Instant::earlier(self.policies.flush.timeout(), self.next_sample)
     }
 }
 
@@ -521,6 +527,7 @@ impl State {
     }
 
     fn set_knobs(&mut self, knobs: Knobs) {
+        self.knobs_set += 1;
         self.knobs = knobs;
         self.background = knobs.background.pages(self.total);
         self.limit = knobs.limit.pages(self.total);

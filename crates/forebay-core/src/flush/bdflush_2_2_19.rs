@@ -11,9 +11,10 @@
 //! Differs:    a buffer is a page. The list of locked buffers holds nothing to write: a page that
 //!             is redirtied on its way becomes dirty when its write ends. kupdate's timer does not
 //!             slip by the length of its passes, but one that falls into an open pass is lost, and
-//!             it starts by itself when the interval is no longer 0. kupdate's scan of the whole
-//!             list costs no time. Loop devices get no second chance to block. nrefill, nref_dirt
-//!             and the dummies have no effect in the kernel either.
+//!             it starts by itself when the interval is no longer 0. kupdate's walk over all
+//!             buffers is paid for after the pass, and bdflush's over the locked ones not at all.
+//!             Loop devices get no second chance to block. nrefill, nref_dirt and the dummies have
+//!             no effect in the kernel either.
 //! Not for:    kernels before 2.2.19, which made every writer wait above nfract, and those from 2.4
 //!             on, which have other fields.
 //!

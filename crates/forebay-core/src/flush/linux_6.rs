@@ -186,10 +186,7 @@ impl Flush for Linux6 {
     }
 
     fn timeout(&self) -> Option<Instant> {
-        match (self.look, self.commit_at) {
-            (Some(look), Some(commit)) => Some(look.min(commit)),
-            (one, other) => one.or(other),
-        }
+        Instant::earlier(self.look, self.commit_at)
     }
 }
 

@@ -29,6 +29,9 @@ use alloc::boxed::Box;
 use super::{FrameTable, Origin, Policy, Reclaim, evict};
 use crate::cache::Frame;
 use crate::time::{Duration, Instant};
+use hand::Hand;
+
+mod hand;
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
@@ -48,8 +51,6 @@ const WAIT_IO: u8 = 1 << 1;
 const CLUSTER: u64 = 32;
 /// The share of memory that a scan's first round sees, as a divisor.
 const PRIORITY: u64 = 5;
-/// Frames of the largest free block, whose last one is handed out first.
-const BLOCK: u32 = 512;
 /// Frames that kswapd sees without time passing: a millisecond of the machines of the time.
 const STRETCH: u64 = 4_096;
 /// How long kswapd sleeps when it has freed nothing.
@@ -57,8 +58,7 @@ const REST: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Clock {
-    /// Where the hand stands, in the order of physical frames.
-    hand: u32,
+    hand: Hand,
     watermarks: Watermarks,
     pages: u64,
     /// Pages that are dirty or on their way.
@@ -122,20 +122,11 @@ impl Scan {
 }
 
 impl Clock {
-    /// The frame behind the hand, which moves on.
-    fn advance(&mut self, frames: u32) -> u32 {
-        self.hand = if self.hand + 1 >= frames { 0 } else { self.hand + 1 };
-        let block = self.hand / BLOCK * BLOCK;
-        // Frames are numbered as they were first handed out: from the ends of blocks.
-        let last = (block + BLOCK).min(frames) - 1;
-        last - (self.hand - block)
-    }
-
     /// All rounds of a caller's scan when all pages are dirty: references are lost, and nothing is
     /// freed.
-    fn scan_in_vain(table: &mut FrameTable<'_>) {
+    fn scan_in_vain(&mut self, table: &mut FrameTable<'_>) {
         let frames = table.used();
-        for frame in 0..frames {
+        while let Some(frame) = self.hand.pop_open() {
             table.set_rank(frame, table.rank(frame) & !REFERENCED);
             table.settle(frame, false);
         }
@@ -161,8 +152,12 @@ impl Clock {
                 scan.left = u64::from(frames).div_ceil(scan.priority);
                 continue;
             }
-            (scan.left, seen) = (scan.left - 1, seen + 1);
-            let frame = self.advance(frames);
+            let (passed, found) = match writes {
+                true => (1, Some(self.hand.advance(frames))),
+                false => self.hand.advance_to_open(frames, scan.left),
+            };
+            (scan.left, seen) = (scan.left - passed, seen + passed);
+            let Some(frame) = found else { continue };
             if !table.is_present(frame) {
                 continue;
             }
@@ -173,9 +168,11 @@ impl Clock {
             } else if !table.is_busy(frame) {
                 scan.freed += evict(self, frame, table);
                 scan.left = u64::from(frames).div_ceil(scan.priority);
+            } else if !writes && table.is_unsafe(frame) {
+                self.hand.close(frame);
             } else if !table.waits_for_write(frame) {
                 scan.met_moving |= table.is_unsafe(frame);
-            } else if writes {
+            } else {
                 if rank & WAIT_IO != 0 {
                     break Halt::Write(frame);
                 }
@@ -196,11 +193,13 @@ impl Reclaim for Clock {
 
     fn on_added(&mut self, frame: u32, _origin: Origin, table: &mut FrameTable<'_>) {
         self.pages += 1;
+        self.hand.open(frame);
         table.set_rank(frame, REFERENCED);
         table.settle(frame, true);
     }
 
     fn on_accessed(&mut self, frame: u32, _first: bool, table: &mut FrameTable<'_>) {
+        self.hand.open(frame);
         table.set_rank(frame, table.rank(frame) | REFERENCED);
         table.settle(frame, true);
     }
@@ -211,11 +210,13 @@ impl Reclaim for Clock {
 
     fn on_cleaned(&mut self, frame: u32, table: &mut FrameTable<'_>) {
         self.dirty -= 1;
+        self.hand.open(frame);
         table.set_rank(frame, table.rank(frame) & !WAIT_IO);
     }
 
-    fn on_removed(&mut self, _frame: u32, _evicted: bool, _table: &mut FrameTable<'_>) {
+    fn on_removed(&mut self, frame: u32, _evicted: bool, _table: &mut FrameTable<'_>) {
         self.pages -= 1;
+        self.hand.close(frame);
     }
 
     fn make_room(&mut self, pages: u64, origin: Origin, table: &mut FrameTable<'_>) -> bool {
@@ -229,7 +230,7 @@ impl Reclaim for Clock {
         if self.pages > self.dirty {
             self.scan(&mut scan, false, table);
         } else {
-            Self::scan_in_vain(table);
+            self.scan_in_vain(table);
         }
         // A buffer is not taken from the reserve; a page that is read may be (__GFP_MED).
         let reserve = self.watermarks.min > 0 && origin == Origin::Write;
@@ -299,6 +300,11 @@ impl Reclaim for Clock {
     fn check(&self, frames: &[Frame]) -> usize {
         let count = |holds: fn(&&Frame) -> bool| frames.iter().filter(holds).count();
         assert_eq!(count(|frame| frame.is_unsafe()) as u64, self.dirty, "dirty pages are counted");
+        for (number, frame) in (0..).zip(frames).filter(|(_, frame)| frame.is_present()) {
+            let is_open = self.hand.is_open(number);
+            let changes = !frame.is_unsafe() || frame.rank & REFERENCED != 0;
+            assert!(is_open || !changes, "a caller's scan meets what it would change: {number}");
+        }
         let pages = count(|frame| frame.is_present());
         assert_eq!(pages as u64, self.pages, "pages are counted");
         pages

@@ -147,6 +147,13 @@ impl Record {
         }
     }
 
+    /// The knobs of writeback have been set, perhaps to what they were.
+    pub(super) fn note_knobs(&mut self, now: Instant, knobs: &Knobs) {
+        if self.knobs.last().is_some_and(|(_, last)| last != knobs) {
+            self.knobs.push((now, *knobs));
+        }
+    }
+
     /// A device is busy from one moment to another: each second gets its part.
     pub(super) fn count_busy(&mut self, mut from: Instant, to: Instant) {
         let seconds = &mut self.busy;
@@ -167,6 +174,7 @@ impl Record {
 
     /// So many pages are unsafe from one moment to another, which is not before the last one.
     pub(super) fn count_level(&mut self, mut from: Instant, to: Instant, pages: u64) {
+        self.unsafe_page_nanos += u128::from(pages) * u128::from(to.since(from).as_nanos());
         while from < to && from.0 / NANOS_PER_S < LEVELS_MAX {
             let second = from.0 / NANOS_PER_S;
             let end = to.min(Instant((second + 1) * NANOS_PER_S));

@@ -187,6 +187,7 @@ impl SimWorld<'_> {
     }
 
     /// The next step of the task on a core.
+    #[inline]
     fn step(&mut self, core: CoreId, task: CallId) -> Option<Input> {
         let now = self.now;
         loop {

@@ -77,7 +77,7 @@ impl Engine {
         self.packed.decodes[id.index()] = Some(decode);
         // What the call has sent for is on its way before it decodes.
         self.push_ready();
-        self.outputs.push_back(Output::Decode(decode));
+        self.outputs.push(Output::Decode(decode));
         true
     }
 

@@ -195,7 +195,7 @@ impl Engine {
                     let frame = hit.frame;
                     self.cache.touch(frame);
                     let gather = Gather { call, image, page, frame, buffer, place };
-                    self.outputs.push_back(Output::Gather(gather));
+                    self.outputs.push(Output::Gather(gather));
                     self.packed.images[at].buffers.add();
                 }
                 Ensured::Failed(error) => {
