@@ -270,8 +270,8 @@ impl PageCache {
         reclaim.on_accessed(frame.0, first, &mut table);
     }
 
-    /// Finds a page that is up to date and not marked, and counts an access to it. The guess is that
-    /// of [`lookup_at`](Self::lookup_at).
+    /// Finds a page that is up to date and not marked, and counts an access to it. The guess is
+    /// that of [`lookup_at`](Self::lookup_at).
     #[inline]
     pub(crate) fn touch_ready(
         &mut self,
