@@ -29,7 +29,7 @@
 #define PAGES (128 << 8)
 #define WRITERS 4
 /* Of all writers. */
-#define WRITES 60000
+#define WRITES 30000
 #define RETRY_NS 10000000
 #define SAMPLE_NS 10000000
 #define START_US 100000

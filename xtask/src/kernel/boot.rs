@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -15,7 +16,9 @@ pub(super) fn boot(lab: &Lab, arguments: &[&str]) -> Result<String> {
 
 /// As [`boot`], with a script for the init.
 pub(super) fn boot_with(lab: &Lab, arguments: &[&str], script: &str) -> Result<String> {
-    let folder = lab.folder.join(format!("run-{}", std::process::id()));
+    static BOOTS: AtomicU32 = AtomicU32::new(0);
+    let number = BOOTS.fetch_add(1, Ordering::Relaxed);
+    let folder = lab.folder.join(format!("run-{}-{number}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let mut console = boot_in(&folder, lab, arguments, script, LIMIT_SECONDS);
     if let Err(error) = &console

@@ -23,7 +23,7 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
     let mut differ = false;
     say(&format!("Linux {}, virtual time", lab.version))?;
     for name in known.lines().filter(|name| experiments.is_empty() || is_in(experiments, name)) {
-        let [first, second] = [records(&lab, name)?, records(&lab, name)?];
+        let (first, second) = twice(|| records(&lab, name))?;
         for table in tables(&first) {
             say(&format!("\n{table}"))?;
         }
@@ -38,6 +38,16 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
         say("\neach experiment ran twice; the outputs are equal byte for byte")?;
     }
     Ok(u8::from(differ))
+}
+
+/// Both runs of an experiment, side by side.
+fn twice(run: impl Fn() -> Result<String> + Sync) -> Result<(String, String)> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(&run);
+        let first = run();
+        let second = other.join().expect("a run does not panic");
+        Ok((first?, second?))
+    })
 }
 
 /// What an experiment prints.

@@ -87,9 +87,8 @@ mod tests {
     #[test]
     fn a_decision_that_differs_is_shown_with_its_second() {
         let second = |number, knobs: &str| {
-            format!(
-                "dyn-second number={number} elapsed=100 disks=1 busy=50 reads=10 writes=30 {knobs}\n"
-            )
+            let seen = "elapsed=100 disks=1 busy=50 reads=10 writes=30";
+            format!("dyn-second number={number} {seen} {knobs}\n")
         };
         let stock = "dirty_ratio=20 background_ratio=10 interval_cs=500";
         // x = 0.5 * 0.75; nfract 75, half of it rounded down; 500 * 0.375 = 187.5.

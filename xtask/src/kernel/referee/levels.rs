@@ -78,8 +78,9 @@ pub(super) fn compare(lab: &Lab, starts: u64) -> Result<usize> {
             apart += usize::from(far && load.judged);
             let mark = if far { "  apart" } else { "" };
             let Spread { mean, least, most } = real;
+            let kernel = format!("{mean:>8.1} {least:>8.1} {most:>8.1}");
             say(&format!(
-                "{:<9}  {key:<12}  {mean:>8.1} {least:>8.1} {most:>8.1}  {:>10.1}  {off:>+8.2}{mark}",
+                "{:<9}  {key:<12}  {kernel}  {:>10.1}  {off:>+8.2}{mark}",
                 load.name, model.mean
             ))?;
         }
