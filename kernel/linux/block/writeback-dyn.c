@@ -9,8 +9,8 @@
  *                       dirty_writeback_interval = 5 s * x, from 0.15 to 5 s
  *
  * Seconds count in billionths and the mean of three is exact, so that rounding, half up, is that of
- * the last step. The third knob of the policy, the length of a batch of bdflush, has no counterpart.
- * Knobs in bytes are left alone: while one is set, nothing is turned.
+ * the last step. The third knob of the policy, the length of a batch of bdflush, has no
+ * counterpart. Knobs in bytes are left alone: while one is set, nothing is turned.
  */
 #include <linux/blkdev.h>
 #include <linux/math64.h>
