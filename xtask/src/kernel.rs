@@ -76,9 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
 fn check() -> Result<u8> {
     let skipped = match build::prepare()? {
         Some(reason) => Some(reason),
-        None => match source::provide() {
+        None => match build::fetch() {
             Err(error) => Some(format!("{error:#}")),
-            Ok(_) => match build::build_within(CHECK_SECONDS) {
+            Ok(()) => match build::build_within(CHECK_SECONDS) {
                 Err(error) if error.is::<build::Slow>() => Some(error.to_string()),
                 built => built.map(|_| None)?,
             },

@@ -34,7 +34,8 @@ pub(super) fn prepare() -> Result<Option<String>> {
         return Ok(Some(error.to_string()));
     }
     let stated = source::stated_version()?;
-    if source::cached(&stated) {
+    let is_unpacked = source::cached(&stated);
+    if is_unpacked && source::folder_of(&stated).join("build/linux").is_file() {
         return Ok(None);
     }
     if std::env::var_os("FOREBAY_KERNEL_COLD").is_some_and(|value| value == "0") {
@@ -43,6 +44,9 @@ pub(super) fn prepare() -> Result<Option<String>> {
             "nothing is built in {}, and FOREBAY_KERNEL_COLD is 0",
             cache.display()
         )));
+    }
+    if is_unpacked {
+        return Ok(None);
     }
     if source::available(&stated).is_err() {
         apt::update("kernel")?;
@@ -65,13 +69,7 @@ pub(super) fn build() -> Result<Lab> {
 /// As [`build`], in so many seconds at most; [`Slow`] if they are not enough.
 pub(super) fn build_within(seconds: u32) -> Result<Lab> {
     programs(|name| find_program(name).is_some())?;
-    let cache = source::cache();
-    fs::create_dir_all(&cache)
-        .with_context(|| format!("cannot make the cache {}", cache.display()))?;
-    // One build at a time: work trees share the cache.
-    let lock = File::create(cache.join("lock"))?;
-    lock.lock().context("cannot lock the cache")?;
-
+    let _lock = lock()?;
     let source = source::provide()?;
     let patches = hooks::read_patches()?;
     let changed = update_tree(&source, &patches)?;
@@ -86,6 +84,22 @@ pub(super) fn build_within(seconds: u32) -> Result<Lab> {
     let image = source.folder.join("image");
     make_image(&source.folder, &image)?;
     Ok(Lab { version: source.version, program, init, image, folder: source.folder })
+}
+
+/// Fetches the source if it is not there.
+pub(super) fn fetch() -> Result<()> {
+    let _lock = lock()?;
+    source::provide().map(drop)
+}
+
+/// Makes the cache and locks it: work trees share it, and one of them builds at a time.
+fn lock() -> Result<File> {
+    let cache = source::cache();
+    fs::create_dir_all(&cache)
+        .with_context(|| format!("cannot make the cache {}", cache.display()))?;
+    let lock = File::create(cache.join("lock"))?;
+    lock.lock().context("cannot lock the cache")?;
+    Ok(lock)
 }
 
 /// Brings hooks and our files into the tree; how many files changed.

@@ -7,7 +7,10 @@
 //!             was asked alone. Bandwidth and rates are learnt when more than 200 ms have passed,
 //!             by a writer that is held; below the middle nothing is learnt. A device counts as
 //!             exceeded until a held writer finds that it is not.
-//! Differs:    as `linux-3.18`.
+//! Differs:    as `linux-3.18`. The flusher updates the bandwidth too, at the end of a chunk and
+//!             200 ms after the last page of a file has arrived, and starts afresh at a device that
+//!             was idle for a second; that is not seen. Writers whose pauses end at one tick go on
+//!             in the order of their calls, not in the reverse one.
 //! Not for:    as `linux-3.18`.
 
 use alloc::boxed::Box;
