@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * 004: half a minute of phases (idle, reads, writes, both) with the knobs of writeback as they are
- * and with knobs that follow the load.
+ * and with knobs that follow the load. For the referee, `dyn seconds`, two minutes of phases that a
+ * generator draws, and after each second what the kernel saw and what the knobs are then.
  */
 #define _GNU_SOURCE
 #include "lab.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define DYN "/sys/module/writeback_dyn/parameters/"
 #define PAGES (128 << 8)
 #define PHASE_SECONDS 6
+#define DRAWN_SECONDS 120
 
 static char page[PAGE];
 
@@ -58,14 +63,74 @@ static void phase(const char *knobs, const char *name, bool reads, bool writes)
 	close(fd);
 }
 
+/* Accesses with a share of writes and a pause between two that are drawn every second or so. */
+static void drawn(void)
+{
+	int fd = opened(DEVICE, O_RDWR);
+	uint64_t until = 0, writes = 0, pause = 0;
+
+	seed(44);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	for (;;) {
+		if (now() >= until) {
+			until = now() + 100000000 + below(3000000000);
+			writes = below(3) ? below(101) : 100 * below(2);
+			pause = below(4) ? 50000 + below(3000000) : 500000000;
+		}
+		/* Writes that reach the device at once, so that they are in the second's count. */
+		if (below(100) < writes) {
+			if (pwrite(fd, page, PAGE, below(PAGES) * PAGE) != PAGE || fdatasync(fd))
+				die("cannot write the device");
+		} else if (pread(fd, page, PAGE, below(PAGES) * PAGE) != PAGE) {
+			die("cannot read the device");
+		}
+		sleep_ns(pause);
+	}
+}
+
+/* Prints each second of the policy while a child loads the device. */
+static void seconds(void)
+{
+	unsigned long number, last = 0, elapsed, disks, busy, reads, writes;
+	pid_t child;
+	FILE *file;
+
+	set(DYN "enabled", "1");
+	child = fork();
+	if (child == 0)
+		drawn();
+	while (last < DRAWN_SECONDS) {
+		sleep_ns(100000000);
+		file = fopen(DYN "second", "r");
+		if (!file || fscanf(file, "%lu %lu %lu %lu %lu %lu", &number, &elapsed, &disks, &busy,
+				    &reads, &writes) != 6)
+			die("cannot read the last second");
+		fclose(file);
+		if (number == last)
+			continue;
+		if (number != last + 1)
+			die("a second was missed");
+		last = number;
+		printf("@ dyn-second number=%lu elapsed=%lu disks=%lu busy=%lu reads=%lu writes=%lu dirty_ratio=%ld background_ratio=%ld interval_cs=%ld\n",
+		       number, elapsed, disks, busy, reads, writes, get("/proc/sys/vm/dirty_ratio"),
+		       get("/proc/sys/vm/dirty_background_ratio"),
+		       get("/proc/sys/vm/dirty_writeback_centisecs"));
+	}
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	set(DYN "enabled", "0");
+}
+
 static void run(int argc, char **argv)
 {
 	int on;
 
-	(void)argc;
-	(void)argv;
 	set_device("fast", "units", 1ULL, "delay_ns", 100000ULL, "unit_rate", 100000000ULL,
 		   "link_rate", 0ULL, NULL);
+	if (argc > 1 && !strcmp(argv[1], "seconds")) {
+		seconds();
+		return;
+	}
 	for (on = 0; on < 2; on++) {
 		const char *knobs = on ? "dyn" : "stock";
 

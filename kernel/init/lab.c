@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const struct experiment *const experiments[] = {
-	&device, &windows, &cramfs, &writers, &dispatch, &dyn, &levels,
+	&device, &windows, &cramfs, &writers, &limits, &dispatch, &dyn, &levels,
 };
 
 static void end(void)

@@ -19,7 +19,8 @@ struct experiment {
 	void (*run)(int argc, char **argv);
 };
 
-extern const struct experiment levels, device, cramfs, dispatch, writers, windows, dyn, referee;
+extern const struct experiment levels, device, cramfs, dispatch, writers, windows, dyn, limits,
+	referee;
 
 /* Prints "! ..." and ends the run: an experiment that cannot go on must not look whole. */
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -2,7 +2,9 @@
 /*
  * Stock writeback for the referee: a burst below the limits, eight writers with a region each, and
  * random overwrites by one. Limits in bytes: 64 MiB, 32 MiB in the background. A sampler reads the
- * dirty level every 10 ms.
+ * dirty level every 10 ms. A write takes no time unless its writer is held.
+ *
+ *   levels [LOAD [START]]     one load alone, from START us after boot on
  */
 #define _GNU_SOURCE
 #include "lab.h"
@@ -19,9 +21,13 @@
 
 #define PACE "/sys/module/writeback_pace/parameters/"
 #define SAMPLE_NS 10000000
+#define WRITERS_MAX 8
+/* The first ticks after boot are irregular. */
+#define START_US 100000
 
 struct shared {
 	uint64_t written, samples, level;
+	uint64_t held[WRITERS_MAX], longest[WRITERS_MAX];
 };
 
 static long dirty_pages(FILE *file)
@@ -53,7 +59,7 @@ static void sampler(volatile struct shared *shared)
 	fclose(file);
 }
 
-static void writer(int number, int writers, int writes, bool random)
+static void writer(struct shared *shared, int number, int writers, int writes, bool random)
 {
 	int fd = opened(DEVICE, O_RDWR), i;
 	long pages = (128 << 8) / writers, first = number * pages;
@@ -62,20 +68,30 @@ static void writer(int number, int writers, int writes, bool random)
 	seed(200 + number);
 	for (i = 0; i < writes; i++) {
 		long at = first + (random ? (long)below(pages) : i % pages);
+		uint64_t begin = now(), took;
 
 		if (pwrite(fd, page, PAGE, at * PAGE) != PAGE)
 			die("cannot write the device");
+		took = now() - begin;
+		/* Looks at the clock take some nanoseconds. */
+		if (took < 1000)
+			continue;
+		shared->held[number] += took;
+		if (took > shared->longest[number])
+			shared->longest[number] = took;
 	}
 	close(fd);
 }
 
-static void measured(const char *name, int writers, int writes, bool random)
+static void measured(const char *name, int writers, int writes, bool random, uint64_t from)
 {
 	struct shared *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int fd = opened(DEVICE, O_RDWR), i, status;
+	const struct timespec begin = { from / 1000000000, from % 1000000000 };
+	uint64_t held = 0, most = 0, longest = 0;
 	struct traffic before, after;
-	long pauses, paused;
+	long pauses;
 	uint64_t start, durable;
 	pid_t watcher;
 
@@ -84,8 +100,8 @@ static void measured(const char *name, int writers, int writes, bool random)
 	cool();
 	set_device("fast", NULL);
 	pauses = get(PACE "pauses");
-	paused = get(PACE "pause_us");
 	before = traffic();
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin, NULL);
 	start = now();
 	watcher = fork();
 	if (watcher == 0) {
@@ -94,7 +110,7 @@ static void measured(const char *name, int writers, int writes, bool random)
 	}
 	for (i = 0; i < writers; i++) {
 		if (fork() == 0) {
-			writer(i, writers, writes, random);
+			writer(shared, i, writers, writes, random);
 			_exit(0);
 		}
 	}
@@ -107,9 +123,16 @@ static void measured(const char *name, int writers, int writes, bool random)
 	durable = now() - start;
 	after = traffic();
 	waitpid(watcher, &status, 0);
-	printf("@ levels load=%s writers=%d writes=%d written_ms=%.1f durable_ms=%.1f pauses=%ld paused_ms=%.1f kib=%ld level_kib=%ld\n",
-	       name, writers, writes, shared->written / 1e6, durable / 1e6,
-	       get(PACE "pauses") - pauses, (get(PACE "pause_us") - paused) / 1e3,
+	for (i = 0; i < writers; i++) {
+		held += shared->held[i];
+		if (shared->held[i] > most)
+			most = shared->held[i];
+		if (shared->longest[i] > longest)
+			longest = shared->longest[i];
+	}
+	printf("@ levels load=%s writers=%d writes=%d start_us=%llu written_ms=%.1f durable_ms=%.1f pauses=%ld held_ms=%.1f most_held_ms=%.1f longest_ms=%.1f kib=%ld level_kib=%ld\n",
+	       name, writers, writes, (unsigned long long)from / 1000, shared->written / 1e6,
+	       durable / 1e6, get(PACE "pauses") - pauses, held / 1e6, most / 1e6, longest / 1e6,
 	       after.kib[1] - before.kib[1],
 	       (long)(shared->level * 4 / (shared->samples ?: 1)));
 	munmap(shared, PAGE);
@@ -120,17 +143,18 @@ static void run(int argc, char **argv)
 {
 	/* The device's measured bandwidth outlives a load: the referee asks for one in each boot. */
 	const char *only = argc > 1 ? argv[1] : "";
+	uint64_t from = (argc > 2 ? strtoul(argv[2], NULL, 10) : START_US) * 1000ULL;
 
 	set_device("fast", "units", 1ULL, "delay_ns", 20000ULL, "unit_rate", 100000000ULL,
 		   "link_rate", 0ULL, NULL);
 	set("/proc/sys/vm/dirty_bytes", "%d", 64 << 20);
 	set("/proc/sys/vm/dirty_background_bytes", "%d", 32 << 20);
 	if (!*only || !strcmp(only, "burst"))
-		measured("burst", 1, 5000, false);
+		measured("burst", 1, 5000, false, from);
 	if (!*only || !strcmp(only, "eight"))
-		measured("eight", 8, 8000, false);
+		measured("eight", 8, 8000, false, from);
 	if (!*only || !strcmp(only, "random"))
-		measured("random", 1, 60000, true);
+		measured("random", 1, 60000, true, from);
 }
 
 const struct experiment levels = { "levels", run };

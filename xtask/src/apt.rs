@@ -51,13 +51,19 @@ fn may_install() -> Result<bool> {
         && output_of(command("id").arg("-u"))?.is_some_and(|user| user == "0"))
 }
 
+/// Brings the lists of packages up to date, where that is allowed.
+pub(crate) fn update(task: &str) -> Result<()> {
+    if may_install()? && exit_code(apt_get().arg("update"))? != 0 {
+        eprintln!("{task}: apt-get update failed; going on with the lists that are there");
+    }
+    Ok(())
+}
+
 /// Asks apt-get for the packages. Its failure is not the asker's: what is still missing is named.
 fn install(task: &str, packages: &[&Package]) -> Result<()> {
     let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
+    update(task)?;
     eprintln!("{task}: installing {}", names.join(", "));
-    if exit_code(apt_get().arg("update"))? != 0 {
-        eprintln!("{task}: apt-get update failed; trying with the lists that are there");
-    }
     if exit_code(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(names))? != 0
     {
         eprintln!("{task}: apt-get install failed");

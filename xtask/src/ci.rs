@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<u8> {
     if let Some(reason) = &package {
         eprintln!("ci: package: skipped: {reason}; where it can be done: cargo {PACKAGE}");
     }
-    let lab = kernel::skip()?;
+    let lab = kernel::prepare()?;
     if let Some(reason) = &lab {
         eprintln!("ci: kernel: skipped: {reason}; where it can be done: cargo {KERNEL}");
     }

@@ -24,6 +24,7 @@ mod comparison;
 mod conformance;
 mod deadline;
 mod linux_3_18;
+mod linux_6_12;
 mod off;
 mod paced;
 mod pacing;
@@ -38,6 +39,7 @@ pub static POLICIES: &[Policy] = &[
     off::POLICY,
     paper_3_18::POLICY,
     linux_3_18::POLICY,
+    linux_6_12::POLICY,
     paced::POLICY,
     pi::POLICY,
     deadline::POLICY,

@@ -89,6 +89,8 @@ pub struct Levels {
     pub dirty: u64,
     /// Pages on their way to the device.
     pub writeback: u64,
+    /// Those of them that have been dirtied again, which Linux counts in both.
+    pub redirtied: u64,
     /// Pages that became dirty so far.
     pub dirtied: u64,
     /// Pages whose way to the device ended so far.

@@ -8,8 +8,9 @@
  *                       dirty_ratio = max(30, 100 W), background half of it
  *                       dirty_writeback_interval = 5 s * x, from 0.15 to 5 s
  *
- * The third knob of the policy, the length of a batch of bdflush, has no counterpart. Knobs in
- * bytes are left alone: while one is set, nothing is turned.
+ * Seconds count in billionths and the mean of three is exact, so that rounding, half up, is that of
+ * the last step. The third knob of the policy, the length of a batch of bdflush, has no
+ * counterpart. Knobs in bytes are left alone: while one is set, nothing is turned.
  */
 #include <linux/blkdev.h>
 #include <linux/math64.h>
@@ -26,8 +27,9 @@
 /* In hundredths of a second. */
 #define INTERVAL_MIN 15
 #define INTERVAL_MAX 500
-/* Shares are counted in thousandths. */
-#define WHOLE 1000
+/* Of a second, and of the sum of a window. */
+#define WHOLE 1000000000ULL
+#define WINDOW (SAMPLES * WHOLE)
 
 /* Sums over all disks. */
 struct sample {
@@ -39,18 +41,35 @@ static bool enabled;
 static DEFINE_MUTEX(enabled_lock);
 static struct sample last;
 static unsigned long last_jiffies;
-static unsigned int samples, load_sum, share_sum;
+static unsigned int samples;
+static u64 load_sum, share_sum;
 static struct {
 	int ratio, background;
 	unsigned int interval;
 } stock;
 
-/* Of the last window, and how many windows turned the knobs. */
+/* Of the last window, in thousandths, and how many windows turned the knobs. */
 static unsigned int load, share;
 module_param(load, uint, 0444);
 module_param(share, uint, 0444);
 static unsigned long turns;
 module_param(turns, ulong, 0444);
+
+/* The last second: its number, its length and the time with requests in jiffies, and requests. */
+static struct {
+	unsigned long number, elapsed;
+	struct sample sum;
+} second;
+
+static int second_get(char *page, const struct kernel_param *kp)
+{
+	return sysfs_emit(page, "%lu %lu %u %llu %llu %llu\n", second.number, second.elapsed,
+			  second.sum.disks, second.sum.busy, second.sum.reads, second.sum.writes);
+}
+
+static const struct kernel_param_ops second_ops = { .get = second_get };
+module_param_cb(second, &second_ops, NULL, 0444);
+MODULE_PARM_DESC(second, "The last second: number, jiffies, disks, busy jiffies, reads, writes");
 
 static void take(struct sample *now)
 {
@@ -75,10 +94,16 @@ static void take(struct sample *now)
 	class_dev_iter_exit(&iter);
 }
 
-static void turn(unsigned int load, unsigned int share)
+/* @part of @whole in billionths, rounded half up. */
+static u64 billionths(u64 part, u64 whole)
 {
-	unsigned int x = load * share / WHOLE;
-	int ratio = clamp(DIV_ROUND_CLOSEST(share * 100, WHOLE), RATIO_MIN, 100);
+	return whole ? div64_u64(min(part, whole) * WHOLE + whole / 2, whole) : 0;
+}
+
+static void turn(u64 load, u64 share)
+{
+	u64 x2 = mul_u64_u64_div_u64(2 * INTERVAL_MAX * load, share, WINDOW * WINDOW);
+	int ratio = clamp((int)DIV64_U64_ROUND_CLOSEST(share * 100, WINDOW), RATIO_MIN, 100);
 
 	/* A ratio of zero says that the limit is set in bytes. */
 	if (!*wb_dirty_ratio || !*wb_background_ratio)
@@ -87,8 +112,7 @@ static void turn(unsigned int load, unsigned int share)
 	*wb_background_ratio = ratio / 2;
 	writeback_set_ratelimit();
 	/* Not through the sysctl, which would start to write all that is dirty. */
-	dirty_writeback_interval = clamp(DIV_ROUND_CLOSEST(INTERVAL_MAX * x, WHOLE), INTERVAL_MIN,
-					 INTERVAL_MAX);
+	dirty_writeback_interval = clamp((int)((x2 + 1) / 2), INTERVAL_MIN, INTERVAL_MAX);
 	turns++;
 }
 
@@ -97,23 +121,23 @@ static DECLARE_DELAYED_WORK(dyn_work, look);
 
 static void look(struct work_struct *work)
 {
-	unsigned long elapsed = max(jiffies - last_jiffies, 1UL);
-	struct sample now;
-	u64 reads, writes, busy;
+	struct sample now, *sum = &second.sum;
 
 	take(&now);
-	reads = now.reads - min(now.reads, last.reads);
-	writes = now.writes - min(now.writes, last.writes);
-	busy = now.busy - min(now.busy, last.busy);
+	second.number++;
+	second.elapsed = max(jiffies - last_jiffies, 1UL);
+	sum->disks = now.disks;
+	sum->reads = now.reads - min(now.reads, last.reads);
+	sum->writes = now.writes - min(now.writes, last.writes);
+	sum->busy = now.busy - min(now.busy, last.busy);
 	last = now;
 	last_jiffies = jiffies;
-	load_sum += min_t(u64, div64_u64(busy * WHOLE, (u64)elapsed * max(now.disks, 1U)), WHOLE);
-	if (reads + writes)
-		share_sum += div64_u64(writes * WHOLE, reads + writes);
+	load_sum += billionths(sum->busy, (u64)second.elapsed * max(now.disks, 1U));
+	share_sum += billionths(sum->writes, sum->reads + sum->writes);
 	if (++samples == SAMPLES) {
-		load = load_sum / SAMPLES;
-		share = share_sum / SAMPLES;
-		turn(load, share);
+		load = div64_u64(load_sum * 1000, WINDOW);
+		share = div64_u64(share_sum * 1000, WINDOW);
+		turn(load_sum, share_sum);
 		samples = 0;
 		load_sum = 0;
 		share_sum = 0;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -15,20 +16,29 @@ pub(super) fn boot(lab: &Lab, arguments: &[&str]) -> Result<String> {
 
 /// As [`boot`], with a script for the init.
 pub(super) fn boot_with(lab: &Lab, arguments: &[&str], script: &str) -> Result<String> {
-    let folder = lab.folder.join(format!("run-{}", std::process::id()));
+    static BOOTS: AtomicU32 = AtomicU32::new(0);
+    let number = BOOTS.fetch_add(1, Ordering::Relaxed);
+    let folder = lab.folder.join(format!("run-{}-{number}", std::process::id()));
     fs::create_dir_all(&folder)?;
-    let mut console = boot_in(&folder, lab, arguments, script);
+    let mut console = boot_in(&folder, lab, arguments, script, LIMIT_SECONDS);
     if let Err(error) = &console
         && error.is::<Hung>()
     {
         eprintln!("kernel: {error}\nkernel: booting once more");
-        console = boot_in(&folder, lab, arguments, script);
+        console = boot_in(&folder, lab, arguments, script, LIMIT_SECONDS);
     }
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     records(&console?)
 }
 
-fn boot_in(folder: &Path, lab: &Lab, arguments: &[&str], script: &str) -> Result<String> {
+/// One attempt, which may take so many seconds by the wall clock.
+fn boot_in(
+    folder: &Path,
+    lab: &Lab,
+    arguments: &[&str],
+    script: &str,
+    seconds: u32,
+) -> Result<String> {
     let archive = folder.join("initrd");
     let files = [
         ("init", fs::read(&lab.init)?),
@@ -39,11 +49,12 @@ fn boot_in(folder: &Path, lab: &Lab, arguments: &[&str], script: &str) -> Result
     fs::write(&archive, archive_of(&files))?;
     // Equal runs: virtual time, processor time for free, no random addresses inside or outside.
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", &LIMIT_SECONDS.to_string(), "setarch", "-R"]).arg(&lab.program);
+    command.args(["-s", "KILL", &seconds.to_string(), "setarch", "-R"]).arg(&lab.program);
     command.args([
         "mem=512M",
         "time-travel=inf-cpu",
         "norandmaps",
+        "lab_flash=16M",
         "quiet",
         "random.trust_cpu=off",
     ]);
@@ -55,7 +66,7 @@ fn boot_in(folder: &Path, lab: &Lab, arguments: &[&str], script: &str) -> Result
     let console = String::from_utf8_lossy(&output.stdout).into_owned();
     let talk = String::from_utf8_lossy(&output.stderr);
     if output.status.code().is_none_or(|code| code == 137) {
-        return Err(Hung(tail(&console, &talk)).into());
+        return Err(Hung { seconds, console: tail(&console, &talk) }.into());
     }
     if !console.lines().any(|line| line.trim() == END) {
         let hint = if talk.contains("ptrace set fp regs failed") {
@@ -104,13 +115,17 @@ fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// A kernel that was killed, with the end of its console.
 #[derive(Debug)]
-struct Hung(String);
+struct Hung {
+    seconds: u32,
+    console: String,
+}
 
 impl std::error::Error for Hung {}
 
 impl std::fmt::Display for Hung {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the kernel hung and was killed after {LIMIT_SECONDS} s\n{}", self.0)
+        let Self { seconds, console } = self;
+        write!(f, "the kernel hung and was killed after {seconds} s\n{console}")
     }
 }
 
@@ -123,6 +138,52 @@ const END: &str = "END";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A lab whose kernel is a script for a shell.
+    fn boot_script(name: &str, script: &str) -> Result<String> {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        let program = folder.join("linux");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n"))?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        let file = |name: &str| -> Result<_> {
+            let path = folder.join(name);
+            fs::write(&path, name)?;
+            Ok(path)
+        };
+        let (init, image) = (file("init")?, file("image")?);
+        let lab = Lab { version: "0".into(), program, init, image, folder: folder.clone() };
+        let console = boot_in(&folder, &lab, &["list"], "", 300);
+        fs::remove_dir_all(&folder)?;
+        console
+    }
+
+    #[test]
+    fn a_hung_kernel_is_killed_and_its_console_shown() {
+        // The signal is the one by which `timeout` hears that the time is over.
+        let hangs = "echo Linux version 0; kill -ALRM $PPID; exec sleep 1000";
+        let error = boot_script("hung", hangs).unwrap_err();
+        assert!(error.is::<Hung>(), "{error:#}");
+        assert_eq!(
+            error.to_string(),
+            "the kernel hung and was killed after 300 s\nLinux version 0"
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_ends_too_early_shows_its_console() {
+        let error = boot_script("early", "echo panic; exit 1").unwrap_err().to_string();
+        assert_eq!(error, "the kernel ended before its init did\npanic");
+        let registers = "echo ptrace set fp regs failed, errno = 14 >&2; exit 1";
+        let error = boot_script("registers", registers).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "hint: the processor's registers need more room than HOST_FP_SIZE gives"
+            )
+        );
+    }
 
     #[test]
     fn an_archive_is_a_list_of_headers_names_and_bytes() {

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::hooks::{self, Patch};
 use super::source::{self, Source};
+use crate::apt::{self, Package};
 use crate::process::{command, find_program, finish, root, say};
 
 /// A kernel that is built.
@@ -26,51 +27,79 @@ pub(super) struct Lab {
     pub(super) folder: PathBuf,
 }
 
-/// Why the lab is not built here within the time that CI has, if so.
-pub(super) fn skip() -> Result<Option<String>> {
-    let missing = missing_programs();
-    if !missing.is_empty() {
-        return Ok(Some(format!("{} missing; as root: {INSTALL}", missing.join(", "))));
+/// Installs what the build needs, where that is allowed. Why CI leaves the lab out here, if so.
+pub(super) fn prepare() -> Result<Option<String>> {
+    apt::provide("kernel", PACKAGES)?;
+    if let Err(error) = programs(|name| find_program(name).is_some()) {
+        return Ok(Some(error.to_string()));
     }
     let stated = source::stated_version()?;
-    if source::cached(&stated) && source::folder_of(&stated).join("build/linux").is_file() {
+    let is_unpacked = source::cached(&stated);
+    if is_unpacked && source::folder_of(&stated).join("build/linux").is_file() {
         return Ok(None);
     }
-    if std::env::var_os("FOREBAY_KERNEL_COLD").is_none() {
+    if std::env::var_os("FOREBAY_KERNEL_COLD").is_some_and(|value| value == "0") {
+        let cache = source::cache();
         return Ok(Some(format!(
-            "nothing is built in {}, which takes 3 to 12 minutes; to do it: cargo xtask kernel \
-             build, or FOREBAY_KERNEL_COLD=1",
-            source::cache().display()
+            "nothing is built in {}, and FOREBAY_KERNEL_COLD is 0",
+            cache.display()
         )));
     }
-    Ok(source::available(&stated).err().map(|error| error.to_string()))
+    if is_unpacked {
+        return Ok(None);
+    }
+    if source::available(&stated).is_err() {
+        apt::update("kernel")?;
+    }
+    Ok(match source::available(&stated) {
+        Err(error) => Some(error.to_string()),
+        Ok(version) if version != stated => Some(format!(
+            "apt has no {stated}, which the hooks were written for; to try {version}: cargo xtask \
+             kernel build"
+        )),
+        Ok(_) => None,
+    })
 }
 
 /// Builds what is not up to date.
 pub(super) fn build() -> Result<Lab> {
-    let missing = missing_programs();
-    ensure!(missing.is_empty(), "{} missing; as root: {INSTALL}", missing.join(", "));
-    let cache = source::cache();
-    fs::create_dir_all(&cache)
-        .with_context(|| format!("cannot make the cache {}", cache.display()))?;
-    // One build at a time: work trees share the cache.
-    let lock = File::create(cache.join("lock"))?;
-    lock.lock().context("cannot lock the cache")?;
+    build_within(SECONDS_MAX)
+}
 
+/// As [`build`], in so many seconds at most; [`Slow`] if they are not enough.
+pub(super) fn build_within(seconds: u32) -> Result<Lab> {
+    programs(|name| find_program(name).is_some())?;
+    let _lock = lock()?;
     let source = source::provide()?;
     let patches = hooks::read_patches()?;
     let changed = update_tree(&source, &patches)?;
-    configure(&source)?;
+    configure(&source, seconds)?;
     let program = source.build().join("linux");
     if changed > 0 || !program.is_file() {
         say(&format!("building Linux {}: {changed} files changed", source.version))?;
     }
-    make(&source, &["linux"])?;
+    make(&source, &["linux"], seconds)?;
     let init = source.folder.join("init");
     compile_init(&init)?;
     let image = source.folder.join("image");
     make_image(&source.folder, &image)?;
     Ok(Lab { version: source.version, program, init, image, folder: source.folder })
+}
+
+/// Fetches the source if it is not there.
+pub(super) fn fetch() -> Result<()> {
+    let _lock = lock()?;
+    source::provide().map(drop)
+}
+
+/// Makes the cache and locks it: work trees share it, and one of them builds at a time.
+fn lock() -> Result<File> {
+    let cache = source::cache();
+    fs::create_dir_all(&cache)
+        .with_context(|| format!("cannot make the cache {}", cache.display()))?;
+    let lock = File::create(cache.join("lock"))?;
+    lock.lock().context("cannot lock the cache")?;
+    Ok(lock)
 }
 
 /// Brings hooks and our files into the tree; how many files changed.
@@ -146,7 +175,7 @@ fn files_below(folder: &Path, top: &Path) -> Result<Vec<String>> {
 }
 
 /// `tinyconfig` and what the lab has beyond it.
-fn configure(source: &Source) -> Result<()> {
+fn configure(source: &Source, seconds: u32) -> Result<()> {
     let fragment = root().join("kernel/config");
     let text = fs::read_to_string(&fragment)?;
     let build = source.build();
@@ -155,12 +184,12 @@ fn configure(source: &Source) -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(&build)?;
-    make(source, &["tinyconfig"])?;
+    make(source, &["tinyconfig"], seconds)?;
     let mut config = fs::read_to_string(build.join(".config"))?;
     config.push_str(&text);
     // The last of several lines for one option counts.
     fs::write(build.join(".config"), config)?;
-    make(source, &["olddefconfig"])?;
+    make(source, &["olddefconfig"], seconds)?;
     let config = fs::read_to_string(build.join(".config"))?;
     let dropped: Vec<&str> = text
         .lines()
@@ -172,16 +201,22 @@ fn configure(source: &Source) -> Result<()> {
     Ok(())
 }
 
-fn make(source: &Source, targets: &[&str]) -> Result<()> {
+fn make(source: &Source, targets: &[&str], seconds: u32) -> Result<()> {
     let log = source.folder.join("make.log");
     let output = File::create(&log)?;
-    let mut make = command("make");
-    make.current_dir(source.tree()).args(["ARCH=um", "O=../build", "-j2"]).args(targets);
+    let jobs = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let mut make = command("timeout");
+    make.current_dir(source.tree()).arg(seconds.to_string()).arg("make");
+    make.args(["ARCH=um", "O=../build", &format!("-j{jobs}")]).args(targets);
     // One date and one name in the kernel's banner: builds differ in nothing else.
     make.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01").env("KBUILD_BUILD_USER", "forebay");
     make.env("KBUILD_BUILD_HOST", "forebay").env("KBUILD_BUILD_VERSION", "1");
     let status = make.stdout(output.try_clone()?).stderr(output).status();
-    if !status.context("cannot run make")?.success() {
+    let status = status.context("cannot run make")?;
+    if status.code() == Some(TIMED_OUT) {
+        return Err(Slow(seconds).into());
+    }
+    if !status.success() {
         let text = fs::read_to_string(&log)?;
         let lines: Vec<&str> = text.lines().collect();
         let errors = lines.iter().filter(|line| line.contains("error:") || line.contains("***"));
@@ -226,22 +261,64 @@ fn make_image(cache: &Path, image: &Path) -> Result<()> {
 /// Of the file in the image: 2,930 pages, below the 16 MiB that cramfs can hold.
 const IMAGE_BYTES: usize = 2930 * 4096;
 
-/// What the build runs and is not there.
-fn missing_programs() -> Vec<&'static str> {
-    let needed = [
-        "apt-get",
-        "dpkg-deb",
-        "tar",
-        "xz",
-        "make",
-        "gcc",
-        "flex",
-        "bison",
-        "bc",
-        "setarch",
-        "mkfs.cramfs",
-    ];
-    needed.into_iter().filter(|name| find_program(name).is_none()).collect()
+/// Makes sure that what the build runs is there.
+fn programs(is_there: impl Fn(&str) -> bool) -> Result<()> {
+    let others = ["apt-get", "dpkg-deb", "tar", "timeout", "setarch", "mkfs.cramfs"];
+    let needed = PACKAGES.iter().map(|package| package.program).chain(others);
+    let missing: Vec<&str> = needed.filter(|name| !is_there(name)).collect();
+    let names: Vec<&str> = PACKAGES.iter().map(|package| package.name).collect();
+    ensure!(
+        missing.is_empty(),
+        "{} missing; as root: apt-get install libc6-dev util-linux {}",
+        missing.join(", "),
+        names.join(" ")
+    );
+    Ok(())
 }
 
-const INSTALL: &str = "apt-get install gcc libc6-dev make flex bison bc xz-utils util-linux";
+/// A build that took longer than it may.
+#[derive(Debug)]
+pub(super) struct Slow(u32);
+
+impl std::error::Error for Slow {}
+
+impl std::fmt::Display for Slow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(seconds) = self;
+        write!(f, "the build was stopped after {seconds} s; the next one goes on where it was")
+    }
+}
+
+/// What each call of make may take, by the wall clock: many times what a quiet machine needs.
+const SECONDS_MAX: u32 = 3_600;
+
+/// The exit code of `timeout` for a command that it ended.
+const TIMED_OUT: i32 = 124;
+
+/// The Debian packages of the programs that the build runs.
+const PACKAGES: &[Package] = &[
+    Package { name: "gcc", program: "gcc", needed_for: LAB },
+    Package { name: "make", program: "make", needed_for: LAB },
+    Package { name: "flex", program: "flex", needed_for: LAB },
+    Package { name: "bison", program: "bison", needed_for: LAB },
+    Package { name: "bc", program: "bc", needed_for: LAB },
+    Package { name: "xz-utils", program: "xz", needed_for: LAB },
+];
+
+const LAB: &str = "building the kernel lab";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_compiler_is_named_with_its_package() {
+        assert!(programs(|_| true).is_ok());
+        let error = programs(|name| name != "gcc" && name != "bc").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "gcc, bc missing; as root: apt-get install libc6-dev util-linux gcc make flex bison bc \
+             xz-utils"
+        );
+    }
+}

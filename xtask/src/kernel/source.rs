@@ -86,15 +86,19 @@ pub(super) fn folder_of(version: &str) -> PathBuf {
 pub(super) fn available(stated: &str) -> Result<String> {
     ensure!(find_program("apt-get").is_some(), "no apt-get to fetch {PACKAGE} with");
     let known = output_of(command("apt-cache").args(["madison", PACKAGE]))?.unwrap_or_default();
-    let versions: Vec<&str> = versions(&known).collect();
+    let version = choose(stated, &versions(&known).collect::<Vec<_>>())?;
+    if version != stated {
+        eprintln!("kernel: apt has {PACKAGE} {version}; the hooks were written for {stated}");
+    }
+    Ok(version)
+}
+
+/// The stated version if there is one, else the newest.
+fn choose(stated: &str, versions: &[&str]) -> Result<String> {
     let Some(newest) = versions.first() else {
         bail!("apt knows no package {PACKAGE}; it is in Debian's bookworm-security and in trixie");
     };
-    if versions.contains(&stated) {
-        return Ok(stated.to_owned());
-    }
-    eprintln!("kernel: apt has {PACKAGE} {newest}; the hooks were written for {stated}");
-    Ok((*newest).to_owned())
+    Ok(if versions.contains(&stated) { stated } else { newest }.to_owned())
 }
 
 /// The second column of `apt-cache madison`: newest first.
@@ -107,8 +111,8 @@ fn unpack(source: &Source) -> Result<()> {
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the cache {}", folder.display()))?;
     say(&format!("fetching {PACKAGE} {version} into {}", folder.display()))?;
-    let mut fetch = command("apt-get");
-    fetch.args(["-o", "DPkg::Lock::Timeout=300", "download"]);
+    let mut fetch = command("timeout");
+    fetch.args([FETCH_SECONDS, "apt-get", "-o", "DPkg::Lock::Timeout=300", "download"]);
     finish(fetch.arg(format!("{PACKAGE}={version}")).current_dir(folder))?;
     let package = fs::read_dir(folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -163,6 +167,9 @@ fn unpack_to(package: &Path, tree: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What fetching the package may take, by the wall clock: 150 MB.
+const FETCH_SECONDS: &str = "900";
+
 const PACKAGE: &str = "linux-source-6.12";
 
 /// Written last: the tree is whole.
@@ -195,6 +202,15 @@ mod tests {
         let found: Vec<&str> = versions(text).collect();
         assert_eq!(found, ["6.12.117-1~deb12u1", "6.12.115-2~deb12u1"]);
         assert_eq!(versions("").count(), 0);
+    }
+
+    #[test]
+    fn another_point_release_is_taken_only_without_the_stated_one() {
+        let versions = ["6.12.118-1", "6.12.117-1"];
+        assert_eq!(choose("6.12.117-1", &versions).unwrap(), "6.12.117-1");
+        assert_eq!(choose("6.12.116-1", &versions).unwrap(), "6.12.118-1");
+        let error = choose("6.12.117-1", &[]).unwrap_err().to_string();
+        assert!(error.starts_with("apt knows no package linux-source-6.12;"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 use anyhow::{Result, bail};
 
+use super::build::Lab;
+use super::referee::limits;
 use super::{boot, build};
 use crate::process::say;
 
@@ -21,7 +23,7 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
     let mut differ = false;
     say(&format!("Linux {}, virtual time", lab.version))?;
     for name in known.lines().filter(|name| experiments.is_empty() || is_in(experiments, name)) {
-        let [first, second] = [boot::boot(&lab, &[name])?, boot::boot(&lab, &[name])?];
+        let (first, second) = twice(|| records(&lab, name))?;
         for table in tables(&first) {
             say(&format!("\n{table}"))?;
         }
@@ -36,6 +38,24 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
         say("\neach experiment ran twice; the outputs are equal byte for byte")?;
     }
     Ok(u8::from(differ))
+}
+
+/// Both runs of an experiment, side by side.
+fn twice(run: impl Fn() -> Result<String> + Sync) -> Result<(String, String)> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(&run);
+        let first = run();
+        let second = other.join().expect("a run does not panic");
+        Ok((first?, second?))
+    })
+}
+
+/// What an experiment prints.
+fn records(lab: &Lab, name: &str) -> Result<String> {
+    match name {
+        limits::NAME => limits::records(lab),
+        _ => boot::boot(lab, &[name]),
+    }
 }
 
 fn is_in(names: &[String], name: &str) -> bool {

@@ -194,6 +194,11 @@ impl PageCache {
         (self.dirty.waiting, self.dirty.moving)
     }
 
+    /// Pages on their way that have been dirtied again.
+    pub(crate) fn redirtied(&self) -> u64 {
+        self.dirty.files.iter().map(|of_file| of_file.again).sum()
+    }
+
     /// Removes the pages of a file from `first` to before `end` that are not in use, also dirty
     /// ones; returns a page that is in use, if there is any, and how many dirty pages are so no
     /// more.

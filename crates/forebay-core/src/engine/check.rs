@@ -28,9 +28,13 @@ impl Engine {
         assert_eq!(written, writeback, "each page on its way is in one request");
         let levels = self.levels();
         assert_eq!((levels.dirty, levels.writeback), (dirty, writeback), "levels are counted");
+        assert_eq!(levels.redirtied, self.cache.redirtied(), "pages dirtied again are counted");
         let own = (0..self.block.devices()).map(|device| self.device_levels(DeviceId(device)));
-        let sum = own.fold((0, 0), |sum, own| (sum.0 + own.dirty, sum.1 + own.writeback));
-        assert_eq!(sum, (dirty, writeback), "the whole is the sum of the devices");
+        let sum = own.fold([0; 3], |sum, own| {
+            [sum[0] + own.dirty, sum[1] + own.writeback, sum[2] + own.redirtied]
+        });
+        let all = [dirty, writeback, levels.redirtied];
+        assert_eq!(sum, all, "the whole is the sum of the devices");
         let parked = self.calls.iter().filter(|call| matches!(call.wait, Wait::Page(_))).count();
         let mut chained = 0;
         for frame in (0..self.cache.frames()).map(FrameId) {

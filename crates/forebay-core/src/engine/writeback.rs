@@ -280,6 +280,7 @@ impl Engine {
         for levels in [&mut state.all, &mut state.devices[device.index()].levels] {
             levels.dirtied += 1;
             levels.dirty += u64::from(!moving);
+            levels.redirtied += u64::from(moving);
         }
         self.stats.unsafe_pages_max = self.stats.unsafe_pages_max.max(state.all.unsafe_pages());
         true
@@ -457,6 +458,7 @@ impl Engine {
             levels.writeback -= request.pages;
             levels.written += request.pages;
             levels.dirty += again;
+            levels.redirtied -= again;
         }
         let last = self.block.data_writes(request.device) == 0;
         own.drain.end(self.now, request.pages, last);
@@ -521,6 +523,7 @@ impl State {
             if device.is_stalled && number != own.index() {
                 all.dirty -= device.levels.dirty;
                 all.writeback -= device.levels.writeback;
+                all.redirtied -= device.levels.redirtied;
             }
         }
         all

@@ -9,8 +9,9 @@ use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId};
 use crate::writeback::Levels;
 
-/// The longest pause before a task is asked again.
-const PAUSE_MAX: Duration = Duration::from_millis(200);
+/// The longest pause before a task is asked again: 200 ms, and up to the tick after, which is 10 ms
+/// away at 100 jiffies a second.
+const PAUSE_MAX: Duration = Duration::from_millis(210);
 
 /// The questions of a stream.
 const QUESTIONS: u64 = 800;
@@ -60,6 +61,7 @@ fn answers(spec: &str, seed: u64, range: Range, ids: [u32; TASKS as usize]) -> V
         let all = Levels {
             dirty: sum(|levels| levels.dirty),
             writeback: sum(|levels| levels.writeback),
+            redirtied: sum(|levels| levels.redirtied),
             dirtied: sum(|levels| levels.dirtied / 2),
             written: sum(|levels| levels.written / 2),
         };

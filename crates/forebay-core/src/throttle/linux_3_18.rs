@@ -23,7 +23,7 @@ use super::{DirtyView, Policy, Throttle};
 use crate::policy::{Parameter, Values};
 use crate::time::{Duration, Instant};
 use crate::units::CallId;
-use crate::writeback::background_below;
+use crate::writeback::{Levels as Counts, background_below};
 
 use pause::{Bounds, Task, poll_interval};
 use rate::{Bandwidth, Elapsed, INITIAL, RateLimit, follow, scaled};
@@ -34,56 +34,55 @@ mod rate;
 mod ratio;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "linux-3.18",
     summary: "Linux 3.18: sleeps by rate, position and bandwidth",
     source: "Linux 3.18",
-    parameters: &[
-        Parameter {
-            name: "hz",
-            default: 250,
-            low: 100,
-            high: 1_000,
-            summary: "jiffies a second, in which the kernel counts pauses",
-        },
-        Parameter {
-            name: "cpus",
-            default: 1,
-            low: 1,
-            high: 1_024,
-            summary: "processors; each forces a check after its part of the limit",
-        },
-        Parameter {
-            name: "strict",
-            default: 0,
-            low: 0,
-            high: 1,
-            summary: "every device is bound by its own share of the limit",
-        },
-        Parameter {
-            name: "knob",
-            default: 1,
-            low: 0,
-            high: 1,
-            summary: "a changed limit is a written knob and counts at once; off: it is followed",
-        },
-        Parameter {
-            name: "initial",
-            default: INITIAL,
-            low: 1,
-            high: 1 << 24,
-            summary: "pages a second that a device is believed to write at first",
-        },
-    ],
-    build: |values| Box::new(Linux318::new(values)),
+    parameters: &PARAMETERS,
+    build: |values| Box::new(BalanceDirtyPages::new(values, Release::V3_18)),
 };
+
+/// The parameters of all releases.
+pub(super) const PARAMETERS: [Parameter; 5] = [
+    Parameter::new("hz", 250, (100, 1_000), "jiffies a second, in which the kernel counts pauses"),
+    Parameter::new(
+        "cpus",
+        1,
+        (1, 1_024),
+        "processors; each forces a check after its part of the limit",
+    ),
+    Parameter::new("strict", 0, (0, 1), "every device is bound by its own share of the limit"),
+    Parameter::new(
+        "knob",
+        1,
+        (0, 1),
+        "a changed limit is a written knob and counts at once; off: it is followed",
+    ),
+    Parameter::new(
+        "initial",
+        INITIAL,
+        (1, 1 << 24),
+        "pages a second that a device is believed to write at first",
+    ),
+];
+
+/// A kernel whose rules are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Release {
+    V3_18,
+    V6_12,
+}
 
 /// The count of jiffies when a machine starts: five minutes before it exceeds 32 bits.
 const fn initial_jiffies(hz: u64) -> u64 {
     (1 << 32) - 300 * hz
 }
+
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// More pages than any machine has; levels are cut off here, so that products stay in range.
 const LEVEL_MAX: u64 = 1 << 40;
@@ -92,7 +91,8 @@ const LEVEL_MAX: u64 = 1 << 40;
 const EXCEEDED_CHECK: u64 = 8;
 
 #[derive(Debug)]
-pub(super) struct Linux318 {
+pub(super) struct BalanceDirtyPages {
+    release: Release,
     hz: u64,
     strict: bool,
     knob: bool,
@@ -164,7 +164,7 @@ struct Now {
     device_dirty: u64,
 }
 
-impl Throttle for Linux318 {
+impl Throttle for BalanceDirtyPages {
     fn on_dirtied(&mut self, task: CallId, view: &DirtyView) -> Option<Duration> {
         let index = self.writer(task.index(), view.device.index());
         if view.again {
@@ -177,10 +177,11 @@ impl Throttle for Linux318 {
     }
 }
 
-impl Linux318 {
-    fn new(values: &Values<'_>) -> Self {
+impl BalanceDirtyPages {
+    pub(super) fn new(values: &Values<'_>, release: Release) -> Self {
         let cpus = values.of("cpus") as usize;
         Self {
+            release,
             hz: values.of("hz"),
             strict: values.on("strict"),
             knob: values.on("knob"),
@@ -197,13 +198,18 @@ impl Linux318 {
     }
 
     fn jiffies(&self, now: Instant) -> u64 {
-        const SECOND: u64 = 1_000_000_000;
         let part = now.0 % SECOND * self.hz / SECOND;
         initial_jiffies(self.hz) + now.0 / SECOND * self.hz + part
     }
 
-    fn duration(&self, jiffies: u64) -> Duration {
-        Duration(jiffies.saturating_mul(1_000_000_000) / self.hz)
+    /// How long a pause of so many jiffies that begins at `now` lasts.
+    fn length(&self, now: Instant, pause: u64) -> Duration {
+        if self.release == Release::V3_18 {
+            return Duration(pause.saturating_mul(SECOND) / self.hz);
+        }
+        let ticks = wheel::expiry(self.jiffies(now), pause) - initial_jiffies(self.hz);
+        let end = (u128::from(ticks) * u128::from(SECOND)).div_ceil(u128::from(self.hz));
+        Duration((end - u128::from(now.0)) as u64)
     }
 
     /// The task's place; makes it and the device's, if they are new.
@@ -260,15 +266,18 @@ impl Linux318 {
             task.nr_dirtied = 0;
             task.paused_when = now.jiffies;
             task.nr_dirtied_pause = poll_interval(dirty, thresh);
-            self.devices[now.device].dirty_exceeded = false;
-            if view.own.writeback > 0 {
-                self.learn(&now, view, None);
+            if self.release == Release::V3_18 {
+                self.devices[now.device].dirty_exceeded = false;
+                if view.own.writeback > 0 {
+                    self.learn(&now, view, None);
+                }
             }
             return None;
         }
         let exceeded =
             now.device_dirty > now.device_thresh && (now.dirty > now.thresh || self.strict);
-        self.devices[now.device].dirty_exceeded |= exceeded;
+        let bdi = &mut self.devices[now.device];
+        bdi.dirty_exceeded = exceeded || (bdi.dirty_exceeded && self.release == Release::V3_18);
         self.learn(&now, view, Some(held.since));
 
         let error = self.counter_error();
@@ -285,7 +294,7 @@ impl Linux318 {
         } else if !exceeded {
             bdi.dirty_exceeded = false;
         }
-        pause.map(|jiffies| self.duration(jiffies))
+        pause.map(|jiffies| self.length(view.now, jiffies))
     }
 
     /// The levels of the view as the kernel has them.
@@ -299,14 +308,18 @@ impl Linux318 {
             self.limit.thresh = Some(thresh);
         }
         let share = self.shares.observe(view);
+        let twice = self.release == Release::V6_12;
+        let dirty = |levels: &Counts| {
+            (levels.unsafe_pages() + if twice { levels.redirtied } else { 0 }).min(LEVEL_MAX)
+        };
         Now {
             jiffies: self.jiffies(view.now),
             thresh,
             background,
-            dirty: view.all.unsafe_pages().min(LEVEL_MAX),
+            dirty: dirty(&view.all),
             device: view.device.index(),
             device_thresh: share.of(thresh),
-            device_dirty: view.own.unsafe_pages().min(LEVEL_MAX),
+            device_dirty: dirty(&view.own),
         }
     }
 
@@ -326,10 +339,14 @@ impl Linux318 {
         let interval = (self.hz / 5).max(1);
         let bdi = &mut self.devices[now.device];
         let elapsed = now.jiffies.saturating_sub(bdi.stamp);
-        if elapsed < interval {
+        let (due, may_idle) = match self.release {
+            Release::V3_18 => (elapsed >= interval, true),
+            Release::V6_12 => (elapsed > interval, false),
+        };
+        if !due {
             return;
         }
-        let idle = elapsed > self.hz && bdi.stamp < since.unwrap_or(now.jiffies);
+        let idle = may_idle && elapsed > self.hz && bdi.stamp < since.unwrap_or(now.jiffies);
         if !idle {
             if since.is_some() {
                 self.limit.update(now, interval);

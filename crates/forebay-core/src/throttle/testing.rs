@@ -38,7 +38,7 @@ const SETTLED: Instant = Instant(400_000_000);
 
 /// One device's only pages, `dirty` of them unsafe, `millis` after the origin.
 pub(super) fn view(millis: u64, dirty: u64) -> DirtyView {
-    let levels = Levels { dirty, writeback: 0, dirtied: dirty, written: 0 };
+    let levels = Levels { dirty, dirtied: dirty, ..Levels::default() };
     DirtyView {
         now: Instant::ZERO + Duration::from_millis(millis),
         newly: true,

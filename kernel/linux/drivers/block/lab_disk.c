@@ -197,6 +197,8 @@ static int __init lab_disk_init(void)
 	struct queue_limits limits = {
 		.features = BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA,
 		.max_hw_sectors = 2560,
+		/* A request may be as long wherever its pages lie. */
+		.max_segments = 2560 / PAGE_SECTORS,
 		.logical_block_size = SECTOR_SIZE,
 		.physical_block_size = PAGE_SIZE,
 	};

@@ -259,7 +259,7 @@ void *cramfs_bulk_buffer(struct super_block *sb, unsigned int offset, unsigned i
 
 void cramfs_bulk_fill(struct inode *inode, u32 index, u32 maxblock, unsigned long flags)
 {
-	/* Raw blocks lie in memory; that only demanded pages are decoded is all there is to it. */
+	/* Raw blocks lie in memory, and there is no readahead that would decode others. */
 }
 
 #endif
