@@ -268,7 +268,7 @@ pgoff_t ra_size_read(struct kiocb *iocb, pgoff_t index, pgoff_t end)
 	return index + 1;
 }
 
-/* A page that the rule left out is read alone, by whoever misses it. */
+/* A page that the rule left out is read alone when it is missed. */
 bool ra_size_miss(struct readahead_control *ractl)
 {
 	return is_on(ractl->file) && ractl->ra == &ractl->file->f_ra;
