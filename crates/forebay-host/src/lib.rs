@@ -72,6 +72,7 @@
 pub mod access;
 pub mod attach;
 pub mod backend;
+mod contents;
 mod counters;
 pub mod dispatch;
 pub mod failure;
@@ -82,6 +83,7 @@ mod lock;
 pub mod measure;
 pub mod mount;
 pub mod mounts;
+mod pattern;
 mod processor;
 pub mod run;
 pub mod serve;

@@ -13,3 +13,4 @@ mod serve;
 mod support;
 mod tasks;
 mod truth;
+mod writes;
