@@ -87,6 +87,7 @@ mod pattern;
 mod processor;
 pub mod run;
 pub mod serve;
+pub mod syscalls;
 mod verify;
 mod workers;
 pub mod world;

@@ -76,6 +76,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Bench(arguments) => cmd::bench::run(arguments),
         Command::Image(arguments) => cmd::image::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
+        Command::Probe(arguments) => cmd::probe::run(arguments),
         Command::Tune(arguments) => cmd::tune::run(arguments),
         Command::Mount(arguments) => cmd::mount::run(arguments),
         Command::Serve(arguments) => cmd::serve::run(arguments),

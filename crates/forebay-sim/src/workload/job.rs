@@ -1,9 +1,8 @@
 //! A fio job as tasks: what [`crate::fio`] leaves to its driver, that is waiting, pausing, ending.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_core::engine::CALLS_MAX;
 use forebay_core::io::{Advice, Op};
@@ -159,14 +158,24 @@ impl<'a> Group<'a> {
     pub fn tasks(
         &self,
         compat: Compat,
-        mut open: impl FnMut(u32) -> HandleId,
+        open: impl FnMut(u32) -> HandleId,
     ) -> Vec<Box<dyn Workload>> {
-        let mut tasks: Vec<Box<dyn Workload>> = Vec::new();
+        let tasks = self.threads(compat, open).into_iter();
+        tasks.map(|task| task as Box<dyn Workload>).collect()
+    }
+
+    /// The same tasks, each of which may run in a thread of its own.
+    pub fn threads(
+        &self,
+        compat: Compat,
+        mut open: impl FnMut(u32) -> HandleId,
+    ) -> Vec<Box<dyn Workload + Send>> {
+        let mut tasks: Vec<Box<dyn Workload + Send>> = Vec::new();
         for (job, files) in self.jobs.iter().zip(&self.files) {
             let handles = files.iter().map(|file| open(*file)).collect();
-            let shared = Rc::new(RefCell::new(Shared::new(job, handles, compat)));
+            let shared = Arc::new(Mutex::new(Shared::new(job, handles, compat)));
             for _ in 0..job.depth() {
-                tasks.push(Box::new(JobTask { shared: Rc::clone(&shared), calling: false }));
+                tasks.push(Box::new(JobTask { shared: Arc::clone(&shared), calling: false }));
             }
         }
         tasks
@@ -175,7 +184,7 @@ impl<'a> Group<'a> {
 
 /// One request of a job that may be in flight.
 struct JobTask {
-    shared: Rc<RefCell<Shared>>,
+    shared: Arc<Mutex<Shared>>,
     /// The call made last is not yet known to be over.
     calling: bool,
 }
@@ -344,7 +353,7 @@ fn opening(job: &Job, handles: &[HandleId]) -> Vec<Op> {
 
 impl Workload for JobTask {
     fn next(&mut self, now: Instant) -> Step {
-        let mut shared = self.shared.borrow_mut();
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.calls_in_flight -= u32::from(self.calling);
         let step = shared.next(now);
         self.calling = matches!(step, Step::Call(_));

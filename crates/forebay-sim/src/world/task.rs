@@ -194,8 +194,12 @@ impl SimWorld<'_> {
             match slot.workload.next(now) {
                 Step::Call(op) => {
                     (slot.op, slot.issued) = (Some(op), now + self.cost);
-                    self.cost += self.prices.syscall;
-                    slot.layers = Layers { memory: self.prices.syscall, ..Layers::default() };
+                    let entry = match op {
+                        Op::Fault { .. } => self.prices.fault,
+                        _ => self.prices.syscall,
+                    };
+                    self.cost += entry;
+                    slot.layers = Layers { memory: entry, ..Layers::default() };
                     self.handling = Some((core, task));
                     return Some(Input::Call(task, op));
                 }

@@ -16,7 +16,7 @@ use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
 use forebay_host::run::{Outcome, RunError, Setup, WritebackSpecs, run as run_on};
 use forebay_host::world::TaskPauses;
-use forebay_sim::fio::Compat;
+use forebay_sim::fio::{Compat, Job};
 use forebay_sim::scenario::PolicySet;
 use forebay_sim::workload::job::{Access, Group, groups};
 use forebay_sim::world::Pauses;
@@ -38,15 +38,7 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     let memory = choice::bytes("--memory", &arguments.memory)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
-    let may_write = arguments.allow_writes || arguments.on.is_dir();
-    let access = if may_write { Access::Write } else { Access::Read };
-    let groups = groups(&parsed.jobs, &name, access).map_err(|error| {
-        let hint = match parsed.jobs.iter().any(|job| job.mode.writes()) && !may_write {
-            true => "--allow-writes lets it overwrite --on; --on FOLDER makes a file of its own",
-            false => "`forebay run --help` says what it takes",
-        };
-        Complaint::new(error.to_string()).hint(hint)
-    })?;
+    let groups = groups_on(&parsed.jobs, &name, &arguments.on, arguments.allow_writes)?;
     let writes = parsed.jobs.iter().any(|job| job.mode.writes());
     let chosen = slots::of_run(&arguments.policies, OWN, writes)?;
     for group in &groups {
@@ -113,10 +105,9 @@ fn perform(
     tally: &mut Tally,
 ) -> Result<u64> {
     let path = arguments.on.display();
-    let backend = open(arguments, group, writes)?;
+    let backend = Arc::new(open(&arguments.on, group, writes)?);
     let opened_bytes = backend.len();
-    let files = FileMap::shared(Arc::new(backend), group.rooms().iter().copied());
-    let mut files = files.map_err(|error| too_small(&path.to_string(), group, &error))?;
+    let mut files = place(backend, group, &path.to_string())?;
     for (file, bytes) in (0..).map(FileId).zip(group.sizes()) {
         files.begin_with(file, *bytes);
     }
@@ -158,9 +149,34 @@ fn perform(
     Ok(verified)
 }
 
+/// The jobs in groups, if what they run on may be written where they write.
+pub(crate) fn groups_on<'a>(
+    jobs: &'a [Job],
+    name: &str,
+    on: &Path,
+    allow_writes: bool,
+) -> Result<Vec<Group<'a>>> {
+    let may_write = allow_writes || on.is_dir();
+    let access = if may_write { Access::Write } else { Access::Read };
+    let groups = groups(jobs, name, access).map_err(|error| {
+        let hint = match jobs.iter().any(|job| job.mode.writes()) && !may_write {
+            true => "--allow-writes lets it overwrite the file; a folder gets a file of its own",
+            false => "`forebay help job-files` lists what is understood",
+        };
+        Complaint::new(error.to_string()).hint(hint)
+    })?;
+    Ok(groups)
+}
+
+/// The files of a group one behind the other.
+pub(crate) fn place(backend: Arc<FileBackend>, group: &Group<'_>, path: &str) -> Result<FileMap> {
+    let files = FileMap::shared(backend, group.rooms().iter().copied());
+    files.map_err(|error| too_small(path, group, &error))
+}
+
 /// What the job runs on: as it is, or made for it.
-fn open(arguments: &RunOn, group: &Group<'_>, writes: bool) -> Result<FileBackend> {
-    let (on, path) = (&arguments.on, arguments.on.display());
+pub(crate) fn open(on: &Path, group: &Group<'_>, writes: bool) -> Result<FileBackend> {
+    let path = on.display();
     if on.is_dir() {
         let bytes = needed(group);
         return FileBackend::create_in(on, bytes)

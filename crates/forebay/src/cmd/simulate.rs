@@ -23,6 +23,7 @@ use crate::results::{Drawn, Processor, Results, Run, Writeback};
 use crate::slots;
 use crate::traces;
 
+mod check;
 mod mounted;
 mod traced;
 
@@ -30,6 +31,9 @@ mod traced;
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     if let Some(recording) = &arguments.replay.mount {
         return mounted::run(arguments, recording);
+    }
+    if let Some(on) = &arguments.check {
+        return check::run(arguments, on);
     }
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let results = results(arguments)?;
