@@ -15,6 +15,7 @@ pub(crate) mod image;
 pub(crate) mod live;
 pub(crate) mod live_bench;
 pub(crate) mod probe;
+pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sweep;
@@ -60,6 +61,13 @@ pub(crate) enum Command {
     /// iolog, blktrace and blkparse, tracefs and perf script, biosnoop, strace, sysbench and MQSim,
     /// each compressed by gzip or zstd or not. The first bytes tell which.
     Trace(trace::Trace),
+    /// Record the block requests of a device or a process of this machine as a trace (root)
+    ///
+    /// The kernel's tracing is used through an instance of its own, which is removed at the end,
+    /// and by the next start if this one is killed. A request is recorded where it arrives at the
+    /// block layer. What a process writes through the page cache is submitted by the kernel's
+    /// flusher, and is in the trace of the device, not in that of the process.
+    Record(record::Record),
     /// Run a fio job file on a real file or block device through the same engine
     ///
     /// A job that writes needs a file that it may write: one that `run` makes in a folder and that

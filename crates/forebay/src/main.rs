@@ -72,6 +72,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Plan(arguments) => cmd::plan::run(arguments),
         Command::Simulate(arguments) => cmd::simulate::run(arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments.what),
+        Command::Record(arguments) => cmd::record::run(arguments),
         Command::Trace(arguments) => cmd::trace::run(&arguments.what),
         Command::Bench(arguments) => cmd::bench::run(arguments),
         Command::Image(arguments) => cmd::image::run(arguments),

@@ -7,6 +7,7 @@
 use std::fs::File as StdFile;
 use std::hint::black_box;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -66,12 +67,10 @@ pub struct HostPrices {
     pub cached_large: Vec<u64>,
     /// A copy of 1 MiB between buffers that lie in no cache.
     pub copy: Vec<u64>,
-    /// A read of 4 KiB through an empty page cache.
-    pub cold_small: Vec<u64>,
-    /// The same past the page cache.
-    pub direct_small: Vec<u64>,
-    /// What the processor spends on one of the latter, on average.
-    pub direct_cpu: u64,
+    /// What the processor spends on a page of a read of 1 MiB through an empty page cache.
+    pub cold_page: Vec<u64>,
+    /// What it spends on a read of 4 KiB past the page cache.
+    pub direct_cpu: Vec<u64>,
     /// The touch of a page that is cached and not mapped.
     pub fault: Vec<u64>,
     /// Giving the processor away.
@@ -227,35 +226,34 @@ impl ProbedFile {
         Ok(prices)
     }
 
-    /// The same reads through an empty page cache and past it, in turns.
+    /// Processor time of long reads through an empty page cache, and of small ones past it.
     fn price_of_cold(&self, file: &StdFile, prices: &mut HostPrices) -> io::Result<()> {
         let options = Options { mode: Mode::Inline, direct: true, ..Options::default() };
         let direct = File::open(&self.path, options).map_err(io::Error::other)?;
-        let mut buffer = Buffer::new(4_096);
-        let places = (self.len / 4_096).max(1);
+        let spent = |from| nanos(between(from, clock_gettime(ClockId::ThreadCPUTime)));
+        let mut small = Buffer::new(4_096);
+        let mut large = vec![0; LARGE];
+        let places = (self.len / LARGE as u64).max(1);
         let begin = Instant::now();
-        let mut cpu = Duration::ZERO;
         let mut place = 1;
-        for _ in 0..COLD {
+        for round in 0..COLD {
             if begin.elapsed() > COLD_TIME {
                 break;
             }
             place = (place * 2_654_435_761 + 1) % places;
-            let offset = place * 4_096;
-            let length = std::num::NonZeroU64::new(4_096);
-            fadvise(file, offset, length, Advice::DontNeed)?;
-            let issued = Instant::now();
-            file.read_exact_at(&mut buffer, offset)?;
-            prices.cold_small.push(nanos(issued.elapsed()));
-            let offset = (places - 1 - place) * 4_096;
-            let (spent, issued) = (clock_gettime(ClockId::ThreadCPUTime), Instant::now());
-            direct.read_at(&mut buffer, offset).map_err(io::Error::other)?;
-            prices.direct_small.push(nanos(issued.elapsed()));
-            cpu += between(spent, clock_gettime(ClockId::ThreadCPUTime));
+            let offset = place * LARGE as u64;
+            let before = clock_gettime(ClockId::ThreadCPUTime);
+            direct.read_at(&mut small, offset).map_err(io::Error::other)?;
+            prices.direct_cpu.push(spent(before));
+            if round % 8 == 0 {
+                fadvise(file, offset, NonZeroU64::new(LARGE as u64), Advice::DontNeed)?;
+                let before = clock_gettime(ClockId::ThreadCPUTime);
+                file.read_exact_at(&mut large, offset)?;
+                prices.cold_page.push(spent(before) / (LARGE as u64 / 4_096));
+            }
         }
-        prices.direct_cpu = nanos(cpu) / (prices.direct_small.len().max(1) as u64);
-        prices.cold_small.sort_unstable();
-        prices.direct_small.sort_unstable();
+        prices.cold_page.sort_unstable();
+        prices.direct_cpu.sort_unstable();
         Ok(())
     }
 }

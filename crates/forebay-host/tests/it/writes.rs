@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use forebay_core::io::Op;
 use forebay_core::units::{FileId, HandleId, PAGE_SIZE};
@@ -29,15 +29,19 @@ impl Disk {
     fn new(bytes: Vec<u8>) -> Self {
         Self { bytes: Arc::new(Mutex::new(bytes)), ..Self::default() }
     }
+
+    fn held(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().expect("no test panics with it")
+    }
 }
 
 impl Backend for Disk {
     fn len(&self) -> u64 {
-        self.bytes.lock().unwrap().len() as u64
+        self.held().len() as u64
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        mem(&self.bytes.lock().unwrap()).read_at(buffer, offset)
+        mem(&self.held()[..]).read_at(buffer, offset)
     }
 
     fn reopen(&self) -> io::Result<Arc<dyn Backend>> {
@@ -53,7 +57,7 @@ impl Backend for Disk {
         let len = bytes.len().min(5_000);
         if number != self.forgets {
             let at = offset as usize;
-            self.bytes.lock().unwrap()[at..at + len].copy_from_slice(&bytes[..len]);
+            self.held()[at..at + len].copy_from_slice(&bytes[..len]);
         }
         Ok(len)
     }
@@ -66,10 +70,10 @@ impl Backend for Disk {
 
 fn writing(setup: &Setup) -> Setup {
     let writeback = WritebackSpecs {
-        flush: flush::Spec::parse("linux-6").unwrap(),
-        controller: control::Spec::parse("fixed").unwrap(),
-        throttle: throttle::Spec::parse("off").unwrap(),
-        reclaim: reclaim::Spec::parse("two-lists").unwrap(),
+        flush: flush::Spec::parse("linux-6").expect("the table has it"),
+        controller: control::Spec::parse("fixed").expect("the table has it"),
+        throttle: throttle::Spec::parse("off").expect("the table has it"),
+        reclaim: reclaim::Spec::parse("two-lists").expect("the table has it"),
     };
     Setup { writeback: Some(writeback), ..setup.clone() }
 }
@@ -81,8 +85,9 @@ const ROOM: u64 = 190_001;
 fn random_run(setup: &Setup, disk: &Disk, seed: u64) -> Outcome {
     let mut files = FileMap::new();
     let backend = files.add_backend(Arc::new(disk.clone()));
-    files.add_file(Place { backend, base: 0, len: HELD }).unwrap();
-    let growing = files.add_file(Place { backend, base: 38 * PAGE_SIZE, len: ROOM }).unwrap();
+    files.add_file(Place { backend, base: 0, len: HELD }).expect("it fits");
+    let growing = files.add_file(Place { backend, base: 38 * PAGE_SIZE, len: ROOM });
+    let growing = growing.expect("it fits");
     files.begin_with(growing, 10_000);
     run(
         setup,
@@ -133,7 +138,7 @@ fn what_was_written_is_read_and_is_on_the_backend_at_the_end() {
             assert!(disk.syncs.load(Ordering::Relaxed) > 0, "{context}");
             // Behind the room of the last file nothing is touched.
             let behind = (38 * PAGE_SIZE + ROOM) as usize;
-            let bytes = disk.bytes.lock().unwrap();
+            let bytes = disk.held();
             assert!(bytes[behind..] == contents(seed, 400_000)[behind..], "{context}");
         });
     }

@@ -7,8 +7,8 @@
 //!             then cross the link one after another. The request is done with its last stripe.
 //!             Few requests may have a much longer delay, beside the jitter that all have.
 //!             Writes may have a delay of their own, and drain at a rate of their own once a
-//!             buffer of them is full. They lie in a volatile cache: a flush waits for all that were given before, and
-//!             takes its own time; so does a durable write, for itself.
+//!             buffer of them is full. They lie in a volatile cache: a flush waits for all that
+//!             were given before, and takes its own time; so does a durable write, for itself.
 //! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
 //!             random requests do not collide by chance; flash pages, erasing and the write
 //!             buffer are left out.

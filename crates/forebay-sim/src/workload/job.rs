@@ -319,7 +319,7 @@ impl Shared {
     }
 }
 
-/// The mappings of a job whose requests go through some. fio advises of them what it would of files.
+/// The mappings of a job that reads through them. fio advises of them what it would of files.
 fn mapping(job: &Job) -> Option<Mapping> {
     let advice = match job.advice {
         fio::Advice::Normal => MapAdvice::Normal,

@@ -194,10 +194,8 @@ impl SimWorld<'_> {
             match slot.workload.next(now) {
                 Step::Call(op) => {
                     (slot.op, slot.issued) = (Some(op), now + self.cost);
-                    let entry = match op {
-                        Op::Fault { .. } => self.prices.fault,
-                        _ => self.prices.syscall,
-                    };
+                    let is_fault = matches!(op, Op::Fault { .. });
+                    let entry = if is_fault { self.prices.fault } else { self.prices.syscall };
                     self.cost += entry;
                     slot.layers = Layers { memory: entry, ..Layers::default() };
                     self.handling = Some((core, task));

@@ -197,21 +197,20 @@ fn prices_of(host: &HostPrices) -> Vec<Number> {
     let call = (small.value - page).max(1.0);
     let switch = host.switch as f64;
     let certain = |value: f64, count| Estimate { value, low: value, high: value, count };
-    let direct = host.direct_cpu as f64;
-    let (cold, past) = (median(&host.cold_small), median(&host.direct_small));
-    let alloc = (cold.value - past.value - page).clamp(100.0, 100_000.0);
+    let (direct, cold) = (median(&host.direct_cpu), median(&host.cold_page));
+    let alloc = (cold.value - page).clamp(100.0, 100_000.0);
+    let submit = (direct.value - call - switch).max(100.0);
     let dirty = median(&host.dirty);
     let dirtied = if dirty.count > 0 { (dirty.value - call - page).max(1.0) } else { lookup };
-    let count = host.direct_small.len() as u64;
     let mut prices = vec![
         number("cpu.syscall", small.around(call), "cached reads of 4 KiB, less a page"),
         number("cpu.page_lookup", large.around(lookup), "cached reads of 1 MiB, less the copy"),
-        number("cpu.page_alloc", cold.around(alloc), "cold reads of 4 KiB, less direct ones"),
+        number("cpu.page_alloc", cold.around(alloc), "cold reads of 1 MiB by page, less cached"),
         number("cpu.copy_rate", copy.around(4_096e9 / copy_page), "copies of 1 MiB"),
         number("cpu.context_switch", certain(switch, 256), "half a round trip of two threads"),
         number(
             "cpu.request_submit",
-            certain((direct - call - switch).max(100.0), count),
+            direct.around(submit),
             "processor time of a direct read, less call and switch",
         ),
         number("cpu.fault", median(&host.fault), "touches of cached pages"),

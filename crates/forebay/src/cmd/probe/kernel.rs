@@ -75,7 +75,7 @@ pub(super) fn readahead() -> &'static str {
 }
 
 fn readahead_of(release: &str) -> &'static str {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>());
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let version = (parts.next().and_then(Result::ok), parts.next().and_then(Result::ok));
     match version {
         (Some(major), Some(minor)) if (major, minor) >= (6, 17) => "linux-6.18",
