@@ -5,8 +5,8 @@
 //!     for each job:   forebay simulate JOB --machine machine.toml --check FILE
 //! ```
 //!
-//! The devices are the disk of this machine, a loop device that is limited in requests and rate, and
-//! a file system in user space that takes 2 ms; the last two are those of `bench real`.
+//! The devices are the disk of this machine, a loop device that is limited in requests and rate,
+//! and a file system in user space that takes 2 ms; the last two are those of `bench real`.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -254,8 +254,8 @@ const JOBS: &[(&str, &str)] = &[
     ),
     (
         "burst-reader",
-        "[burst]\nrw=write\nbs=1m\nsize=128m\nend_fsync=1\n[reader]\nrw=randread\nbs=4k\nsize=128m\n\
-         runtime=4\n",
+        "[burst]\nrw=write\nbs=1m\nsize=128m\nend_fsync=1\n\
+         [reader]\nrw=randread\nbs=4k\nsize=128m\nruntime=4\n",
     ),
 ];
 

@@ -2,8 +2,8 @@
 //!
 //! Jitter and tail come from the quantiles of small reads. Delay, rates, stripe and units are those
 //! for which the model, given the same requests, is nearest to the measured medians: the least sum
-//! of squared logarithms of ratios, found coordinate by coordinate from a start in closed form, once
-//! for each possible stripe. Medians do not move with the few requests that are late.
+//! of squared logarithms of ratios, found coordinate by coordinate from a start in closed form,
+//! once for each possible stripe. Medians do not move with the few requests that are late.
 
 use forebay_core::time::Duration;
 

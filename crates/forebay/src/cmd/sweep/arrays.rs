@@ -1,8 +1,8 @@
 //! Chunks as array jobs of a scheduler: HyperQueue, Slurm.
 //!
 //! ```text
-//!   missing 0-9,12   hq submit --array 0-9,12 ... sh -c 'forebay sweep run DIR --chunk $HQ_TASK_ID'
-//!   missing 2000-7   sbatch --array 0-7 --wrap '... --chunk $((2000 + $SLURM_ARRAY_TASK_ID))'
+//!   missing 0-9,12     hq submit --array 0-9,12 ... '... --chunk $((0 + $HQ_TASK_ID))'
+//!   missing 2000-2007  sbatch --array 0-7 --wrap '... --chunk $((2000 + $SLURM_ARRAY_TASK_ID))'
 //! ```
 //!
 //! The scheduler waits for the tasks; what has a result afterwards is what was run.
