@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::process::{cargo, say};
 
+mod probe;
 mod real;
 mod serve;
 
@@ -21,6 +22,8 @@ pub(crate) struct Arguments {
 enum What {
     /// Measure programs of others on slow devices: default, `forebay tune`, best fixed setting
     Real(real::Arguments),
+    /// Probe three devices and run ten jobs on each: predicted beside measured (root)
+    Probe(probe::Arguments),
     /// Measure `forebay serve` beside nbdkit and qemu-nbd
     Serve(serve::Arguments),
 }
@@ -30,6 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.what {
         Some(What::Real(arguments)) => real::run(arguments),
         Some(What::Serve(arguments)) => serve::run(arguments),
+        Some(What::Probe(arguments)) => probe::run(arguments),
         None => path(),
     }
 }

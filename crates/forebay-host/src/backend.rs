@@ -84,6 +84,25 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
+    /// Writes `bytes` from `offset` on, inside the length at opening. Fewer bytes than given are no
+    /// error.
+    ///
+    /// # Errors
+    /// Whatever the device reports; [`io::ErrorKind::ReadOnlyFilesystem`] if it was opened for
+    /// reading only.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let _ = (bytes, offset);
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    /// Brings the bytes of all writes that have returned to disk.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether there is nothing to read.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -119,6 +138,14 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn requests(&self) -> Option<Requests> {
         (**self).requests()
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        (**self).write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        (**self).sync()
     }
 
     fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use forebay_core::dispatch::Handling;
-use forebay_core::io::Request;
+use forebay_core::io::{Request, RequestKind};
 use forebay_core::units::{FrameId, PAGE_SIZE};
 
 use crate::backend::Backend;
@@ -21,11 +21,20 @@ use crate::workers::{self, Workers};
 /// The largest number of worker threads.
 pub const WORKERS_MAX: usize = 256;
 
-/// A request with the pages that it fills.
+/// A request with the pages that it fills, or with a copy of the bytes that it writes.
 pub(crate) struct Job {
     pub(crate) request: Request,
+    pub(crate) lists: Lists,
+}
+
+/// Memory of a job, used again by later ones.
+#[derive(Default)]
+pub(crate) struct Lists {
+    /// Of a read: the frames, and the pages that are lent from them.
     pub(crate) frames: Vec<FrameId>,
     pub(crate) pages: Vec<Box<Page>>,
+    /// Of a write: what its pages held when it was submitted.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A job that was carried out.
@@ -46,7 +55,7 @@ pub(crate) struct Dispatcher {
     arrived: VecDeque<Finish>,
     busy: Busy,
     /// Empty lists of finished jobs, used again by later ones.
-    spare: Vec<(Vec<FrameId>, Vec<Box<Page>>)>,
+    spare: Vec<Lists>,
 }
 
 /// Workers, and where their jobs come back.
@@ -77,14 +86,15 @@ impl Dispatcher {
     }
 
     /// Empty lists for the next job.
-    pub(crate) fn lists(&mut self) -> (Vec<FrameId>, Vec<Box<Page>>) {
+    pub(crate) fn lists(&mut self) -> Lists {
         self.spare.pop().unwrap_or_default()
     }
 
     /// Takes emptied lists back.
-    pub(crate) fn recycle(&mut self, frames: Vec<FrameId>, pages: Vec<Box<Page>>) {
-        assert!(frames.is_empty() && pages.is_empty(), "pages return to their frames");
-        self.spare.push((frames, pages));
+    pub(crate) fn recycle(&mut self, mut lists: Lists) {
+        assert!(lists.frames.is_empty() && lists.pages.is_empty(), "pages return to their frames");
+        lists.bytes.clear();
+        self.spare.push(lists);
     }
 
     /// Sends a job off, or carries it out on the spot. A read that blocks cannot be given up: a
@@ -96,7 +106,7 @@ impl Dispatcher {
         match (&self.pool, job.request.handling) {
             (Some(pool), Handling::Deferred) => pool.workers.send(job, &pool.answer),
             (None, _) | (_, Handling::Inline(_)) => {
-                let done = workers::carry_out(job, |job| job.fill(&self.files));
+                let done = workers::carry_out(job, |job| job.carry_out(&self.files));
                 self.arrive(done);
             }
         }
@@ -159,7 +169,8 @@ impl Pool {
     fn start(files: &Arc<FileMap>, count: usize) -> io::Result<Self> {
         assert!(count <= WORKERS_MAX, "there are no more workers than that");
         let files = Arc::clone(files);
-        let workers = Workers::start(count, Duration::ZERO, move |job: &mut Job| job.fill(&files))?;
+        let workers =
+            Workers::start(count, Duration::ZERO, move |job: &mut Job| job.carry_out(&files))?;
         let (answer, done) = unbounded();
         Ok(Self { workers, answer, done })
     }
@@ -183,6 +194,39 @@ impl Busy {
 }
 
 impl Job {
+    fn carry_out(&mut self, files: &FileMap) -> Result<(), Cause> {
+        let device = files.backends()[self.request.device.index()].as_ref();
+        let sync = || device.sync().map_err(|error| Cause::Sync { error });
+        match self.request.kind {
+            RequestKind::Read => self.fill(files),
+            RequestKind::Write => self.write(files),
+            RequestKind::DurableWrite => self.write(files).and_then(|()| sync()),
+            RequestKind::Flush => sync(),
+            RequestKind::Inode => unreachable!("no file of this world has an inode of its own"),
+        }
+    }
+
+    /// Writes the bytes.
+    fn write(&self, files: &FileMap) -> Result<(), Cause> {
+        let backend = files.backend(self.request.file);
+        let base = files.place(self.request.file).base + self.request.first * PAGE_SIZE;
+        let len = self.lists.bytes.len() as u64;
+        let mut rest = &self.lists.bytes[..];
+        while !rest.is_empty() {
+            let error = match backend.write_at(rest, base + len - rest.len() as u64) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(written) => {
+                    rest = &rest[written..];
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            return Err(Cause::Write { len, error });
+        }
+        Ok(())
+    }
+
     /// Reads the pages; behind the end of the file they hold zeroes.
     fn fill(&mut self, files: &FileMap) -> Result<(), Cause> {
         let place = files.place(self.request.file);
@@ -191,7 +235,7 @@ impl Job {
         let source = Source { backend: files.backend(self.request.file), base: place.base + start };
         let mut filled = 0;
         while filled < len {
-            match source.read(&mut self.pages, filled, len) {
+            match source.read(&mut self.lists.pages, filled, len) {
                 Ok(0) => return Err(Cause::Truncated { len, found: filled }),
                 Ok(read) => filled += read as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -199,7 +243,7 @@ impl Job {
             }
         }
         let tail = (len % PAGE_SIZE) as usize;
-        if let (Some(last), true) = (self.pages.last_mut(), tail > 0) {
+        if let (Some(last), true) = (self.lists.pages.last_mut(), tail > 0) {
             last.0[tail..].fill(0);
         }
         Ok(())
@@ -237,7 +281,6 @@ const SLICES: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use forebay_core::io::RequestKind;
     use forebay_core::units::{DeviceId, FileId, RequestId};
 
     use super::*;
@@ -264,11 +307,11 @@ mod tests {
             task: None,
         };
         let pages = vec![Box::new(Page([9; PAGE])); 2];
-        let mut job = Job { request, frames: Vec::new(), pages };
+        let mut job = Job { request, lists: Lists { pages, ..Lists::default() } };
         assert!(job.fill(&files).is_ok());
-        assert_eq!(job.pages[0].0, [7; PAGE]);
-        assert_eq!(job.pages[1].0[..6], [7, 7, 7, 7, 7, 0]);
-        assert!(job.pages[1].0[6..].iter().all(|byte| *byte == 0));
+        assert_eq!(job.lists.pages[0].0, [7; PAGE]);
+        assert_eq!(job.lists.pages[1].0[..6], [7, 7, 7, 7, 7, 0]);
+        assert!(job.lists.pages[1].0[6..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
@@ -291,9 +334,9 @@ mod tests {
             task: None,
         };
         let pages = vec![Box::new(Page([0; PAGE])); count];
-        let mut job = Job { request, frames: Vec::new(), pages };
+        let mut job = Job { request, lists: Lists { pages, ..Lists::default() } };
         assert!(job.fill(&files).is_ok());
-        let filled: Vec<u8> = job.pages.iter().flat_map(|page| page.0).collect();
+        let filled: Vec<u8> = job.lists.pages.iter().flat_map(|page| page.0).collect();
         assert!(filled == bytes);
     }
 

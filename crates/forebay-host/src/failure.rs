@@ -29,6 +29,28 @@ pub enum Cause {
         /// What was reported.
         error: io::Error,
     },
+    /// The backend did not take what was written.
+    #[error("writing {len} bytes failed: {error}")]
+    Write {
+        /// The bytes that were to be written.
+        len: u64,
+        /// What was reported.
+        error: io::Error,
+    },
+    /// The backend could not bring what was written to disk.
+    #[error("bringing writes to disk failed: {error}")]
+    Sync {
+        /// What was reported.
+        error: io::Error,
+    },
+    /// After the run, the file does not hold a byte that was written.
+    #[error("the file holds {found:#04x} instead of {expected:#04x}, which was written")]
+    Lost {
+        /// The byte that was written.
+        expected: u8,
+        /// The byte in the file.
+        found: u8,
+    },
     /// The file ended before its length at opening.
     #[error("the file was cut short: {found} of {len} bytes are left there")]
     Truncated {
@@ -73,6 +95,9 @@ impl Cause {
         match self {
             Self::Truncated { .. } => IoError::Truncated,
             Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Sync { .. }
+            | Self::Lost { .. }
             | Self::Panicked { .. }
             | Self::Short { .. }
             | Self::Mismatch { .. }

@@ -18,6 +18,8 @@ use crate::backend::Backend;
 pub struct FileMap {
     backends: Vec<Arc<dyn Backend>>,
     files: Vec<Place>,
+    /// The bytes that each file holds at the start; it can grow to the length of its place.
+    held: Vec<u64>,
 }
 
 /// Where a file's bytes are.
@@ -66,8 +68,9 @@ impl FileMap {
             base: 0,
             len: backend.len(),
         };
-        let files = backends.iter().enumerate().map(whole).collect();
-        Self { backends, files }
+        let files: Vec<Place> = backends.iter().enumerate().map(whole).collect();
+        let held = files.iter().map(|place| place.len).collect();
+        Self { backends, files, held }
     }
 
     /// Files of these lengths one behind the other on one backend, each from a page's start on.
@@ -108,7 +111,22 @@ impl FileMap {
             return Err(MapError::Unaligned(base));
         }
         self.files.push(place);
+        self.held.push(len);
         Ok(FileId(self.files.len() as u32 - 1))
+    }
+
+    /// A file holds only its first `bytes` at the start, and grows by what is written behind them.
+    ///
+    /// # Panics
+    /// If its place is shorter.
+    pub fn begin_with(&mut self, file: FileId, bytes: u64) {
+        assert!(bytes <= self.place(file).len, "a file begins inside its place");
+        self.held[file.index()] = bytes;
+    }
+
+    /// The bytes that a file holds at the start.
+    pub fn held(&self, file: FileId) -> u64 {
+        self.held[file.index()]
     }
 
     /// Where a file is.
@@ -132,7 +150,8 @@ impl FileMap {
     /// A backend cannot be opened again.
     pub fn reopen(&self) -> io::Result<Self> {
         let backends = self.backends.iter().map(Backend::reopen);
-        Ok(Self { backends: backends.collect::<io::Result<_>>()?, files: self.files.clone() })
+        let backends = backends.collect::<io::Result<_>>()?;
+        Ok(Self { backends, files: self.files.clone(), held: self.held.clone() })
     }
 
     /// The backend of a file.

@@ -93,6 +93,24 @@ impl<P: PageBytes> Frames<P> {
         assert!(before.is_none(), "a frame is lent to one request at a time");
     }
 
+    /// Copies bytes into the page in `frame` from `start` on, and on through the frames behind.
+    pub(crate) fn copy_in(&mut self, frame: FrameId, start: usize, bytes: &[u8]) {
+        let (mut start, mut rest, mut frame) = (start, bytes, frame);
+        while !rest.is_empty() {
+            let mut page = self.lend(frame);
+            let (now, later) = rest.split_at(rest.len().min(PAGE - start));
+            page.bytes_mut()[start..start + now.len()].copy_from_slice(now);
+            self.give_back(frame, page);
+            (start, rest, frame) = (0, later, FrameId(frame.0 + 1));
+        }
+    }
+
+    /// The bytes of the page in `frame`.
+    pub(crate) fn page(&self, frame: FrameId) -> &[u8; PAGE] {
+        let page = self.pages[frame.index()].as_ref();
+        page.expect("a page that is sent is up to date").bytes()
+    }
+
     /// Copies the bytes from `start` of the page in `frame` on, and on through the frames behind.
     pub(crate) fn copy_out(&self, frame: FrameId, start: usize, out: &mut [u8]) {
         let mut start = start;

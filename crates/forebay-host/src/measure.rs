@@ -29,6 +29,7 @@ mod counters;
 mod file;
 pub mod live;
 pub mod mount;
+pub mod probe;
 mod verdict;
 
 /// The bytes of a read.

@@ -7,19 +7,21 @@ use forebay_core::block::QueueConfig;
 use forebay_core::dispatch;
 use forebay_core::drive::drive;
 use forebay_core::elevator;
-use forebay_core::engine::{Config, Engine};
+use forebay_core::engine::{Config, Engine, Policies};
+use forebay_core::io::Op;
 use forebay_core::readahead::Spec;
 use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{FileId, HandleId, PAGE_SIZE, SECTOR_SIZE};
-use forebay_core::workload::{Finished, Workload};
+use forebay_core::workload::{Finished, Step, Workload};
+use forebay_core::{control, flush, reclaim, throttle};
 use thiserror::Error;
 
 use crate::dispatch::WORKERS_MAX;
 use crate::failure::Failure;
 use crate::files::FileMap;
 use crate::verify::Verifier;
-use crate::world::HostWorld;
+use crate::world::{AtExit, HostWorld, TaskPauses};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -35,9 +37,25 @@ pub struct Setup {
     pub workers: usize,
     /// The queue of every backend.
     pub queue: QueueConfig,
-    /// Whether every delivered byte is compared with what a second descriptor reads. The time that
-    /// this takes is part of [`Outcome::elapsed`].
+    /// Who decides about dirty pages; none if files are only read.
+    pub writeback: Option<WritebackSpecs>,
+    /// Whether every delivered byte is compared: with what a second descriptor reads, or with what
+    /// was written before. After a run that writes, the files are compared with all that was
+    /// written. The time that comparing takes is part of [`Outcome::elapsed`].
     pub verify: bool,
+}
+
+/// The policies of a run that writes.
+#[derive(Clone, Debug)]
+pub struct WritebackSpecs {
+    /// When and how much is written.
+    pub flush: flush::Spec,
+    /// How the flush rule's knobs follow the load.
+    pub controller: control::Spec,
+    /// How long writers wait.
+    pub throttle: throttle::Spec,
+    /// Which pages leave when memory is short.
+    pub reclaim: reclaim::Spec,
 }
 
 /// What came of a run.
@@ -48,13 +66,21 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Bytes that reads delivered.
     pub bytes: u64,
+    /// From the start until all that was written was on disk.
+    pub durable: Duration,
+    /// How things stood when the last task had exited.
+    pub at_exit: AtExit,
+    /// The highest level above which writers waited, in pages; zero if nothing may be written.
+    pub limit_pages: u64,
+    /// What each task slept because a throttle told it to.
+    pub pauses: Vec<TaskPauses>,
     /// Calls that ended.
     pub calls: u64,
     /// Calls that ended with an error; under verification, also calls whose bytes were not those of
     /// the file. A read cut short by a failed page is none, as in read(2).
     pub errors: u64,
     /// What went wrong first, readahead that no call waited for included. A byte that was delivered
-    /// wrong outranks whatever a backend reported.
+    /// or written wrong outranks whatever a backend reported.
     pub first_error: Option<Failure>,
     /// What the engine counted.
     pub stats: Stats,
@@ -93,7 +119,7 @@ impl Setup {
     pub fn new(readahead: Spec, memory: u64) -> Self {
         let queue = QueueConfig { plug: None, ..QueueConfig::default() };
         let dispatch = dispatch::Spec::parse("deferred").expect("the table has it");
-        Self { readahead, memory, dispatch, workers: 4, queue, verify: false }
+        Self { readahead, memory, dispatch, workers: 4, queue, writeback: None, verify: false }
     }
 
     /// The worker threads that there are to be.
@@ -149,9 +175,12 @@ pub fn run<'a>(
     let tasks = tasks(&mut opener);
     let opened = opener.opened;
     let mut engine =
-        engine(setup, &files, &opened, Config { frames, calls_max: tasks.len() as u32 });
+        engine(setup, &files, &opened, Config { frames, calls_max: tasks.len() as u32 + 1 });
+    let syncs = finale(setup, &mut engine, &files);
     let verifier = setup.verify.then(|| Verifier::new(&files, opened));
-    let mut verifier = verifier.transpose().map_err(RunError::Reopen)?;
+    let verifier = verifier.transpose().map_err(RunError::Reopen)?;
+    let (mut verifier, of_copies) =
+        if setup.writeback.is_some() { (None, verifier) } else { (verifier, None) };
     let checked = |finished: &Finished, delivered: &[u8]| {
         if let Some(verifier) = &mut verifier {
             verifier.check(finished, delivered);
@@ -159,19 +188,33 @@ pub fn run<'a>(
         observer(finished, delivered);
     };
     let files = Arc::new(files);
-    let mut world = HostWorld::new(frames, &files, setup.workers(), tasks, Box::new(checked))
+    let world = HostWorld::new(frames, &files, setup.workers(), tasks, Box::new(checked))
         .map_err(RunError::Threads)?;
-    if setup.dispatch.policy().name != "deferred" {
-        world = world.with_processor();
-    }
+    let deferred = setup.dispatch.policy().name == "deferred";
+    let world = if deferred { world } else { world.with_processor() };
+    let mut world = world.with_finale(syncs).with_verifier(of_copies);
     drive(&mut engine, &mut world);
-    let exited = world.exited().expect("a run ends when every task has exited");
-    let (totals, device_busy) = (world.totals(), world.device_busy());
+    let at_exit = world.at_exit().expect("a run ends when every task has exited");
+    let (totals, device_busy, pauses) = (world.totals(), world.device_busy(), world.pauses());
+    let durable = world.ended().since(Instant::ZERO);
+    let of_copies = world.take_verifier();
     let failure = world.into_failure();
+    if let Some(mut of_copies) = of_copies {
+        // What a backend did not take is known already.
+        if failure.is_none() {
+            of_copies.check_files();
+        }
+        verifier = Some(of_copies);
+    }
     let (verified_bytes, mismatches, mismatch) =
         verifier.map_or((0, 0, None), |v| (v.verified_bytes, v.errors, v.failure));
+    let limit = engine.knobs().limit.pages(u64::from(frames));
     Ok(Outcome {
-        elapsed: exited.since(Instant::ZERO),
+        elapsed: at_exit.at.since(Instant::ZERO),
+        durable,
+        at_exit,
+        limit_pages: if setup.writeback.is_some() { limit } else { 0 },
+        pauses,
         bytes: totals.bytes,
         calls: totals.calls,
         errors: totals.errors + mismatches,
@@ -182,14 +225,39 @@ pub fn run<'a>(
     })
 }
 
+/// What brings all files to disk at the end, if they may be written.
+fn finale(setup: &Setup, engine: &mut Engine, files: &FileMap) -> Vec<Box<dyn Workload>> {
+    if setup.writeback.is_none() {
+        return Vec::new();
+    }
+    let off = Spec::parse("off").expect("the table has it");
+    let count = files.places().len() as u32;
+    let handles = (0..count).map(|file| engine.open(FileId(file), off.build())).collect();
+    vec![Box::new(SyncAll(handles))]
+}
+
+/// Brings one file after another to disk.
+struct SyncAll(Vec<HandleId>);
+
+impl Workload for SyncAll {
+    fn next(&mut self, _now: Instant) -> Step {
+        self.0.pop().map_or(Step::Exit, |handle| Step::Call(Op::Sync { handle }))
+    }
+}
+
 /// An engine with one device for each backend, all files, and the handles that were promised.
 fn engine(setup: &Setup, files: &FileMap, opened: &[FileId], config: Config) -> Engine {
     let mut engine = Engine::new(config);
     let devices: Vec<_> = files.backends().iter().map(|_| engine.add_device(setup.queue)).collect();
     let none = elevator::Spec::parse("none").expect("the table has it");
     devices.iter().for_each(|device| engine.set_rules(*device, &none, &setup.dispatch));
-    for place in files.places() {
-        engine.add_file(devices[place.backend], place.len, place.base / SECTOR_SIZE);
+    if let Some(WritebackSpecs { flush, controller, throttle, reclaim }) = &setup.writeback {
+        engine.set_reclaim(reclaim);
+        engine.set_policies(Policies::build(flush, controller, throttle));
+    }
+    for (file, place) in (0..).map(FileId).zip(files.places()) {
+        let (device, sector) = (devices[place.backend], place.base / SECTOR_SIZE);
+        engine.add_growing_file(device, files.held(file), place.len, sector);
     }
     for (number, file) in opened.iter().enumerate() {
         let handle = engine.open(*file, setup.readahead.build());

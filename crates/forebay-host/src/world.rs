@@ -16,6 +16,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time;
 
@@ -23,21 +24,48 @@ use forebay_core::dispatch::Processor;
 use forebay_core::drive::World;
 use forebay_core::engine::Engine;
 use forebay_core::io::{Copy, Input, IoError, Op, Output, Request};
+use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, FileId, HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
 
-use crate::dispatch::{Dispatcher, Finish, Job};
+use crate::dispatch::{Dispatcher, Finish, Job, Lists};
 use crate::failure::{Cause, Failure};
 use crate::files::FileMap;
 use crate::frames::Frames;
+use crate::pattern;
 use crate::processor::Watch;
+use crate::verify::Verifier;
 
-/// The most that one read transfers, as in Linux; a longer one is cut short to it.
+/// The most that one read or write transfers, as in Linux; a longer one is cut short to it.
 pub const READ_BYTES_MAX: u64 = 0x7fff_f000;
 
 /// What is called for every call that has ended, with the bytes that it delivered.
 pub type Observer<'a> = Box<dyn FnMut(&Finished, &[u8]) + 'a>;
+
+/// How things stood when the last task had exited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtExit {
+    /// When that was.
+    pub at: Instant,
+    /// What the engine had counted.
+    pub stats: Stats,
+    /// Pages that had become dirty.
+    pub dirtied: u64,
+    /// Pages that were dirty or on their way to a backend.
+    pub residue: u64,
+}
+
+/// What a task slept because a throttle told it to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskPauses {
+    /// How many pauses there were.
+    pub count: u64,
+    /// Their sum.
+    pub total: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
 
 /// Real time, real threads and real files.
 ///
@@ -49,12 +77,20 @@ pub struct HostWorld<'a> {
     tasks: Vec<Task<'a>>,
     /// Tasks that have not exited.
     alive: usize,
-    exited: Instant,
+    /// Tasks that begin when all others have exited, and are not counted.
+    finale: Vec<Box<dyn Workload + 'a>>,
+    at_exit: Option<AtExit>,
+    /// When the last task exited, the finale included.
+    ended: Instant,
     ready: VecDeque<Ready>,
     sleepers: BinaryHeap<Reverse<(Instant, CallId)>>,
     observer: Observer<'a>,
     totals: Totals,
+    /// Writes so far: each has a pattern of its own.
+    generation: u64,
     failure: Option<Failure>,
+    /// Compares what is copied where files are written, and knows what was written.
+    verifier: Option<Verifier>,
     /// Looks at the processor for a rule of dispatch that wants to know.
     watch: Option<Watch>,
 }
@@ -74,8 +110,13 @@ struct Task<'a> {
     workload: Box<dyn Workload + 'a>,
     /// The call that is in flight.
     call: Option<(Op, Instant)>,
-    /// Grows to the longest read of the task and is used for all of them.
+    /// Grows to the longest call of the task and is used for all of them.
     buffer: Vec<u8>,
+    /// The write whose pattern the buffer holds.
+    generation: u64,
+    pauses: TaskPauses,
+    /// Whether it belongs to the finale.
+    is_finale: bool,
 }
 
 /// What the processor does next.
@@ -99,20 +140,23 @@ impl<'a> HostWorld<'a> {
         observer: Observer<'a>,
     ) -> io::Result<Self> {
         let dispatcher = Dispatcher::new(Arc::clone(files), workers)?;
-        let task = |workload| Task { workload, call: None, buffer: Vec::new() };
-        let tasks: Vec<_> = tasks.into_iter().map(task).collect();
+        let tasks: Vec<_> = tasks.into_iter().map(|task| Task::new(task, false)).collect();
         Ok(Self {
             origin: time::Instant::now(),
             frames: Frames::new(frames),
             dispatcher,
             alive: tasks.len(),
-            exited: Instant::ZERO,
+            finale: Vec::new(),
+            at_exit: None,
+            ended: Instant::ZERO,
+            generation: 0,
             ready: (0..tasks.len() as u32).map(|task| Ready::Step(CallId(task))).collect(),
             tasks,
             sleepers: BinaryHeap::new(),
             observer,
             totals: Totals::default(),
             failure: None,
+            verifier: None,
             watch: None,
         })
     }
@@ -123,9 +167,36 @@ impl<'a> HostWorld<'a> {
         Self { watch: Some(Watch::new()), ..self }
     }
 
-    /// When the last task exited, once all have.
-    pub fn exited(&self) -> Option<Instant> {
-        (self.alive == 0).then_some(self.exited)
+    /// Adds tasks that begin when all others have exited. The observer does not see their calls.
+    #[must_use]
+    pub fn with_finale(self, finale: Vec<Box<dyn Workload + 'a>>) -> Self {
+        Self { finale, ..self }
+    }
+
+    /// Compares each copy with what was written before and with the files.
+    #[must_use]
+    pub(crate) fn with_verifier(self, verifier: Option<Verifier>) -> Self {
+        Self { verifier, ..self }
+    }
+
+    /// How things stood when the last task exited, the finale left out, once all have.
+    pub fn at_exit(&self) -> Option<AtExit> {
+        self.at_exit
+    }
+
+    /// When the finale had ended.
+    pub fn ended(&self) -> Instant {
+        self.ended
+    }
+
+    /// What each task slept because a throttle told it to.
+    pub fn pauses(&self) -> Vec<TaskPauses> {
+        self.tasks.iter().filter(|task| !task.is_finale).map(|task| task.pauses).collect()
+    }
+
+    /// The verifier, after the run.
+    pub(crate) fn take_verifier(&mut self) -> Option<Verifier> {
+        self.verifier.take()
     }
 
     /// What was counted so far.
@@ -154,7 +225,16 @@ impl<'a> HostWorld<'a> {
         let task = &mut self.tasks[id.index()];
         match task.workload.next(now) {
             Step::Call(op) => {
-                task.call = Some((op, now));
+                let mut issued = now;
+                if let Op::Write { offset, len, .. } = clipped(op) {
+                    self.generation += 1;
+                    task.buffer.resize(task.buffer.len().max(len as usize), 0);
+                    pattern::fill(&mut task.buffer[..len as usize], offset, self.generation);
+                    task.generation = self.generation;
+                    // A caller has its bytes before it calls.
+                    issued = Instant(nanos(self.origin.elapsed()));
+                }
+                task.call = Some((op, issued));
                 return Some(Input::Call(id, clipped(op)));
             }
             Step::Compute(length) => {
@@ -167,10 +247,27 @@ impl<'a> HostWorld<'a> {
             Step::Sleep(until) => self.sleepers.push(Reverse((until, id))),
             Step::Exit => {
                 self.alive -= 1;
-                self.exited = now;
+                self.ended = now;
             }
         }
         None
+    }
+
+    /// All tasks have exited for the first time: what the engine has counted is kept, and the
+    /// finale begins.
+    fn begin_finale(&mut self, engine: &Engine) {
+        let levels = engine.levels();
+        self.at_exit = Some(AtExit {
+            at: self.ended,
+            stats: engine.stats(),
+            dirtied: levels.dirtied,
+            residue: levels.unsafe_pages(),
+        });
+        let first = self.tasks.len() as u32;
+        self.tasks
+            .extend(mem::take(&mut self.finale).into_iter().map(|task| Task::new(task, true)));
+        self.alive = self.tasks.len() - first as usize;
+        self.ready.extend((first..self.tasks.len() as u32).map(|task| Ready::Step(CallId(task))));
     }
 
     /// What happened outside since the last look, the engine's own time limit first.
@@ -192,13 +289,13 @@ impl<'a> HostWorld<'a> {
         self.dispatcher.poll().map(|finish| self.done(finish))
     }
 
-    /// A job has come back: its pages go to their frames.
+    /// A job has come back: pages that it filled go to their frames.
     fn done(&mut self, finish: Finish) -> Input {
-        let Finish { job: Job { request, mut frames, mut pages }, result, took, .. } = finish;
-        for (frame, page) in frames.drain(..).zip(pages.drain(..)) {
+        let Finish { job: Job { request, mut lists }, result, took, .. } = finish;
+        for (frame, page) in lists.frames.drain(..).zip(lists.pages.drain(..)) {
             self.frames.give_back(frame, page);
         }
-        self.dispatcher.recycle(frames, pages);
+        self.dispatcher.recycle(lists);
         let result = result.map_err(|cause| {
             let error = cause.io_error();
             self.note(request.file, request.first * PAGE_SIZE, cause);
@@ -207,8 +304,10 @@ impl<'a> HostWorld<'a> {
         Input::Done(request.id, result, Some(Duration(nanos(took))))
     }
 
-    /// Waits for a request, a sleeper or the engine's time limit; says whether there is any.
+    /// Waits for a request, a sleeper or the engine's time limit; says whether there is any. When
+    /// all tasks have exited, what is left is requests.
     fn wait(&mut self, deadline: Option<Instant>) -> bool {
+        let deadline = deadline.filter(|_| self.alive > 0);
         let wake = self.sleepers.peek().map(|Reverse((until, _))| *until);
         let until = [deadline, wake].into_iter().flatten().min();
         if until.is_none() && self.dispatcher.is_idle() {
@@ -221,38 +320,63 @@ impl<'a> HostWorld<'a> {
     }
 
     fn submit(&mut self, engine: &Engine, request: Request) {
-        assert!(request.kind.is_read(), "the tasks of this world only read");
-        let (mut frames, mut pages) = self.dispatcher.lists();
-        frames.extend(engine.frames_of(&request));
-        pages.extend(frames.iter().map(|frame| self.frames.lend(*frame)));
-        self.dispatcher.submit(Job { request, frames, pages });
+        let mut lists = self.dispatcher.lists();
+        if request.kind.is_read() {
+            let Lists { frames, pages, .. } = &mut lists;
+            frames.extend(engine.frames_of(&request));
+            pages.extend(frames.iter().map(|frame| self.frames.lend(*frame)));
+        } else if request.kind.is_data_write() {
+            // Calls may read and write these pages while their bytes are on their way.
+            for frame in engine.frames_of(&request) {
+                lists.bytes.extend(self.frames.page(frame));
+            }
+            let left = engine.file_bytes(request.file) - request.first * PAGE_SIZE;
+            lists.bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        }
+        self.dispatcher.submit(Job { request, lists });
     }
 
     fn copy(&mut self, copy: Copy) {
         let start = copy.buffer_offset as usize;
         let end = start + copy.len as usize;
-        let buffer = &mut self.tasks[copy.call.index()].buffer;
+        let Task { buffer, generation, .. } = &mut self.tasks[copy.call.index()];
         if buffer.len() < end {
             buffer.resize(end, 0);
         }
         let in_page = (copy.offset % PAGE_SIZE) as usize;
-        self.frames.copy_out(copy.frame, in_page, &mut buffer[start..end]);
+        if copy.to_frames {
+            self.frames.copy_in(copy.frame, in_page, &buffer[start..end]);
+            if let Some(verifier) = &mut self.verifier {
+                verifier.written(copy.file, copy.offset..copy.offset + copy.len, *generation);
+            }
+        } else {
+            self.frames.copy_out(copy.frame, in_page, &mut buffer[start..end]);
+            if let Some(verifier) = &mut self.verifier {
+                verifier.copied(copy.file, copy.offset, &buffer[start..end]);
+            }
+        }
     }
 
     fn reply(&mut self, engine: &Engine, id: CallId, result: Result<u64, IoError>) {
         let done = self.clock();
         let (op, issued) =
             self.tasks[id.index()].call.take().expect("a reply ends a call that was issued");
-        let delivered = result.unwrap_or(0);
-        self.totals.calls += 1;
-        self.totals.bytes += delivered;
         self.totals.errors += u64::from(result.is_err());
-        if let Op::Read { handle, offset, len } = clipped(op) {
-            self.judge(engine, (handle, offset, len), result);
+        self.ready.push_back(Ready::Step(id));
+        let task = &self.tasks[id.index()];
+        if task.is_finale {
+            return;
         }
         let finished = Finished { task: id, op, issued, done, result };
-        (self.observer)(&finished, &self.tasks[id.index()].buffer[..delivered as usize]);
-        self.ready.push_back(Ready::Step(id));
+        self.totals.calls += 1;
+        let Op::Read { handle, offset, len } = clipped(op) else {
+            (self.observer)(&finished, &[]);
+            return;
+        };
+        let delivered = result.unwrap_or(0);
+        self.totals.bytes += delivered;
+        (self.observer)(&finished, &task.buffer[..delivered as usize]);
+        self.judge(engine, (handle, offset, len), result);
     }
 
     /// A read delivers all that the file holds of what it asked for, unless a request has failed.
@@ -285,6 +409,7 @@ impl World for HostWorld<'_> {
                 unreachable!("no file of this world is packed")
             }
             Output::Pause(call, length) => {
+                self.tasks[call.index()].pauses.count(length);
                 let until = self.clock() + length;
                 self.sleepers.push(Reverse((until, call)));
             }
@@ -298,8 +423,18 @@ impl World for HostWorld<'_> {
         watch.map_or_else(Processor::default, |watch| watch.processor(time::Instant::now()))
     }
 
+    fn settled(&mut self, engine: &Engine) {
+        if self.alive == 0 && self.at_exit.is_none() {
+            self.begin_finale(engine);
+        }
+    }
+
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {
         loop {
+            if self.alive == 0 && self.at_exit.is_none() {
+                // An early one is harmless, and the engine is looked at after it.
+                return Some(Input::Timeout);
+            }
             if let Some(input) = self.outside(deadline) {
                 return Some(input);
             }
@@ -316,14 +451,31 @@ impl World for HostWorld<'_> {
     }
 }
 
+impl<'a> Task<'a> {
+    fn new(workload: Box<dyn Workload + 'a>, is_finale: bool) -> Self {
+        let pauses = TaskPauses::default();
+        Self { workload, call: None, buffer: Vec::new(), generation: 0, pauses, is_finale }
+    }
+}
+
+impl TaskPauses {
+    fn count(&mut self, length: Duration) {
+        self.count += 1;
+        self.total += length;
+        self.longest = self.longest.max(length);
+    }
+}
+
 /// The part of a call that is carried out.
 fn clipped(op: Op) -> Op {
     match op {
         Op::Read { handle, offset, len } => {
             Op::Read { handle, offset, len: len.min(READ_BYTES_MAX) }
         }
-        Op::Write { .. }
-        | Op::Sync { .. }
+        Op::Write { handle, offset, len, durable } => {
+            Op::Write { handle, offset, len: len.min(READ_BYTES_MAX), durable }
+        }
+        Op::Sync { .. }
         | Op::Truncate { .. }
         | Op::Discard { .. }
         | Op::Fault { .. }

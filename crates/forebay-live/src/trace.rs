@@ -19,8 +19,10 @@ use self::ring::{Entries, PageLayout};
 use self::tracefs::{Folder, Instance};
 use crate::number::{DevNumber, FileKey};
 
+pub use self::block::{BlockRecorder, threads_of};
 pub use self::wakeup::Wakeup;
 
+mod block;
 mod decode;
 mod format;
 #[cfg(test)]

@@ -63,6 +63,7 @@ pub mod packed;
 pub mod paper;
 pub mod plan;
 pub mod price;
+pub mod probe;
 pub mod replay;
 pub mod report;
 pub mod rng;

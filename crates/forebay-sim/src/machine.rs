@@ -26,6 +26,7 @@ use crate::rng::MILLION;
 
 pub use error::{MachineError, Place};
 pub use keys::Dimension;
+pub(crate) use keys::dimension;
 pub use layout::{Layout, Placement};
 
 mod devices;
@@ -247,6 +248,10 @@ impl Machine {
         Prices {
             cores: self.count("cpu.cores"),
             syscall: self.time("cpu.syscall"),
+            fault: match self.time("cpu.fault") {
+                Duration::ZERO => self.time("cpu.syscall"),
+                fault => fault,
+            },
             page_lookup: self.time("cpu.page_lookup"),
             page_alloc: self.time("cpu.page_alloc"),
             copy_picos_per_kib: (KIB * PICOS_PER_S + copy_rate / 2) / copy_rate,

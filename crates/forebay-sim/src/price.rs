@@ -12,6 +12,8 @@ pub struct Prices {
     pub cores: u32,
     /// Entering and leaving the kernel.
     pub syscall: Duration,
+    /// Entering and leaving the kernel at a page fault.
+    pub fault: Duration,
     /// Finding one page in the page cache.
     pub page_lookup: Duration,
     /// Taking a frame for a page and adding it to the page cache.
@@ -76,6 +78,7 @@ impl Prices {
     pub const FREE: Self = Self {
         cores: 1,
         syscall: Duration::ZERO,
+        fault: Duration::ZERO,
         page_lookup: Duration::ZERO,
         page_alloc: Duration::ZERO,
         copy_picos_per_kib: 0,

@@ -14,6 +14,9 @@ pub(crate) mod duration;
 pub(crate) mod image;
 pub(crate) mod live;
 pub(crate) mod live_bench;
+pub(crate) mod probe;
+pub(crate) mod record;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sweep;
 pub(crate) mod trace;
@@ -58,8 +61,25 @@ pub(crate) enum Command {
     /// iolog, blktrace and blkparse, tracefs and perf script, biosnoop, strace, sysbench and MQSim,
     /// each compressed by gzip or zstd or not. The first bytes tell which.
     Trace(trace::Trace),
-    /// Run a fio job file on a real file or block device through the same engine (read only)
-    Run(RunOn),
+    /// Record the block requests of a device or a process of this machine as a trace (root)
+    ///
+    /// The kernel's tracing is used through an instance of its own, which is removed at the end,
+    /// and by the next start if this one is killed. A request is recorded where it arrives at the
+    /// block layer. What a process writes through the page cache is submitted by the kernel's
+    /// flusher, and is in the trace of the device, not in that of the process.
+    Record(record::Record),
+    /// Run a fio job file on a real file or block device through the same engine
+    ///
+    /// A job that writes needs a file that it may write: one that `run` makes in a folder and that
+    /// is gone afterwards, or a path with --allow-writes. Nothing else is written.
+    Run(run::RunOn),
+    /// Measure a device of this machine, for at most a minute, and write it as a machine file
+    ///
+    /// Reads by size, depth and place, past the page cache, and what calls, copies, switches and
+    /// faults cost. The device is fitted as one of the models: a disk or an array if reads are slow
+    /// and places matter, otherwise units behind a link. Nothing is written but the machine file,
+    /// and the file that --scratch names.
+    Probe(probe::Probe),
     /// Mount a compressed image read-only, or show what a mounted one does
     Mount(Mount),
     /// Unmount images
@@ -209,6 +229,14 @@ pub(crate) struct Simulate {
     /// Names the run: the device's jitter and where files lie
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Also run the job for real, by system calls on this file, block device or, in a folder, a
+    /// file made for it, and print what was predicted beside what was measured. Exits with 1 if one
+    /// of them is off: throughput by more than 15 %, p50 by 25 %, p99 by a factor of 2
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["mount", "compare", "html"])]
+    pub(crate) check: Option<PathBuf>,
+    /// With --check: lets the job overwrite what it names
+    #[arg(long, requires = "check")]
+    pub(crate) allow_writes: bool,
     #[command(flatten)]
     pub(crate) job_options: JobOptions,
     #[command(flatten)]
@@ -254,8 +282,8 @@ pub(crate) struct MountReplay {
 pub(crate) struct PolicyChoice {
     /// The policy of a slot: `readahead=request-size:max=32`; the slots are readahead, flush,
     /// controller, throttle, reclaim, elevator and dispatch (see `forebay policies`). A slot is
-    /// filled once. `run` only reads, and takes readahead and dispatch alone; `simulate --mount`
-    /// takes fill rules by their names
+    /// filled once. `run` takes readahead and dispatch, and for a job that writes all but elevator;
+    /// `simulate --mount` takes fill rules by their names
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
     /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give
@@ -282,33 +310,6 @@ pub(crate) enum FioCompat {
     #[default]
     #[value(name = "3.35")]
     Newer,
-}
-
-/// Arguments of `run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunOn {
-    /// The fio job file; `-` reads standard input
-    pub(crate) job: PathBuf,
-    /// The file or block device that is read; the job's files lie one behind the other on it
-    #[arg(long, value_name = "PATH")]
-    pub(crate) on: PathBuf,
-    #[command(flatten)]
-    pub(crate) policies: PolicyChoice,
-    /// Page memory of the engine, in bytes or with a unit: k, M, G, T
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    pub(crate) memory: String,
-    /// Worker threads for requests that are deferred
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) workers: u32,
-    /// Compare every byte with what a plain read of the file gives; the time for it counts
-    #[arg(long)]
-    pub(crate) verify: bool,
-    #[command(flatten)]
-    pub(crate) job_options: JobOptions,
-    #[command(flatten)]
-    pub(crate) output: FormatChoice,
-    #[command(flatten)]
-    pub(crate) page: PageChoice,
 }
 
 /// Arguments of `mount`.

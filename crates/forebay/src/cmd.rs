@@ -12,6 +12,8 @@ pub(crate) mod mount;
 pub(crate) mod overlay;
 pub(crate) mod plan;
 pub(crate) mod policies;
+pub(crate) mod probe;
+pub(crate) mod record;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;

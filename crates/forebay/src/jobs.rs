@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use forebay_core::io::Op;
 use forebay_core::time::{Duration, Instant};
+use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::stats::{Latencies, Summary};
@@ -119,14 +120,12 @@ impl Tally {
         let Some(member) = self.tasks.get_mut(finished.task.index()) else { return };
         let share = &mut self.jobs[member.job].1;
         let latencies = match finished.op {
-            Op::Read { .. } => &mut share.reads,
+            Op::Read { .. } | Op::Fault { .. } => &mut share.reads,
             Op::Write { .. } => &mut share.writes,
             Op::Sync { .. } => &mut share.syncs,
-            Op::Truncate { .. }
-            | Op::Discard { .. }
-            | Op::Direct { .. }
-            | Op::Fault { .. }
-            | Op::Advise { .. } => return,
+            Op::Truncate { .. } | Op::Discard { .. } | Op::Direct { .. } | Op::Advise { .. } => {
+                return;
+            }
         };
         latencies.all().record(finished.latency());
         for span in [&mut share.span, &mut member.span] {
@@ -136,6 +135,8 @@ impl Tally {
         match (finished.result, finished.op) {
             // A sync moves no bytes of its own.
             (Ok(_), Op::Sync { .. }) => {}
+            // A touch of a mapped page gives the caller the page.
+            (Ok(_), Op::Fault { .. }) => share.bytes += PAGE_SIZE,
             (Ok(bytes), _) => share.bytes += bytes,
             (Err(_), _) => share.errors += 1,
         }

@@ -67,8 +67,9 @@ pub(crate) struct Row {
 pub(crate) struct Run {
     pub(crate) busy: Duration,
     pub(crate) stats: Stats,
-    /// Known in virtual time alone.
+    /// Of a run whose files may be written.
     pub(crate) writeback: Option<Writeback>,
+    /// Known in virtual time alone.
     pub(crate) processor: Option<Processor>,
 }
 
@@ -87,8 +88,8 @@ pub(crate) struct Processor {
 pub(crate) struct Writeback {
     /// From the start until all that was written was safe.
     pub(crate) durable: Duration,
-    /// How long pages were dirty while the device had no request.
-    pub(crate) idle_while_dirty: Duration,
+    /// How long pages were dirty while the device had no request; known in virtual time alone.
+    pub(crate) idle_while_dirty: Option<Duration>,
     /// Pages that became dirty.
     pub(crate) dirtied: u64,
     /// Pages that were not on the device when the last task ended.
@@ -180,7 +181,7 @@ impl Writeback {
     fn and(self, next: Self) -> Self {
         Self {
             durable: self.durable + next.durable,
-            idle_while_dirty: self.idle_while_dirty + next.idle_while_dirty,
+            idle_while_dirty: self.idle_while_dirty.zip(next.idle_while_dirty).map(|(a, b)| a + b),
             dirtied: self.dirtied + next.dirtied,
             residue: self.residue + next.residue,
             limit: self.limit.max(next.limit),
@@ -241,7 +242,9 @@ const EVERY: &[Column] = &[
     ("bios_merged", |row| count(row, |run| run.stats.bios_merged)),
     ("request_mean_kib", request_mean),
     ("device_busy_s", |row| time(row, |run| run.busy)),
-    ("idle_while_dirty_s", |row| of_writes(row, |end| length(end.idle_while_dirty))),
+    ("idle_while_dirty_s", |row| {
+        of_writes(row, |end| end.idle_while_dirty.map_or(Cell::Missing, length))
+    }),
     ("switches_voluntary", |row| of_processor(row, |one| Cell::Count(one.voluntary))),
     ("switches_involuntary", |row| of_processor(row, |one| Cell::Count(one.involuntary))),
     ("cpu_busy_s", |row| of_processor(row, |one| length(one.busy))),
@@ -296,7 +299,9 @@ const RUNS: &[Column] = &[
     ("last s", |row| length(row.elapsed)),
     ("durable s", |row| of_writes(row, |end| length(end.durable))),
     ("busy s", |row| time(row, |run| run.busy)),
-    ("idle dirty s", |row| of_writes(row, |end| length(end.idle_while_dirty))),
+    ("idle dirty s", |row| {
+        of_writes(row, |end| end.idle_while_dirty.map_or(Cell::Missing, length))
+    }),
     ("MB read", |row| megabytes(row, |run| run.stats.pages_read)),
     ("MB to device", |row| megabytes(row, |run| run.stats.pages_cleaned)),
     ("absorbed %", absorbed),

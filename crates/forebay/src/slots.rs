@@ -61,6 +61,17 @@ pub(crate) struct Chosen {
     pub(crate) shown: PerSlot<bool>,
 }
 
+impl Chosen {
+    /// What fills the slots of the first run that a table does not show, as it would be typed.
+    pub(crate) fn others(&self, decides: impl Fn(usize) -> bool) -> Option<String> {
+        let one = self.runs.first()?;
+        let others = (0..SLOTS.len()).filter(|&slot| !self.shown[slot] && decides(slot));
+        let others: Vec<_> =
+            others.map(|slot| format!("{}={}", SLOTS[slot], one.labels[slot])).collect();
+        (!others.is_empty()).then(|| others.join(" "))
+    }
+}
+
 /// The most runs that one command compares.
 const RUNS_MAX: usize = 1_024;
 
@@ -95,24 +106,29 @@ pub(crate) fn sets(
     Ok(Chosen { runs, shown: std::array::from_fn(shown) })
 }
 
-/// Policies for a command that only reads, on files of this machine: `own` stands where nothing was
-/// typed.
-pub(crate) fn of_reads(choice: &PolicyChoice, own: [&'static str; 2]) -> Result<Vec<Filled>> {
+/// Policies for a job on files of this machine, below which a kernel orders requests; `own` stands
+/// where nothing was typed. A job that only reads has no use for those that decide about writes.
+pub(crate) fn of_run(choice: &PolicyChoice, own: PerSlot<&str>, writes: bool) -> Result<Chosen> {
     let typed = Typed::of(choice)?;
-    let decides = |slot| slot == READAHEAD || slot == DISPATCH;
+    let decides = |slot| match writes {
+        true => slot != ELEVATOR,
+        false => slot == READAHEAD || slot == DISPATCH,
+    };
     if let Some(slot) = (0..SLOTS.len()).find(|&slot| !decides(slot) && typed.is_filled(slot)) {
+        let why = match slot {
+            ELEVATOR => "the kernel below orders requests",
+            _ => "the job only reads",
+        };
+        let name = SLOTS[slot];
         bail!(
-            Complaint::new(format!(
-                "`run` only reads, and the kernel below orders requests: the slot '{}' has nothing \
-                 to decide",
-                SLOTS[slot]
-            ))
-            .hint("`forebay simulate` takes policies for all slots")
+            Complaint::new(format!("{why}: in `run` the slot '{name}' has nothing to decide"))
+                .hint("`forebay simulate` takes policies for all slots")
         );
     }
-    let mut texts = DEFAULTS;
-    [texts[READAHEAD], texts[DISPATCH]] = own;
-    typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
+    let runs = typed.product(own)?.into_iter().map(|texts| Ok(fill(texts)?));
+    let runs = runs.collect::<Result<_>>()?;
+    let shown = |slot| slot == READAHEAD || slot == DISPATCH || typed.is_filled(slot);
+    Ok(Chosen { runs, shown: std::array::from_fn(shown) })
 }
 
 /// Policies for a block trace, which enters below the page cache: `own` is the elevator if none was

@@ -26,7 +26,7 @@ mod databases;
 mod files;
 mod mapped;
 mod python;
-mod rig;
+pub(super) mod rig;
 mod row;
 mod table;
 mod writes;

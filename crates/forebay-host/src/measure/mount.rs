@@ -13,7 +13,7 @@
 //! runs in a child that can be given up, and answers with a line of text, [`Measured`]. The child's
 //! maps and faults are its own too.
 
-pub(super) use mapped::Mapped;
+pub(crate) use mapped::Mapped;
 pub use part::{Measured, Part, Work, perform};
 pub use process::{Spent, cpu_of, forget, own_namespace, rss_of};
 pub use rows::{Figures, Round, percentile, ratio};

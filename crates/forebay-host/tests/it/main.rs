@@ -14,3 +14,4 @@ mod serve;
 mod support;
 mod tasks;
 mod truth;
+mod writes;

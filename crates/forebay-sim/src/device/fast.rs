@@ -6,8 +6,9 @@
 //!             the fixed delay once per unit and request, and the unit's time per byte; the bytes
 //!             then cross the link one after another. The request is done with its last stripe.
 //!             Few requests may have a much longer delay, beside the jitter that all have.
-//!             Writes lie in a volatile cache: a flush waits for all that were given before, and
-//!             takes its own time; so does a durable write, for itself.
+//!             Writes may have a delay of their own, and drain at a rate of their own once a
+//!             buffer of them is full. They lie in a volatile cache: a flush waits for all that
+//!             were given before, and takes its own time; so does a durable write, for itself.
 //! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
 //!             random requests do not collide by chance; flash pages, erasing and the write
 //!             buffer are left out.
@@ -33,6 +34,12 @@ pub struct FastParameters {
     pub stripe_bytes: u64,
     /// Time to empty the volatile cache; zero if the device has none.
     pub flush_ns: u64,
+    /// Time before the first byte of a write; as of a read if zero.
+    pub write_delay_ns: u64,
+    /// Bytes a second at which writes leave the buffer.
+    pub write_bytes_per_s: u64,
+    /// Bytes of writes that are done before they have left the buffer.
+    pub write_buffer_bytes: u64,
     /// Sigma of the log-normal jitter on the delay.
     pub jitter_sigma_ppm: u64,
     /// How many of a million requests are much slower than the others.
@@ -58,6 +65,8 @@ pub struct Fast {
     link_free: Instant,
     /// The latest end of the writes so far.
     written: Instant,
+    /// When the buffer of writes is empty.
+    drained: Instant,
     /// What the tail adds to the delay of the latest request.
     late: Duration,
     rng: Rng,
@@ -81,6 +90,9 @@ impl FastParameters {
             link_bytes_per_s: u64::MAX,
             stripe_bytes: u64::MAX,
             flush_ns: 0,
+            write_delay_ns: 0,
+            write_bytes_per_s: u64::MAX,
+            write_buffer_bytes: 0,
             jitter_sigma_ppm: 0,
             tail_ppm: 0,
             tail_ns: 0,
@@ -98,6 +110,7 @@ impl Fast {
             requests: 0,
             link_free: Instant::ZERO,
             written: Instant::ZERO,
+            drained: Instant::ZERO,
             late: Duration::ZERO,
             rng: Rng::new(seed).fork("fast-jitter", 0),
             tail: Rng::new(seed).fork("fast-tail", 0),
@@ -105,14 +118,13 @@ impl Fast {
     }
 
     /// Serves one stripe of the latest request, `bytes` long, at the unit that is free first.
-    fn stripe(&mut self, now: Instant, bytes: u64) -> (Instant, Instant) {
+    fn stripe(&mut self, now: Instant, bytes: u64, delay: Duration) -> (Instant, Instant) {
         let units = self.units.iter_mut();
         let unit = units.min_by_key(|unit| unit.free).expect("a device has at least one unit");
         let start = now.max(unit.free);
         let delay = if std::mem::replace(&mut unit.request, self.requests) == self.requests {
             Duration::ZERO
         } else {
-            let delay = Duration(self.parameters.delay_ns);
             self.rng.jittered(delay, self.parameters.jitter_sigma_ppm) + self.late
         };
         let ready = start + delay;
@@ -128,7 +140,7 @@ impl Fast {
 
 impl Fast {
     /// Moves the bytes of one request.
-    fn transfer(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
+    fn transfer(&mut self, now: Instant, access: &DeviceAccess, delay: Duration) -> Completion {
         let stripe_bytes = self.parameters.stripe_bytes.max(1);
         self.requests += 1;
         // Chance is asked once for every request, so that a larger share adds to the same requests.
@@ -138,7 +150,7 @@ impl Fast {
         let (mut start, mut done) = (None, now);
         loop {
             let bytes = left.min(stripe_bytes);
-            let (begun, ended) = self.stripe(now, bytes);
+            let (begun, ended) = self.stripe(now, bytes, delay);
             start = start.or(Some(begun));
             done = done.max(ended);
             left -= bytes;
@@ -152,14 +164,21 @@ impl Fast {
 
     /// Moves the bytes of a write that ends `after` they are in the cache.
     fn write(&mut self, now: Instant, access: &DeviceAccess, after: Duration) -> Completion {
-        let moved = self.transfer(now, access);
-        let done = moved.done + after;
+        let FastParameters { delay_ns, write_delay_ns, .. } = self.parameters;
+        let delay = if write_delay_ns > 0 { write_delay_ns } else { delay_ns };
+        let moved = self.transfer(now, access, Duration(delay));
+        let rate = self.parameters.write_bytes_per_s;
+        self.drained = self.drained.max(now) + transfer_time(access.bytes(), rate);
+        // What is left when the write is done fits into the buffer.
+        let buffered = transfer_time(self.parameters.write_buffer_bytes, rate);
+        let has_room = Instant(self.drained.0.saturating_sub(buffered.as_nanos()));
+        let done = moved.done.max(has_room) + after;
         self.written = self.written.max(done);
         Completion { done, ..moved }
     }
 
     fn flush(&mut self, now: Instant) -> Completion {
-        let done = now.max(self.written) + Duration(self.parameters.flush_ns);
+        let done = now.max(self.written).max(self.drained) + Duration(self.parameters.flush_ns);
         self.written = done;
         Completion::success(now, done)
     }
@@ -168,7 +187,7 @@ impl Fast {
 impl Device for Fast {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         match access.command {
-            Command::Read => self.transfer(now, access),
+            Command::Read => self.transfer(now, access, Duration(self.parameters.delay_ns)),
             Command::Write => self.write(now, access, Duration::ZERO),
             Command::DurableWrite => self.write(now, access, Duration(self.parameters.flush_ns)),
             Command::Flush => self.flush(now),
@@ -231,6 +250,34 @@ mod tests {
         let parameters = FastParameters { link_bytes_per_s: 4_096_000_000, ..plain(64, 9_000) };
         let time = closed_loop(parameters, 64, 64_000).as_nanos();
         assert!((64_000_000..64_000_000 + 20_000).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn writes_go_fast_until_the_buffer_is_full_and_a_flush_waits_for_it() {
+        let parameters = FastParameters {
+            write_delay_ns: 20_000,
+            write_bytes_per_s: 100_000_000,
+            write_buffer_bytes: 4 << 20,
+            flush_ns: 5_000,
+            ..plain(1, 9_000)
+        };
+        let mut device = Fast::new(parameters, 0);
+        let mut now = Instant::ZERO;
+        let mut took = |device: &mut Fast| {
+            let done = device.service(now, &DeviceAccess::write(0, 2_048)).done;
+            let took = done.since(now).as_nanos();
+            now = done;
+            took
+        };
+        // A MiB takes 10.5 ms to drain; four of them are taken at once.
+        let fast: Vec<u64> = (0..4).map(|_| took(&mut device)).collect();
+        assert_eq!(fast, [20_000; 4]);
+        assert!(took(&mut device) > 10_000_000);
+        assert_eq!(took(&mut device), 10_485_760);
+        let flushed = device.service(now, &DeviceAccess::flush()).done;
+        assert_eq!(flushed.since(now), Duration(4 * 10_485_760 + 5_000));
+        let read = device.service(flushed, &DeviceAccess::read(0, 8)).done;
+        assert_eq!(read.since(flushed), Duration(9_000));
     }
 
     #[test]

@@ -257,7 +257,16 @@ pub(super) static KEYS: &[Key] = &[
     key("cpu.decode_page", Dimension::Time, 0, SECOND).or(0),
     key("cpu.decode_block", Dimension::Time, 0, SECOND).or(0),
     key("cpu.decode_cold", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.fault", Dimension::Time, 0, SECOND).or(0),
+    key("device.write_delay", Dimension::Time, 0, 60 * SECOND).of(FAST).or(0),
+    key("device.write_rate", Dimension::Rate, 1_000, PETA).of(FAST).or(PETA),
+    key("device.write_buffer", Dimension::Size, 0, PETA).of(FAST).or(0),
 ];
+
+/// What the number `name` measures.
+pub(crate) fn dimension(name: &str) -> Option<Dimension> {
+    KEYS.iter().find(|key| key.name == name).map(|key| key.dimension)
+}
 
 /// What every value of the number `name` is a multiple of.
 pub(super) fn step(name: &str) -> u64 {

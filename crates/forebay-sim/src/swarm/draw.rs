@@ -128,8 +128,10 @@ pub(super) fn random_prices(rng: &mut Rng) -> Prices {
     let cache_bytes = [0, 32 * KIB, 1024 * KIB][rng.below(3) as usize];
     let footprint_bytes = rng.below(40 * KIB);
     let mut up_to = |nanos| Duration(rng.below(nanos));
+    let syscall = up_to(1_000);
     Prices {
-        syscall: up_to(1_000),
+        syscall,
+        fault: syscall,
         page_lookup: up_to(100),
         page_alloc: up_to(2_000),
         copy_picos_per_kib: 1_000_000,

@@ -1,14 +1,14 @@
 //! A fio job as tasks: what [`crate::fio`] leaves to its driver, that is waiting, pausing, ending.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_core::engine::CALLS_MAX;
 use forebay_core::io::{Advice, Op};
-use forebay_core::readahead::Pattern;
+use forebay_core::readahead::{MapAdvice, Mapping, Pattern};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::HandleId;
+use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
 use thiserror::Error;
 
@@ -89,8 +89,8 @@ fn unsupported(job: &Job, first: bool, access: Access) -> Option<&'static str> {
     if job.mode.writes() && access == Access::Read {
         return Some("writes, and files are only read here");
     }
-    if job.ioengine == Engine::Mmap {
-        return Some("goes through a mapping (ioengine=mmap), which jobs cannot do yet");
+    if job.ioengine == Engine::Mmap && job.mode.writes() {
+        return Some("writes through a mapping (ioengine=mmap), which jobs cannot do");
     }
     if job.stonewall && !first && !job.invalidate {
         return Some("waits for others (stonewall) and keeps their pages (invalidate=0)");
@@ -158,14 +158,24 @@ impl<'a> Group<'a> {
     pub fn tasks(
         &self,
         compat: Compat,
-        mut open: impl FnMut(u32) -> HandleId,
+        open: impl FnMut(u32) -> HandleId,
     ) -> Vec<Box<dyn Workload>> {
-        let mut tasks: Vec<Box<dyn Workload>> = Vec::new();
+        let tasks = self.threads(compat, open).into_iter();
+        tasks.map(|task| task as Box<dyn Workload>).collect()
+    }
+
+    /// The same tasks, each of which may run in a thread of its own.
+    pub fn threads(
+        &self,
+        compat: Compat,
+        mut open: impl FnMut(u32) -> HandleId,
+    ) -> Vec<Box<dyn Workload + Send>> {
+        let mut tasks: Vec<Box<dyn Workload + Send>> = Vec::new();
         for (job, files) in self.jobs.iter().zip(&self.files) {
             let handles = files.iter().map(|file| open(*file)).collect();
-            let shared = Rc::new(RefCell::new(Shared::new(job, handles, compat)));
+            let shared = Arc::new(Mutex::new(Shared::new(job, handles, compat)));
             for _ in 0..job.depth() {
-                tasks.push(Box::new(JobTask { shared: Rc::clone(&shared), calling: false }));
+                tasks.push(Box::new(JobTask { shared: Arc::clone(&shared), calling: false }));
             }
         }
         tasks
@@ -174,7 +184,7 @@ impl<'a> Group<'a> {
 
 /// One request of a job that may be in flight.
 struct JobTask {
-    shared: Rc<RefCell<Shared>>,
+    shared: Arc<Mutex<Shared>>,
     /// The call made last is not yet known to be over.
     calling: bool,
 }
@@ -198,6 +208,10 @@ struct Shared {
     calls_in_flight: u32,
     /// The first sync of the end, which waits until it is alone.
     held: Option<Sync>,
+    /// What is said of the mappings that requests go through, if they do.
+    mapping: Option<Mapping>,
+    /// Pages of the latest request that have not been touched.
+    untouched: Option<(HandleId, Range<u64>)>,
 }
 
 /// When a job starts, pauses and ends.
@@ -229,6 +243,8 @@ impl Shared {
             durable: job.durable,
             calls_in_flight: 0,
             held: None,
+            mapping: mapping(job),
+            untouched: None,
         }
     }
 
@@ -256,6 +272,9 @@ impl Shared {
         if let Some(sync) = self.held.take() {
             return self.sync(sync);
         }
+        if let Some(fault) = self.touch() {
+            return Step::Call(fault);
+        }
         match self.stream.step(now.since(started).as_nanos() / NANOS_PER_MICRO) {
             Action::Io(io) => Step::Call(self.request(io)),
             Action::Sync(sync) => self.sync(sync),
@@ -273,10 +292,20 @@ impl Shared {
         let Io { file, offset, len, write } = io;
         let handle = self.handles[file as usize];
         if write {
-            Op::Write { handle, offset, len, durable: self.durable }
-        } else {
-            Op::Read { handle, offset, len }
+            return Op::Write { handle, offset, len, durable: self.durable };
         }
+        if self.mapping.is_some() {
+            self.untouched = Some((handle, offset / PAGE_SIZE..(offset + len).div_ceil(PAGE_SIZE)));
+        }
+        self.touch().unwrap_or(Op::Read { handle, offset, len })
+    }
+
+    /// The next page of a request through a mapping.
+    fn touch(&mut self) -> Option<Op> {
+        let mapping = self.mapping?;
+        let (handle, pages) = self.untouched.as_mut()?;
+        let (handle, page) = (*handle, pages.next()?);
+        Some(Op::Fault { handle, page, write: false, mapping })
     }
 
     /// The syncs of the end come after the last request: a task that is not the last leaves them to
@@ -291,6 +320,16 @@ impl Shared {
     }
 }
 
+/// The mappings of a job that reads through them. fio advises of them what it would of files.
+fn mapping(job: &Job) -> Option<Mapping> {
+    let advice = match job.advice {
+        fio::Advice::Normal => MapAdvice::Normal,
+        fio::Advice::Random => MapAdvice::Random,
+        fio::Advice::Sequential => MapAdvice::Sequential,
+    };
+    (job.ioengine == Engine::Mmap).then_some(Mapping { advice, ..Mapping::WHOLE })
+}
+
 /// What a job tells the kernel about its files, the first one last.
 fn opening(job: &Job, handles: &[HandleId]) -> Vec<Op> {
     let mut opening = Vec::new();
@@ -299,6 +338,8 @@ fn opening(job: &Job, handles: &[HandleId]) -> Vec<Op> {
         let advise = |advice| Op::Advise { handle: *handle, advice, offset, len };
         match job.advice {
             fio::Advice::Normal => {}
+            // It is said of the mapping.
+            fio::Advice::Random | fio::Advice::Sequential if job.ioengine == Engine::Mmap => {}
             fio::Advice::Random => opening.push(advise(Advice::Pattern(Pattern::Random))),
             fio::Advice::Sequential => {
                 opening.push(advise(Advice::Pattern(Pattern::Sequential)));
@@ -313,7 +354,7 @@ fn opening(job: &Job, handles: &[HandleId]) -> Vec<Op> {
 
 impl Workload for JobTask {
     fn next(&mut self, now: Instant) -> Step {
-        let mut shared = self.shared.borrow_mut();
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.calls_in_flight -= u32::from(self.calling);
         let step = shared.next(now);
         self.calling = matches!(step, Step::Call(_));
@@ -359,6 +400,20 @@ mod tests {
             Step::Exit,
         ];
         assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn a_request_through_a_mapping_touches_its_pages_one_by_one() {
+        let text = format!("{BARE}[a]\nrw=read\nsize=16k\nbs=8k\nioengine=mmap\n");
+        let touch = |page| {
+            let (handle, mapping) = (HandleId(0), Mapping::WHOLE);
+            Step::Call(Op::Fault { handle, page, write: false, mapping })
+        };
+        assert_eq!(steps(&text, 5), [touch(0), touch(1), touch(2), touch(3), Step::Exit]);
+        let random = "[a]\nrw=randread\nsize=4k\nioengine=mmap\ninvalidate=0\n";
+        let mapping = Mapping { advice: MapAdvice::Random, ..Mapping::WHOLE };
+        let fault = Op::Fault { handle: HandleId(0), page: 0, write: false, mapping };
+        assert_eq!(steps(random, 1), [Step::Call(fault)]);
     }
 
     #[test]

@@ -195,8 +195,10 @@ impl SimWorld<'_> {
             match slot.workload.next(now) {
                 Step::Call(op) => {
                     (slot.op, slot.issued) = (Some(op), now + self.cost);
-                    self.cost += self.prices.syscall;
-                    slot.layers = Layers { memory: self.prices.syscall, ..Layers::default() };
+                    let is_fault = matches!(op, Op::Fault { .. });
+                    let entry = if is_fault { self.prices.fault } else { self.prices.syscall };
+                    self.cost += entry;
+                    slot.layers = Layers { memory: entry, ..Layers::default() };
                     self.handling = Some((core, task));
                     return Some(Input::Call(task, op));
                 }

@@ -99,6 +99,10 @@ pub(crate) enum SweepEngine {
     Local,
     /// Workers of Dask; those that are lost are made up for by others
     Dask,
+    /// Tasks of HyperQueue, by `hq submit --array`
+    Hyperqueue,
+    /// Array jobs of Slurm, by `sbatch --array`
+    Slurm,
 }
 
 /// Arguments of `sweep status`.

@@ -1,4 +1,9 @@
 //! `forebay run`: a fio job through the same engine, on a real file.
+//!
+//! | --on | a job that reads | a job that writes |
+//! | --- | --- | --- |
+//! | a file, a block device | is read | is refused, or written under --allow-writes |
+//! | a folder | a file without a name is made there | the same, and written |
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,45 +14,53 @@ use forebay_core::units::{FileId, PAGE_SIZE};
 use forebay_host::backend::{Backend, FileBackend};
 use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
-use forebay_host::run::{RunError, Setup, run as run_on};
-use forebay_sim::fio::Compat;
+use forebay_host::run::{Outcome, RunError, Setup, WritebackSpecs, run as run_on};
+use forebay_host::world::TaskPauses;
+use forebay_sim::fio::{Compat, Job};
 use forebay_sim::scenario::PolicySet;
 use forebay_sim::workload::job::{Access, Group, groups};
+use forebay_sim::world::Pauses;
 
-use crate::args::RunOn;
+use crate::args::run::RunOn;
 use crate::choice;
 use crate::jobs::{self, Ended, Tally};
 use crate::messages::{self, Complaint};
 use crate::page::{self, Destination};
-use crate::results::{Drawn, Results, Run};
-use crate::slots::{self, DISPATCH, Filled, PerSlot, READAHEAD};
+use crate::results::{Drawn, Results, Run, Writeback};
+use crate::slots::{self, DISPATCH, ELEVATOR, Filled, PerSlot, READAHEAD};
 
-/// What fills the slots if nothing was chosen: readahead and dispatch of today's kernel.
-const OWN: [&str; 2] = ["linux-6.18", "deferred"];
+/// What fills the slots if nothing was chosen: the policies of today's kernel.
+const OWN: PerSlot<&str> =
+    ["linux-6.18", "linux-6", "fixed", "linux-3.18", "none", "deferred", "two-lists"];
 
 /// Runs the job once with each policy and prints one table, or an error and no results.
 pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
-    let runs = slots::of_reads(&arguments.policies, OWN)?;
     let memory = choice::bytes("--memory", &arguments.memory)?;
     let parsed = jobs::read(&arguments.job)?;
     let name = choice::name(&arguments.job);
-    let groups = groups(&parsed.jobs, &name, Access::Read)?;
+    let groups = groups_on(&parsed.jobs, &name, &arguments.on, arguments.allow_writes)?;
+    let writes = parsed.jobs.iter().any(|job| job.mode.writes());
+    let chosen = slots::of_run(&arguments.policies, OWN, writes)?;
     for group in &groups {
         check_buffers(&name, group)?;
     }
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let title = format!("{name} on {}", arguments.on.display());
-    let mut shown = PerSlot::default();
-    (shown[READAHEAD], shown[DISPATCH]) = (true, true);
     let drawn = destination.as_ref().map(|_| Drawn::default());
-    let mut results = Results { title, shown, drawn, ..Results::default() };
+    let decides = |slot| (writes && slot != ELEVATOR) || slot == READAHEAD || slot == DISPATCH;
+    let others = chosen.others(decides).filter(|_| writes);
+    let note_of_writes = others.map(|others| format!("The other slots: {others}"));
+    let mut results =
+        Results { title, shown: chosen.shown, note_of_writes, drawn, ..Results::default() };
     let mut verified = 0;
-    for Filled { policies, labels } in &runs {
+    for Filled { policies, labels } in &chosen.runs {
+        if let Some(why) = policies.contradiction(memory) {
+            bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
+        }
         let mut tally = Tally::new();
         for group in &groups {
-            verified += perform(arguments, policies, memory, group, &mut tally)?;
+            verified += perform(arguments, policies, memory, group, writes, &mut tally)?;
         }
-        let decides = |slot| slot == READAHEAD || slot == DISPATCH;
         let labels = std::array::from_fn(|slot| decides(slot).then(|| labels[slot].clone()));
         tally.report(&labels, &mut results);
     }
@@ -88,18 +101,17 @@ fn perform(
     policies: &PolicySet,
     memory: u64,
     group: &Group<'_>,
+    writes: bool,
     tally: &mut Tally,
 ) -> Result<u64> {
     let path = arguments.on.display();
-    let backend =
-        FileBackend::open(&arguments.on).with_context(|| format!("cannot read '{path}'"))?;
+    let backend = Arc::new(open(&arguments.on, group, writes)?);
     let opened_bytes = backend.len();
-    let files = FileMap::shared(Arc::new(backend), group.sizes().iter().copied());
-    let files = files.map_err(|error| too_small(&path.to_string(), group, &error))?;
-    let mut setup = Setup::new(policies.readahead.clone(), memory);
-    setup.verify = arguments.verify;
-    setup.dispatch = policies.dispatch.clone();
-    setup.workers = arguments.workers as usize;
+    let mut files = place(backend, group, &path.to_string())?;
+    for (file, bytes) in (0..).map(FileId).zip(group.sizes()) {
+        files.begin_with(file, *bytes);
+    }
+    let setup = setup(arguments, policies, memory, writes);
     let compat: Compat = arguments.job_options.fio_compat.into();
     tally.begin(group);
     let outcome = run_on(
@@ -113,9 +125,14 @@ fn perform(
         RunError::Workers(_) | RunError::Threads(_) => anyhow!("--workers: {error}"),
         RunError::Reopen(_) => anyhow!("--verify: {error}"),
     })?;
-    let (busy, stats) = (outcome.device_busy, outcome.stats);
-    let run = Run { busy, stats, writeback: None, processor: None };
-    tally.end(&Ended { elapsed: outcome.elapsed, run, pauses: &[], pause_lengths: None });
+    let pauses: Vec<Pauses> = outcome.pauses.iter().map(|task| pauses_of(*task)).collect();
+    let ended = Ended {
+        elapsed: outcome.elapsed,
+        run: whole(&outcome, writes),
+        pauses: &pauses,
+        pause_lengths: None,
+    };
+    tally.end(&ended);
     let verified = outcome.verified_bytes;
     match outcome.first_error {
         Some(failure) if outcome.errors > 0 || is_ours(&failure) => {
@@ -126,8 +143,93 @@ fn perform(
         }
         None => {}
     }
-    still_there(&arguments.on, opened_bytes)?;
+    if !arguments.on.is_dir() {
+        still_there(&arguments.on, opened_bytes)?;
+    }
     Ok(verified)
+}
+
+/// The jobs in groups, if what they run on may be written where they write.
+pub(crate) fn groups_on<'a>(
+    jobs: &'a [Job],
+    name: &str,
+    on: &Path,
+    allow_writes: bool,
+) -> Result<Vec<Group<'a>>> {
+    let may_write = allow_writes || on.is_dir();
+    let access = if may_write { Access::Write } else { Access::Read };
+    let groups = groups(jobs, name, access).map_err(|error| {
+        let hint = match jobs.iter().any(|job| job.mode.writes()) && !may_write {
+            true => "--allow-writes lets it overwrite the file; a folder gets a file of its own",
+            false => "`forebay help job-files` lists what is understood",
+        };
+        Complaint::new(error.to_string()).hint(hint)
+    })?;
+    Ok(groups)
+}
+
+/// The files of a group one behind the other.
+pub(crate) fn place(backend: Arc<FileBackend>, group: &Group<'_>, path: &str) -> Result<FileMap> {
+    let files = FileMap::shared(backend, group.rooms().iter().copied());
+    files.map_err(|error| too_small(path, group, &error))
+}
+
+/// What the job runs on: as it is, or made for it.
+pub(crate) fn open(on: &Path, group: &Group<'_>, writes: bool) -> Result<FileBackend> {
+    let path = on.display();
+    if on.is_dir() {
+        let bytes = needed(group);
+        return FileBackend::create_in(on, bytes)
+            .with_context(|| format!("cannot make a file of {bytes} bytes in '{path}'"));
+    }
+    if writes {
+        return FileBackend::open_writable(on).map_err(|error| {
+            let busy = error.kind() == io::ErrorKind::ResourceBusy;
+            let error = anyhow::Error::from(error).context(format!("cannot write '{path}'"));
+            match busy {
+                true => Complaint::new(format!("{error:#}"))
+                    .hint("a device that is mounted or otherwise in use is not overwritten")
+                    .into(),
+                false => error,
+            }
+        });
+    }
+    FileBackend::open(on).with_context(|| format!("cannot read '{path}'"))
+}
+
+fn setup(arguments: &RunOn, policies: &PolicySet, memory: u64, writes: bool) -> Setup {
+    let mut setup = Setup::new(policies.readahead.clone(), memory);
+    setup.verify = arguments.verify;
+    setup.dispatch = policies.dispatch.clone();
+    setup.workers = arguments.workers as usize;
+    setup.writeback = writes.then(|| WritebackSpecs {
+        flush: policies.flush.clone(),
+        controller: policies.controller.clone(),
+        throttle: policies.throttle.clone(),
+        reclaim: policies.reclaim.clone(),
+    });
+    setup
+}
+
+fn whole(outcome: &Outcome, writes: bool) -> Run {
+    let writeback = Writeback {
+        durable: outcome.durable,
+        idle_while_dirty: None,
+        dirtied: outcome.at_exit.dirtied,
+        residue: outcome.at_exit.residue,
+        limit: outcome.limit_pages,
+    };
+    Run {
+        busy: outcome.device_busy,
+        stats: outcome.stats,
+        writeback: writes.then_some(writeback),
+        processor: None,
+    }
+}
+
+fn pauses_of(task: TaskPauses) -> Pauses {
+    let TaskPauses { count, total, longest } = task;
+    Pauses { count, total, longest }
 }
 
 /// Whether the file is still what the run began with: pages that were read before it was cut or
@@ -145,18 +247,27 @@ fn still_there(path: &Path, opened: u64) -> Result<()> {
 /// Whether the failure is a wrong answer to a call, not a page that was read ahead.
 fn is_ours(failure: &Failure) -> bool {
     match failure.cause {
-        Cause::Short { .. } | Cause::Mismatch { .. } | Cause::Unverified { .. } => true,
+        Cause::Short { .. }
+        | Cause::Mismatch { .. }
+        | Cause::Lost { .. }
+        | Cause::Write { .. }
+        | Cause::Sync { .. }
+        | Cause::Unverified { .. } => true,
         Cause::Read { .. } | Cause::Truncated { .. } | Cause::Panicked { .. } => false,
     }
 }
 
 fn too_small(path: &str, group: &Group<'_>, error: &MapError) -> anyhow::Error {
     let MapError::BeyondEnd { bytes, .. } = error else { return anyhow!("'{path}': {error}") };
-    // Files start with a page, as `FileMap::shared` puts them.
-    let end = group.sizes().iter().fold(0u64, |end, len| {
-        end.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX).saturating_add(*len)
-    });
+    let end = needed(group);
     Complaint::new(format!("the job needs {end} bytes of '{path}', which has {bytes}"))
         .hint("make size= smaller; a job's files lie one behind the other")
         .into()
+}
+
+/// Where the last file of a group ends: files start with a page, as `FileMap::shared` puts them.
+fn needed(group: &Group<'_>) -> u64 {
+    group.rooms().iter().fold(0u64, |end, len| {
+        end.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX).saturating_add(*len)
+    })
 }

@@ -20,9 +20,10 @@ use crate::messages::Complaint;
 use crate::over_time;
 use crate::page::{self, Destination};
 use crate::results::{Drawn, Processor, Results, Run, Writeback};
-use crate::slots::{self, Chosen, SLOTS};
+use crate::slots;
 use crate::traces;
 
+mod check;
 mod mounted;
 mod traced;
 
@@ -30,6 +31,9 @@ mod traced;
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     if let Some(recording) = &arguments.replay.mount {
         return mounted::run(arguments, recording);
+    }
+    if let Some(on) = &arguments.check {
+        return check::run(arguments, on);
     }
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let results = results(arguments)?;
@@ -84,7 +88,7 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
     let mut results = Results {
         title: format!("{name} on {}", machine.name()),
         shown: chosen.shown,
-        note_of_writes: others(&chosen),
+        note_of_writes: chosen.others(|_| true).map(|own| format!("The machine's own: {own}")),
         drawn: arguments.page.html.as_ref().map(|_| Drawn::default()),
         ..Results::default()
     };
@@ -122,14 +126,6 @@ impl Simulate {
 const SECTIONS: &[(&str, &str)] = &[(DOCUMENTED, "What is exact"), (DOCUMENTED, "Traps")];
 
 const DOCUMENTED: &str = include_str!("../../../../docs/job-files.md");
-
-/// What fills the slots that the table does not show.
-fn others(chosen: &Chosen) -> Option<String> {
-    let one = chosen.runs.first()?;
-    let own = (0..SLOTS.len()).filter(|&slot| !chosen.shown[slot]);
-    let own: Vec<_> = own.map(|slot| format!("{}={}", SLOTS[slot], one.labels[slot])).collect();
-    (!own.is_empty()).then(|| format!("The machine's own: {}", own.join(" ")))
-}
 
 fn simulate(
     groups: &[Group<'_>],
@@ -173,7 +169,7 @@ fn whole(outcome: &Outcome, record: &Record, total: u64) -> Run {
     let limits = record.knobs.iter().map(|(_, knobs)| knobs.limit.pages(total));
     let writeback = Writeback {
         durable: outcome.durable,
-        idle_while_dirty: outcome.idle_while_dirty,
+        idle_while_dirty: Some(outcome.idle_while_dirty),
         dirtied: record.at_exit.map_or(0, |end| end.levels.dirtied),
         residue: outcome.residue,
         limit: limits.max().unwrap_or(0),

@@ -26,6 +26,7 @@ use crate::whole;
 use plan::Plan;
 use results::PointResults;
 
+mod arrays;
 mod best;
 mod merge;
 mod plan;
@@ -78,6 +79,10 @@ fn submit(arguments: &SweepSubmit) -> Result<u8> {
     match arguments.on {
         SweepEngine::Local => run_here(&arguments.folder, &program, &missing, jobs),
         SweepEngine::Dask => run_on_dask(arguments, &program, &missing, jobs),
+        SweepEngine::Hyperqueue => {
+            arrays::submit(arguments, &program, &missing, &arrays::HYPERQUEUE)
+        }
+        SweepEngine::Slurm => arrays::submit(arguments, &program, &missing, &arrays::SLURM),
     }
 }
 

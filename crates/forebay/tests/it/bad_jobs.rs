@@ -53,7 +53,7 @@ fn what_the_engine_cannot_do_is_refused_and_not_done_otherwise() {
     for text in [
         "[a]\nrw=read\nsize=1M\ndirect=1\n",
         "[a]\nrw=read\nsize=1M\nioengine=rbd\n",
-        "[a]\nrw=read\nsize=1M\nioengine=mmap\n",
+        "[a]\nrw=write\nsize=1M\nioengine=mmap\n",
         "[a]\nrw=read\nsize=1M\nrate_min=1m\n",
         "[a]\nrw=randwrite\nsize=1M\nfsync=1\nioengine=io_uring\niodepth=4\n",
         "[a]\nrw=randrw\nsize=1M\ncreate_on_open=1\n",

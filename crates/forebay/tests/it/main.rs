@@ -21,6 +21,7 @@ mod objects;
 mod page;
 mod pictures;
 mod plan;
+mod probe;
 mod readme;
 mod reproduce;
 mod run;

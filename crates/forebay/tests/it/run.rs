@@ -6,6 +6,12 @@ use std::fs::{self, File};
 use crate::support::{Scene, assert_refused, printed, stderr};
 
 const STREAM: &str = "[stream]\nrw=read\nsize=64k\n";
+/// Reads and writes in one file, of pages and of parts of pages, some brought to disk.
+const WRITES: &str = "[w]\nrw=randrw\nfilename=w\nnumjobs=3\nsize=960k\nbsrange=512-24k\n\
+                      bs_unaligned=1\nfsync=16\nloops=3\n";
+/// A file that begins empty, and one that is read meanwhile.
+const GROWS: &str = "[grow]\nrw=write\nsize=100001\nbs=1001\nfdatasync=20\nend_fsync=1\n\
+                     [look]\nrw=randread\nsize=64k\n";
 const RANDOM: &str = "[random]\nrw=randread\nsize=1M\nbs=8k\n";
 
 #[test]
@@ -37,15 +43,17 @@ fn what_cannot_be_read_is_refused() {
         .file("empty", "")
         .file("many.fio", "[m]\nrw=read\nsize=8k\nnumjobs=3\n")
         .file("write.fio", "[w]\nrw=write\nsize=4k\n");
-    fs::create_dir(scene.path("folder")).expect("a folder can be made");
     scene
         .refused("run stream.fio --on missing")
-        .refused("run stream.fio --on folder")
         .refused("run stream.fio --on empty")
         .refused("run stream.fio --on /dev/null")
         .refused("run random.fio --on small")
         .refused("run many.fio --on small")
         .refused("run write.fio --on file")
+        .refused("run write.fio --on /dev/null --allow-writes")
+        .refused("run write.fio --on small --allow-writes")
+        .refused("run write.fio --on file --allow-writes --policy elevator=none")
+        .refused("run stream.fio --on file --policy throttle=off")
         .refused("run stream.fio --on file --memory 4095")
         .refused("run stream.fio --on file --memory 16T")
         .refused("run stream.fio --on file --memory 64Q")
@@ -90,11 +98,50 @@ fn files_of_a_job_lie_one_behind_the_other() {
 }
 
 #[test]
-fn nothing_is_written() {
-    let scene = scene();
+fn nothing_is_written_without_leave() {
+    let scene = scene().file("write.fio", WRITES);
     let before = fs::read(scene.path("file")).expect("the file is there");
     printed(scene.command("run random.fio --on file --verify"));
+    printed(scene.command("run random.fio --on file --allow-writes"));
+    let output = scene.command("run write.fio --on file").output().expect("the program runs");
+    assert_refused("a job that writes needs leave", &output);
     assert_eq!(fs::read(scene.path("file")).expect("the file is there"), before);
+}
+
+#[test]
+fn a_job_writes_what_it_is_given_and_every_byte_is_verified() {
+    let mut scene = scene().file("write.fio", WRITES).file("grow.fio", GROWS);
+    for dispatch in ["inline", "deferred", "adaptive"] {
+        let line = format!(
+            "run write.fio --on file --allow-writes --verify --memory 256k \
+             --policy dispatch={dispatch}"
+        );
+        let before = fs::read(scene.path("file")).expect("the file is there");
+        printed(scene.command(&line));
+        let after = fs::read(scene.path("file")).expect("the file is there");
+        assert_eq!(after.len(), before.len());
+        let changed = |pages: std::ops::Range<usize>| {
+            let pairs = before[pages.start * 4096..pages.end * 4096].chunks(4096);
+            let pairs = pairs.zip(after[pages.start * 4096..].chunks(4096));
+            pairs.filter(|(before, after)| before != after).count()
+        };
+        // The job's file is the first MiB but for its last 64 KiB.
+        assert!(changed(0..240) > 200, "{} pages of {line}", changed(0..240));
+        assert_eq!(changed(240..256), 0, "{line}");
+    }
+    scene.forebay("run grow.fio --on file --allow-writes --verify --policy dispatch=inline");
+    scene.matches_after("run_writes.txt", without_times);
+}
+
+#[test]
+fn a_file_that_is_made_in_a_folder_is_gone_afterwards() {
+    let scene = scene().file("write.fio", WRITES);
+    fs::create_dir(scene.path("folder")).expect("a folder can be made");
+    for job in ["write.fio", "random.fio"] {
+        printed(scene.command(&format!("run {job} --on folder --verify")));
+        let left = fs::read_dir(scene.path("folder")).expect("the folder is there").count();
+        assert_eq!(left, 0, "{job}");
+    }
 }
 
 fn scene() -> Scene {

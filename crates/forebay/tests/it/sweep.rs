@@ -118,6 +118,47 @@ fn a_changed_job_is_no_part_of_the_plan() {
     assert!(said.contains("was changed since the sweep was planned"), "{said}");
 }
 
+/// The servers of a scheduler are this machine's own; without them the test is skipped.
+#[test]
+fn schedulers_of_arrays_run_what_is_missing() {
+    for (engine, asks) in [("slurm", ["sinfo", "-h"]), ("hyperqueue", ["hq", "server"])] {
+        let mut is_up = Command::new(asks[0]);
+        is_up.arg(asks[1]);
+        if engine == "hyperqueue" {
+            is_up.arg("info");
+        }
+        if !is_up.output().is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: no server of {engine} answers");
+            continue;
+        }
+        let scene = scene();
+        printed(scene.command(&format!("sweep plan r.fio {GRID} -o local")));
+        printed(scene.command("sweep submit local"));
+        let whole = printed(scene.command("sweep merge local"));
+        printed(scene.command(&format!("sweep plan r.fio {GRID} -o there --chunk-points 2")));
+        let mut command = scene.command(&format!("sweep submit there --on {engine}"));
+        for name in ["PATH", "HOME", "SLURM_CONF", "HQ_SERVER_DIR"] {
+            command.envs(std::env::var(name).map(|value| (name, value)));
+        }
+        printed(command);
+        assert_eq!(printed(scene.command("sweep merge there")), whole, "{engine}");
+    }
+}
+
+#[test]
+fn a_scheduler_that_is_not_there_is_an_error() {
+    let scene = scene();
+    printed(scene.command("sweep plan r.fio -o s"));
+    for (engine, program) in [("slurm", "sbatch"), ("hyperqueue", "hq")] {
+        // A program's environment is empty in these tests, so nothing is found.
+        let mut command = scene.command(&format!("sweep submit s --on {engine}"));
+        let output = command.env("PATH", "/nowhere").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{engine}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("cannot start {program}")), "{said}");
+    }
+}
+
 #[test]
 fn dask_runs_the_chunks_of_a_worker_that_was_killed() {
     let has_dask = |python: &str| {

@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail, ensure};
 use super::row::{Row, Tuned, Way};
 
 /// Whether a signal asks for the end.
-pub(super) type Interrupted = Arc<AtomicBool>;
+pub(in crate::bench) type Interrupted = Arc<AtomicBool>;
 
 /// A device and its file system; it goes when this is dropped.
-pub(super) struct Rig<'a> {
+pub(in crate::bench) struct Rig<'a> {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -42,9 +42,19 @@ impl<'a> Rig<'a> {
         row: &Row,
         stop: &'a Interrupted,
     ) -> Result<Self> {
+        Self::with_speed(program, work, (row.device.speed(), row.bytes), stop)
+    }
+
+    /// Makes a device by what `live-rig` calls its speed, and its bytes.
+    pub(in crate::bench) fn with_speed(
+        program: &Path,
+        work: &Path,
+        (speed, bytes): (&str, u64),
+        stop: &'a Interrupted,
+    ) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(["bench", "live-rig", "--work"]).arg(work);
-        command.args([row.device.speed(), &row.bytes.to_string()]);
+        command.args([speed, &bytes.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot run forebay")?;
         let orders = child.stdin.take();
@@ -61,12 +71,12 @@ impl<'a> Rig<'a> {
     }
 
     /// Where the file system is, in the rig's mount namespace.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(in crate::bench) fn path(&self, name: &str) -> String {
         self.at.join(name).display().to_string()
     }
 
     /// Gives an order and waits for the answer.
-    pub(super) fn order(&mut self, order: &str) -> Result<()> {
+    pub(in crate::bench) fn order(&mut self, order: &str) -> Result<()> {
         let orders = self.orders.as_mut().context("the rig has ended")?;
         writeln!(orders, "{order}")?;
         let mut answer = String::new();
@@ -120,7 +130,7 @@ impl<'a> Rig<'a> {
     }
 
     /// Runs a program to its end; what it printed.
-    pub(super) fn run(&self, words: &[&str]) -> Result<String> {
+    pub(in crate::bench) fn run(&self, words: &[&str]) -> Result<String> {
         self.start(words)?.output()
     }
 
@@ -160,7 +170,7 @@ impl<'a> Rig<'a> {
     }
 
     /// Takes all away.
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(in crate::bench) fn end(mut self) -> Result<()> {
         self.orders = None;
         let status = self.child.wait()?;
         ensure!(status.success(), "the rig ended with {status}");

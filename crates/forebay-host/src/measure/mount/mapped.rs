@@ -1,29 +1,34 @@
 //! A file in memory, one page touched at a time.
 //!
-//! The map is private to the process that measures, and a page is read once. If the file shrinks or
-//! its server fails, the process is killed by a signal and its parent reports that.
+//! If the file shrinks or its server fails, the process is killed by a signal; who measures mounts
+//! does so in a process of its own, whose parent reports that.
 #![expect(unsafe_code, reason = "a mapped file may change below the map")]
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io;
 
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap};
 
 /// A whole file, mapped to be read, without advice to the kernel.
 #[derive(Debug)]
-pub(in crate::measure) struct Mapped(Mmap);
+pub(crate) struct Mapped(Mmap);
 
 impl Mapped {
-    pub(in crate::measure) fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: no process writes to these files while they are measured, so
-        // the bytes do not change. Each is read as a plain byte, for which every value is valid.
+    pub(crate) fn new(file: &File) -> io::Result<Self> {
+        // SAFETY: the bytes are looked at one by one and never lent out as a slice that others
+        // could see change. Each is read as a plain byte, for which every value is valid.
         let map = unsafe { Mmap::map(file)? };
         Ok(Self(map))
     }
 
+    /// Says how the pages will be touched.
+    pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
+        self.0.advise(advice)
+    }
+
     /// Reads the byte at an offset inside the file.
-    pub(in crate::measure) fn touch(&self, offset: u64) {
+    pub(crate) fn touch(&self, offset: u64) {
         black_box(self.0[offset as usize]);
     }
 }

@@ -69,7 +69,14 @@ const READERS: &[(&str, &str)] = &[
          debugfs, by a private mount that is gone with it",
     ),
     ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
-    ("run, bench dispatch", "read a file or device; bench dispatch makes one and removes it"),
+    (
+        "run, simulate --check",
+        "read a file or device; in a folder they make a file that is gone afterwards, and with \
+         --allow-writes they overwrite what is named",
+    ),
+    ("probe", "reads a file or device; --scratch names a file that is overwritten"),
+    ("record", "an instance of tracefs of its own, removed at the end"),
+    ("bench dispatch", "reads a file or device; it makes one and removes it"),
     ("image info, ls, stat, cat", "read an image; so do image verify and compare"),
     ("mount", "a read-only folder; the image is only read"),
 ];
