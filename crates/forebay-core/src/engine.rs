@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockQueues, DeviceCounters, Given, QueueConfig};
 use crate::bugs::SeededBug;
+pub use crate::cache::PageUse;
 use crate::cache::PageCache;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
@@ -434,6 +435,11 @@ impl Engine {
     /// Pages of a file in the cache, up to date or not; walks all of memory.
     pub fn resident_pages(&self, file: FileId) -> u64 {
         self.cache.resident(file)
+    }
+
+    /// Pages of each file, up to the last that has or had any; walks all of memory.
+    pub fn page_use(&self) -> Vec<PageUse> {
+        self.cache.files()
     }
 
     /// The file of an open description.

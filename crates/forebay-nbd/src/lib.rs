@@ -13,11 +13,11 @@
 //! ```
 //!
 //! ```
-//! use forebay_nbd::{Event, Export, Session};
+//! use forebay_nbd::{Event, Export, Session, TlsPolicy};
 //!
 //! let disk = Export { name: "disk".to_owned(), size: 1 << 20, ..Export::default() };
 //! let (mut out, mut events) = (Vec::new(), Vec::new());
-//! let mut session = Session::new([disk].into(), &mut out);
+//! let mut session = Session::new([disk].into(), TlsPolicy::Off, &mut out);
 //! assert!(out.starts_with(b"NBDMAGICIHAVEOPT"));
 //!
 //! // The client's flags, and the option EXPORT_NAME with the name of the export.
@@ -27,7 +27,7 @@
 //! ```
 //!
 //! Fixed newstyle only. Simple, structured and extended replies; the metadata context
-//! `base:allocation`. No TLS.
+//! `base:allocation`. STARTTLS is agreed on here; the encryption itself is the caller's.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ mod session;
 mod tests;
 mod wire;
 
-pub use handshake::Export;
+pub use handshake::{Export, TlsPolicy};
 pub use reply::{Agreed, Extent, Header, ReplyStyle};
 pub use request::{Command, Request};
 pub use session::{Ending, Event, Session};

@@ -303,9 +303,7 @@ impl Disk {
     /// What the engine counted, pages in memory, and each export as it is now.
     pub(super) fn look(&self) -> (Stats, u64, Vec<ExportLevels>) {
         let state = self.lock();
-        let exports = 0..self.exports.len() as u32;
-        let levels = exports.map(|export| state.path.export_levels(export)).collect();
-        (state.path.stats(), state.path.resident_pages(), levels)
+        (state.path.stats(), state.path.resident_pages(), state.path.export_levels())
     }
 
     /// The clock ends.
