@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockQueues, DeviceCounters, Given, QueueConfig};
 use crate::bugs::SeededBug;
-pub use crate::cache::PageUse;
 use crate::cache::PageCache;
+pub use crate::cache::PageUse;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
 use crate::io::{Advice, Input, IoError, Op, Output, Request, RequestKind};
@@ -223,6 +223,17 @@ impl Engine {
         self.files.push(File { kind: FileKind::Plain, device, bytes, room, sector });
         self.writeback.add_file();
         FileId(self.files.len() as u32 - 1)
+    }
+
+    /// A file of whole pages has grown.
+    ///
+    /// # Panics
+    /// If it had a part of a page, or shrinks.
+    pub fn grow(&mut self, file: FileId, bytes: u64) {
+        let file = &mut self.files[file.index()];
+        assert!(file.bytes.is_multiple_of(PAGE_SIZE), "a page that is there has all its bytes");
+        assert!(file.bytes <= bytes, "a file that grows is longer afterwards");
+        (file.bytes, file.room) = (bytes, file.room.max(bytes));
     }
 
     /// Gives a file metadata that change with every write and lie on the page from `sector` on.

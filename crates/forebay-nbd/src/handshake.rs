@@ -363,44 +363,44 @@ fn find(exports: &[Export], name: &[u8]) -> Result<usize, Refusal> {
     found.or(default).ok_or((ERR_UNKNOWN, "there is no such export"))
 }
 
-const FIXED_NEWSTYLE: u32 = 1;
-const NO_ZEROES: u32 = 1 << 1;
+pub(crate) const FIXED_NEWSTYLE: u32 = 1;
+pub(crate) const NO_ZEROES: u32 = 1 << 1;
 
 const EXPORT_NAME: u32 = 1;
 const ABORT: u32 = 2;
 const LIST: u32 = 3;
 const START_TLS: u32 = 5;
 const INFO: u32 = 6;
-const GO: u32 = 7;
-const STRUCTURED_REPLY: u32 = 8;
+pub(crate) const GO: u32 = 7;
+pub(crate) const STRUCTURED_REPLY: u32 = 8;
 const LIST_META_CONTEXT: u32 = 9;
-const SET_META_CONTEXT: u32 = 10;
+pub(crate) const SET_META_CONTEXT: u32 = 10;
 const EXTENDED_HEADERS: u32 = 11;
 
-const ACK: u32 = 1;
+pub(crate) const ACK: u32 = 1;
 const REP_SERVER: u32 = 2;
-const REP_INFO: u32 = 3;
-const REP_META_CONTEXT: u32 = 4;
+pub(crate) const REP_INFO: u32 = 3;
+pub(crate) const REP_META_CONTEXT: u32 = 4;
 const ERR_UNSUP: u32 = 0x8000_0001;
 const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_TLS_REQD: u32 = 0x8000_0005;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 const ERR_TOO_BIG: u32 = 0x8000_0009;
 
-const INFO_EXPORT: u16 = 0;
+pub(crate) const INFO_EXPORT: u16 = 0;
 const INFO_NAME: u16 = 1;
 const INFO_DESCRIPTION: u16 = 2;
-const INFO_BLOCK_SIZE: u16 = 3;
+pub(crate) const INFO_BLOCK_SIZE: u16 = 3;
 
 const HAS_FLAGS: u16 = 1;
-const READ_ONLY: u16 = 1 << 1;
-const SEND_FLUSH: u16 = 1 << 2;
-const SEND_FUA: u16 = 1 << 3;
+pub(crate) const READ_ONLY: u16 = 1 << 1;
+pub(crate) const SEND_FLUSH: u16 = 1 << 2;
+pub(crate) const SEND_FUA: u16 = 1 << 3;
 const ROTATIONAL: u16 = 1 << 4;
 const SEND_TRIM: u16 = 1 << 5;
-const SEND_WRITE_ZEROES: u16 = 1 << 6;
+pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
 const SEND_DF: u16 = 1 << 7;
-const CAN_MULTI_CONN: u16 = 1 << 8;
+pub(crate) const CAN_MULTI_CONN: u16 = 1 << 8;
 const SEND_CACHE: u16 = 1 << 10;
 const SEND_FAST_ZERO: u16 = 1 << 11;
 

@@ -1,4 +1,4 @@
-//! The server's side of the NBD protocol: bytes in, requests and bytes out.
+//! The NBD protocol without sockets. The server's side: bytes in, requests and bytes out.
 //!
 //! A [`Session`] is one connection without its socket. It takes whatever bytes have arrived, cut
 //! anywhere, writes the replies that it can give itself, and hands on the requests that need the
@@ -26,6 +26,8 @@
 //! assert!(matches!(&events[..], [Event::Begin(agreed)] if agreed.export == 0));
 //! ```
 //!
+//! [`ClientSession`] is the other side, for exports of other servers.
+//!
 //! Fixed newstyle only. Simple, structured and extended replies; the metadata context
 //! `base:allocation`. STARTTLS is agreed on here; the encryption itself is the caller's.
 #![no_std]
@@ -33,6 +35,9 @@
 
 extern crate alloc;
 
+mod client;
+#[cfg(test)]
+mod client_tests;
 mod handshake;
 mod reply;
 mod request;
@@ -41,6 +46,7 @@ mod session;
 mod tests;
 mod wire;
 
+pub use client::{ClientEvent, ClientReply, ClientSession, NameError, RemoteExport};
 pub use handshake::{Export, TlsPolicy};
 pub use reply::{Agreed, Extent, Header, ReplyStyle};
 pub use request::{Command, Request};

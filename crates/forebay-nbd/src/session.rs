@@ -106,6 +106,11 @@ impl Session {
         self.phase = Phase::Handshake(handshake.secured());
     }
 
+    /// Whether TLS is being established.
+    pub fn is_securing(&self) -> bool {
+        matches!(self.phase, Phase::Securing(_))
+    }
+
     /// Takes back the memory of a payload that is no longer needed.
     pub fn recycle(&mut self, mut payload: Vec<u8>) {
         if self.spare.len() < SPARE_MAX && payload.capacity() <= SPARE_BYTES {

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use std::time::Duration;
+
 use forebay_core::engine::Policies;
 use forebay_core::readahead;
 use forebay_core::reclaim;
@@ -39,6 +41,9 @@ impl Rig {
         let options = ServeOptions {
             exports: vec![export],
             listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
+            inherited: Vec::new(),
+            tls: None,
+            slow: Duration::from_secs(1),
             folder: None,
             cache: pages * 4096,
             readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
@@ -191,7 +196,7 @@ fn clients_see_each_others_writes_and_a_flush_brings_them_to_the_file() {
         one.write(200_000, b"durable", true).unwrap();
         content[200_000..200_007].copy_from_slice(b"durable");
         assert!(fs::read(&path).unwrap() == content, "buffered: {buffered}");
-        rig.server.stop().unwrap();
+        rig.server.stop(Duration::from_secs(60)).unwrap();
     }
 }
 
@@ -203,7 +208,7 @@ fn stopping_brings_what_was_acknowledged_to_the_file() {
     let mut client = rig.client();
     client.write(10_000, b"acknowledged", false).unwrap();
     let socket = rig.socket();
-    rig.server.stop().unwrap();
+    rig.server.stop(Duration::from_secs(60)).unwrap();
     assert_eq!(&fs::read(&path).unwrap()[10_000..10_012], b"acknowledged");
     assert!(!socket.exists());
     assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "the client is told by the end");
@@ -364,7 +369,7 @@ fn a_client_that_never_reads_holds_up_nobody_else() {
     assert_eq!(other.read(5, 7).unwrap(), b"goes on");
     drop(greedy);
     other.flush().unwrap();
-    rig.server.stop().unwrap();
+    rig.server.stop(Duration::from_secs(60)).unwrap();
 }
 
 #[test]
@@ -433,7 +438,7 @@ fn an_export_shows_its_own_bytes_alone() {
     let mut reply = vec![0; 16 + 40_000];
     other.stream.read_exact(&mut reply).unwrap();
     assert!(reply[16..].iter().all(|byte| *byte == 0));
-    server.stop().unwrap();
+    server.stop(Duration::from_secs(60)).unwrap();
 }
 
 /// A page whose bytes tell which write they are of: all of them, in each of 16 bytes.

@@ -27,6 +27,7 @@ mod run;
 mod screens;
 mod serve;
 mod serve_folder;
+mod serve_seen;
 mod simulate;
 mod simulate_mount;
 mod streams;

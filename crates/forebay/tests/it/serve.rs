@@ -32,7 +32,7 @@ fn run(scene: &Scene, line: &str, command: &str) -> String {
 }
 
 /// A server in the background, once it listens.
-fn background(scene: &Scene, line: &str) -> Child {
+pub(crate) fn background(scene: &Scene, line: &str) -> Child {
     let child = scene.command(line).stderr(Stdio::null()).spawn().expect("the program runs");
     let begin = Instant::now();
     while UnixStream::connect(scene.path("socket")).is_err() {
@@ -102,7 +102,7 @@ fn fio_verifies_what_it_has_written() {
 }
 
 /// The bytes of a request with its payload.
-fn request(kind: u16, flags: u16, offset: u64, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn request(kind: u16, flags: u16, offset: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
     bytes.extend(flags.to_be_bytes());
     bytes.extend(kind.to_be_bytes());
@@ -114,7 +114,7 @@ fn request(kind: u16, flags: u16, offset: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A client that has chosen the default export of a size below 4 GiB by EXPORT_NAME.
-fn client(socket: &Path) -> UnixStream {
+pub(crate) fn client(socket: &Path) -> UnixStream {
     use std::io::Read;
     let mut stream = UnixStream::connect(socket).expect("the server answers");
     stream.read_exact(&mut [0; 18]).expect("the server answers");
@@ -124,7 +124,7 @@ fn client(socket: &Path) -> UnixStream {
 }
 
 /// Whether a simple reply without data says success; false at the end of the stream.
-fn succeeds(stream: &mut UnixStream) -> bool {
+pub(crate) fn succeeds(stream: &mut UnixStream) -> bool {
     use std::io::Read;
     let mut reply = [0; 16];
     stream.read_exact(&mut reply).is_ok() && reply[4..8] == [0; 4]

@@ -22,6 +22,16 @@ pub struct ExportLevels {
 }
 
 impl DiskPath {
+    /// An export of whole pages has grown: from now on there are so many bytes.
+    ///
+    /// # Panics
+    /// If it had a part of a page, or shrinks.
+    pub fn grow(&mut self, export: u32, bytes: u64) {
+        let export = &mut self.exports[export as usize];
+        self.engine.grow(export.file, bytes);
+        export.bytes = bytes;
+    }
+
     /// The exports as they are now, in their order; walks all of memory.
     pub fn export_levels(&self) -> Vec<ExportLevels> {
         let files = self.engine.page_use();
