@@ -41,6 +41,7 @@ mod memory;
 mod meter;
 mod overlay;
 mod read_store;
+mod remote;
 mod report;
 mod status;
 mod store;
@@ -55,6 +56,7 @@ pub use overlay::{
     stamp,
 };
 pub use read_store::ReadStore;
+pub use remote::{NbdAddress, RemoteStore};
 pub use report::{ClientReport, ExportReport, ServerReport};
 pub use store::{FileStore, MemoryStore, SlowStore, Store};
 pub use tls::{TlsError, TlsKeys};

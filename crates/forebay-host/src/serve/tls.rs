@@ -1,8 +1,8 @@
 //! Encryption of connections, by rustls: certificates from a folder, as nbdkit and qemu have them.
 //!
 //! ```text
-//!   ca-cert.pem       who may sign; needed if clients have to show a certificate
-//!   ca-crl.pem        what of that was withdrawn; may be absent
+//!   ca-cert.pem       the authority; needed if clients have to show a certificate
+//!   ca-crl.pem        the certificates that it has withdrawn; may be absent
 //!   server-cert.pem   the server's certificate, and those up to the root
 //!   server-key.pem    its private key
 //! ```

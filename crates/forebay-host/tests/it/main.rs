@@ -10,6 +10,7 @@ mod mount_ahead;
 mod mount_stat;
 mod mount_support;
 mod serve;
+mod serve_probes;
 mod support;
 mod tasks;
 mod truth;

@@ -19,9 +19,9 @@ use forebay_host::serve::{
 use tempfile::TempDir;
 
 /// A server with a socket in a scratch folder.
-struct Rig {
+pub(crate) struct Rig {
     folder: TempDir,
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl Rig {
@@ -30,7 +30,7 @@ impl Rig {
     }
 
     /// With so many pages of memory.
-    fn with(store: impl Store + 'static, pages: u64) -> Self {
+    pub(crate) fn with(store: impl Store + 'static, pages: u64) -> Self {
         let folder = tempfile::tempdir().expect("the rig works");
         let export = ServedExport {
             name: "disk".to_owned(),
@@ -56,17 +56,17 @@ impl Rig {
         Self { folder, server }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::begin(UnixStream::connect(self.socket()).expect("the rig works"))
     }
 }
 
 /// A client that speaks by itself.
-struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     cookie: u64,
 }
@@ -141,7 +141,7 @@ impl Client {
         self.reply()
     }
 
-    fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, u32> {
+    pub(crate) fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, u32> {
         let payload = self.ask(0, 0, offset, len)?;
         assert_eq!(payload[..8], offset.to_be_bytes());
         Ok(payload[8..].to_vec())
@@ -153,7 +153,7 @@ impl Client {
         self.reply().map(drop)
     }
 
-    fn flush(&mut self) -> Result<(), u32> {
+    pub(crate) fn flush(&mut self) -> Result<(), u32> {
         self.ask(3, 0, 0, 0).map(drop)
     }
 
@@ -418,6 +418,9 @@ fn an_export_shows_its_own_bytes_alone() {
     let options = ServeOptions {
         exports: vec![export("one"), export("other")],
         listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
+        inherited: Vec::new(),
+        tls: None,
+        slow: Duration::from_secs(1),
         folder: None,
         cache: 8 * 4096,
         readahead: readahead::Spec::parse("linux-6.18").unwrap(),

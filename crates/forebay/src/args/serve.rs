@@ -13,7 +13,8 @@ use super::duration::within;
 pub(crate) struct Serve {
     #[command(subcommand)]
     pub(crate) what: Option<ServeWhat>,
-    /// What is served: a file, a block device, `memory:SIZE`, or read-only an object, as `s3://`,
+    /// What is served: a file, a block device, `memory:SIZE`, the export of another server, as
+    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, or read-only an object, as `s3://`,
     /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`, or a file inside a compressed
     /// image, as `IMAGE:/PATH`. Clients choose by NAME; a first
     /// source without one is the default export

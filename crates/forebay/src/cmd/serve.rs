@@ -13,8 +13,9 @@ use forebay_host::backend::{
     Backend, BackendSource, ImageFileBackend, ObjectBackend, is_object, local_path, scrubbed,
 };
 use forebay_host::serve::{
-    BaseIdentity, FileStore, MemoryStore, ReadStore, ServeError, ServeOptions, ServedExport,
-    Server, ServerReport, SlowStore, Store, TlsKeys, TlsPolicy, UnmountCall, identify,
+    BaseIdentity, FileStore, MemoryStore, NbdAddress, ReadStore, RemoteStore, ServeError,
+    ServeOptions, ServedExport, Server, ServerReport, SlowStore, Store, TlsKeys, TlsPolicy,
+    UnmountCall, identify,
 };
 use forebay_image::{self as images, Follow, Kind, Source};
 use forebay_sim::scenario::PolicySet;
@@ -237,6 +238,9 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
         let store = Arc::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
         return Ok(Opened { store, read_only: false, base: None });
     }
+    if NbdAddress::is_one(source) {
+        return remote(source, is_base);
+    }
     if let Some((image, inside)) = inside(source) {
         let base = is_base.then(|| base_in_image(image, inside)).transpose()?;
         let store = Arc::new(ReadStore::new(file_of_image(Path::new(image), inside)?));
@@ -258,6 +262,21 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
     let store = Arc::new(opened.map_err(failed)?);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
     Ok(Opened { store, read_only: false, base })
+}
+
+/// Opens the export of another server.
+fn remote(source: &str, is_base: bool) -> Result<Opened> {
+    let failed = |why: String| {
+        Complaint::new(format!("cannot serve '{}': {}", printable(source), printable(&why)))
+            .hint("nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH names an export")
+    };
+    let address = NbdAddress::parse(source).map_err(failed)?;
+    let name = address.to_string();
+    let store = RemoteStore::open(address).map_err(|error| failed(error.to_string()))?;
+    // NBD tells nothing else by which a changed disk could be known.
+    let base = BaseIdentity { name, stamp: format!("{} bytes", store.bytes()) };
+    let read_only = store.is_read_only() && !is_base;
+    Ok(Opened { store: Arc::new(store), read_only, base: Some(base) })
 }
 
 /// The image and the path in it, if a source is `IMAGE:/PATH`. A file of that whole name is itself.

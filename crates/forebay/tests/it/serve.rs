@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -22,11 +22,16 @@ fn source() -> String {
     (0..200_000).map(|number| format!("{number}\n")).collect()
 }
 
-/// Runs a command of the shell with a served file; returns what it printed.
-fn run(scene: &Scene, line: &str, command: &str) -> String {
+/// Runs a command of the shell with a server.
+pub(crate) fn run_with(scene: &Scene, line: &str, command: &str) -> Output {
     let mut serve = scene.command(line);
     serve.env("PATH", path_of_programs()).args(["--run", command]);
-    let output = serve.output().expect("the program runs");
+    serve.output().expect("the program runs")
+}
+
+/// Runs a command of the shell with a server; returns what it printed.
+fn run(scene: &Scene, line: &str, command: &str) -> String {
+    let output = run_with(scene, line, command);
     assert_eq!(output.status.code(), Some(0), "{command}: {}{}", stdout(&output), stderr(&output));
     stdout(&output).to_owned()
 }

@@ -28,7 +28,7 @@ fn status(scene: &Scene, server: &Child) -> Value {
 }
 
 /// Waits until a file holds a text.
-fn await_text(scene: &Scene, file: &str, text: &str) -> String {
+pub(crate) fn await_text(scene: &Scene, file: &str, text: &str) -> String {
     let begin = Instant::now();
     loop {
         let found = fs::read_to_string(scene.path(file)).unwrap_or_default();

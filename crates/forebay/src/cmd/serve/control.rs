@@ -21,7 +21,7 @@ use super::status;
 
 const NAME: &str = "forebay-serve-";
 
-/// Time for the one who asks.
+/// Time for a reader of the status.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Begins to answer.
@@ -34,7 +34,7 @@ pub(super) fn answer(reporter: Reporter) -> Result<()> {
             match stream {
                 Ok(mut stream) if is_trusted(&stream) => {
                     let text = status::object(&reporter.report(), process::id()).to_string();
-                    // One who does not listen gets nothing.
+                    // A reader that has left needs no answer.
                     let _ = stream.set_write_timeout(Some(PATIENCE));
                     let _ = stream.write_all(text.as_bytes());
                 }
