@@ -25,6 +25,7 @@ use forebay_core::io::IoError;
 use forebay_core::readahead;
 use forebay_core::reclaim;
 use forebay_core::serving::{DiskConfig, ExportLevels};
+use forebay_core::time;
 use forebay_core::units::PAGE_SIZE;
 use forebay_nbd::Export;
 use rustix::event::{EventfdFlags, eventfd};
@@ -66,6 +67,8 @@ use disk::Disk;
 use folder::ExportFolder;
 use listen::Listener;
 use meter::ExportMeter;
+
+use crate::processor::nanos;
 
 use crate::attach::AttachError;
 
@@ -215,6 +218,7 @@ impl Server {
         let own = (0..exports.len()).map(|export| disk.open(export)).collect();
         let meters = (0..exports.len()).map(|_| ExportMeter::default()).collect();
         let ServeOptions { slow, tls, cache, connections: most, .. } = options;
+        let slow = time::Duration(nanos(slow));
         let monitor = Arc::new(Monitor { log, slow, exports: meters, tls });
         let (open, is_closed) = (Vec::new(), false);
         let shared = Arc::new(Shared {

@@ -36,6 +36,7 @@ use super::meter::{ClientCounters, ExportMeter};
 use super::report::ClientReport;
 use super::status;
 use super::tls::{TlsKeys, TlsStream};
+use crate::processor::nanos;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(super) struct Connection {
 pub(super) struct Monitor {
     pub(super) log: ServeLog,
     /// A request that takes so long is logged.
-    pub(super) slow: Duration,
+    pub(super) slow: time::Duration,
     /// Latencies of the exports in their order.
     pub(super) exports: Vec<ExportMeter>,
     /// Certificates, and whether connections may do without.
@@ -184,7 +185,6 @@ impl Connection {
         let mut batch = Batch::default();
         let agreed = outgoing.agreed.expect("requests come after the handshake");
         batch.add(&agreed, request, bytes, result);
-        let took = Duration::from_nanos(took.0);
         let event = self.end(&mut outgoing, request, (took, true), result.err());
         self.send(outgoing, &mut batch);
         self.tell(event);
@@ -196,14 +196,14 @@ impl Connection {
         &self,
         outgoing: &mut Outgoing,
         request: &Request,
-        (took, waited): (Duration, bool),
+        (took, waited): (time::Duration, bool),
         error: Option<IoError>,
     ) -> Option<RequestLine> {
         outgoing.requests -= 1;
         outgoing.held -= cost(request);
-        outgoing.counters.record(request, waited.then_some(took), error.is_none());
+        outgoing.counters.record(request, waited.then_some(took.0), error.is_none());
         let export = outgoing.agreed.expect("requests come after the handshake").export;
-        self.monitor.exports[export].record(request.command, took);
+        self.monitor.exports[export].record(request.command, took.0);
         if error.is_none() && took < self.monitor.slow {
             return None;
         }
@@ -220,7 +220,10 @@ impl Connection {
             (None, Some(error)) => {
                 log(&ServeEvent::Failed { client, request, why: &error.to_string() });
             }
-            (None, None) => log(&ServeEvent::Slow { client, request, took }),
+            (None, None) => {
+                let took = Duration::from_nanos(took.0);
+                log(&ServeEvent::Slow { client, request, took });
+            }
         }
     }
 
@@ -237,8 +240,8 @@ impl Connection {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Takes what arrived through TLS, and answers what TLS itself asks. Says whether the connection
-    /// is established.
+    /// Takes what arrived through TLS, and answers what TLS itself asks. Says whether it is
+    /// established.
     fn open(self: &Arc<Self>, bytes: &[u8], plain: &mut Vec<u8>) -> Result<bool, String> {
         let mut outgoing = self.lock();
         let tls = outgoing.tls.as_mut().expect("TLS has begun");
@@ -448,7 +451,7 @@ impl Serving<'_> {
     fn note_refusal(&self, request: Request, why: &'static str) {
         let mut outgoing = self.connection.lock();
         outgoing.counters.refused += 1;
-        let (took, refusal) = (Duration::ZERO, Some(Refusal::Of(why)));
+        let (took, refusal) = (time::Duration::ZERO, Some(Refusal::Of(why)));
         let line = outgoing.line(RequestLine { request, took, error: None, refusal });
         drop(outgoing);
         self.connection.tell(line);
@@ -484,7 +487,8 @@ impl Serving<'_> {
                         agreed.error(request, Errno::Io, &text, &mut self.batch.control);
                     }
                 }
-                let (took, error) = (begun.elapsed(), found.err().map(|_| IoError::Device));
+                let (took, error) =
+                    (time::Duration(nanos(begun.elapsed())), found.err().map(|_| IoError::Device));
                 let mut outgoing = self.connection.lock();
                 let line = self.connection.end(&mut outgoing, request, (took, false), error);
                 drop(outgoing);
@@ -516,7 +520,7 @@ impl Serving<'_> {
             match &owner {
                 Owner::Client(connection, request) if Arc::ptr_eq(connection, self.connection) => {
                     let (_, agreed) = self.client.expect("requests come after the handshake");
-                    let took = Duration::from_nanos(now.since(begun).0);
+                    let took = now.since(begun);
                     let took = (took, waited);
                     let line = self.connection.end(&mut outgoing, request, took, result.err());
                     lines.extend(line);
@@ -566,7 +570,7 @@ impl Serving<'_> {
 #[derive(Clone, Copy, Debug)]
 struct RequestLine {
     request: Request,
-    took: Duration,
+    took: time::Duration,
     error: Option<IoError>,
     refusal: Option<Refusal>,
 }

@@ -8,8 +8,8 @@
 //!
 //! Each thread has one request on its way, so the server has as many as `--threads` says. A
 //! connection that breaks is made anew, and requests without a reply are sent again, for at most
-//! [`RETRY_TIME`]. Writes that the server had acknowledged and no FLUSH had covered may be lost with
-//! it: the next FLUSH fails then, once.
+//! [`RETRY_TIME`]. Writes that the server had acknowledged and no FLUSH had covered may be lost
+//! with it: the next FLUSH fails then, once.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -10,7 +10,7 @@
 //! TLS 1.2 and 1.3. rustls has no external pre-shared keys, so there are none here.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -182,8 +182,5 @@ fn wrong(file: &Path, why: &dyn fmt::Display) -> TlsError {
 }
 
 fn described(error: &pem::Error) -> String {
-    match error {
-        pem::Error::Io(error) => io::Error::to_string(error),
-        other => other.to_string(),
-    }
+    if let pem::Error::Io(error) = error { error.to_string() } else { error.to_string() }
 }

@@ -53,10 +53,15 @@ fn served(bytes: &[u8], tls: TlsPolicy, piece: usize) -> (Vec<u8>, Vec<Event>) {
                             let extent = Extent { length, hole: true, zero: true };
                             agreed.extents(request, &[extent], &mut replies);
                         }
-                        _ => agreed.ok(request, &mut replies),
+                        Command::Write
+                        | Command::Flush
+                        | Command::Trim
+                        | Command::Cache
+                        | Command::WriteZeroes => agreed.ok(request, &mut replies),
+                        Command::Unknown => panic!("it is refused: {request:?}"),
                     }
                 }
-                _ => {}
+                Event::StartTls | Event::Refused(..) | Event::End(_) => {}
             }
             all.push(event);
         }

@@ -138,7 +138,7 @@ fn a_server_that_is_started_again_is_found_again_and_lost_writes_fail_a_flush() 
     let other = Other::start(&scene, &own("disk"), "far");
     assert!(ask(&request(1, 1, 4096, &[2; 4096])), "sent again over a new connection");
     assert!(ask(&request(3, 0, 0, &[])));
-    // Here the far server has acknowledged what no FLUSH has covered: WRITE_ZEROES reach it at once.
+    // Here the far server has acknowledged what no FLUSH has covered: zeroes reach it at once.
     assert!(ask(&{
         let mut zero = request(6, 0, 8192, &[]);
         let at = zero.len() - 4;

@@ -54,7 +54,8 @@ fn libnbd_and_qemu_read_and_write_inside_tls() {
     done(LINE, &format!("nbdcopy {own} copy && cmp copy disk"));
     let qemu = "port=${uri##*:}; qemu-img convert -O raw \
                 --object tls-creds-x509,id=t,dir=keys,endpoint=client --image-opts \
-                driver=nbd,host=localhost,port=$port,tls-creds=t copy2 && cmp -n 3000000 copy2 disk";
+                driver=nbd,host=localhost,port=$port,tls-creds=t copy2 && \
+                cmp -n 3000000 copy2 disk";
     done(LINE, qemu);
     fs::write(scene.path("new"), vec![9; 3_000_000]).unwrap();
     done(LINE, &format!("nbdcopy --flush new {own}"));

@@ -46,6 +46,7 @@ pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {
 
 /// A server's report as JSON: sizes in bytes, times in seconds.
 pub(super) fn object(report: &ServerReport, pid: u32) -> Value {
+    let clients = report.clients.iter().map(|one| client(one, &report.exports));
     json!({
         "pid": pid,
         "uptime": report.uptime.as_secs_f64(),
@@ -54,7 +55,7 @@ pub(super) fn object(report: &ServerReport, pid: u32) -> Value {
         "page_accesses": report.stats.accesses,
         "page_hits": report.stats.hits,
         "exports": report.exports.iter().map(export).collect::<Vec<_>>(),
-        "clients": report.clients.iter().map(|one| client(one, &report.exports)).collect::<Vec<_>>(),
+        "clients": clients.collect::<Vec<_>>(),
     })
 }
 
