@@ -89,12 +89,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     if let Err(error) = control::answer(server.reporter()) {
         note(&format!("`serve status` does not find this server: {error:#}"));
     }
-    for address in server.addresses() {
-        note(&format!("{} at {address}", described.join(", ")));
-    }
-    if let Some(folder) = &arguments.fuse {
-        note(&format!("{} in '{}'", described.join(", "), shown(folder)));
-    }
+    say_places(&described.join(", "), &server, arguments.fuse.as_deref());
     let ended = match &arguments.run {
         Some(command) => run_command(command, (server.addresses(), arguments), signals)?,
         None => {
@@ -116,6 +111,16 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
         return Ok(ERROR);
     }
     Ok(ended)
+}
+
+/// Says where exports are.
+fn say_places(exports: &str, server: &Server, folder: Option<&Path>) {
+    for address in server.addresses() {
+        note(&format!("{exports} at {address}"));
+    }
+    if let Some(folder) = folder {
+        note(&format!("{exports} in '{}'", shown(folder)));
+    }
 }
 
 fn start_error(error: &ServeError) -> Complaint {

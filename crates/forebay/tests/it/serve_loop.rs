@@ -87,7 +87,8 @@ const EXT4: Kind = Kind {
     programs: &["mkfs.ext4", "e2fsck"],
     check: |device, _| {
         // The journal is replayed, and then nothing is amiss.
-        let replayed = Command::new("e2fsck").args(["-p", &device.0]).status().unwrap();
+        let replayed =
+            Command::new("e2fsck").args(["-p", &device.0]).status().expect("the test works");
         assert!(matches!(replayed.code(), Some(0 | 1)), "{replayed}");
         done(Command::new("e2fsck").args(["-f", "-n", &device.0]));
     },
@@ -127,8 +128,11 @@ fn start(scene: &Scene) -> (Child, Loop) {
 
 fn scene_of(kind: &Kind) -> Scene {
     let scene = Scene::new();
-    File::create(scene.path("one")).unwrap().set_len(kind.bytes).unwrap();
-    fs::create_dir(scene.path("dir")).unwrap();
+    File::create(scene.path("one"))
+        .expect("the test works")
+        .set_len(kind.bytes)
+        .expect("the test works");
+    fs::create_dir(scene.path("dir")).expect("the test works");
     let (server, device) = start(&scene);
     done(Command::new(kind.make[0]).args(&kind.make[1..]).arg(&device.0));
     drop(device);
@@ -148,7 +152,7 @@ fn survives_cuts(kind: &Kind) {
         let mount = Mount::of(&device, scene.path("mnt"));
         for earlier in 0..round {
             let (on_disk, model) = (format!("mnt/file-{earlier}"), format!("model-{earlier}"));
-            let read = |name: &str| fs::read(scene.path(name)).unwrap();
+            let read = |name: &str| fs::read(scene.path(name)).expect("the test works");
             assert!(read(&on_disk) == read(&model), "round {round}, file {earlier}");
         }
         let mut python = Command::new("python3");
@@ -156,7 +160,8 @@ fn survives_cuts(kind: &Kind) {
         let seed = format!("{}", 100 + round);
         python.args([&seed, "1500", "3000000"]).arg(scene.path(&format!("model-{round}")));
         done(&mut python);
-        fs::write(scene.path(&format!("mnt/other-{round}")), vec![9; 5 << 20]).unwrap();
+        fs::write(scene.path(&format!("mnt/other-{round}")), vec![9; 5 << 20])
+            .expect("the test works");
         assert_eq!(stop(server, Signal::KILL), None);
         drop(mount);
         drop(device);
@@ -194,7 +199,7 @@ fn a_crate_is_built_and_tested_on_a_loop_device() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../forebay-nbd/src");
     done(Command::new("cp").arg("-r").arg(source).arg(scene.path("mnt/src")));
     let manifest = "[package]\nname = \"forebay-nbd\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";
-    fs::write(scene.path("mnt/Cargo.toml"), manifest).unwrap();
+    fs::write(scene.path("mnt/Cargo.toml"), manifest).expect("the test works");
     let mut build = Command::new(cargo);
     build.current_dir(scene.path("mnt")).env("CARGO_TARGET_DIR", scene.path("mnt/target"));
     let output = done(build.args(["test", "--offline", "--lib", "--quiet"]));

@@ -79,7 +79,10 @@ fn moves_bytes(other: &str, command: &str) {
     expected[1 << 20..2 << 20].fill(0);
     expected[3 << 20..(3 << 20) + (64 << 10)].fill(0);
     expected[2 << 20..(2 << 20) + 4096].fill(0xcd);
-    assert!(fs::read(scene.path("disk")).unwrap()[..expected.len()] == expected, "{other}");
+    assert!(
+        fs::read(scene.path("disk")).expect("the test works")[..expected.len()] == expected,
+        "{other}"
+    );
 }
 
 #[test]
@@ -105,7 +108,12 @@ fn holes_of_the_other_server_are_told_and_read_only_exports_are_read_only() {
         return;
     }
     let scene = Scene::new().file("disk", vec![7; 1 << 20]);
-    fs::File::options().write(true).open(scene.path("disk")).unwrap().set_len(3 << 20).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(scene.path("disk"))
+        .expect("the test works")
+        .set_len(3 << 20)
+        .expect("the test works");
     let _other = Other::start(&scene, &own("disk --read-only"), "far");
     let output = run_with(&scene, LINE, "nbdinfo --map \"$uri\"");
     let map: Vec<Vec<&str>> =
@@ -151,8 +159,8 @@ fn a_server_that_is_started_again_is_found_again_and_lost_writes_fail_a_flush() 
     assert!(!ask(&request(3, 0, 0, &[])), "it may be lost");
     assert!(ask(&request(3, 0, 0, &[])), "it is told once");
     drop(other);
-    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-    server.wait().unwrap();
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("the test works");
+    server.wait().expect("the test works");
 }
 
 #[test]
@@ -166,7 +174,8 @@ fn sources_of_nbd_that_cannot_be_are_refused() {
         ("nbds://localhost/", "are not supported"),
         ("nbd://localhost:x/", "has no port in it"),
     ] {
-        let output = scene.command(&format!("serve {source} --run true")).output().unwrap();
+        let output =
+            scene.command(&format!("serve {source} --run true")).output().expect("the test works");
         assert_eq!(output.status.code(), Some(2), "{source}");
         assert!(stderr(&output).contains(why), "{source}: {}", stderr(&output));
     }

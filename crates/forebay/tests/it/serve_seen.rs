@@ -58,9 +58,9 @@ fn status_tells_what_each_export_and_client_has_and_waits_for() {
     let mut stream = client(&scene.path("socket"));
     read(&mut stream, 0, 4096);
     read(&mut stream, 0, 4096);
-    stream.write_all(&request(1, 0, 1 << 19, &[5; 8192])).unwrap();
+    stream.write_all(&request(1, 0, 1 << 19, &[5; 8192])).expect("the test works");
     assert!(succeeds(&mut stream));
-    stream.write_all(&request(1, 0, 2 << 20, &[5; 512])).unwrap();
+    stream.write_all(&request(1, 0, 2 << 20, &[5; 512])).expect("the test works");
     assert!(!succeeds(&mut stream), "behind the end");
     let told = status(&scene, &server);
     let (disk, other, own) = (&told["exports"][0], &told["exports"][1], &told["clients"][0]);
@@ -78,23 +78,37 @@ fn status_tells_what_each_export_and_client_has_and_waits_for() {
     let seconds = |key: &str| reads[key].as_f64().unwrap_or_else(|| panic!("{told}"));
     assert!(seconds("p50") < 0.02 && seconds("p99") >= 0.02 && seconds("mean") >= 0.01, "{told}");
     assert_eq!(own["export"], "");
-    assert!(own["peer"].as_str().unwrap().starts_with(&format!("process {}", std::process::id())));
+    assert!(
+        own["peer"]
+            .as_str()
+            .expect("the test works")
+            .starts_with(&format!("process {}", std::process::id()))
+    );
     assert_eq!((count(own, "requests"), count(own, "refused")), (3, 1), "{told}");
     assert_eq!((count(own, "read_bytes"), count(own, "written_bytes")), (8192, 8192));
-    assert!(count(own, "waited") >= 1 && own["wait"].as_f64().unwrap() >= 0.02, "{told}");
-    stream.write_all(&request(3, 0, 0, &[])).unwrap();
+    assert!(
+        count(own, "waited") >= 1 && own["wait"].as_f64().expect("the test works") >= 0.02,
+        "{told}"
+    );
+    stream.write_all(&request(3, 0, 0, &[])).expect("the test works");
     assert!(succeeds(&mut stream));
     let told = status(&scene, &server);
     assert_eq!(count(&told["exports"][0], "dirty_bytes"), 0, "{told}");
     assert_eq!(count(&told["exports"][0], "written_back_bytes"), 8192, "{told}");
     // As people see it.
-    let output = scene.command(&format!("serve status --pid {}", server.id())).output().unwrap();
+    let output = scene
+        .command(&format!("serve status --pid {}", server.id()))
+        .output()
+        .expect("the test works");
     let text = stdout(&output);
     assert!(text.contains("written back") && text.contains("8 KiB"), "{text}");
     assert!(text.contains("(default)") && text.contains("p99.9 us"), "{text}");
     signal(&server, Signal::TERM);
-    assert_eq!(server.wait().unwrap().code(), Some(0));
-    let output = scene.command(&format!("serve status --pid {}", server.id())).output().unwrap();
+    assert_eq!(server.wait().expect("the test works").code(), Some(0));
+    let output = scene
+        .command(&format!("serve status --pid {}", server.id()))
+        .output()
+        .expect("the test works");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("is no server of this user"), "{}", stderr(&output));
 }
@@ -113,10 +127,10 @@ fn latencies_are_a_histogram_of_prometheus() {
     assert!(lines.any(|line| line.contains("disk (1048576 bytes)")));
     let mut stream = client(&scene.path("socket"));
     (0..5).for_each(|page| read(&mut stream, page * 4096, 4096));
-    let mut asked = TcpStream::connect(address.expect("it says where")).unwrap();
-    asked.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut asked = TcpStream::connect(address.expect("it says where")).expect("the test works");
+    asked.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("the test works");
     let mut page = String::new();
-    asked.read_to_string(&mut page).unwrap();
+    asked.read_to_string(&mut page).expect("the test works");
     let labels = "export=\"\",request=\"read\"";
     for line in [
         "# TYPE forebay_serve_request_seconds histogram".to_owned(),
@@ -128,11 +142,14 @@ fn latencies_are_a_histogram_of_prometheus() {
         assert!(page.lines().any(|found| found == line), "{line} in {page}");
     }
     let buckets = page.lines().filter(|line| line.contains("_bucket{"));
-    let counts: Vec<u64> =
-        buckets.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+    let counts: Vec<u64> = buckets
+        .map(|line| {
+            line.rsplit(' ').next().expect("the test works").parse().expect("the test works")
+        })
+        .collect();
     assert!(counts.len() == 26 && counts.is_sorted(), "{counts:?}");
     signal(&server, Signal::TERM);
-    server.wait().unwrap();
+    server.wait().expect("the test works");
 }
 
 #[test]
@@ -142,12 +159,17 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     let mut server = background(&scene, line);
     let mut stream = client(&scene.path("socket"));
     read(&mut stream, 4096, 512);
-    stream.write_all(&request(4, 0, 1 << 20, &[])).unwrap();
+    stream.write_all(&request(4, 0, 1 << 20, &[])).expect("the test works");
     assert!(succeeds(&mut stream), "a TRIM of nothing");
-    stream.write_all(&request(1, 1, 2 << 20, &[1; 3])).unwrap();
+    stream.write_all(&request(1, 1, 2 << 20, &[1; 3])).expect("the test works");
     assert!(!succeeds(&mut stream));
     // The source shrinks: reads behind its end fail.
-    fs::File::options().write(true).open(scene.path("disk")).unwrap().set_len(8192).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(scene.path("disk"))
+        .expect("the test works")
+        .set_len(8192)
+        .expect("the test works");
     stream
         .write_all(&{
             let mut bytes = request(0, 0, 500_000, &[]);
@@ -155,10 +177,10 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
             bytes[at..].copy_from_slice(&100_u32.to_be_bytes());
             bytes
         })
-        .unwrap();
+        .expect("the test works");
     assert!(!succeeds(&mut stream));
     let mut broken = client(&scene.path("socket"));
-    broken.write_all(&[9; 28]).unwrap();
+    broken.write_all(&[9; 28]).expect("the test works");
     await_text(&scene, "log", "a request begins with a wrong number");
     drop(stream);
     let log = await_text(&scene, "log", "1 failed, 1 refused");
@@ -178,7 +200,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     begins("a client was sent away: a request begins with a wrong number");
     begins("left; 2 requests, 612 bytes read, 0 written, 1 failed, 1 refused");
     // The log was renamed: SIGHUP opens it anew, and the server goes on.
-    fs::rename(scene.path("log"), scene.path("old")).unwrap();
+    fs::rename(scene.path("log"), scene.path("old")).expect("the test works");
     signal(&server, Signal::HUP);
     let begin = Instant::now();
     while !scene.path("log").exists() {
@@ -188,7 +210,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     drop(client(&scene.path("socket")));
     await_text(&scene, "log", "connected");
     signal(&server, Signal::TERM);
-    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert_eq!(server.wait().expect("the test works").code(), Some(0));
 }
 
 #[test]
@@ -197,7 +219,7 @@ fn one_client_cannot_fill_the_log() {
     let server = background(&scene, "serve disk --listen unix:socket --log log");
     let mut stream = client(&scene.path("socket"));
     for _ in 0..1500 {
-        stream.write_all(&request(9, 0, 0, &[])).unwrap();
+        stream.write_all(&request(9, 0, 0, &[])).expect("the test works");
         assert!(!succeeds(&mut stream));
     }
     drop(stream);
@@ -212,31 +234,36 @@ fn sighup_shows_clients_to_come_what_a_source_has_grown_by() {
     let scene = Scene::new().file("disk", vec![7; 8192]).file("odd", vec![7; 5000]);
     let line = "serve disk odd=odd --listen unix:socket --log log";
     let mut serve = scene.command(line);
-    serve.stderr(fs::File::create(scene.path("said")).unwrap());
+    serve.stderr(fs::File::create(scene.path("said")).expect("the test works"));
     let mut server = serve.spawn().expect("the program runs");
     await_text(&scene, "said", "at unix:socket");
     let mut old = client(&scene.path("socket"));
     read(&mut old, 0, 8192);
     for (file, bytes) in [("disk", 16384), ("odd", 9000)] {
-        let grown = fs::File::options().write(true).open(scene.path(file)).unwrap();
-        grown.set_len(bytes).unwrap();
+        let grown = fs::File::options().write(true).open(scene.path(file)).expect("the test works");
+        grown.set_len(bytes).expect("the test works");
     }
     signal(&server, Signal::HUP);
     let said = await_text(&scene, "said", "reloaded");
     assert!(said.contains("export '': 16384 bytes, for clients to come"), "{said}");
     assert!(said.contains("export 'odd': it keeps its 5000 bytes"), "{said}");
-    old.write_all(&request(1, 0, 8192, &[1; 4096])).unwrap();
+    old.write_all(&request(1, 0, 8192, &[1; 4096])).expect("the test works");
     assert!(!succeeds(&mut old), "a client keeps the size that it was told");
     let mut new = client(&scene.path("socket"));
     read(&mut new, 4096, 12288);
-    new.write_all(&request(1, 1, 12288, &[1; 4096])).unwrap();
+    new.write_all(&request(1, 1, 12288, &[1; 4096])).expect("the test works");
     assert!(succeeds(&mut new));
-    assert_eq!(fs::read(scene.path("disk")).unwrap()[12288..], [1; 4096]);
-    fs::File::options().write(true).open(scene.path("disk")).unwrap().set_len(4096).unwrap();
+    assert_eq!(fs::read(scene.path("disk")).expect("the test works")[12288..], [1; 4096]);
+    fs::File::options()
+        .write(true)
+        .open(scene.path("disk"))
+        .expect("the test works")
+        .set_len(4096)
+        .expect("the test works");
     signal(&server, Signal::HUP);
     await_text(&scene, "said", "has 4096 bytes now; it keeps its 16384");
     signal(&server, Signal::TERM);
-    server.wait().unwrap();
+    server.wait().expect("the test works");
 }
 
 #[test]
@@ -252,12 +279,17 @@ fn the_time_to_drain_is_bounded_and_what_is_lost_is_said() {
         thread::sleep(Duration::from_millis(5));
     }
     let mut stream = client(&scene.path("socket"));
-    stream.write_all(&request(1, 0, 0, &vec![5; 8 << 20])).unwrap();
+    stream.write_all(&request(1, 0, 0, &vec![5; 8 << 20])).expect("the test works");
     assert!(succeeds(&mut stream));
     signal(&server, Signal::TERM);
     let mut said = String::new();
-    server.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(2), "{said}");
+    server
+        .stderr
+        .take()
+        .expect("the test works")
+        .read_to_string(&mut said)
+        .expect("the test works");
+    assert_eq!(server.wait().expect("the test works").code(), Some(2), "{said}");
     assert!(said.contains("are being brought to disk, for 300ms at most"), "{said}");
     assert!(said.contains("could not be written: the time to drain is over"), "{said}");
 }

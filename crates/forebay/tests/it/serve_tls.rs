@@ -57,9 +57,9 @@ fn libnbd_and_qemu_read_and_write_inside_tls() {
                 driver=nbd,host=localhost,port=$port,tls-creds=t copy2 && \
                 cmp -n 3000000 copy2 disk";
     done(LINE, qemu);
-    fs::write(scene.path("new"), vec![9; 3_000_000]).unwrap();
+    fs::write(scene.path("new"), vec![9; 3_000_000]).expect("the test works");
     done(LINE, &format!("nbdcopy --flush new {own}"));
-    assert!(fs::read(scene.path("disk")).unwrap() == vec![9; 3_000_000]);
+    assert!(fs::read(scene.path("disk")).expect("the test works") == vec![9; 3_000_000]);
 }
 
 #[test]
@@ -89,13 +89,15 @@ fn a_client_shows_a_certificate_of_the_authority_where_that_is_asked_for() {
     let uri = |folder: &str| format!("nbdinfo --size \"$uri/?tls-certificates=$PWD/{folder}\"");
     assert_eq!(run_with(&scene, &line, &uri("keys")).status.code(), Some(0));
     // One has no certificate, the other a certificate of another authority; both trust ours.
-    fs::create_dir(scene.path("none")).unwrap();
-    fs::copy(scene.path("keys/ca-cert.pem"), scene.path("none/ca-cert.pem")).unwrap();
-    fs::copy(scene.path("keys/ca-cert.pem"), scene.path("others/ca-cert.pem")).unwrap();
+    fs::create_dir(scene.path("none")).expect("the test works");
+    fs::copy(scene.path("keys/ca-cert.pem"), scene.path("none/ca-cert.pem"))
+        .expect("the test works");
+    fs::copy(scene.path("keys/ca-cert.pem"), scene.path("others/ca-cert.pem"))
+        .expect("the test works");
     for folder in ["none", "others"] {
         assert_eq!(run_with(&scene, &line, &uri(folder)).status.code(), Some(1), "{folder}");
     }
-    let log = fs::read_to_string(scene.path("log")).unwrap();
+    let log = fs::read_to_string(scene.path("log")).expect("the test works");
     assert!(log.contains("export '', TLS"), "{log}");
     assert!(log.contains("sent away: TLS: "), "{log}");
 }
@@ -108,33 +110,39 @@ fn sighup_takes_new_certificates_and_keeps_the_old_ones_if_they_are_bad() {
     let line = "serve disk --listen tcp:127.0.0.1:0 --tls-certificates live --log log";
     let mut copy = Command::new("cp");
     let copied = copy.current_dir(scene.path(".")).args(["-r", "keys", "live"]).status();
-    assert!(copied.unwrap().success());
+    assert!(copied.expect("the test works").success());
     let mut serve = scene.command(line);
-    serve.stderr(fs::File::create(scene.path("said")).unwrap());
+    serve.stderr(fs::File::create(scene.path("said")).expect("the test works"));
     let mut server = serve.spawn().expect("the program runs");
     let said = await_text(&scene, "said", " at tcp:127.0.0.1:");
-    let port = said.rsplit("127.0.0.1:").next().unwrap().trim().to_owned();
+    let port = said.rsplit("127.0.0.1:").next().expect("the test works").trim().to_owned();
     let size = |folder: &str| {
         let path = scene.path(folder);
         let uri = format!("nbds://127.0.0.1:{port}/?tls-certificates={}", path.display());
-        Command::new("nbdinfo").args(["--size", &uri]).output().unwrap().status.success()
+        Command::new("nbdinfo")
+            .args(["--size", &uri])
+            .output()
+            .expect("the test works")
+            .status
+            .success()
     };
     let hup = |text: &str| {
         let pid = Pid::from_child(&server);
-        kill_process(pid, Signal::HUP).unwrap();
+        kill_process(pid, Signal::HUP).expect("the test works");
         await_text(&scene, "said", text);
     };
     assert!(size("keys") && !size("new"));
-    fs::write(scene.path("live/server-cert.pem"), "no certificate").unwrap();
+    fs::write(scene.path("live/server-cert.pem"), "no certificate").expect("the test works");
     hup("the old ones stay: ");
     assert!(size("keys"));
     for file in ["server-cert.pem", "server-key.pem"] {
-        fs::copy(scene.path("new").join(file), scene.path("live").join(file)).unwrap();
+        fs::copy(scene.path("new").join(file), scene.path("live").join(file))
+            .expect("the test works");
     }
     hup("read again, for clients to come");
     assert!(size("new") && !size("keys"));
-    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(0));
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("the test works");
+    assert_eq!(server.wait().expect("the test works").code(), Some(0));
 }
 
 #[test]
@@ -145,15 +153,16 @@ fn certificates_that_cannot_be_used_are_named() {
     let scene = Scene::new().file("disk", "x");
     certificates(&scene, "keys");
     certificates(&scene, "others");
-    fs::copy(scene.path("others/server-key.pem"), scene.path("keys/server-key.pem")).unwrap();
-    fs::create_dir(scene.path("empty")).unwrap();
+    fs::copy(scene.path("others/server-key.pem"), scene.path("keys/server-key.pem"))
+        .expect("the test works");
+    fs::create_dir(scene.path("empty")).expect("the test works");
     for (line, why) in [
         ("serve disk --tls require --run true", "--tls needs certificates"),
         ("serve disk --tls-certificates empty --run true", "empty/server-cert.pem"),
         ("serve disk --tls-certificates keys --run true", "keys/server-cert.pem"),
         ("serve disk --tls-verify-peer --run true", "--tls-certificates"),
     ] {
-        let output = scene.command(line).output().unwrap();
+        let output = scene.command(line).output().expect("the test works");
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
     }
