@@ -216,7 +216,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
 #[test]
 fn one_client_cannot_fill_the_log() {
     let scene = Scene::new().file("disk", vec![0; 1 << 20]);
-    let server = background(&scene, "serve disk --listen unix:socket --log log");
+    let mut server = background(&scene, "serve disk --listen unix:socket --log log");
     let mut stream = client(&scene.path("socket"));
     for _ in 0..1500 {
         stream.write_all(&request(9, 0, 0, &[])).expect("the test works");
@@ -227,6 +227,7 @@ fn one_client_cannot_fill_the_log() {
     assert_eq!(log.matches("refused: unknown command").count(), 999);
     assert_eq!(log.matches("counted and not logged").count(), 1);
     signal(&server, Signal::TERM);
+    assert_eq!(server.wait().expect("the test works").code(), Some(0));
 }
 
 #[test]
