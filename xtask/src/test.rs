@@ -2,11 +2,15 @@
 //!
 //! Where one is missing, the tests that need it skip themselves as visibly as it is named here.
 
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+
 use anyhow::Result;
 
 use crate::apt::{self, Package};
 use crate::fidelity;
-use crate::process::{cargo, exit_code};
+use crate::process::{cargo, command, exit_code, find_program, target};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -23,9 +27,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         eprintln!("test: skip: the running kernel against its policy: {reason}");
     }
     let mut tests = cargo();
+    if let Some(folder) = moto()? {
+        tests.env("PYTHONPATH", folder);
+    }
     tests.args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.cargo_test);
     exit_code(&mut tests)
 }
+
+/// The folder of moto, a server of S3 in Python: installed below the target directory if it is
+/// missing. Without it, the test of S3 is skipped by name.
+fn moto() -> Result<Option<PathBuf>> {
+    let folder = target().join("tools/python");
+    let is_there = || {
+        let mut python = command("python3");
+        python.env("PYTHONPATH", &folder).args(["-c", "import moto.server, boto3"]);
+        python.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !is_there() && find_program("python3").is_some() {
+        eprintln!("test: installing {MOTO} into {}", folder.display());
+        let mut pip = command("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]);
+        if exit_code(pip.arg(&folder).args([MOTO, "boto3"]).stdout(io::stderr()))? != 0 {
+            eprintln!("test: skip: objects of S3: pip cannot install {MOTO}");
+        }
+    }
+    Ok(is_there().then_some(folder))
+}
+
+/// What pip is asked for.
+const MOTO: &str = "moto[server]==5.1.*";
 
 /// Every package that a test needs.
 const PACKAGES: &[Package] = &[
@@ -52,6 +82,13 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "libnbd-bin", program: "nbdinfo", needed_for: "clients of served disks" },
     Package { name: "qemu-utils", program: "qemu-io", needed_for: "clients of served disks" },
+    Package { name: "nbdkit", program: "nbdkit", needed_for: "sources of NBD" },
+    Package { name: "openssl", program: "openssl", needed_for: "TLS of served disks" },
+    Package {
+        name: "xfsprogs",
+        program: "mkfs.xfs",
+        needed_for: "XFS on a loop device over a served disk",
+    },
     Package { name: "zsh", program: "zsh", needed_for: "completions as zsh offers them" },
     Package { name: "fish", program: "fish", needed_for: "completions as fish offers them" },
 ];

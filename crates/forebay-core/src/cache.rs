@@ -64,6 +64,19 @@ pub(crate) struct PageCache {
     reading: u32,
     dirty: DirtyPages,
     pub(crate) counters: Counters,
+    /// Pages read and used of each file that had any read.
+    files: Vec<PageUse>,
+}
+
+/// Pages of one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageUse {
+    /// In the cache, up to date or not.
+    pub resident: u64,
+    /// Brought into the cache by reads of the device, those that failed not counted.
+    pub read: u64,
+    /// Of those, accessed at least once.
+    pub used: u64,
 }
 
 /// What happened to pages.
@@ -174,6 +187,7 @@ impl PageCache {
             reading: 0,
             dirty: DirtyPages::default(),
             counters: Counters::default(),
+            files: Vec::new(),
         }
     }
 
@@ -237,6 +251,11 @@ impl PageCache {
     pub(crate) fn end_read(&mut self, frame: FrameId) {
         self.stop_reading(frame);
         self.counters.read += 1;
+        let file = self.frames[frame.index()].file as usize;
+        if self.files.len() <= file {
+            self.files.resize(file + 1, PageUse::default());
+        }
+        self.files[file].read += 1;
     }
 
     fn stop_reading(&mut self, frame: FrameId) {
@@ -264,7 +283,12 @@ impl PageCache {
         let first = flags & USED == 0;
         if first {
             self.counters.used += 1;
-            self.frames[frame.index()].flags |= USED;
+            let slot = &mut self.frames[frame.index()];
+            slot.flags |= USED;
+            let file = slot.file as usize;
+            if let Some(pages) = self.files.get_mut(file) {
+                pages.used += 1;
+            }
         }
         let (reclaim, mut table) = self.parts();
         reclaim.on_accessed(frame.0, first, &mut table);
@@ -417,6 +441,19 @@ impl PageCache {
     pub(crate) fn resident(&self, file: FileId) -> u64 {
         let of_file = |frame: &&Frame| frame.flags & PRESENT != 0 && frame.file == file.0;
         self.frames.iter().filter(of_file).count() as u64
+    }
+
+    /// Pages of each file, up to the last that has or had any; walks all of memory.
+    pub(crate) fn files(&self) -> Vec<PageUse> {
+        let mut files = self.files.clone();
+        for frame in self.frames.iter().filter(|frame| frame.is_present()) {
+            let file = frame.file as usize;
+            if files.len() <= file {
+                files.resize(file + 1, PageUse::default());
+            }
+            files[file].resident += 1;
+        }
+        files
     }
 
     /// Frames that hold no page.

@@ -13,12 +13,8 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -29,34 +25,50 @@ use forebay_core::io::IoError;
 use forebay_core::readahead;
 use forebay_core::reclaim;
 use forebay_core::serving::{DiskConfig, ExportLevels};
-use forebay_core::stats::Stats;
+use forebay_core::time;
 use forebay_core::units::PAGE_SIZE;
 use forebay_nbd::Export;
-use rustix::net::{Shutdown, shutdown};
+use rustix::event::{EventfdFlags, eventfd};
 use thiserror::Error;
 
 mod connection;
 #[cfg(test)]
 mod cut;
 mod disk;
+mod event;
 mod folder;
+mod listen;
 mod memory;
+mod meter;
 mod overlay;
 mod read_store;
+mod remote;
+mod report;
 mod status;
 mod store;
+mod tls;
 
+pub use event::{ServeEvent, ServeLog};
+pub use forebay_nbd::TlsPolicy;
+pub use listen::{ListenAddress, Peer};
+pub use meter::{ClientCounters, LatencyReport, REQUEST_KINDS};
 pub use overlay::{
     BaseIdentity, OverlayError, OverlayInfo, OverlayStore, create_layer, identify, open_layer,
     stamp,
 };
 pub use read_store::ReadStore;
+pub use remote::{NbdAddress, RemoteStore};
+pub use report::{ClientReport, ExportReport, ServerReport};
 pub use store::{FileStore, MemoryStore, SlowStore, Store};
+pub use tls::{TlsError, TlsKeys};
 
-use crate::backend::Requests;
-use connection::Connection;
+use connection::{Connection, Monitor};
 use disk::Disk;
 use folder::ExportFolder;
+use listen::Listener;
+use meter::ExportMeter;
+
+use crate::processor::nanos;
 
 use crate::attach::AttachError;
 
@@ -66,6 +78,12 @@ pub struct ServeOptions {
     pub exports: Vec<ServedExport>,
     /// Where clients come in.
     pub listen: Vec<ListenAddress>,
+    /// Sockets that listen already, such as systemd's.
+    pub inherited: Vec<OwnedFd>,
+    /// Certificates of encrypted connections, and whether there may be others.
+    pub tls: Option<(TlsKeys, TlsPolicy)>,
+    /// A request that takes so long is logged.
+    pub slow: Duration,
     /// A folder where exports are shown as files, and what is called when it is unmounted.
     pub folder: Option<(PathBuf, UnmountCall)>,
     /// Page memory in bytes.
@@ -98,15 +116,6 @@ pub struct ServedExport {
     pub store: Arc<dyn Store>,
 }
 
-/// Where clients come in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
-    /// A socket in the file system.
-    Unix(PathBuf),
-    /// An address and a port; port 0 takes a free one.
-    Tcp(SocketAddr),
-}
-
 /// Why disks cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
@@ -137,53 +146,24 @@ pub enum ServeError {
 
 /// Written data that did not reach a store.
 #[derive(Debug, Error)]
-#[error("export '{export}': {dirty_bytes} bytes could not be written: {why}")]
+#[error("export '{export}': {dirty_bytes} bytes could not be written: {}", why_not(*why))]
 pub struct FinalFlushError {
     /// The export.
     pub export: String,
     /// Bytes that differ from the store.
     pub dirty_bytes: u64,
-    /// Why.
-    pub why: IoError,
+    /// Why; nothing if there was not time enough.
+    pub why: Option<IoError>,
 }
 
-/// What a server has done so far.
-#[derive(Debug)]
-pub struct ServerReport {
-    /// What the engine counted.
-    pub stats: Stats,
-    /// Pages in memory.
-    pub resident_pages: u64,
-    /// Connections at the moment.
-    pub connections: usize,
-    /// The exports in their order.
-    pub exports: Vec<ExportReport>,
+fn why_not(why: Option<IoError>) -> String {
+    why.map_or_else(|| "the time to drain is over".to_owned(), |why| why.to_string())
 }
-
-/// What an export has done so far.
-#[derive(Debug)]
-pub struct ExportReport {
-    /// Its name.
-    pub name: String,
-    /// Its pages as they are now.
-    pub levels: ExportLevels,
-    /// Reads of the store, and their bytes.
-    pub store_reads: (u64, u64),
-    /// Writes to the store, and their bytes.
-    pub store_writes: (u64, u64),
-    /// Flushes of the store.
-    pub store_flushes: u64,
-    /// What its reads have cost over a network, if it is behind one.
-    pub requests: Option<Requests>,
-}
-
-/// What is told to people: why a client was sent away.
-pub type ServeLog = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Disks that are served.
 pub struct Server {
     shared: Arc<Shared>,
-    listeners: Vec<(Listener, JoinHandle<()>)>,
+    listeners: Vec<JoinHandle<()>>,
     addresses: Vec<ListenAddress>,
     folder: Option<ExportFolder>,
     /// A client of each export that flushes at the end.
@@ -194,24 +174,25 @@ pub struct Server {
 pub struct Reporter(Arc<Shared>);
 
 struct Shared {
-    exports: Arc<[Export]>,
     disk: Arc<Disk>,
     connections: Mutex<Connections>,
     /// Rings when a connection has ended.
     bell: Condvar,
-    log: ServeLog,
+    /// Can be read once no client comes in any more.
+    closed: OwnedFd,
+    monitor: Arc<Monitor>,
+    begun: Instant,
+    cache: u64,
 }
 
-#[derive(Default)]
 struct Connections {
+    /// What clients to come can choose.
+    exports: Arc<[Export]>,
     open: Vec<Arc<Connection>>,
     most: usize,
+    /// Clients so far.
+    taken: u64,
     is_closed: bool,
-}
-
-enum Listener {
-    Unix(UnixListener),
-    Tcp(TcpListener),
 }
 
 impl Server {
@@ -235,16 +216,28 @@ impl Server {
         let disk = Arc::new(Disk::new(&config, options.policies, stores));
         disk.start(options.threads).map_err(ServeError::Thread)?;
         let own = (0..exports.len()).map(|export| disk.open(export)).collect();
-        let connections = Connections { most: options.connections, ..Connections::default() };
-        let connections = Mutex::new(connections);
-        let shared = Arc::new(Shared { exports, disk, connections, bell: Condvar::new(), log });
+        let meters = (0..exports.len()).map(|_| ExportMeter::default()).collect();
+        let ServeOptions { slow, tls, cache, connections: most, .. } = options;
+        let slow = time::Duration(nanos(slow));
+        let monitor = Arc::new(Monitor { log, slow, exports: meters, tls });
+        let (open, is_closed) = (Vec::new(), false);
+        let shared = Arc::new(Shared {
+            disk,
+            connections: Mutex::new(Connections { exports, open, most, taken: 0, is_closed }),
+            bell: Condvar::new(),
+            closed: eventfd(0, EventfdFlags::CLOEXEC)
+                .map_err(|why| ServeError::Thread(why.into()))?,
+            monitor,
+            begun: Instant::now(),
+            cache,
+        });
         let (listeners, addresses) = (Vec::new(), Vec::new());
         let mut server = Self { shared, listeners, addresses, folder: None, own };
-        match server.begin(options.listen, options.folder) {
+        match server.begin(options.listen, options.inherited, options.folder) {
             Ok(()) => Ok(server),
             Err(error) => {
                 // Nothing was written, so nothing can be lost.
-                let _ = server.stop();
+                let _ = server.stop(Duration::ZERO);
                 Err(error)
             }
         }
@@ -253,13 +246,18 @@ impl Server {
     fn begin(
         &mut self,
         listen: Vec<ListenAddress>,
+        inherited: Vec<OwnedFd>,
         folder: Option<(PathBuf, UnmountCall)>,
     ) -> Result<(), ServeError> {
         for address in listen {
-            self.listen(&address)?;
+            let bound = Listener::bind(&address);
+            self.listen(bound.map_err(|why| ServeError::Listen { address, why })?)?;
+        }
+        for socket in inherited {
+            self.listen(Listener::inherited(socket))?;
         }
         if let Some((path, ended)) = folder {
-            let Shared { exports, disk, .. } = &*self.shared;
+            let (exports, disk) = (&self.shared.exports(), &self.shared.disk);
             if let Some(wrong) = folder::wrong_name(exports) {
                 return Err(ServeError::FileName(wrong));
             }
@@ -278,15 +276,24 @@ impl Server {
         Reporter(Arc::clone(&self.shared))
     }
 
+    /// Takes over that stores have grown and certificates have changed, for clients to come. Says
+    /// what came of it.
+    pub fn reload(&self) -> Vec<String> {
+        self.shared.reload()
+    }
+
     /// Stops: no client comes in, requests under way are answered, and what was written is brought
-    /// to disk. Clients that do not take their replies are cut off after a while.
+    /// to disk, all of it within a time. Clients that do not take their replies are cut off after
+    /// [`REPLIES_TIME`] of it.
     ///
     /// # Errors
-    /// What was acknowledged did not reach its store.
-    pub fn stop(mut self) -> Result<(), FinalFlushError> {
+    /// What was acknowledged did not reach its store, or not in time.
+    pub fn stop(mut self, within: Duration) -> Result<(), FinalFlushError> {
+        let begin = Instant::now();
         self.shared.lock().is_closed = true;
-        for (listener, thread) in self.listeners.drain(..) {
-            listener.close();
+        // It cannot be full.
+        let _ = rustix::io::write(&self.shared.closed, &1_u64.to_ne_bytes());
+        for thread in self.listeners.drain(..) {
             // A panic of it has been said.
             let _ = thread.join();
         }
@@ -296,37 +303,25 @@ impl Server {
             }
         }
         if self.folder.as_ref().is_some_and(ExportFolder::detach) {
-            (self.shared.log)("files of the folder are still in use; they give errors from now on");
+            self.shared
+                .trouble("files of the folder are still in use; they give errors from now on");
         }
-        self.shared.drain();
-        let result = self.shared.disk.flush_all(&self.own);
+        self.shared.drain(begin + within.min(REPLIES_TIME));
+        let result = self.shared.disk.flush_all(&self.own, begin + within);
         let (_, _, levels) = self.shared.disk.look();
         self.shared.disk.end();
         result.map_err(|(export, why)| FinalFlushError {
-            export: self.shared.exports[export].name.clone(),
+            export: self.shared.exports()[export].name.clone(),
             dirty_bytes: levels[export].levels.unsafe_pages() * PAGE_SIZE,
             why,
         })
     }
 
-    fn listen(&mut self, address: &ListenAddress) -> Result<(), ServeError> {
-        let failed = |why| ServeError::Listen { address: address.clone(), why };
-        let (listener, found) = match address {
-            ListenAddress::Unix(path) => {
-                remove_dead_socket(path);
-                let listener = UnixListener::bind(path).map_err(failed)?;
-                (Listener::Unix(listener), address.clone())
-            }
-            ListenAddress::Tcp(wanted) => {
-                let listener = TcpListener::bind(wanted).map_err(failed)?;
-                let found = listener.local_addr().map_err(failed)?;
-                (Listener::Tcp(listener), ListenAddress::Tcp(found))
-            }
-        };
-        let (shared, taking) = (Arc::clone(&self.shared), listener.try_clone().map_err(failed)?);
+    fn listen(&mut self, (listener, found): (Listener, ListenAddress)) -> Result<(), ServeError> {
+        let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("listen".to_owned());
-        let thread = thread.spawn(move || shared.accept(&taking)).map_err(ServeError::Thread)?;
-        self.listeners.push((listener, thread));
+        let thread = thread.spawn(move || shared.accept(&listener)).map_err(ServeError::Thread)?;
+        self.listeners.push(thread);
         self.addresses.push(found);
         Ok(())
     }
@@ -355,11 +350,11 @@ impl Shared {
     /// Takes clients until the listener is closed.
     fn accept(self: &Arc<Self>, listener: &Listener) {
         loop {
-            match listener.accept() {
-                Ok(socket) => self.take(socket),
-                Err(_) if self.lock().is_closed => return,
+            match listener.accept(&self.closed) {
+                Ok(Some(client)) => self.take(client),
+                Ok(None) => return,
                 Err(error) => {
-                    (self.log)(&format!("cannot take a client: {error}"));
+                    self.trouble(&format!("cannot take a client: {error}"));
                     // Descriptors may be used up for a while.
                     thread::sleep(Duration::from_millis(100));
                 }
@@ -367,7 +362,7 @@ impl Shared {
         }
     }
 
-    fn take(self: &Arc<Self>, socket: OwnedFd) {
+    fn take(self: &Arc<Self>, (socket, peer): (OwnedFd, Peer)) {
         let mut connections = self.lock();
         if connections.is_closed {
             return;
@@ -375,27 +370,22 @@ impl Shared {
         if connections.open.len() >= connections.most {
             let most = connections.most;
             drop(connections);
-            (self.log)(&format!("a client was sent away: there are {most} already"));
+            self.trouble(&format!("a client was sent away: {peer}: there are {most} already"));
             return;
         }
-        let connection = Arc::new(Connection::new(socket));
+        connections.taken += 1;
+        let (number, monitor) = (connections.taken, Arc::clone(&self.monitor));
+        let connection = Arc::new(Connection::new(socket, number, peer, monitor));
         connections.open.push(Arc::clone(&connection));
+        let exports = Arc::clone(&connections.exports);
         drop(connections);
         let (shared, own) = (Arc::clone(self), Arc::clone(&connection));
         let serve = move || {
-            let serve = || own.serve(&shared.exports, &shared.disk);
-            match catch_unwind(AssertUnwindSafe(serve)) {
-                Ok(Ok(())) => {}
-                Ok(Err(why)) => (shared.log)(&format!("a client was sent away: {why}")),
-                Err(_) => {
-                    own.hang_up();
-                    (shared.log)("a client was sent away: serving it broke down");
-                }
-            }
+            own.serve(&exports, &shared.disk);
             shared.forget(&own);
         };
         if let Err(error) = thread::Builder::new().name("client".to_owned()).spawn(serve) {
-            (self.log)(&format!("a client was sent away: {error}"));
+            self.trouble(&format!("a client was sent away: {error}"));
             self.forget(&connection);
         }
     }
@@ -406,12 +396,11 @@ impl Shared {
     }
 
     /// Waits until all clients have their replies, or do not take them.
-    fn drain(&self) {
-        let begin = Instant::now();
+    fn drain(&self, until: Instant) {
         let mut connections = self.lock();
         connections.open.iter().for_each(|connection| connection.drain());
         while !connections.open.is_empty() {
-            let left = DRAIN_TIME.saturating_sub(begin.elapsed());
+            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 connections.open.iter().for_each(|connection| connection.hang_up());
                 return;
@@ -421,56 +410,82 @@ impl Shared {
         }
     }
 
+    /// Takes over what stores and certificates have become. Says what came of it.
+    fn reload(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some((keys, _)) = &self.monitor.tls {
+            said.push(match keys.reload() {
+                Ok(()) => "certificates: read again, for clients to come".to_owned(),
+                Err(error) => format!("certificates: the old ones stay: {error}"),
+            });
+        }
+        let mut connections = self.lock();
+        let mut exports = connections.exports.to_vec();
+        for (number, export) in exports.iter_mut().enumerate() {
+            let found = self.disk.store(number).refresh();
+            let name = export.name.escape_debug().to_string();
+            match found {
+                Err(error) => said.push(format!("export '{name}': {error}")),
+                Ok(bytes) if bytes == export.size => {}
+                Ok(bytes) if bytes < export.size => said.push(format!(
+                    "export '{name}': its source has {bytes} bytes now; it keeps its {}, and reads \
+                     behind the end fail",
+                    export.size
+                )),
+                Ok(_) if !export.size.is_multiple_of(PAGE_SIZE) => said.push(format!(
+                    "export '{name}': it keeps its {} bytes, which are no multiple of {PAGE_SIZE}",
+                    export.size
+                )),
+                Ok(bytes) => {
+                    self.disk.grow(number, bytes);
+                    export.size = bytes;
+                    said.push(format!("export '{name}': {bytes} bytes, for clients to come"));
+                }
+            }
+        }
+        connections.exports = exports.into();
+        said
+    }
+
     fn report(&self) -> ServerReport {
-        let connections = self.lock().open.len();
+        let connections = self.lock();
+        let (open, exports) = (connections.open.clone(), Arc::clone(&connections.exports));
+        drop(connections);
         let (stats, resident_pages, levels) = self.disk.look();
         let export = |(number, (export, levels)): (usize, (&Export, ExportLevels))| {
             let counters = self.disk.counters(number);
             ExportReport {
                 name: export.name.clone(),
+                bytes: export.size,
+                read_only: export.read_only,
                 levels,
                 store_reads: (counters.reads.load(Relaxed), counters.read_bytes.load(Relaxed)),
                 store_writes: (counters.writes.load(Relaxed), counters.written_bytes.load(Relaxed)),
                 store_flushes: counters.flushes.load(Relaxed),
                 requests: self.disk.store(number).requests(),
+                latencies: self.monitor.exports[number].latencies(),
             }
         };
-        let exports = self.exports.iter().zip(levels).enumerate().map(export).collect();
-        ServerReport { stats, resident_pages, connections, exports }
+        ServerReport {
+            stats,
+            uptime: self.begun.elapsed(),
+            cache: self.cache,
+            resident_pages,
+            exports: exports.iter().zip(levels).enumerate().map(export).collect(),
+            clients: open.iter().map(|connection| connection.report()).collect(),
+        }
+    }
+
+    fn exports(&self) -> Arc<[Export]> {
+        Arc::clone(&self.lock().exports)
+    }
+
+    fn trouble(&self, text: &str) {
+        (self.monitor.log)(&ServeEvent::Trouble(text));
     }
 
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Listener {
-    fn accept(&self) -> io::Result<OwnedFd> {
-        Ok(match self {
-            Self::Unix(listener) => listener.accept()?.0.into(),
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                // Replies are put together before they are sent.
-                stream.set_nodelay(true)?;
-                rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-                stream.into()
-            }
-        })
-    }
-
-    fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Unix(listener) => Self::Unix(listener.try_clone()?),
-            Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
-        })
-    }
-
-    /// Wakes the thread that waits for clients.
-    fn close(&self) {
-        let _ = match self {
-            Self::Unix(listener) => shutdown(listener, Shutdown::Both),
-            Self::Tcp(listener) => shutdown(listener, Shutdown::Both),
-        };
     }
 }
 
@@ -487,27 +502,6 @@ impl ServedExport {
     }
 }
 
-impl fmt::Display for ListenAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp:{address}"),
-        }
-    }
-}
-
-/// Removes a socket that no process listens on any more.
-fn remove_dead_socket(path: &Path) {
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    let refused = || {
-        UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    };
-    if is_socket && refused() {
-        let _ = fs::remove_file(path);
-    }
-}
-
 /// Requests of all clients in flight at most.
 const REQUESTS_MAX: u32 = 4096;
 
@@ -516,4 +510,4 @@ const MEMORY_MIN: u64 = 4 * PAGE_SIZE;
 const MEMORY_MAX: u64 = u32::MAX as u64 * PAGE_SIZE;
 
 /// How long a stopping server waits for clients to take their replies.
-const DRAIN_TIME: Duration = Duration::from_secs(10);
+pub const REPLIES_TIME: Duration = Duration::from_secs(10);

@@ -49,6 +49,18 @@ impl Export {
     }
 }
 
+/// Whether connections are encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsPolicy {
+    /// STARTTLS is refused.
+    #[default]
+    Off,
+    /// The client may send STARTTLS.
+    Allowed,
+    /// Before STARTTLS the client may only leave.
+    Required,
+}
+
 /// A handshake that is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
@@ -56,6 +68,9 @@ pub(crate) struct Handshake {
     greeted: bool,
     no_zeroes: bool,
     options: u32,
+    tls: TlsPolicy,
+    /// TLS has begun.
+    is_secure: bool,
     style: ReplyStyle,
     /// The export for which `base:allocation` was selected.
     allocation: Option<usize>,
@@ -68,6 +83,8 @@ pub(crate) enum Progress {
     Partial,
     /// The handshake goes on behind so many bytes.
     Next(usize),
+    /// TLS begins behind so many bytes.
+    StartTls(usize),
     /// Requests begin behind so many bytes.
     Begin(usize, Agreed),
     /// The client has said that it leaves.
@@ -86,6 +103,17 @@ struct ClientOption<'a> {
 type Refusal = (u32, &'static str);
 
 impl Handshake {
+    /// A handshake that has not begun.
+    pub(crate) fn new(tls: TlsPolicy) -> Self {
+        Self { tls, ..Self::default() }
+    }
+
+    /// The handshake that goes on inside TLS: what was agreed on in plain text is forgotten.
+    pub(crate) fn secured(&self) -> Self {
+        let Self { greeted, no_zeroes, options, tls, .. } = *self;
+        Self { greeted, no_zeroes, options, tls, is_secure: true, ..Self::default() }
+    }
+
     /// Greets the client.
     pub(crate) fn greet(out: &mut Vec<u8>) {
         out.extend_from_slice(&GREETING.to_be_bytes());
@@ -134,12 +162,24 @@ impl Handshake {
         out: &mut Vec<u8>,
     ) -> Progress {
         let plain = option.data.is_empty();
+        let needs_tls = self.tls == TlsPolicy::Required && !self.is_secure;
         let outcome = match option.number {
+            EXPORT_NAME if needs_tls => {
+                return Progress::Broken("EXPORT_NAME came before STARTTLS");
+            }
             EXPORT_NAME => return self.export_name(exports, option.data, consumed, out),
             ABORT => {
                 option.reply(ACK, &[], out);
                 return Progress::Aborted;
             }
+            START_TLS if self.tls == TlsPolicy::Off => Err((ERR_UNSUP, "there is no TLS here")),
+            START_TLS if self.is_secure => Err((ERR_INVALID, "TLS has begun already")),
+            START_TLS if plain => {
+                option.reply(ACK, &[], out);
+                return Progress::StartTls(consumed);
+            }
+            START_TLS => Err((ERR_INVALID, "this option has no data")),
+            _ if needs_tls => Err((ERR_TLS_REQD, "STARTTLS comes first")),
             LIST if plain => {
                 list(exports, option, out);
                 Ok(())
@@ -323,42 +363,44 @@ fn find(exports: &[Export], name: &[u8]) -> Result<usize, Refusal> {
     found.or(default).ok_or((ERR_UNKNOWN, "there is no such export"))
 }
 
-const FIXED_NEWSTYLE: u32 = 1;
-const NO_ZEROES: u32 = 1 << 1;
+pub(crate) const FIXED_NEWSTYLE: u32 = 1;
+pub(crate) const NO_ZEROES: u32 = 1 << 1;
 
 const EXPORT_NAME: u32 = 1;
 const ABORT: u32 = 2;
 const LIST: u32 = 3;
+const START_TLS: u32 = 5;
 const INFO: u32 = 6;
-const GO: u32 = 7;
-const STRUCTURED_REPLY: u32 = 8;
+pub(crate) const GO: u32 = 7;
+pub(crate) const STRUCTURED_REPLY: u32 = 8;
 const LIST_META_CONTEXT: u32 = 9;
-const SET_META_CONTEXT: u32 = 10;
+pub(crate) const SET_META_CONTEXT: u32 = 10;
 const EXTENDED_HEADERS: u32 = 11;
 
-const ACK: u32 = 1;
+pub(crate) const ACK: u32 = 1;
 const REP_SERVER: u32 = 2;
-const REP_INFO: u32 = 3;
-const REP_META_CONTEXT: u32 = 4;
+pub(crate) const REP_INFO: u32 = 3;
+pub(crate) const REP_META_CONTEXT: u32 = 4;
 const ERR_UNSUP: u32 = 0x8000_0001;
 const ERR_INVALID: u32 = 0x8000_0003;
+const ERR_TLS_REQD: u32 = 0x8000_0005;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 const ERR_TOO_BIG: u32 = 0x8000_0009;
 
-const INFO_EXPORT: u16 = 0;
+pub(crate) const INFO_EXPORT: u16 = 0;
 const INFO_NAME: u16 = 1;
 const INFO_DESCRIPTION: u16 = 2;
-const INFO_BLOCK_SIZE: u16 = 3;
+pub(crate) const INFO_BLOCK_SIZE: u16 = 3;
 
 const HAS_FLAGS: u16 = 1;
-const READ_ONLY: u16 = 1 << 1;
-const SEND_FLUSH: u16 = 1 << 2;
-const SEND_FUA: u16 = 1 << 3;
+pub(crate) const READ_ONLY: u16 = 1 << 1;
+pub(crate) const SEND_FLUSH: u16 = 1 << 2;
+pub(crate) const SEND_FUA: u16 = 1 << 3;
 const ROTATIONAL: u16 = 1 << 4;
 const SEND_TRIM: u16 = 1 << 5;
-const SEND_WRITE_ZEROES: u16 = 1 << 6;
+pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
 const SEND_DF: u16 = 1 << 7;
-const CAN_MULTI_CONN: u16 = 1 << 8;
+pub(crate) const CAN_MULTI_CONN: u16 = 1 << 8;
 const SEND_CACHE: u16 = 1 << 10;
 const SEND_FAST_ZERO: u16 = 1 << 11;
 

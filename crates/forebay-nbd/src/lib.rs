@@ -1,4 +1,4 @@
-//! The server's side of the NBD protocol: bytes in, requests and bytes out.
+//! The NBD protocol without sockets. The server's side: bytes in, requests and bytes out.
 //!
 //! A [`Session`] is one connection without its socket. It takes whatever bytes have arrived, cut
 //! anywhere, writes the replies that it can give itself, and hands on the requests that need the
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! ```
-//! use forebay_nbd::{Event, Export, Session};
+//! use forebay_nbd::{Event, Export, Session, TlsPolicy};
 //!
 //! let disk = Export { name: "disk".to_owned(), size: 1 << 20, ..Export::default() };
 //! let (mut out, mut events) = (Vec::new(), Vec::new());
-//! let mut session = Session::new([disk].into(), &mut out);
+//! let mut session = Session::new([disk].into(), TlsPolicy::Off, &mut out);
 //! assert!(out.starts_with(b"NBDMAGICIHAVEOPT"));
 //!
 //! // The client's flags, and the option EXPORT_NAME with the name of the export.
@@ -26,13 +26,18 @@
 //! assert!(matches!(&events[..], [Event::Begin(agreed)] if agreed.export == 0));
 //! ```
 //!
+//! [`ClientSession`] is the other side, for exports of other servers.
+//!
 //! Fixed newstyle only. Simple, structured and extended replies; the metadata context
-//! `base:allocation`. No TLS.
+//! `base:allocation`. STARTTLS is agreed on here; the encryption itself is the caller's.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod client;
+#[cfg(test)]
+mod client_tests;
 mod handshake;
 mod reply;
 mod request;
@@ -41,7 +46,8 @@ mod session;
 mod tests;
 mod wire;
 
-pub use handshake::Export;
+pub use client::{ClientEvent, ClientReply, ClientSession, NameError, RemoteExport};
+pub use handshake::{Export, TlsPolicy};
 pub use reply::{Agreed, Extent, Header, ReplyStyle};
 pub use request::{Command, Request};
 pub use session::{Ending, Event, Session};

@@ -160,12 +160,14 @@ fn simple(cookie: u64, error: u32, out: &mut Vec<u8>) {
 }
 
 /// Flag of the last chunk of a reply.
-const DONE: u16 = 1;
-const NONE: u16 = 0;
-const OFFSET_DATA: u16 = 1;
-const BLOCK_STATUS: u16 = 5;
+pub(crate) const DONE: u16 = 1;
+pub(crate) const NONE: u16 = 0;
+pub(crate) const OFFSET_DATA: u16 = 1;
+pub(crate) const OFFSET_HOLE: u16 = 2;
+pub(crate) const BLOCK_STATUS: u16 = 5;
 const BLOCK_STATUS_EXTENDED: u16 = 6;
-const ERROR: u16 = 0x8001;
+pub(crate) const ERROR: u16 = 0x8001;
+pub(crate) const ERROR_OFFSET: u16 = 0x8002;
 
 /// The number of `base:allocation`, the only metadata context.
 pub(crate) const ALLOCATION_ID: u32 = 1;

@@ -30,6 +30,22 @@ pub enum Command {
     Unknown,
 }
 
+impl Command {
+    /// As it is sent.
+    pub(crate) const fn number(self) -> u16 {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::Flush => 3,
+            Self::Trim => 4,
+            Self::Cache => 5,
+            Self::WriteZeroes => 6,
+            Self::BlockStatus => 7,
+            Self::Unknown => u16::MAX,
+        }
+    }
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -187,9 +203,9 @@ impl Agreed {
     }
 }
 
-const FUA: u16 = 1;
-const NO_HOLE: u16 = 1 << 1;
+pub(crate) const FUA: u16 = 1;
+pub(crate) const NO_HOLE: u16 = 1 << 1;
 const DF: u16 = 1 << 2;
-const REQ_ONE: u16 = 1 << 3;
+pub(crate) const REQ_ONE: u16 = 1 << 3;
 const FAST_ZERO: u16 = 1 << 4;
 const PAYLOAD_LEN: u16 = 1 << 5;

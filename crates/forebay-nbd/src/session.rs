@@ -8,7 +8,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::handshake::{Export, Handshake, Progress};
+use crate::handshake::{Export, Handshake, Progress, TlsPolicy};
 use crate::reply::Agreed;
 use crate::request::{Command, Parsed, Request};
 use crate::wire::Errno;
@@ -27,10 +27,15 @@ pub struct Session {
 /// What bytes have led to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
+    /// TLS begins, once the reply is sent: what arrives from now on is encrypted. Its plain text is
+    /// received after [`Session::secured`].
+    StartTls,
     /// The handshake is over.
     Begin(Agreed),
     /// A request that was checked, with the payload of a WRITE.
     Request(Request, Vec<u8>),
+    /// A request was answered with an error.
+    Refused(Request, Errno, &'static str),
     /// Nothing more is to be received.
     End(Ending),
 }
@@ -49,6 +54,8 @@ pub enum Ending {
 #[derive(Debug)]
 enum Phase {
     Handshake(Handshake),
+    /// Until TLS has been established.
+    Securing(Handshake),
     Header(Agreed),
     Payload(Agreed, Request, Vec<u8>),
     Skip(Agreed, SkippedPayload),
@@ -65,9 +72,9 @@ struct SkippedPayload {
 
 impl Session {
     /// A connection to some exports; `out` gets the greeting.
-    pub fn new(exports: Arc<[Export]>, out: &mut Vec<u8>) -> Self {
+    pub fn new(exports: Arc<[Export]>, tls: TlsPolicy, out: &mut Vec<u8>) -> Self {
         Handshake::greet(out);
-        let phase = Phase::Handshake(Handshake::default());
+        let phase = Phase::Handshake(Handshake::new(tls));
         Self { exports, phase, partial: Vec::new(), spare: Vec::new() }
     }
 
@@ -88,6 +95,22 @@ impl Session {
         }
     }
 
+    /// TLS has been established after [`Event::StartTls`].
+    ///
+    /// # Panics
+    /// If it was not asked for.
+    pub fn secured(&mut self) {
+        let Phase::Securing(handshake) = &self.phase else {
+            panic!("TLS is established once, after it was asked for");
+        };
+        self.phase = Phase::Handshake(handshake.secured());
+    }
+
+    /// Whether TLS is being established.
+    pub fn is_securing(&self) -> bool {
+        matches!(self.phase, Phase::Securing(_))
+    }
+
     /// Takes back the memory of a payload that is no longer needed.
     pub fn recycle(&mut self, mut payload: Vec<u8>) {
         if self.spare.len() < SPARE_MAX && payload.capacity() <= SPARE_BYTES {
@@ -103,7 +126,7 @@ impl Session {
 
     /// Whether the client has chosen an export.
     pub fn has_begun(&self) -> bool {
-        !matches!(self.phase, Phase::Handshake(_))
+        !matches!(self.phase, Phase::Handshake(_) | Phase::Securing(_))
     }
 
     /// Consumes whole messages, and payloads as far as they are there; returns how many bytes.
@@ -121,6 +144,11 @@ impl Session {
             Phase::Handshake(handshake) => match handshake.step(&self.exports, rest, out) {
                 Progress::Partial => None,
                 Progress::Next(used) => Some(used),
+                Progress::StartTls(used) => {
+                    events.push(Event::StartTls);
+                    self.phase = Phase::Securing(core::mem::take(handshake));
+                    Some(used)
+                }
                 Progress::Begin(used, agreed) => {
                     events.push(Event::Begin(agreed));
                     self.phase = Phase::Header(agreed);
@@ -129,6 +157,11 @@ impl Session {
                 Progress::Aborted => self.end(Ending::Aborted, events),
                 Progress::Broken(why) => self.end(Ending::Broken(why), events),
             },
+            // A client waits for the reply. What came before it was put there by a third party.
+            Phase::Securing(_) if !rest.is_empty() => {
+                self.end(Ending::Broken("bytes followed STARTTLS in plain text"), events)
+            }
+            Phase::Securing(_) => None,
             Phase::Header(agreed) => {
                 let agreed = *agreed;
                 let header = rest.get(..agreed.header_bytes())?;
@@ -151,7 +184,9 @@ impl Session {
                 let used = rest.len().min(usize::try_from(skip.left).unwrap_or(usize::MAX));
                 skip.left -= used as u64;
                 if skip.left == 0 {
-                    agreed.error(&skip.request, skip.errno, skip.text, out);
+                    let SkippedPayload { request, errno, text, .. } = *skip;
+                    agreed.error(&request, errno, text, out);
+                    events.push(Event::Refused(request, errno, text));
                     self.phase = Phase::Header(*agreed);
                     return Some(used);
                 }

@@ -6,7 +6,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::wire::Errno;
-use crate::{Agreed, Command, Ending, Event, Export, Extent, PAYLOAD_MAX, ReplyStyle, Session};
+use crate::{
+    Agreed, Command, Ending, Event, Export, Extent, PAYLOAD_MAX, ReplyStyle, Session, TlsPolicy,
+};
 
 /// A byte string that is put together.
 #[derive(Clone, Default)]
@@ -89,7 +91,7 @@ const GREETING_BYTES: usize = 18;
 /// What a server says and hands on when a client sends these bytes in pieces.
 fn talk(bytes: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<u8>, Vec<Event>) {
     let (mut out, mut events) = (Vec::new(), Vec::new());
-    let mut session = Session::new(exports(), &mut out);
+    let mut session = Session::new(exports(), TlsPolicy::Off, &mut out);
     let mut rest = bytes;
     while !rest.is_empty() {
         let (head, tail) = rest.split_at(piece().clamp(1, rest.len()));
@@ -99,9 +101,11 @@ fn talk(bytes: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<u8>, Vec<Event>)
     (out, events)
 }
 
+/// Without the refusals, which `out` has.
 fn whole(bytes: &Bytes) -> (Vec<u8>, Vec<Event>) {
-    let (mut out, events) = talk(&bytes.0, || usize::MAX);
+    let (mut out, mut events) = talk(&bytes.0, || usize::MAX);
     out.drain(..GREETING_BYTES);
+    events.retain(|event| !matches!(event, Event::Refused(..)));
     (out, events)
 }
 
@@ -471,3 +475,82 @@ fn any_bytes_have_the_same_outcome_however_they_are_cut() {
         talk(&bytes[..cut], || usize::MAX);
     }
 }
+
+#[test]
+fn a_refused_request_is_told_once_its_payload_is_skipped() {
+    let sent = flags().go("disk").request(0, 1, SIZE, 3).raw("abc").request(0x80, 0, 0, 512);
+    let (_, events) = talk(&sent.0, || 1);
+    let told: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Refused(request, errno, _) => Some((request.command, request.length, *errno)),
+            Event::StartTls | Event::Begin(_) | Event::Request(..) | Event::End(_) => None,
+        })
+        .collect();
+    assert_eq!(told, [(Command::Write, 3, Errno::NoSpace), (Command::Read, 512, Errno::Invalid)]);
+}
+
+/// A session under a policy of TLS that has received some bytes.
+fn session(tls: TlsPolicy, bytes: &Bytes) -> (Session, Vec<u8>, Vec<Event>) {
+    let (mut out, mut events) = (Vec::new(), Vec::new());
+    let mut session = Session::new(exports(), tls, &mut out);
+    out.clear();
+    session.receive(&bytes.0, &mut out, &mut events);
+    (session, out, events)
+}
+
+#[test]
+fn before_tls_that_is_required_a_client_may_only_ask_for_it_or_leave() {
+    let required = |bytes: Bytes| {
+        let (_, out, events) = session(TlsPolicy::Required, &bytes);
+        (replies(&out).iter().map(|reply| reply.1).collect::<Vec<_>>(), events)
+    };
+    let context = Bytes::default().counted("disk").u32(1).counted("base:allocation");
+    for (number, data) in [
+        (3, Bytes::default()),
+        (6, Bytes::default().counted("disk").u16(0)),
+        (7, Bytes::default().counted("disk").u16(0)),
+        (8, Bytes::default()),
+        (10, context),
+        (11, Bytes::default()),
+        (99, Bytes::default()),
+    ] {
+        assert_eq!(required(flags().option(number, data)), (vec![TLS_REQD], vec![]), "{number}");
+    }
+    let named = required(flags().option(1, Bytes::default().raw("disk")));
+    assert!(matches!(named.1[..], [Event::End(Ending::Broken(_))]));
+    let left = required(flags().option(2, Bytes::default()));
+    assert_eq!(left.1, [Event::End(Ending::Aborted)]);
+}
+
+#[test]
+fn tls_forgets_what_was_agreed_on_before_and_begins_once() {
+    let start = || Bytes::default().option(5, Bytes::default());
+    let sent = flags().option(8, Bytes::default()).option(5, Bytes::default().raw("x"));
+    for tls in [TlsPolicy::Allowed, TlsPolicy::Required] {
+        let (mut session, mut out, mut events) = session(tls, &sent);
+        session.receive(&start().0, &mut out, &mut events);
+        let kinds: Vec<u32> = replies(&out).iter().map(|reply| reply.1).collect();
+        let first = if tls == TlsPolicy::Allowed { 1 } else { TLS_REQD };
+        assert_eq!(kinds, [first, INVALID, 1]);
+        assert_eq!(core::mem::take(&mut events), [Event::StartTls]);
+        assert!(!session.has_begun());
+        session.secured();
+        out.clear();
+        session.receive(&start().go("disk").0, &mut out, &mut events);
+        assert_eq!(replies(&out)[0].1, INVALID, "a second STARTTLS");
+        let agreed = Agreed { export: 0, style: ReplyStyle::Simple, allocation: false };
+        assert_eq!(events, [Event::Begin(agreed)], "without structured replies");
+    }
+    assert_eq!(kinds(5, Bytes::default()), [UNSUP]);
+}
+
+#[test]
+fn plain_text_behind_starttls_is_not_taken_for_the_clients() {
+    let sent = flags().option(5, Bytes::default()).go("disk");
+    let (_, out, events) = session(TlsPolicy::Allowed, &sent);
+    assert_eq!(replies(&out).len(), 1);
+    assert!(matches!(events[..], [Event::StartTls, Event::End(Ending::Broken(_))]), "{events:?}");
+}
+
+const TLS_REQD: u32 = 0x8000_0005;

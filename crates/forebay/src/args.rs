@@ -92,8 +92,9 @@ pub(crate) enum Command {
     ///
     /// What a client writes is in memory when it is acknowledged and on disk when a later FLUSH, or
     /// the write itself with FUA, is acknowledged. SIGTERM and SIGINT end the server: requests that
-    /// have arrived are answered, and what was written is brought to disk; a second signal ends it
-    /// at once.
+    /// have arrived are answered, and what was written is brought to disk, in the time of
+    /// `--drain-timeout`; a second signal ends it at once. SIGHUP has it read certificates and the
+    /// sizes of sources again, and open its log anew. `forebay serve status` shows what servers do.
     Serve(serve::Serve),
     /// Show, commit or discard what `serve --overlay` has kept of writes
     Overlay(serve::Overlay),

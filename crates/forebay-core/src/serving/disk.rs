@@ -40,17 +40,18 @@ use crate::reclaim;
 use crate::stats::Stats;
 use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE};
-use crate::writeback::Levels;
 
 mod flush;
 mod full;
 mod gate;
+mod levels;
 #[cfg(test)]
 mod tests;
 mod zero;
 
 use super::streams::{STREAMS, Streams};
 use flush::SharedFlush;
+pub use levels::ExportLevels;
 use zero::ZeroStage;
 
 /// What a path is made with.
@@ -154,19 +155,6 @@ pub struct DiskCopy {
     pub at: u64,
     /// The number of bytes.
     pub len: u64,
-}
-
-/// What an export has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExportLevels {
-    /// Its dirty pages and those on their way.
-    pub levels: Levels,
-    /// Pages a second that its device was seen to write.
-    pub drain: Option<u64>,
-    /// Writes that failed, and flushes.
-    pub write_errors: u64,
-    /// Its store is full.
-    pub is_full: bool,
 }
 
 /// The path behind served disks.
@@ -502,17 +490,6 @@ impl DiskPath {
     /// Pages in memory.
     pub fn resident_pages(&self) -> u64 {
         self.engine.pages_in_memory()
-    }
-
-    /// An export as it is now.
-    pub fn export_levels(&self, export: u32) -> ExportLevels {
-        let export = &self.exports[export as usize];
-        ExportLevels {
-            levels: self.engine.device_levels(export.device),
-            drain: self.engine.drain(export.device),
-            write_errors: self.engine.write_errors(export.file),
-            is_full: export.is_full,
-        }
     }
 
     /// Whether nothing is in flight. Pages may be dirty.

@@ -11,34 +11,69 @@
 //! has not taken are more than a budget, so a client that never reads costs a bounded amount of
 //! memory and no other client's time.
 
+use std::fmt;
 use std::io::{self, IoSlice};
-use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay_core::io::IoError;
 use forebay_core::serving::DiskOp;
-use forebay_nbd::{Agreed, Command, Ending, Errno, Event, Export, Request, Session};
+use forebay_core::time;
+use forebay_nbd::{Agreed, Command, Ending, Errno, Event, Export, Request, Session, TlsPolicy};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
-use super::disk::{Disk, EndedRequest, Outcome, Owner, answer};
+mod batch;
+
+use self::batch::Batch;
+use super::disk::{Disk, EndedRequest, Outcome, Owner};
+use super::event::{ServeEvent, ServeLog};
+use super::listen::Peer;
+use super::meter::{ClientCounters, ExportMeter};
+use super::report::ClientReport;
 use super::status;
+use super::tls::{TlsKeys, TlsStream};
+use crate::processor::nanos;
 
 /// A client's connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: OwnedFd,
+    number: u64,
+    peer: Peer,
+    monitor: Arc<Monitor>,
     outgoing: Mutex<Outgoing>,
     /// Rings when a request has been answered and when replies have been taken.
     bell: Condvar,
 }
 
+/// Where all connections report to.
+pub(super) struct Monitor {
+    pub(super) log: ServeLog,
+    /// A request that takes so long is logged.
+    pub(super) slow: time::Duration,
+    /// Latencies of the exports in their order.
+    pub(super) exports: Vec<ExportMeter>,
+    /// Certificates, and whether connections may do without.
+    pub(super) tls: Option<(TlsKeys, TlsPolicy)>,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Monitor").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Outgoing {
     agreed: Option<Agreed>,
+    tls: Option<TlsStream>,
+    counters: ClientCounters,
+    /// Lines of the log about its requests.
+    lines: u32,
     /// Requests without a reply, and their bytes.
     requests: u32,
     held: usize,
@@ -51,18 +86,12 @@ struct Outgoing {
     is_draining: bool,
 }
 
-/// Replies that are sent together.
-#[derive(Debug, Default)]
-struct Batch {
-    /// Headers and short replies, one behind the other.
-    control: Vec<u8>,
-    /// Data, each behind the part of `control` that ends here.
-    data: Vec<(usize, Vec<u8>)>,
-}
-
 /// What a connection's thread works with.
 struct Serving<'a> {
     connection: &'a Arc<Connection>,
+    /// What arrived encrypted, in plain text.
+    plain: Vec<u8>,
+    is_secure: bool,
     disk: &'a Disk,
     client: Option<(u32, Agreed)>,
     batch: Batch,
@@ -72,18 +101,48 @@ struct Serving<'a> {
 }
 
 impl Connection {
-    pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, outgoing: Mutex::default(), bell: Condvar::new() }
+    pub(super) fn new(socket: OwnedFd, number: u64, peer: Peer, monitor: Arc<Monitor>) -> Self {
+        let (outgoing, bell) = (Mutex::default(), Condvar::new());
+        Self { socket, number, peer, monitor, outgoing, bell }
+    }
+
+    /// Serves the client until it leaves, and logs it.
+    pub(super) fn serve(self: &Arc<Self>, exports: &Arc<[Export]>, disk: &Disk) {
+        let client = self.number;
+        (self.monitor.log)(&ServeEvent::Connected { client, peer: &self.peer });
+        let serve = || self.serve_requests(exports, disk);
+        let ended = catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(|_| {
+            self.hang_up();
+            Err("serving it broke down".to_owned())
+        });
+        let (counters, why) = (self.lock().counters, ended.err());
+        (self.monitor.log)(&ServeEvent::Left { client, counters, why: why.as_deref() });
+    }
+
+    /// The client as it is now.
+    pub(super) fn report(&self) -> ClientReport {
+        let outgoing = self.lock();
+        ClientReport {
+            number: self.number,
+            peer: self.peer.clone(),
+            tls: outgoing.tls.is_some(),
+            export: outgoing.agreed.map(|agreed| agreed.export),
+            in_flight: outgoing.requests,
+            untaken: (outgoing.queue.len() + outgoing.sending) as u64,
+            counters: outgoing.counters,
+        }
     }
 
     /// Serves the client until it leaves. Says why, if that is not its own will.
-    pub(super) fn serve(
+    fn serve_requests(
         self: &Arc<Self>,
         exports: &Arc<[Export]>,
         disk: &Disk,
     ) -> Result<(), String> {
         let mut serving = Serving {
             connection: self,
+            plain: Vec::new(),
+            is_secure: false,
             disk,
             client: None,
             batch: Batch::default(),
@@ -100,7 +159,13 @@ impl Connection {
         while unsent(&outgoing) && !outgoing.is_broken && !outgoing.is_draining {
             outgoing = self.wait(outgoing);
         }
-        drop(outgoing);
+        if let Some(mut tls) = outgoing.tls.take() {
+            let mut batch = Batch::default();
+            tls.close(&mut batch.control);
+            self.push(outgoing, &mut batch);
+        } else {
+            drop(outgoing);
+        }
         if let Some((client, _)) = serving.client {
             disk.close(client);
         }
@@ -114,13 +179,52 @@ impl Connection {
         request: &Request,
         bytes: Vec<u8>,
         result: Result<(), IoError>,
+        took: time::Duration,
     ) {
         let mut outgoing = self.lock();
         let mut batch = Batch::default();
         let agreed = outgoing.agreed.expect("requests come after the handshake");
         batch.add(&agreed, request, bytes, result);
-        outgoing.end(request);
+        let event = self.end(&mut outgoing, request, (took, true), result.err());
         self.send(outgoing, &mut batch);
+        self.tell(event);
+    }
+
+    /// A request has been answered, after so long, for which it may have waited. Says what is to be
+    /// logged of it.
+    fn end(
+        &self,
+        outgoing: &mut Outgoing,
+        request: &Request,
+        (took, waited): (time::Duration, bool),
+        error: Option<IoError>,
+    ) -> Option<RequestLine> {
+        outgoing.requests -= 1;
+        outgoing.held -= cost(request);
+        outgoing.counters.record(request, waited.then_some(took.0), error.is_none());
+        let export = outgoing.agreed.expect("requests come after the handshake").export;
+        self.monitor.exports[export].record(request.command, took.0);
+        if error.is_none() && took < self.monitor.slow {
+            return None;
+        }
+        outgoing.line(RequestLine { request: *request, took, error, refusal: None })
+    }
+
+    /// Logs what is to be logged of a request.
+    fn tell(&self, line: Option<RequestLine>) {
+        let Some(RequestLine { request, took, error, refusal }) = line else { return };
+        let (client, request, log) = (self.number, &request, &self.monitor.log);
+        match (refusal, error) {
+            (Some(Refusal::Last), _) => log(&ServeEvent::Muted { client }),
+            (Some(Refusal::Of(why)), _) => log(&ServeEvent::Refused { client, request, why }),
+            (None, Some(error)) => {
+                log(&ServeEvent::Failed { client, request, why: &error.to_string() });
+            }
+            (None, None) => {
+                let took = Duration::from_nanos(took.0);
+                log(&ServeEvent::Slow { client, request, took });
+            }
+        }
     }
 
     /// The client's requests are refused from now on.
@@ -136,8 +240,31 @@ impl Connection {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Sends a batch, or queues what the client does not take at once.
+    /// Takes what arrived through TLS, and answers what TLS itself asks. Says whether it is
+    /// established.
+    fn open(self: &Arc<Self>, bytes: &[u8], plain: &mut Vec<u8>) -> Result<bool, String> {
+        let mut outgoing = self.lock();
+        let tls = outgoing.tls.as_mut().expect("TLS has begun");
+        let mut batch = Batch::default();
+        let opened = tls.open(bytes, plain, &mut batch.control);
+        let is_established = !tls.is_handshaking();
+        self.push(outgoing, &mut batch);
+        opened.map(|()| is_established)
+    }
+
+    /// Sends a batch, encrypted where that was agreed on.
     fn send(self: &Arc<Self>, mut outgoing: MutexGuard<'_, Outgoing>, batch: &mut Batch) {
+        if let Some(tls) = &mut outgoing.tls {
+            let mut sealed = Vec::new();
+            tls.seal(batch.parts(), &mut sealed);
+            batch.data.clear();
+            batch.control = sealed;
+        }
+        self.push(outgoing, batch);
+    }
+
+    /// Sends a batch as it is, or queues what the client does not take at once.
+    fn push(self: &Arc<Self>, mut outgoing: MutexGuard<'_, Outgoing>, batch: &mut Batch) {
         let is_queueing = outgoing.sending > 0 || !outgoing.queue.is_empty();
         if !outgoing.is_broken {
             let sent = if is_queueing { Ok(0) } else { self.send_now(batch) };
@@ -241,7 +368,9 @@ impl Serving<'_> {
     fn run(&mut self, exports: &Arc<[Export]>) -> Result<(), String> {
         let begin = Instant::now();
         let socket = &self.connection.socket;
-        let mut session = Session::new(Arc::clone(exports), &mut self.batch.control);
+        let tls = self.connection.monitor.tls.as_ref();
+        let policy = tls.map_or(TlsPolicy::Off, |(_, policy)| *policy);
+        let mut session = Session::new(Arc::clone(exports), policy, &mut self.batch.control);
         self.send_batch();
         let (mut buffer, mut events) = (vec![0; RECEIVE_BYTES], Vec::new());
         loop {
@@ -261,15 +390,16 @@ impl Serving<'_> {
                 Err(rustix::io::Errno::CONNRESET) => return Ok(()),
                 Err(error) => return Err(described(error)),
             };
-            session.receive(&buffer[..received], &mut self.batch.control, &mut events);
-            let mut ending = None;
+            self.receive(&mut session, &buffer[..received], &mut events)?;
+            let (mut ending, mut starts_tls) = (None, false);
             for event in events.drain(..) {
                 match event {
+                    Event::StartTls => starts_tls = true,
                     Event::Begin(agreed) => {
                         set_socket_timeout(socket, Timeout::Recv, None).map_err(described)?;
-                        self.client = Some((self.disk.open(agreed.export), agreed));
-                        self.connection.lock().agreed = Some(agreed);
+                        self.begin(agreed, &exports[agreed.export].name);
                     }
+                    Event::Refused(request, _, why) => self.note_refusal(request, why),
                     Event::Request(request, payload) => self.take(&request, payload),
                     Event::End(end) => ending = Some(end),
                 }
@@ -278,6 +408,11 @@ impl Serving<'_> {
             self.disk.dispatch(&mut self.outcome, received < RECEIVE_BYTES);
             self.collect(&mut session);
             self.send_batch();
+            if starts_tls && ending.is_none() {
+                let (keys, _) = tls.expect("the session takes STARTTLS by this policy");
+                self.connection.lock().tls = Some(keys.accept()?);
+                self.is_secure = true;
+            }
             match ending {
                 Some(Ending::Aborted | Ending::Disconnected) => return Ok(()),
                 Some(Ending::Broken(why)) => return Err(why.to_owned()),
@@ -285,6 +420,41 @@ impl Serving<'_> {
             }
             self.await_budget();
         }
+    }
+
+    /// Hands bytes on to the session, in plain text.
+    fn receive(
+        &mut self,
+        session: &mut Session,
+        bytes: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
+        if !self.is_secure {
+            session.receive(bytes, &mut self.batch.control, events);
+            return Ok(());
+        }
+        self.plain.clear();
+        if self.connection.open(bytes, &mut self.plain)? && session.is_securing() {
+            session.secured();
+        }
+        session.receive(&self.plain, &mut self.batch.control, events);
+        Ok(())
+    }
+
+    fn begin(&mut self, agreed: Agreed, export: &str) {
+        self.client = Some((self.disk.open(agreed.export), agreed));
+        self.connection.lock().agreed = Some(agreed);
+        let (client, tls) = (self.connection.number, self.is_secure);
+        (self.connection.monitor.log)(&ServeEvent::Opened { client, export, tls });
+    }
+
+    fn note_refusal(&self, request: Request, why: &'static str) {
+        let mut outgoing = self.connection.lock();
+        outgoing.counters.refused += 1;
+        let (took, refusal) = (time::Duration::ZERO, Some(Refusal::Of(why)));
+        let line = outgoing.line(RequestLine { request, took, error: None, refusal });
+        drop(outgoing);
+        self.connection.tell(line);
     }
 
     /// Begins a request that was checked.
@@ -308,14 +478,21 @@ impl Serving<'_> {
             Command::WriteZeroes => DiskOp::Zero { offset, len, hole: !request.no_hole, durable },
             Command::Cache => DiskOp::Prefetch { offset, len },
             Command::BlockStatus => {
-                match status::extents(self.disk, agreed.export, request) {
-                    Ok(extents) => agreed.extents(request, &extents, &mut self.batch.control),
+                let begun = Instant::now();
+                let found = status::extents(self.disk, agreed.export, request);
+                match &found {
+                    Ok(extents) => agreed.extents(request, extents, &mut self.batch.control),
                     Err(error) => {
                         let text = error.to_string();
                         agreed.error(request, Errno::Io, &text, &mut self.batch.control);
                     }
                 }
-                self.connection.lock().end(request);
+                let (took, error) =
+                    (time::Duration(nanos(begun.elapsed())), found.err().map(|_| IoError::Device));
+                let mut outgoing = self.connection.lock();
+                let line = self.connection.end(&mut outgoing, request, (took, false), error);
+                drop(outgoing);
+                self.connection.tell(line);
                 return;
             }
             Command::Unknown => unreachable!("the session refuses it"),
@@ -333,13 +510,20 @@ impl Serving<'_> {
 
     /// Puts replies of what has ended into the batch; those of others are sent.
     fn collect(&mut self, session: &mut Session) {
-        let mut others = Vec::new();
+        if self.outcome.ended.is_empty() {
+            return;
+        }
+        let (mut others, mut lines, now) = (Vec::new(), Vec::new(), self.disk.now());
+        let mut outgoing = self.connection.lock();
         for ended in self.outcome.ended.drain(..) {
-            let EndedRequest { owner, bytes, result } = ended;
+            let EndedRequest { owner, bytes, result, begun, waited } = ended;
             match &owner {
                 Owner::Client(connection, request) if Arc::ptr_eq(connection, self.connection) => {
                     let (_, agreed) = self.client.expect("requests come after the handshake");
-                    self.connection.lock().end(request);
+                    let took = now.since(begun);
+                    let took = (took, waited);
+                    let line = self.connection.end(&mut outgoing, request, took, result.err());
+                    lines.extend(line);
                     if request.command == Command::Read {
                         self.batch.add(&agreed, request, bytes, result);
                     } else {
@@ -348,11 +532,13 @@ impl Serving<'_> {
                     }
                 }
                 Owner::Client(..) | Owner::Call(_) => {
-                    others.push(EndedRequest { owner, bytes, result });
+                    others.push(EndedRequest { owner, bytes, result, begun, waited });
                 }
             }
         }
-        answer(others);
+        drop(outgoing);
+        lines.into_iter().for_each(|line| self.connection.tell(Some(line)));
+        self.disk.answer(others);
     }
 
     fn send_batch(&mut self) {
@@ -380,11 +566,31 @@ impl Serving<'_> {
     }
 }
 
+/// What is logged of a request.
+#[derive(Clone, Copy, Debug)]
+struct RequestLine {
+    request: Request,
+    took: time::Duration,
+    error: Option<IoError>,
+    refusal: Option<Refusal>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    Of(&'static str),
+    /// Nothing more is logged of the client's requests.
+    Last,
+}
+
 impl Outgoing {
-    /// A request has been answered.
-    fn end(&mut self, request: &Request) {
-        self.requests -= 1;
-        self.held -= cost(request);
+    /// A line of the log, unless there were too many.
+    fn line(&mut self, line: RequestLine) -> Option<RequestLine> {
+        self.lines = self.lines.saturating_add(1);
+        match self.lines {
+            ..LINES_MAX => Some(line),
+            LINES_MAX => Some(RequestLine { refusal: Some(Refusal::Last), ..line }),
+            _ => None,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -396,59 +602,6 @@ impl Outgoing {
 fn cost(request: &Request) -> usize {
     let moves = matches!(request.command, Command::Read | Command::Write);
     if moves { usize::try_from(request.length).unwrap_or(usize::MAX) } else { 0 }
-}
-
-impl Batch {
-    fn add(
-        &mut self,
-        agreed: &Agreed,
-        request: &Request,
-        bytes: Vec<u8>,
-        result: Result<(), IoError>,
-    ) {
-        match result {
-            Ok(()) if request.command == Command::Read => {
-                self.control.extend_from_slice(agreed.read_header(request).as_bytes());
-                self.data.push((self.control.len(), bytes));
-            }
-            Ok(()) => agreed.ok(request, &mut self.control),
-            Err(error) => {
-                let errno = match error {
-                    IoError::NoSpace => Errno::NoSpace,
-                    IoError::ReadOnly => Errno::Permission,
-                    IoError::Device
-                    | IoError::Truncated
-                    | IoError::BeyondEnd
-                    | IoError::Corrupt
-                    | IoError::NoMemory => Errno::Io,
-                };
-                agreed.error(request, errno, &error.to_string(), &mut self.control);
-            }
-        }
-    }
-
-    /// All bytes in their order.
-    fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let mut start = 0;
-        let ranges = self.data.iter().map(move |(end, bytes)| {
-            let range = Range { start, end: *end };
-            start = *end;
-            (range, bytes)
-        });
-        let rest = self.data.last().map_or(0, |(end, _)| *end);
-        let paired = ranges.flat_map(|(range, bytes)| [&self.control[range], &bytes[..]]);
-        paired.chain([&self.control[rest..]]).filter(|part| !part.is_empty())
-    }
-
-    /// Appends all bytes but the first `sent`.
-    fn flatten(&self, sent: usize, queue: &mut Vec<u8>) {
-        let mut skip = sent;
-        for part in self.parts() {
-            let left = part.get(skip..).unwrap_or(&[]);
-            skip = skip.saturating_sub(part.len());
-            queue.extend_from_slice(left);
-        }
-    }
 }
 
 fn described(error: rustix::io::Errno) -> String {
@@ -466,28 +619,12 @@ const RECEIVE_BYTES: usize = 128 << 10;
 const REQUESTS_MAX: u32 = 512;
 const BUDGET: usize = 64 << 20;
 
+/// Lines of the log about the requests of one client at most.
+const LINES_MAX: u32 = 1000;
+
 /// Parts of replies that one call sends.
 const SLICES: usize = 64;
 
 /// Memory for data of reads that is kept.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES: usize = 256 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_not_sent_is_queued_wherever_the_client_stopped() {
-        let batch = Batch {
-            control: b"abcdef".to_vec(),
-            data: vec![(2, b"XYZ".to_vec()), (4, Vec::new())],
-        };
-        let whole = b"abXYZcdef";
-        for sent in 0..=whole.len() {
-            let mut queue = b"-".to_vec();
-            batch.flatten(sent, &mut queue);
-            assert_eq!(queue[1..], whole[sent..], "{sent}");
-        }
-    }
-}

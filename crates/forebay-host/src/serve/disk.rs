@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use forebay_core::engine::Policies;
 use forebay_core::io::{self as core_io, IoError, RequestKind};
 use forebay_core::serving::work::is_inline;
@@ -88,6 +88,7 @@ struct State {
 struct Slot {
     owner: Owner,
     bytes: Vec<u8>,
+    begun: time::Instant,
 }
 
 /// Where the end of a request is reported.
@@ -110,6 +111,10 @@ pub(super) struct EndedRequest {
     pub(super) owner: Owner,
     pub(super) bytes: Vec<u8>,
     pub(super) result: Result<(), IoError>,
+    /// When it was begun.
+    pub(super) begun: time::Instant,
+    /// It did not end at once.
+    pub(super) waited: bool,
 }
 
 /// What came of some inputs.
@@ -231,10 +236,10 @@ impl Disk {
             }
         }
         let number = state.free.pop().expect("there is one");
-        state.slots[number as usize] = Some(Slot { owner, bytes });
         let now = self.now();
+        state.slots[number as usize] = Some(Slot { owner, bytes, begun: now });
         state.path.request(now, number, client, op);
-        self.take_outputs(&mut state, outcome);
+        self.take_outputs(&mut state, outcome, true);
     }
 
     /// Does what was begun: by other threads, or in place if that is quicker and no other
@@ -253,15 +258,23 @@ impl Disk {
         self.send_jobs(outcome);
     }
 
-    /// Brings all that was acknowledged to disk, through a client of each export.
+    /// Brings all that was acknowledged to disk, through a client of each export, until a moment.
     ///
     /// # Errors
-    /// The export and what failed.
-    pub(super) fn flush_all(&self, clients: &[u32]) -> Result<(), (usize, IoError)> {
+    /// The export, and what failed; nothing if there was not time enough.
+    pub(super) fn flush_all(
+        &self,
+        clients: &[u32],
+        until: Instant,
+    ) -> Result<(), (usize, Option<IoError>)> {
         let ends: Vec<_> = clients.iter().map(|client| self.begin_flush(*client)).collect();
         let mut first = Ok(());
         for (export, end) in ends.into_iter().enumerate() {
-            let result = end.recv().unwrap_or(Err(IoError::Device));
+            let result = match end.recv_deadline(until) {
+                Ok(result) => result.map_err(Some),
+                Err(RecvTimeoutError::Timeout) => Err(None),
+                Err(RecvTimeoutError::Disconnected) => Err(Some(IoError::Device)),
+            };
             first = first.and(result.map_err(|error| (export, error)));
         }
         first
@@ -276,7 +289,7 @@ impl Disk {
         }));
         self.request(client, DiskOp::Flush, (Owner::Call(end), Vec::new()), &mut outcome);
         self.dispatch(&mut outcome, false);
-        answer(outcome.ended);
+        self.answer(outcome.ended);
         receiver
     }
 
@@ -300,12 +313,15 @@ impl Disk {
         &self.exports[export].counters
     }
 
+    /// An export has grown.
+    pub(super) fn grow(&self, export: usize, bytes: u64) {
+        self.lock().path.grow(export as u32, bytes);
+    }
+
     /// What the engine counted, pages in memory, and each export as it is now.
     pub(super) fn look(&self) -> (Stats, u64, Vec<ExportLevels>) {
         let state = self.lock();
-        let exports = 0..self.exports.len() as u32;
-        let levels = exports.map(|export| state.path.export_levels(export)).collect();
-        (state.path.stats(), state.path.resident_pages(), levels)
+        (state.path.stats(), state.path.resident_pages(), state.path.export_levels())
     }
 
     /// The clock ends.
@@ -320,7 +336,23 @@ impl Disk {
         let mut outcome = Outcome::default();
         self.finish(done, &mut outcome);
         self.send_jobs(&mut outcome);
-        answer(outcome.ended);
+        self.answer(outcome.ended);
+    }
+
+    /// Tells the owners of requests that these have ended.
+    pub(super) fn answer(&self, ended: Vec<EndedRequest>) {
+        if ended.is_empty() {
+            return;
+        }
+        let now = self.now();
+        for EndedRequest { owner, bytes, result, begun, .. } in ended {
+            match owner {
+                Owner::Client(connection, request) => {
+                    connection.answer_one(&request, bytes, result, now.since(begun));
+                }
+                Owner::Call(end) => (end.0)(bytes, result),
+            }
+        }
     }
 
     fn send_jobs(&self, outcome: &mut Outcome) {
@@ -365,10 +397,10 @@ impl Disk {
         if state.buffers.len() < BUFFERS_KEPT {
             state.buffers.push(job.buffer);
         }
-        self.take_outputs(state, outcome);
+        self.take_outputs(state, outcome, false);
     }
 
-    fn take_outputs(&self, state: &mut State, outcome: &mut Outcome) {
+    fn take_outputs(&self, state: &mut State, outcome: &mut Outcome, at_once: bool) {
         while let Some(output) = state.path.poll_output() {
             match output {
                 DiskOutput::Copy(copy) => state.copy(&copy),
@@ -381,8 +413,9 @@ impl Disk {
                 }),
                 DiskOutput::End(number, result) => {
                     let slot = state.slots[number as usize].take();
-                    let Slot { owner, bytes } = slot.expect("a request ends once");
-                    outcome.ended.push(EndedRequest { owner, bytes, result });
+                    let Slot { owner, bytes, begun } = slot.expect("a request ends once");
+                    let ended = EndedRequest { owner, bytes, result, begun, waited: !at_once };
+                    outcome.ended.push(ended);
                     if state.free.is_empty() {
                         self.free.notify_all();
                     }
@@ -407,10 +440,10 @@ impl Disk {
                 Some(at) if at <= now => {
                     let mut outcome = Outcome::default();
                     state.path.timeout(now);
-                    self.take_outputs(&mut state, &mut outcome);
+                    self.take_outputs(&mut state, &mut outcome, false);
                     drop(state);
                     self.send_jobs(&mut outcome);
-                    answer(outcome.ended);
+                    self.answer(outcome.ended);
                     state = self.lock();
                 }
                 Some(at) => {
@@ -429,18 +462,9 @@ impl Disk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> time::Instant {
+    /// The time of the path.
+    pub(super) fn now(&self) -> time::Instant {
         time::Instant(nanos(self.origin.elapsed()))
-    }
-}
-
-/// Tells the owners of requests that these have ended.
-pub(super) fn answer(ended: Vec<EndedRequest>) {
-    for EndedRequest { owner, bytes, result } in ended {
-        match owner {
-            Owner::Client(connection, request) => connection.answer_one(&request, bytes, result),
-            Owner::Call(end) => (end.0)(bytes, result),
-        }
     }
 }
 

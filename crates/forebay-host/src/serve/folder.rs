@@ -33,7 +33,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno as SystemErrno;
 use rustix::mount::{UnmountFlags, unmount};
 
-use super::disk::{Disk, OnEnd, Outcome, Owner, answer};
+use super::disk::{Disk, OnEnd, Outcome, Owner};
 use crate::attach::{self, AttachError, AttachOptions, MountIdentity};
 
 /// A folder that shows exports.
@@ -182,7 +182,7 @@ impl Files {
         let mut outcome = Outcome::default();
         self.disk.request(client.0 as u32, op, (owner, bytes), &mut outcome);
         self.disk.dispatch(&mut outcome, true);
-        answer(outcome.ended);
+        self.disk.answer(outcome.ended);
     }
 }
 

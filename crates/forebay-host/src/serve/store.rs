@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,6 +56,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Whether it zeroes faster than it writes.
     fn zeroes_fast(&self) -> bool;
 
+    /// Looks again how long it is; nothing else of it changes.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn refresh(&self) -> io::Result<u64> {
+        Ok(self.bytes())
+    }
+
     /// What its reads have cost over a network; nothing of what is on this machine.
     fn requests(&self) -> Option<Requests> {
         None
@@ -68,7 +77,7 @@ pub struct FileStore {
     file: File,
     /// The same without the kernel's page cache.
     direct: Option<File>,
-    bytes: u64,
+    bytes: AtomicU64,
     zeroes: bool,
 }
 
@@ -94,7 +103,7 @@ impl FileStore {
         let bytes = file.seek(SeekFrom::End(0))?;
         let direct = if buffered { None } else { open(OFlags::DIRECT).ok() };
         let zeroes = !read_only && can_zero(&file, bytes);
-        Ok(Self { file, direct, bytes, zeroes })
+        Ok(Self { file, direct, bytes: AtomicU64::new(bytes), zeroes })
     }
 
     /// The file, with the kernel's page cache.
@@ -105,7 +114,13 @@ impl FileStore {
 
 impl Store for FileStore {
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.load(Relaxed)
+    }
+
+    fn refresh(&self) -> io::Result<u64> {
+        let bytes = rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?;
+        self.bytes.store(bytes, Relaxed);
+        Ok(bytes)
     }
 
     fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
@@ -146,19 +161,20 @@ impl Store for FileStore {
 
     fn run(&self, offset: u64) -> io::Result<(u64, bool)> {
         use rustix::fs::{SeekFrom, seek};
+        let bytes = self.bytes();
         let data = match seek(&self.file, SeekFrom::Data(offset)) {
             Ok(data) => data,
             // No data from here on.
-            Err(Errno::NXIO) => return Ok((self.bytes, true)),
+            Err(Errno::NXIO) => return Ok((bytes, true)),
             // A file system without holes.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((self.bytes, false)),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((bytes, false)),
             Err(error) => return Err(error.into()),
         };
         if data > offset {
-            return Ok((data.min(self.bytes), true));
+            return Ok((data.min(bytes), true));
         }
         let hole = seek(&self.file, SeekFrom::Hole(offset))?;
-        Ok((hole.clamp(offset + 1, self.bytes.max(offset + 1)), false))
+        Ok((hole.clamp(offset + 1, bytes.max(offset + 1)), false))
     }
 
     fn zeroes_fast(&self) -> bool {
@@ -338,6 +354,10 @@ impl Store for SlowStore {
 
     fn zeroes_fast(&self) -> bool {
         self.inner.zeroes_fast()
+    }
+
+    fn refresh(&self) -> io::Result<u64> {
+        self.inner.refresh()
     }
 
     fn requests(&self) -> Option<Requests> {

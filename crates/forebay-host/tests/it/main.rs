@@ -11,6 +11,7 @@ mod mount_stat;
 mod mount_support;
 mod mount_xattrs;
 mod serve;
+mod serve_probes;
 mod support;
 mod tasks;
 mod truth;

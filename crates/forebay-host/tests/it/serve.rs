@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use std::time::Duration;
+
 use forebay_core::engine::Policies;
 use forebay_core::readahead;
 use forebay_core::reclaim;
@@ -17,9 +19,9 @@ use forebay_host::serve::{
 use tempfile::TempDir;
 
 /// A server with a socket in a scratch folder.
-struct Rig {
+pub(crate) struct Rig {
     folder: TempDir,
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl Rig {
@@ -28,7 +30,7 @@ impl Rig {
     }
 
     /// With so many pages of memory.
-    fn with(store: impl Store + 'static, pages: u64) -> Self {
+    pub(crate) fn with(store: impl Store + 'static, pages: u64) -> Self {
         let folder = tempfile::tempdir().expect("the rig works");
         let export = ServedExport {
             name: "disk".to_owned(),
@@ -39,6 +41,9 @@ impl Rig {
         let options = ServeOptions {
             exports: vec![export],
             listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
+            inherited: Vec::new(),
+            tls: None,
+            slow: Duration::from_secs(1),
             folder: None,
             cache: pages * 4096,
             readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
@@ -51,17 +56,17 @@ impl Rig {
         Self { folder, server }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::begin(UnixStream::connect(self.socket()).expect("the rig works"))
     }
 }
 
 /// A client that speaks by itself.
-struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     cookie: u64,
 }
@@ -136,7 +141,7 @@ impl Client {
         self.reply()
     }
 
-    fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, u32> {
+    pub(crate) fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, u32> {
         let payload = self.ask(0, 0, offset, len)?;
         assert_eq!(payload[..8], offset.to_be_bytes());
         Ok(payload[8..].to_vec())
@@ -148,7 +153,7 @@ impl Client {
         self.reply().map(drop)
     }
 
-    fn flush(&mut self) -> Result<(), u32> {
+    pub(crate) fn flush(&mut self) -> Result<(), u32> {
         self.ask(3, 0, 0, 0).map(drop)
     }
 
@@ -191,7 +196,7 @@ fn clients_see_each_others_writes_and_a_flush_brings_them_to_the_file() {
         one.write(200_000, b"durable", true).unwrap();
         content[200_000..200_007].copy_from_slice(b"durable");
         assert!(fs::read(&path).unwrap() == content, "buffered: {buffered}");
-        rig.server.stop().unwrap();
+        rig.server.stop(Duration::from_secs(60)).unwrap();
     }
 }
 
@@ -203,7 +208,7 @@ fn stopping_brings_what_was_acknowledged_to_the_file() {
     let mut client = rig.client();
     client.write(10_000, b"acknowledged", false).unwrap();
     let socket = rig.socket();
-    rig.server.stop().unwrap();
+    rig.server.stop(Duration::from_secs(60)).unwrap();
     assert_eq!(&fs::read(&path).unwrap()[10_000..10_012], b"acknowledged");
     assert!(!socket.exists());
     assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "the client is told by the end");
@@ -364,7 +369,7 @@ fn a_client_that_never_reads_blocks_no_other() {
     assert_eq!(other.read(5, 7).unwrap(), b"goes on");
     drop(greedy);
     other.flush().unwrap();
-    rig.server.stop().unwrap();
+    rig.server.stop(Duration::from_secs(60)).unwrap();
 }
 
 #[test]
@@ -413,6 +418,9 @@ fn an_export_shows_its_own_bytes_alone() {
     let options = ServeOptions {
         exports: vec![export("one"), export("other")],
         listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
+        inherited: Vec::new(),
+        tls: None,
+        slow: Duration::from_secs(1),
         folder: None,
         cache: 8 * 4096,
         readahead: readahead::Spec::parse("linux-6.18").unwrap(),
@@ -433,7 +441,7 @@ fn an_export_shows_its_own_bytes_alone() {
     let mut reply = vec![0; 16 + 40_000];
     other.stream.read_exact(&mut reply).unwrap();
     assert!(reply[16..].iter().all(|byte| *byte == 0));
-    server.stop().unwrap();
+    server.stop(Duration::from_secs(60)).unwrap();
 }
 
 /// A page whose bytes tell which write they are of: all of them, in each of 16 bytes.

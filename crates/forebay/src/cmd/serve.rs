@@ -1,12 +1,10 @@
 //! `forebay serve`: files, block devices, memory and objects as disks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::ToSocketAddrs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::path::Path;
 use std::sync::Arc;
-use std::{env, fs, process, thread};
+use std::time::Duration;
+use std::{fs, process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::engine::Policies;
@@ -15,38 +13,51 @@ use forebay_host::backend::{
     Backend, BackendSource, ImageFileBackend, ObjectBackend, is_object, local_path, scrubbed,
 };
 use forebay_host::serve::{
-    BaseIdentity, FileStore, ListenAddress, MemoryStore, ReadStore, ServeError, ServeOptions,
-    ServedExport, Server, ServerReport, SlowStore, Store, UnmountCall, identify,
+    BaseIdentity, FileStore, MemoryStore, NbdAddress, ReadStore, RemoteStore, ServeError,
+    ServeOptions, ServedExport, Server, ServerReport, SlowStore, Store, TlsKeys, TlsPolicy,
+    UnmountCall, identify,
 };
 use forebay_image::{self as images, Follow, Kind, Source};
 use forebay_sim::scenario::PolicySet;
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::serve::Serve;
+use crate::args::serve::{Serve, ServeWhat, TlsChoice};
 use crate::cmd::image::{WHAT_IS_THERE, no_image, source};
 use crate::cmd::watch::serve::Endpoint;
 use crate::messages::{Complaint, complain, note, printable, shown};
 use crate::{ERROR, choice, objects, slots};
 
+mod control;
+mod listen;
+mod log;
 mod metrics;
 mod overlay;
+mod status;
+
+use listen::{WaysIn, run_command, wait, ways_in};
+use log::Log;
 
 pub(crate) use overlay::complaint as overlay_complaint;
 
 /// Serves until a signal or the end of the command.
 pub(crate) fn run(arguments: &Serve) -> Result<u8> {
+    if let Some(ServeWhat::Status(arguments)) = &arguments.what {
+        return status::run(arguments);
+    }
     let set = slots::of_server(&arguments.policy)?;
     let cache = choice::bytes("--cache", &arguments.cache)?;
-    let (listen, folder) = addresses(arguments)?;
+    let ways = ways_in(arguments)?;
     let exports = exports(arguments)?;
     let endpoint = arguments.prometheus.as_deref().map(Endpoint::bind).transpose()?;
+    let tls = tls(arguments)?;
+    let log = Log::open(arguments.log.as_deref())?;
     // Signals that come while it begins must not leave a socket behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     let described: Vec<String> = exports.iter().map(described).collect();
     // Nothing comes in any more when the folder was the only way.
-    let (handle, is_only_way) = (signals.handle(), listen.is_empty());
+    let WaysIn { listen, inherited, folder } = ways;
+    let (handle, is_only_way) = (signals.handle(), listen.is_empty() && inherited.is_empty());
     let unmounted = move || {
         if is_only_way {
             handle.close();
@@ -58,6 +69,9 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let options = ServeOptions {
         exports,
         listen,
+        inherited,
+        tls,
+        slow: arguments.slow,
         folder: folder_of_files,
         cache,
         readahead,
@@ -66,39 +80,28 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
         threads: arguments.threads as usize,
         connections: arguments.connections as usize,
     };
-    let log = Box::new(|text: &str| note(&printable(text)));
-    let server = Server::start(options, log).map_err(|error| {
-        let hint = match error {
-            ServeError::Memory { .. } => "--cache 256M is the default",
-            ServeError::Listen { .. } => "--listen unix:PATH takes a path that is free",
-            ServeError::Thread(_) => "--threads takes fewer threads for each export",
-            ServeError::FileName(_) => "NAME=SOURCE gives an export another name",
-            ServeError::Folder(_) => "--fuse takes a folder; others than root need fusermount3",
-        };
-        Complaint::new(error.to_string()).hint(hint)
-    })?;
+    let server =
+        Server::start(options, log::sink(log.clone())).map_err(|error| start_error(&error))?;
     if let Some(endpoint) = endpoint {
         let reporter = server.reporter();
         endpoint.answer_with(move || metrics::text(&reporter.report()).into())?;
     }
-    for address in server.addresses() {
-        note(&format!("{} at {address}", described.join(", ")));
+    if let Err(error) = control::answer(server.reporter()) {
+        note(&format!("`serve status` does not find this server: {error:#}"));
     }
-    if let Some(folder) = &arguments.fuse {
-        note(&format!("{} in '{}'", described.join(", "), shown(folder)));
-    }
+    say_places(&described.join(", "), &server, arguments.fuse.as_deref());
     let ended = match &arguments.run {
-        Some(command) => run_command(command, server.addresses(), signals)?,
+        Some(command) => run_command(command, (server.addresses(), arguments), signals)?,
         None => {
-            wait(signals);
+            wait(signals, &server, log.as_deref());
             0
         }
     };
     let dirty =
         server.reporter().report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
-    second_signal_ends(dirty)?;
+    second_signal_ends(dirty, arguments.drain_timeout)?;
     let reporter = server.reporter();
-    let stopped = server.stop();
+    let stopped = server.stop(arguments.drain_timeout);
     say_requests(&reporter.report());
     if let Some(folder) = folder {
         let _ = fs::remove_dir(folder);
@@ -110,57 +113,47 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     Ok(ended)
 }
 
-/// Where clients come in, and the folder that was made for a socket.
-fn addresses(arguments: &Serve) -> Result<(Vec<ListenAddress>, Option<PathBuf>)> {
-    let mut listen = Vec::new();
-    for typed in &arguments.listen {
-        listen.push(address(typed)?);
+/// Says where exports are.
+fn say_places(exports: &str, server: &Server, folder: Option<&Path>) {
+    for address in server.addresses() {
+        note(&format!("{exports} at {address}"));
     }
-    let own = match &arguments.unix {
-        Some(path) if path == Path::new("-") => true,
-        Some(path) => {
-            listen.push(ListenAddress::Unix(path.clone()));
-            false
-        }
-        None => arguments.run.is_some() && listen.is_empty() && arguments.fuse.is_none(),
+    if let Some(folder) = folder {
+        note(&format!("{exports} in '{}'", shown(folder)));
+    }
+}
+
+fn start_error(error: &ServeError) -> Complaint {
+    let hint = match error {
+        ServeError::Memory { .. } => "--cache 256M is the default",
+        ServeError::Listen { .. } => "--listen unix:PATH takes a path that is free",
+        ServeError::Thread(_) => "--threads takes fewer threads for each export",
+        ServeError::FileName(_) => "NAME=SOURCE gives an export another name",
+        ServeError::Folder(_) => "--fuse takes a folder; others than root need fusermount3",
     };
-    if own {
-        let folder = env::temp_dir().join(format!("forebay-serve-{}", process::id()));
-        private_folder(&folder)?;
-        listen.push(ListenAddress::Unix(folder.join("socket")));
-        return Ok((listen, Some(folder)));
-    }
-    if listen.is_empty() && arguments.fuse.is_none() {
-        bail!(Complaint::new("serve needs an address to listen on").hint(
-            "--listen unix:PATH, --listen tcp:127.0.0.1:10809, --fuse DIR, or --run COMMAND"
-        ));
-    }
-    Ok((listen, None))
+    Complaint::new(error.to_string()).hint(hint)
 }
 
-/// No other user can connect to a socket in it.
-fn private_folder(folder: &Path) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = fs::DirBuilder::new().mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make the folder '{}'", folder.display()))
-}
-
-fn address(typed: &str) -> Result<ListenAddress> {
-    match typed.split_once(':') {
-        Some(("unix", path)) if !path.is_empty() => Ok(ListenAddress::Unix(path.into())),
-        Some(("tcp", place)) => {
-            let found = place.to_socket_addrs().map_err(|error| {
-                Complaint::new(format!("--listen: '{place}' is no address: {error}"))
-                    .hint("tcp:HOST:PORT, for example tcp:127.0.0.1:10809")
-            })?;
-            let first = found.into_iter().next();
-            Ok(ListenAddress::Tcp(first.with_context(|| format!("'{place}' has no address"))?))
-        }
-        Some(_) | None => bail!(
-            Complaint::new(format!("--listen takes unix:PATH or tcp:HOST:PORT, not '{typed}'"))
-                .hint("for example --listen unix:/run/disk.sock")
-        ),
-    }
+/// Certificates, if connections are encrypted.
+fn tls(arguments: &Serve) -> Result<Option<(TlsKeys, TlsPolicy)>> {
+    let folder = arguments.tls_certificates.as_deref();
+    let policy = match (arguments.tls, folder) {
+        (Some(TlsChoice::Off), _) | (None, None) => return Ok(None),
+        (Some(TlsChoice::On), _) => TlsPolicy::Allowed,
+        (Some(TlsChoice::Require), _) | (None, Some(_)) => TlsPolicy::Required,
+    };
+    let Some(folder) = folder else {
+        bail!(
+            Complaint::new("--tls needs certificates").hint(
+                "--tls-certificates DIR names the folder of server-cert.pem and server-key.pem"
+            )
+        );
+    };
+    let keys = TlsKeys::load(folder, arguments.tls_verify_peer).map_err(|error| {
+        Complaint::new(format!("--tls-certificates: {}", printable(&error.to_string())))
+            .hint("the files are server-cert.pem, server-key.pem, ca-cert.pem and ca-crl.pem")
+    })?;
+    Ok(Some((keys, policy)))
 }
 
 fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
@@ -250,6 +243,9 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
         let store = Arc::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
         return Ok(Opened { store, read_only: false, base: None });
     }
+    if NbdAddress::is_one(source) {
+        return remote(source, is_base);
+    }
     if let Some((image, inside)) = inside(source) {
         let base = is_base.then(|| base_in_image(image, inside)).transpose()?;
         let store = Arc::new(ReadStore::new(file_of_image(Path::new(image), inside)?));
@@ -271,6 +267,21 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
     let store = Arc::new(opened.map_err(failed)?);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
     Ok(Opened { store, read_only: false, base })
+}
+
+/// Opens the export of another server.
+fn remote(source: &str, is_base: bool) -> Result<Opened> {
+    let failed = |why: String| {
+        Complaint::new(format!("cannot serve '{}': {}", printable(source), printable(&why)))
+            .hint("nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH names an export")
+    };
+    let address = NbdAddress::parse(source).map_err(failed)?;
+    let name = address.to_string();
+    let store = RemoteStore::open(address).map_err(|error| failed(error.to_string()))?;
+    // NBD tells nothing else by which a changed disk could be known.
+    let base = BaseIdentity { name, stamp: format!("{} bytes", store.bytes()) };
+    let read_only = store.is_read_only() && !is_base;
+    Ok(Opened { store: Arc::new(store), read_only, base: Some(base) })
 }
 
 /// The image and the path in it, if a source is `IMAGE:/PATH`. A file of that whole name is itself.
@@ -338,45 +349,11 @@ fn described(export: &ServedExport) -> String {
     format!("{name}{source} ({} bytes{way})", export.store.bytes())
 }
 
-/// Runs a command of the shell to its end; returns its exit code.
-fn run_command(command: &str, addresses: &[ListenAddress], mut signals: Signals) -> Result<u8> {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]);
-    match addresses.first() {
-        None => {}
-        Some(ListenAddress::Unix(path)) => {
-            shell.env("uri", format!("nbd+unix:///?socket={}", path.display()));
-            shell.env("unixsocket", path);
-        }
-        Some(ListenAddress::Tcp(address)) => {
-            shell.env("uri", format!("nbd://{address}"));
-        }
-    }
-    let mut child = shell.spawn().context("cannot run a shell")?;
-    let pid = Pid::from_child(&child);
-    // The end of the server ends the command.
-    thread::spawn(move || {
-        for _ in signals.forever() {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-    });
-    Ok(code(child.wait().context("cannot wait for the command")?))
-}
-
-fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(ERROR)
-}
-
-fn wait(mut signals: Signals) {
-    // One is enough.
-    let _ = signals.forever().next();
-}
-
 /// From now on a signal ends the process, and says what is lost.
-fn second_signal_ends(dirty: u64) -> Result<()> {
+fn second_signal_ends(dirty: u64, within: Duration) -> Result<()> {
     if dirty > 0 {
-        note(&format!("{} bytes are being brought to disk", dirty * PAGE_SIZE));
+        let bytes = dirty * PAGE_SIZE;
+        note(&format!("{bytes} bytes are being brought to disk, for {within:?} at most"));
     }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
     thread::Builder::new()

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -22,17 +22,22 @@ fn source() -> String {
     (0..200_000).map(|number| format!("{number}\n")).collect()
 }
 
-/// Runs a command of the shell with a served file; returns what it printed.
-fn run(scene: &Scene, line: &str, command: &str) -> String {
+/// Runs a command of the shell with a server.
+pub(crate) fn run_with(scene: &Scene, line: &str, command: &str) -> Output {
     let mut serve = scene.command(line);
     serve.env("PATH", path_of_programs()).args(["--run", command]);
-    let output = serve.output().expect("the program runs");
+    serve.output().expect("the program runs")
+}
+
+/// Runs a command of the shell with a server; returns what it printed.
+fn run(scene: &Scene, line: &str, command: &str) -> String {
+    let output = run_with(scene, line, command);
     assert_eq!(output.status.code(), Some(0), "{command}: {}{}", stdout(&output), stderr(&output));
     stdout(&output).to_owned()
 }
 
 /// A server in the background, once it listens.
-fn background(scene: &Scene, line: &str) -> Child {
+pub(crate) fn background(scene: &Scene, line: &str) -> Child {
     let child = scene.command(line).stderr(Stdio::null()).spawn().expect("the program runs");
     let begin = Instant::now();
     while UnixStream::connect(scene.path("socket")).is_err() {
@@ -102,7 +107,7 @@ fn fio_verifies_what_it_has_written() {
 }
 
 /// The bytes of a request with its payload.
-fn request(kind: u16, flags: u16, offset: u64, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn request(kind: u16, flags: u16, offset: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
     bytes.extend(flags.to_be_bytes());
     bytes.extend(kind.to_be_bytes());
@@ -114,7 +119,7 @@ fn request(kind: u16, flags: u16, offset: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A client that has chosen the default export of a size below 4 GiB by EXPORT_NAME.
-fn client(socket: &Path) -> UnixStream {
+pub(crate) fn client(socket: &Path) -> UnixStream {
     use std::io::Read;
     let mut stream = UnixStream::connect(socket).expect("the server answers");
     stream.read_exact(&mut [0; 18]).expect("the server answers");
@@ -124,7 +129,7 @@ fn client(socket: &Path) -> UnixStream {
 }
 
 /// Whether a simple reply without data says success; false at the end of the stream.
-fn succeeds(stream: &mut UnixStream) -> bool {
+pub(crate) fn succeeds(stream: &mut UnixStream) -> bool {
     use std::io::Read;
     let mut reply = [0; 16];
     stream.read_exact(&mut reply).is_ok() && reply[4..8] == [0; 4]

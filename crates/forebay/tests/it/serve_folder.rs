@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use crate::support::{Scene, has, stderr};
 
 /// Whether exports can be shown here; if not, it is said what is skipped.
-fn can(what: &str, programs: &[&str]) -> bool {
+pub(crate) fn can(what: &str, programs: &[&str]) -> bool {
     if !geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("skip: {what}: it takes root and /dev/fuse");
         return false;
@@ -21,7 +21,7 @@ fn can(what: &str, programs: &[&str]) -> bool {
 }
 
 /// A server whose folder is there.
-fn served(scene: &Scene, line: &str, file: &str) -> Child {
+pub(crate) fn served(scene: &Scene, line: &str, file: &str) -> Child {
     let child = scene.command(line).stderr(Stdio::null()).spawn().expect("the program runs");
     let begin = Instant::now();
     while !scene.path(file).exists() {
@@ -31,12 +31,12 @@ fn served(scene: &Scene, line: &str, file: &str) -> Child {
     child
 }
 
-fn stop(mut server: Child, signal: Signal) -> Option<i32> {
+pub(crate) fn stop(mut server: Child, signal: Signal) -> Option<i32> {
     kill_process(Pid::from_child(&server), signal).expect("it runs");
     server.wait().expect("it ends").code()
 }
 
-fn done(command: &mut Command) -> Output {
+pub(crate) fn done(command: &mut Command) -> Output {
     let output = command.output().expect("the program runs");
     let said = stderr(&output);
     assert!(output.status.success(), "{command:?}: {said}");
@@ -122,10 +122,10 @@ fn what_cannot_be_shown_is_refused() {
 }
 
 /// A loop device that goes away with the test.
-struct Loop(String);
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    fn over(file: &Path) -> Self {
+    pub(crate) fn over(file: &Path) -> Self {
         let made = done(Command::new("losetup").args(["--find", "--show"]).arg(file));
         Self(String::from_utf8(made.stdout).expect("it is text").trim().to_owned())
     }
@@ -138,10 +138,10 @@ impl Drop for Loop {
 }
 
 /// A mount that goes away with the test.
-struct Mount(std::path::PathBuf);
+pub(crate) struct Mount(std::path::PathBuf);
 
 impl Mount {
-    fn of(device: &Loop, folder: std::path::PathBuf) -> Self {
+    pub(crate) fn of(device: &Loop, folder: std::path::PathBuf) -> Self {
         fs::create_dir_all(&folder).expect("there is room");
         done(Command::new("mount").arg(&device.0).arg(&folder));
         Self(folder)

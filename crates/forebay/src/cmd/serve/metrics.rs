@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use forebay_core::units::PAGE_SIZE;
-use forebay_host::serve::{ExportReport, ServerReport};
+use forebay_host::serve::{ClientReport, ExportReport, REQUEST_KINDS, ServerReport};
 
 /// The whole report.
 pub(super) fn text(report: &ServerReport) -> String {
@@ -16,7 +16,7 @@ pub(super) fn text(report: &ServerReport) -> String {
     let stats = &report.stats;
     for (name, kind, help, value) in [
         ("resident_bytes", "gauge", "page memory in use", report.resident_pages * PAGE_SIZE),
-        ("connections", "gauge", "clients at the moment", report.connections as u64),
+        ("connections", "gauge", "clients at the moment", report.clients.len() as u64),
         ("page_accesses_total", "counter", "pages that reads have met", stats.accesses),
         ("page_hits_total", "counter", "of those, in memory", stats.hits),
         ("pages_read_total", "counter", "pages brought in", stats.pages_read),
@@ -35,12 +35,86 @@ pub(super) fn text(report: &ServerReport) -> String {
             let _ = writeln!(out, "forebay_serve_{name}{{export=\"{label}\"}} {value}");
         }
     }
+    latencies(&mut out, report);
+    clients(&mut out, report);
     out
 }
 
+/// A histogram for each export and kind of request that came.
+fn latencies(out: &mut String, report: &ServerReport) {
+    let name = "request_seconds";
+    head(out, (name, "histogram"), "from the request to its reply");
+    for export in &report.exports {
+        for (kind, latency) in REQUEST_KINDS.iter().zip(&export.latencies) {
+            let count = latency.count();
+            if count == 0 {
+                continue;
+            }
+            let labels = format!("export=\"{}\",request=\"{kind}\"", escaped(&export.name));
+            for (bound, below) in latency.cumulative() {
+                let bound = bound.as_secs_f64();
+                let _ =
+                    writeln!(out, "forebay_serve_{name}_bucket{{{labels},le=\"{bound}\"}} {below}");
+            }
+            let _ = writeln!(out, "forebay_serve_{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+            let total = latency.total.as_secs_f64();
+            let _ = writeln!(out, "forebay_serve_{name}_sum{{{labels}}} {total}");
+            let _ = writeln!(out, "forebay_serve_{name}_count{{{labels}}} {count}");
+        }
+    }
+}
+
+/// What each client that is connected has asked for.
+fn clients(out: &mut String, report: &ServerReport) {
+    for (name, kind, help, value) in CLIENT_ROWS {
+        head(out, (name, kind), help);
+        for client in &report.clients {
+            let export = client.export.map_or("", |place| &report.exports[place].name);
+            let labels = format!("client=\"{}\",export=\"{}\"", client.number, escaped(export));
+            let _ = writeln!(out, "forebay_serve_{name}{{{labels}}} {}", value(client));
+        }
+    }
+}
+
+type ClientRow = (&'static str, &'static str, &'static str, fn(&ClientReport) -> f64);
+
+const CLIENT_ROWS: [ClientRow; 8] = [
+    ("client_requests_total", "counter", "requests that were carried out", |client| {
+        client.counters.requests as f64
+    }),
+    ("client_read_bytes_total", "counter", "bytes of READs", |client| {
+        client.counters.read_bytes as f64
+    }),
+    ("client_written_bytes_total", "counter", "bytes of WRITEs", |client| {
+        client.counters.written_bytes as f64
+    }),
+    ("client_waits_total", "counter", "requests not answered from memory at once", |client| {
+        client.counters.waited as f64
+    }),
+    ("client_wait_seconds_total", "counter", "how long these took", |client| {
+        client.counters.wait.as_secs_f64()
+    }),
+    ("client_failed_total", "counter", "requests that failed", |client| {
+        client.counters.failed as f64
+    }),
+    ("client_refused_total", "counter", "requests that were refused", |client| {
+        client.counters.refused as f64
+    }),
+    ("client_in_flight", "gauge", "requests without a reply", |client| f64::from(client.in_flight)),
+];
+
 type ExportRow = (&'static str, &'static str, &'static str, fn(&ExportReport) -> u64);
 
-const EXPORT_ROWS: [ExportRow; 13] = [
+const EXPORT_ROWS: [ExportRow; 16] = [
+    ("cached_bytes", "gauge", "page memory with pages of the export", |export| {
+        export.levels.pages.resident * PAGE_SIZE
+    }),
+    ("brought_in_bytes_total", "counter", "read from the store into page memory", |export| {
+        export.levels.pages.read * PAGE_SIZE
+    }),
+    ("brought_in_used_bytes_total", "counter", "of those, wanted by a client", |export| {
+        export.levels.pages.used * PAGE_SIZE
+    }),
     ("dirty_bytes", "gauge", "written and not on the way to the store", |export| {
         export.levels.levels.dirty * PAGE_SIZE
     }),

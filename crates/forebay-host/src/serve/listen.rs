@@ -1,0 +1,166 @@
+//! Where clients come in: sockets, bound here or handed over, and what connects to them.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, bind, socket};
+use nix::sys::socket::{getpeername, getsockname};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_nodelay, socket_peercred};
+use rustix::net::{self, SocketFlags};
+
+/// Where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// An address and a port; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// A port for virtual machines and their host.
+    Vsock(u32),
+    /// A socket that was handed over, by the number of its descriptor.
+    Inherited(i32),
+}
+
+/// A socket that clients connect to.
+#[derive(Debug)]
+pub(super) struct Listener(OwnedFd);
+
+/// What has connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this machine.
+    Process {
+        /// Its number when it connected.
+        pid: i32,
+        /// Its user.
+        uid: u32,
+    },
+    /// An address of a network.
+    Tcp(SocketAddr),
+    /// A virtual machine or its host.
+    Vsock {
+        /// Its context.
+        cid: u32,
+        /// Its port.
+        port: u32,
+    },
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Listener {
+    /// A socket at an address, and the address with the port that was found.
+    pub(super) fn bind(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
+        Ok(match address {
+            ListenAddress::Unix(path) => {
+                remove_dead_socket(path);
+                (Self(UnixListener::bind(path)?.into()), address.clone())
+            }
+            ListenAddress::Tcp(wanted) => {
+                let listener = TcpListener::bind(wanted)?;
+                let found = listener.local_addr()?;
+                (Self(listener.into()), ListenAddress::Tcp(found))
+            }
+            ListenAddress::Vsock(port) => {
+                let flags = SockFlag::SOCK_CLOEXEC;
+                let listener = socket(AddressFamily::Vsock, SockType::Stream, flags, None)?;
+                bind(listener.as_raw_fd(), &VsockAddr::new(CID_ANY, *port))?;
+                net::listen(&listener, BACKLOG)?;
+                let found: VsockAddr = getsockname(listener.as_raw_fd())?;
+                (Self(listener), ListenAddress::Vsock(found.port()))
+            }
+            ListenAddress::Inherited(_) => return Err(io::ErrorKind::InvalidInput.into()),
+        })
+    }
+
+    /// A socket that listens already.
+    pub(super) fn inherited(socket: OwnedFd) -> (Self, ListenAddress) {
+        let address = ListenAddress::Inherited(socket.as_raw_fd());
+        (Self(socket), address)
+    }
+
+    /// The next client; none once `closed` can be read. The socket itself stays as it is: one that
+    /// was handed over may be handed to the next server.
+    pub(super) fn accept(&self, closed: &OwnedFd) -> io::Result<Option<(OwnedFd, Peer)>> {
+        let mut ready = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
+        loop {
+            match poll(&mut ready, None) {
+                Ok(_) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !ready[1].revents().is_empty() {
+            return Ok(None);
+        }
+        let (stream, from) = net::acceptfrom_with(&self.0, SocketFlags::CLOEXEC)?;
+        let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+        let peer = match from {
+            Some(address) => {
+                // Replies are put together before they are sent.
+                set_tcp_nodelay(&stream, true)?;
+                set_socket_keepalive(&stream, true)?;
+                Peer::Tcp(address)
+            }
+            None => local_peer(&stream),
+        };
+        Ok(Some((stream, peer)))
+    }
+}
+
+fn local_peer(stream: &OwnedFd) -> Peer {
+    if let Ok(address) = getpeername::<VsockAddr>(stream.as_raw_fd()) {
+        return Peer::Vsock { cid: address.cid(), port: address.port() };
+    }
+    socket_peercred(stream).map_or(Peer::Unknown, |found| Peer::Process {
+        pid: found.pid.as_raw_nonzero().get(),
+        uid: found.uid.as_raw(),
+    })
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Vsock(port) => write!(f, "vsock:{port}"),
+            Self::Inherited(number) => write!(f, "descriptor {number}"),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process { pid, uid } => write!(f, "process {pid} of user {uid}"),
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Vsock { cid, port } => write!(f, "vsock {cid}:{port}"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// Removes a socket that no process listens on any more.
+fn remove_dead_socket(path: &Path) {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let refused = || {
+        UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    if is_socket && refused() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Any context of vsock: `VMADDR_CID_ANY`.
+const CID_ANY: u32 = u32::MAX;
+
+/// Clients that may wait for accept(2); std has the same for its listeners.
+const BACKLOG: i32 = 128;

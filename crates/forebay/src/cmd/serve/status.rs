@@ -1,0 +1,219 @@
+//! `forebay serve status`: what running servers hold and do.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+use forebay_core::units::PAGE_SIZE;
+use forebay_host::serve::{ClientReport, ExportReport, LatencyReport, REQUEST_KINDS, ServerReport};
+use serde_json::{Map, Value, json};
+
+use super::control;
+use crate::args::serve::ServeStatus;
+use crate::messages::{Complaint, printable};
+use crate::table::{Cell, Format, Table};
+
+/// Prints what servers tell.
+pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {
+    let found = match arguments.pid {
+        Some(pid) => vec![pid],
+        None => control::servers()?,
+    };
+    let mut servers = Vec::new();
+    for pid in found {
+        servers.extend(control::ask(pid)?);
+    }
+    if let (Some(pid), true) = (arguments.pid, servers.is_empty()) {
+        bail!(
+            Complaint::new(format!("process {pid} is no server of this user"))
+                .hint("`forebay serve status` shows all that are")
+        );
+    }
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{:#}", Value::Array(servers))?;
+        return Ok(0);
+    }
+    if servers.is_empty() {
+        writeln!(out, "no server of this user runs")?;
+    }
+    for server in &servers {
+        for table in tables(server) {
+            table.print(Format::Text, &mut out)?;
+        }
+    }
+    Ok(0)
+}
+
+/// A server's report as JSON: sizes in bytes, times in seconds.
+pub(super) fn object(report: &ServerReport, pid: u32) -> Value {
+    let clients = report.clients.iter().map(|one| client(one, &report.exports));
+    json!({
+        "pid": pid,
+        "uptime": report.uptime.as_secs_f64(),
+        "cache_bytes": report.cache,
+        "resident_bytes": report.resident_pages * PAGE_SIZE,
+        "page_accesses": report.stats.accesses,
+        "page_hits": report.stats.hits,
+        "exports": report.exports.iter().map(export).collect::<Vec<_>>(),
+        "clients": clients.collect::<Vec<_>>(),
+    })
+}
+
+fn export(export: &ExportReport) -> Value {
+    let (levels, pages) = (&export.levels.levels, &export.levels.pages);
+    let kinds = REQUEST_KINDS.iter().zip(&export.latencies);
+    let latencies: Map<String, Value> = kinds
+        .filter(|(_, latency)| latency.count() > 0)
+        .map(|(kind, latency)| ((*kind).to_owned(), latency_object(latency)))
+        .collect();
+    json!({
+        "name": export.name,
+        "bytes": export.bytes,
+        "read_only": export.read_only,
+        "cached_bytes": pages.resident * PAGE_SIZE,
+        "dirty_bytes": levels.dirty * PAGE_SIZE,
+        "writeback_bytes": levels.writeback * PAGE_SIZE,
+        "written_back_bytes": levels.written * PAGE_SIZE,
+        "brought_in_bytes": pages.read * PAGE_SIZE,
+        "used_bytes": pages.used * PAGE_SIZE,
+        "drain_bytes_per_second": export.levels.drain.map(|pages| pages * PAGE_SIZE),
+        "write_errors": export.levels.write_errors,
+        "store_full": export.levels.is_full,
+        "store_reads": export.store_reads.0,
+        "store_read_bytes": export.store_reads.1,
+        "store_writes": export.store_writes.0,
+        "store_written_bytes": export.store_writes.1,
+        "store_flushes": export.store_flushes,
+        "network_requests": export.requests.map(|sent| sent.count),
+        "network_bytes": export.requests.map(|sent| sent.bytes),
+        "latency": latencies,
+    })
+}
+
+fn latency_object(latency: &LatencyReport) -> Value {
+    let quantile = |permille| latency.permille(permille).map(|length| length.as_secs_f64());
+    json!({
+        "count": latency.count(),
+        "mean": latency.total.as_secs_f64() / latency.count().max(1) as f64,
+        "p50": quantile(500),
+        "p99": quantile(990),
+        "p99_9": quantile(999),
+    })
+}
+
+fn client(client: &ClientReport, exports: &[ExportReport]) -> Value {
+    let counters = &client.counters;
+    json!({
+        "number": client.number,
+        "peer": client.peer.to_string(),
+        "tls": client.tls,
+        "export": client.export.map(|place| exports[place].name.as_str()),
+        "in_flight": client.in_flight,
+        "untaken_bytes": client.untaken,
+        "requests": counters.requests,
+        "read_bytes": counters.read_bytes,
+        "written_bytes": counters.written_bytes,
+        "waited": counters.waited,
+        "wait": counters.wait.as_secs_f64(),
+        "failed": counters.failed,
+        "refused": counters.refused,
+    })
+}
+
+/// A column's heading, and the key of its value.
+type Column = (&'static str, &'static str);
+
+const EXPORT_COLUMNS: [Column; 9] = [
+    ("name", "export"),
+    ("cached_bytes", "cached"),
+    ("dirty_bytes", "dirty"),
+    ("writeback_bytes", "on the way"),
+    ("written_back_bytes", "written back"),
+    ("brought_in_bytes", "brought in"),
+    ("used_bytes", "of it used"),
+    ("store_reads", "store reads"),
+    ("store_writes", "store writes"),
+];
+
+const CLIENT_COLUMNS: [Column; 9] = [
+    ("number", "client"),
+    ("peer", "peer"),
+    ("export", "export"),
+    ("in_flight", "in flight"),
+    ("requests", "requests"),
+    ("read_bytes", "read"),
+    ("written_bytes", "written"),
+    ("waited", "waited"),
+    ("wait", "wait s"),
+];
+
+fn tables(server: &Value) -> Vec<Table> {
+    let title = format!(
+        "process {}, up {:.0} s, {} of {} in use",
+        server["pid"],
+        server["uptime"].as_f64().unwrap_or(0.0),
+        size(&server["resident_bytes"]),
+        size(&server["cache_bytes"]),
+    );
+    let rows = |key: &str| server[key].as_array().cloned().unwrap_or_default();
+    let table = |title: &str, columns: &[Column], key: &str| {
+        let mut table = Table::new(title, columns);
+        let cells = |row: &Value| columns.iter().map(|(key, _)| cell(key, &row[*key])).collect();
+        table.rows = rows(key).iter().map(cells).collect();
+        table
+    };
+    let mut tables = vec![table(&title, &EXPORT_COLUMNS, "exports")];
+    let columns = [
+        ("export", "export"),
+        ("kind", "request"),
+        ("count", "count"),
+        ("mean", "mean us"),
+        ("p50", "p50 us"),
+        ("p99", "p99 us"),
+        ("p99_9", "p99.9 us"),
+    ];
+    let mut latencies = Table::new("", &columns);
+    for export in rows("exports") {
+        for (kind, latency) in export["latency"].as_object().into_iter().flatten() {
+            let micros = |key: &str| {
+                latency[key].as_f64().map_or(Cell::Missing, |time| Cell::Number(time * 1e6, 1))
+            };
+            latencies.rows.push(vec![
+                cell("name", &export["name"]),
+                Cell::Text(kind.clone()),
+                cell("count", &latency["count"]),
+                micros("mean"),
+                micros("p50"),
+                micros("p99"),
+                micros("p99_9"),
+            ]);
+        }
+    }
+    if !latencies.rows.is_empty() {
+        tables.push(latencies);
+    }
+    let clients = table("", &CLIENT_COLUMNS, "clients");
+    if !clients.rows.is_empty() {
+        tables.push(clients);
+    }
+    tables
+}
+
+fn cell(key: &str, value: &Value) -> Cell {
+    match value {
+        Value::Number(_) if key.ends_with("_bytes") => Cell::Text(size(value)),
+        Value::Number(number) if key == "wait" => {
+            number.as_f64().map_or(Cell::Missing, |time| Cell::Number(time, 3))
+        }
+        Value::Number(number) => number.as_u64().map_or(Cell::Missing, Cell::Count),
+        Value::String(text) if text.is_empty() => Cell::Text("(default)".to_owned()),
+        Value::String(text) => Cell::Text(printable(text)),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Cell::Missing,
+    }
+}
+
+/// Bytes in KiB or MiB.
+fn size(value: &Value) -> String {
+    let bytes = value.as_u64().unwrap_or(0);
+    if bytes < 10 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
+}
