@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use super::*;
-use crate::io::{Copy, Decode, Gather};
+use crate::io::{Copy, Decode, Gather, Request, RequestKind};
 use crate::readahead::{Access, AddressSpace, Fault, Found, MapAdvice, Mapping, Spec};
 use crate::time::Duration;
 use crate::units::RequestId;

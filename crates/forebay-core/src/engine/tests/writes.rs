@@ -3,7 +3,7 @@
 use super::*;
 use crate::flush::{self, Demand, DirtyPages, Flush, Sent};
 use crate::throttle::{self, DirtyView, Throttle};
-use crate::writeback::Amount;
+use crate::writeback::{Amount, Knobs};
 use crate::{control, units::DeviceId};
 
 const PAGES: u64 = 100;
