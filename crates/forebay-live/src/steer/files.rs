@@ -75,6 +75,22 @@ pub struct Progress {
     pub asked: u64,
 }
 
+impl Progress {
+    /// Adds what was got between two moments of a process.
+    pub(super) fn grow(&mut self, now: &Self, then: &Self) {
+        let Self { started, major_faults, minor_faults, bytes, asked } = self;
+        *started = now.started;
+        for (sum, now, then) in [
+            (major_faults, now.major_faults, then.major_faults),
+            (minor_faults, now.minor_faults, then.minor_faults),
+            (bytes, now.bytes, then.bytes),
+            (asked, now.asked, then.asked),
+        ] {
+            *sum = sum.saturating_add(now.saturating_sub(then));
+        }
+    }
+}
+
 /// What is known of the surroundings at a look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around {
@@ -127,14 +143,18 @@ impl Files {
         self.open.contains_key(user)
     }
 
-    /// A user of a file that asks it in this way, or may do so.
-    pub fn user_of(&self, file: FileKey, pattern: Pattern) -> Option<User> {
+    /// The users of a file that are followed.
+    pub fn users_of(&self, file: FileKey) -> impl Iterator<Item = User> {
         let range = User { file, process: 0 }..=User { file, process: u32::MAX };
-        let alike = |open: &&Open| {
+        self.open.range(range).map(|(user, _)| *user)
+    }
+
+    /// Whether a user asks its file in this way, or may do so.
+    pub fn is_asked(&self, user: &User, pattern: Pattern) -> bool {
+        self.open.get(user).is_some_and(|open| {
             let unclear = [pattern, open.pattern].contains(&Pattern::Unclear);
             unclear || pattern.is_like(open.pattern)
-        };
-        self.open.range(range).map(|(_, open)| open).find(alike).map(|open| open.user)
+        })
     }
 
     /// Whether a trial or a step of some file of a process is under way, its pool left out.
