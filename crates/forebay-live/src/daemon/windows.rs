@@ -204,7 +204,8 @@ impl Daemon<'_> {
         let decision = self.files.look(now, &seen, &around);
         if let Some(outcome) = self.files.outcome(&user) {
             let name = self.file_name(world, &user);
-            let told = format!("{name}: {outcome}");
+            self.trials.record(&name, &outcome);
+            let told = format!("{name}: {}", outcome.told);
             if let Some(steering) = &self.steering {
                 steering.record_outcome(&format!("{}/{}", user.file.dev, user.file.ino), &told);
             }
