@@ -46,6 +46,7 @@ impl Cursor {
         self.column = self.column.min(columns.saturating_sub(2));
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other keys leave the row")]
     fn moved(&mut self, code: KeyCode) -> bool {
         self.row = match code {
             KeyCode::Up | KeyCode::Char('k') => self.row.saturating_sub(1),
@@ -82,6 +83,7 @@ pub(super) enum Wish {
 
 impl Choice {
     /// Takes in a key.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other keys do nothing")]
     pub(super) fn key(&mut self, key: KeyEvent) -> Wish {
         if key.kind == KeyEventKind::Release {
             return Wish::Stay;
@@ -93,11 +95,9 @@ impl Choice {
             self.typed(key.code);
             return Wish::Stay;
         }
-        if self.help || self.process.is_some() {
-            if key.code == KeyCode::Esc {
-                (self.help, self.process, self.cursor) = (false, None, Cursor::default());
-                return Wish::Stay;
-            }
+        if key.code == KeyCode::Esc && (self.help || self.process.is_some()) {
+            (self.help, self.process, self.cursor) = (false, None, Cursor::default());
+            return Wish::Stay;
         }
         let moves = self.help || self.table.is_some();
         if moves && self.cursor.moved(key.code) {
