@@ -1,8 +1,8 @@
 //! Whether two descriptors are of one open file description.
 //!
 //! Source:     kcmp(2): `KCMP_FILE` compares `struct file` of two descriptors of any two processes.
-//! Behaviour:  descriptors that fork(2), dup(2) or `SCM_RIGHTS` copied are one description, with one
-//!             window; files that were opened twice are two.
+//! Behaviour:  descriptors that fork(2), dup(2) or `SCM_RIGHTS` copied are one description, with
+//!             one window; files that were opened twice are two.
 //! Differs:    nothing.
 //! Not for:    kernels without `CONFIG_KCMP`, and processes that the caller may not trace: both are
 //!             errors.

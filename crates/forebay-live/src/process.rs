@@ -152,8 +152,8 @@ pub fn owner(tree: &Tree, thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// Whether a process is a thread of the kernel, such as the worker of a loop device, which reads for
-/// others.
+/// Whether a process is a thread of the kernel, such as the worker of a loop device, which reads
+/// for others.
 pub fn is_kernel_thread(tree: &Tree, pid: u32) -> bool {
     let stat = tree.text(&format!("/proc/{pid}/stat")).unwrap_or_default();
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
