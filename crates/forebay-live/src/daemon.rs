@@ -47,6 +47,7 @@ pub use notify::Notify;
 pub use world::{Live, Wakes, Woken, World};
 
 use limits::Writeback;
+use trials::Trials;
 use windows::Allowed;
 
 mod amiss;
@@ -54,6 +55,7 @@ mod debugfs;
 mod defaults;
 mod limits;
 mod notify;
+mod trials;
 mod windows;
 mod world;
 
@@ -72,6 +74,7 @@ pub struct Daemon<'a> {
     users: Users,
     files: Files,
     groups: Groups,
+    trials: Trials,
     /// What happened to each file before the last look.
     files_read: Vec<(FileKey, Counts)>,
     /// Defaults of the devices that were named.
@@ -146,6 +149,7 @@ impl<'a> Daemon<'a> {
             users: Users::new(),
             files,
             groups: Groups::default(),
+            trials: Trials::default(),
             files_read: Vec::new(),
             defaults: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -266,6 +270,9 @@ impl<'a> Daemon<'a> {
         };
         let events = steering.finish(why);
         sentences(&events).iter().for_each(|what| (self.say)(what));
+        if let Some(told) = self.trials.sentence() {
+            (self.say)(&told);
+        }
         !events.iter().any(Event::is_failure)
     }
 

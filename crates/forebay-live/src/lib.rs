@@ -49,12 +49,13 @@
 //! Reading needs no privilege beyond that of the file that is read, and changes nothing. Whatever
 //! is written goes through one function that has put the old value on record before. Nothing here
 //! needs BPF, kprobes or another daemon.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod advise;
 pub mod daemon;
 pub mod input;
 pub mod journal;
+mod kcmp;
 pub mod knob;
 pub mod machine;
 pub mod model;

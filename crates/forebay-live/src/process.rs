@@ -152,6 +152,15 @@ pub fn owner(tree: &Tree, thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
+/// Whether a process is a thread of the kernel, such as the worker of a loop device, which reads
+/// for others.
+pub fn is_kernel_thread(tree: &Tree, pid: u32) -> bool {
+    let stat = tree.text(&format!("/proc/{pid}/stat")).unwrap_or_default();
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let flags = behind_name.split_ascii_whitespace().nth(6).and_then(|word| word.parse().ok());
+    flags.is_some_and(|flags: u64| flags & PF_KTHREAD != 0)
+}
+
 /// A file that a process has open or mapped. A server that does not answer is not asked.
 pub fn find_file(tree: &Tree, pid: u32, key: FileKey) -> Option<Found> {
     ["fd", "map_files"].iter().find_map(|folder| {
@@ -216,6 +225,9 @@ fn parse_maps(text: &str) -> impl Iterator<Item = (Held, u64)> {
     })
 }
 
+/// `include/linux/sched.h`; flags are the ninth field of `/proc/PID/stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// Descriptors that are looked at; more are no help in naming a file.
 const DESCRIPTORS_MAX: usize = 1024;
 
@@ -236,6 +248,20 @@ mod tests {
         for end in 0..STAT.len() {
             let _ = parse_stat(Text::new("stat", &STAT[..end]));
         }
+    }
+
+    #[test]
+    fn the_worker_of_a_loop_device_is_a_thread_of_the_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        for (pid, flags) in [(7, 0x0420_8060_u64), (8, 0x40_0000)] {
+            let of = folder.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&of).unwrap();
+            let stat = format!("{pid} (kworker/u8:1-loop0) I 2 0 0 0 -1 {flags} 0 0 0 0 0\n");
+            std::fs::write(of.join("stat"), stat).unwrap();
+        }
+        let tree = Tree::recorded(folder.path()).unwrap();
+        let found = [7, 8, 9].map(|pid| is_kernel_thread(&tree, pid));
+        assert_eq!(found, [true, false, false], "9 is not there");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
+use crate::kcmp::{self, Descriptor};
 use crate::tree::Tree;
 
 /// The rights of a process.
@@ -91,6 +92,19 @@ pub fn copies_descriptors() -> io::Result<()> {
     let process: OwnedFd = pidfd_open(getpid(), PidfdFlags::empty())?;
     pidfd_getfd(&process, process.as_raw_fd(), PidfdGetfdFlags::empty())?;
     Ok(())
+}
+
+/// Whether the kernel tells which descriptors are of one open file description, tried on this
+/// process itself, which every user may.
+///
+/// # Errors
+///
+/// A kernel without `CONFIG_KCMP`, or a filter of system calls.
+pub fn compares_descriptions() -> io::Result<()> {
+    let process: OwnedFd = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let fd = process.as_raw_fd().unsigned_abs();
+    let own = Descriptor { pid: std::process::id(), fd };
+    kcmp::is_same(own, own).map(|_| ())
 }
 
 #[cfg(test)]

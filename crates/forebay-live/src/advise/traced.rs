@@ -11,7 +11,7 @@ use forebay_core::time::Instant;
 use super::FileActivity;
 use crate::number::FileKey;
 use crate::pattern::{Pattern, Patterns};
-use crate::process::{find_file, owner};
+use crate::process::{find_file, is_kernel_thread, owner};
 use crate::trace::{Scope, TraceError, Tracer};
 use crate::tree::Tree;
 
@@ -61,6 +61,10 @@ impl Traced {
         for seen in self.patterns.settle(Instant(self.latest)) {
             for thread in seen.threads.iter() {
                 let Some(process) = owner(tree, thread.thread) else { continue };
+                if is_kernel_thread(tree, process) {
+                    // The processes that it reads for are seen on the file system above.
+                    continue;
+                }
                 let key = (seen.file, process);
                 if self.found.len() >= FOUND_MAX && !self.found.contains_key(&key) {
                     continue;

@@ -54,7 +54,8 @@ impl Daemon<'_> {
         self.note_streams(now, &permitted);
         self.look_at_defaults(now, &permitted);
         let apart = self.without_pooled(world, permitted);
-        let asked = self.groups.merge(&apart, &self.files);
+        let mut shares = |one: &User, other: &User| world.shares(one, other);
+        let asked = self.groups.merge(&apart, &self.files, &mut shares);
         let followed: Vec<User> = self.files.followed(now).map(|(user, _)| user).collect();
         let seen: BTreeSet<User> = asked.iter().map(|asked| asked.user).collect();
         let quiet = followed.into_iter().filter(|user| !seen.contains(user)).map(|user| Asked {
@@ -203,7 +204,8 @@ impl Daemon<'_> {
         let decision = self.files.look(now, &seen, &around);
         if let Some(outcome) = self.files.outcome(&user) {
             let name = self.file_name(world, &user);
-            let told = format!("{name}: {outcome}");
+            self.trials.record(&name, &outcome);
+            let told = format!("{name}: {}", outcome.told);
             if let Some(steering) = &self.steering {
                 steering.record_outcome(&format!("{}/{}", user.file.dev, user.file.ino), &told);
             }
@@ -217,19 +219,10 @@ impl Daemon<'_> {
 
     /// What the processes of a group got so far.
     fn progress(&mut self, world: &mut impl World, user: User) -> Option<Progress> {
-        let mut sum: Option<Progress> = None;
-        for process in self.groups.processes(user) {
-            let Some(progress) = world.progress(process) else { continue };
-            let so_far = sum.unwrap_or_default();
-            sum = Some(Progress {
-                started: progress.started,
-                major_faults: so_far.major_faults + progress.major_faults,
-                minor_faults: so_far.minor_faults + progress.minor_faults,
-                bytes: so_far.bytes.saturating_add(progress.bytes),
-                asked: so_far.asked.saturating_add(progress.asked),
-            });
-        }
-        sum
+        let processes = self.groups.processes(user).into_iter();
+        let now: Vec<_> =
+            processes.filter_map(|process| Some((process, world.progress(process)?))).collect();
+        self.groups.progress(user, &now, &self.files)
     }
 
     /// The descriptors of a group, or of a pool.
@@ -345,6 +338,10 @@ impl Daemon<'_> {
         device: DevNumber,
         to: u64,
     ) -> Done {
+        if let Some(leader) = self.shared_with(world, user) {
+            self.groups.follow(*user, leader);
+            return Done::Gone;
+        }
         let held = match self.held(world, user) {
             Ok(held) => held,
             Err(error) => {
@@ -392,6 +389,16 @@ impl Daemon<'_> {
             done = Done::Refused;
         }
         done
+    }
+
+    /// Another user that holds a description of this one by now, as by `SCM_RIGHTS`; none for a
+    /// user whose window has been moved already, which the other one follows.
+    fn shared_with(&self, world: &mut impl World, user: &User) -> Option<User> {
+        if self.files.window(user) != self.files.own_window(user) {
+            return None;
+        }
+        let others = self.files.users_of(user.file).filter(|other| other != user);
+        others.take(SHARED_MAX).find(|other| world.shares(user, other) == Some(true))
     }
 
     /// A process that has left the scope, or whose number is another's now, has its own windows.
@@ -471,6 +478,9 @@ const READ_MIN: Duration = Duration::from_secs(5);
 
 /// A process out of scope is not looked at for so long.
 const DENIED: Duration = Duration::from_secs(10);
+
+/// Users of a file that one of them is compared with before its window is moved.
+const SHARED_MAX: usize = 16;
 
 /// Files whose size, and processes whose right is remembered.
 const SIZES_MAX: usize = 1_024;

@@ -49,6 +49,9 @@ pub trait World {
     /// How a process has a file open.
     fn held(&mut self, user: &User) -> Result<Held, Unreachable>;
 
+    /// Whether two processes hold one open file description of a file; none if it cannot be told.
+    fn shares(&mut self, one: &User, other: &User) -> Option<bool>;
+
     /// How a process has the files of a file system open, but some.
     fn held_on(&mut self, pool: &User, but: &BTreeSet<FileKey>) -> Result<Held, Unreachable>;
 
@@ -184,6 +187,10 @@ impl World for Live {
 
     fn held(&mut self, user: &User) -> Result<Held, Unreachable> {
         file::held(user, &self.tree)
+    }
+
+    fn shares(&mut self, one: &User, other: &User) -> Option<bool> {
+        file::shares(one, other, &self.tree)
     }
 
     fn held_on(&mut self, pool: &User, but: &BTreeSet<FileKey>) -> Result<Held, Unreachable> {

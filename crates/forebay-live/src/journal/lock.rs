@@ -34,6 +34,9 @@ pub struct Holder {
 pub enum LockError {
     /// Another one steers.
     #[error("{}", match .0 {
+        Some(holder) if holder.is_stopped() => {
+            format!("forebay tune runs already, as process {}, which is stopped", holder.pid)
+        }
         Some(holder) => format!("forebay tune runs already, as process {}", holder.pid),
         None => "another forebay tune is just starting".to_owned(),
     })]
@@ -78,6 +81,15 @@ impl Holder {
         let (pid, began) = text.trim().split_once(' ')?;
         let holder = Self { pid: pid.parse().ok()?, started: began.parse().ok()? };
         (started(holder.pid) == Some(holder.started)).then_some(holder)
+    }
+
+    /// Whether it is stopped, as by SIGSTOP or a debugger: until it goes on it looks at nothing and
+    /// puts nothing back.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        // The name may hold anything, brackets and blanks among it.
+        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+        state.is_some_and(|state| state.starts_with(['T', 't']))
     }
 
     /// Asks it to end, which puts everything back, and waits until it has ended, at most this

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, FileType, OFlags, Statx, StatxFlags, statx};
 
 use super::User;
 use super::writers::Written;
+use crate::kcmp::{self, Descriptor};
 use crate::knob::{OpenFile, started};
 use crate::number::{DevNumber, FileKey};
 use crate::tree::{Tree, Unread};
@@ -85,6 +86,22 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
         true if is_mapped(user, tree) => Err(Unreachable::Closed(*user)),
         true => Err(Unreachable::None(*user)),
     }
+}
+
+/// Whether two processes hold one open file description of a file; none if it cannot be told: no
+/// kcmp(2), no right to ask, or no descriptor that is left.
+pub fn shares(one: &User, other: &User, tree: &Tree) -> Option<bool> {
+    let [one, other] = [held(one, tree).ok()?, held(other, tree).ok()?];
+    for ours in &one.descriptors {
+        for theirs in &other.descriptors {
+            let [ours, theirs] =
+                [ours, theirs].map(|file| Descriptor { pid: file.pid, fd: file.fd });
+            if kcmp::is_same(ours, theirs).ok()? {
+                return Some(true);
+            }
+        }
+    }
+    Some(false)
 }
 
 /// The descriptors of a process on a file system, but those of some files; with the bytes of all
@@ -218,6 +235,29 @@ mod tests {
         assert!(found.descriptors.iter().all(|of| of.file == user.file && of.started > 0));
         drop(kept);
         assert!(matches!(held(&user, &tree), Err(Unreachable::None(_))));
+    }
+
+    #[test]
+    fn a_process_shares_what_it_inherited_and_not_what_it_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "12345").unwrap();
+        let (user, tree) = (of(&path), Tree::machine());
+        let kept = File::open(&path).unwrap();
+        let started =
+            |file: File| std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+        let mut children = [kept.try_clone().unwrap(), File::open(&path).unwrap()].map(started);
+        let found = children
+            .each_ref()
+            .map(|child| shares(&user, &User { process: child.id(), ..user }, &tree));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(found, [Some(true), Some(false)]);
+        let ended = User { process: children[0].id(), ..user };
+        assert_eq!(shares(&user, &ended, &tree), None);
+        drop(kept);
     }
 
     #[test]

@@ -32,6 +32,8 @@ use crate::prove::{Claim, Side, Trial, Verdict};
 use source::Source;
 use step::{Metric, Step, kib};
 
+pub use step::{TrialEnd, TrialOutcome};
+
 mod source;
 mod step;
 #[cfg(test)]
@@ -73,6 +75,22 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes that it asked for by calls, cached or not.
     pub asked: u64,
+}
+
+impl Progress {
+    /// Adds what was got between two moments of a process.
+    pub(super) fn grow(&mut self, now: &Self, then: &Self) {
+        let Self { started, major_faults, minor_faults, bytes, asked } = self;
+        *started = now.started;
+        for (sum, now, then) in [
+            (major_faults, now.major_faults, then.major_faults),
+            (minor_faults, now.minor_faults, then.minor_faults),
+            (bytes, now.bytes, then.bytes),
+            (asked, now.asked, then.asked),
+        ] {
+            *sum = sum.saturating_add(now.saturating_sub(then));
+        }
+    }
 }
 
 /// What is known of the surroundings at a look.
@@ -127,14 +145,18 @@ impl Files {
         self.open.contains_key(user)
     }
 
-    /// A user of a file that asks it in this way, or may do so.
-    pub fn user_of(&self, file: FileKey, pattern: Pattern) -> Option<User> {
+    /// The users of a file that are followed.
+    pub fn users_of(&self, file: FileKey) -> impl Iterator<Item = User> {
         let range = User { file, process: 0 }..=User { file, process: u32::MAX };
-        let alike = |open: &&Open| {
+        self.open.range(range).map(|(user, _)| *user)
+    }
+
+    /// Whether a user asks its file in this way, or may do so.
+    pub fn is_asked(&self, user: &User, pattern: Pattern) -> bool {
+        self.open.get(user).is_some_and(|open| {
             let unclear = [pattern, open.pattern].contains(&Pattern::Unclear);
             unclear || pattern.is_like(open.pattern)
-        };
-        self.open.range(range).map(|(_, open)| open).find(alike).map(|open| open.user)
+        })
     }
 
     /// Whether a trial or a step of some file of a process is under way, its pool left out.
@@ -191,9 +213,8 @@ impl Files {
         self.open.get(user).is_some_and(Open::is_steered)
     }
 
-    /// What came of a step or a trial, once: the step, the way of reading, the gain, and whether it
-    /// was kept.
-    pub fn outcome(&mut self, user: &User) -> Option<String> {
+    /// What came of a step or a trial, once.
+    pub fn outcome(&mut self, user: &User) -> Option<TrialOutcome> {
         self.open.get_mut(user)?.outcome.take()
     }
 
@@ -269,7 +290,7 @@ struct Open {
     rates: BTreeMap<u64, f64>,
     /// Since when the rate at the present window is measured, in which nothing is left of the step.
     measured: Option<Instant>,
-    outcome: Option<String>,
+    outcome: Option<TrialOutcome>,
     /// What was decided at the last look.
     decided: Option<Decision>,
     /// What was decided and could not be done yet, and how often in a row.
@@ -478,8 +499,9 @@ impl Open {
     fn give_back(&mut self, seen: &Seen) -> Decision {
         let step = Step { from: self.present, to: self.own, claim: None, metric: Metric::Bytes };
         let way = self.pattern.words();
-        self.outcome =
-            Some(format!("read-ahead {} -> {}; {way} now; put back", kib(step.from), kib(step.to)));
+        let told =
+            format!("read-ahead {} -> {}; {way} now; put back", kib(step.from), kib(step.to));
+        self.outcome = Some(TrialOutcome { told, end: TrialEnd::PutBack });
         let reason = format!("{way} now, {} in this look", seen.windows);
         self.ask(step, "it is read as before the first change".to_owned(), reason)
     }
@@ -585,7 +607,7 @@ impl Open {
                 Some(Decision { change, expected, reason })
             }
             Verdict::Helps(ratio) => {
-                self.outcome = Some(step.told(way, ratio, "kept"));
+                self.outcome = Some(step.outcome(way, ratio, true));
                 self.rates.insert(step.from, trial.without().rate());
                 self.rates.insert(step.to, trial.with().rate());
                 self.before = trial.with().clone();
@@ -604,7 +626,7 @@ impl Open {
                 Some(self.ask(back, "as in the trial".to_owned(), reason))
             }
             Verdict::DoesNotHelp(ratio) => {
-                self.outcome = Some(step.told(way, ratio, "taken back"));
+                self.outcome = Some(step.outcome(way, ratio, false));
                 self.refuted = Some(Refuted { from: step.from, to: step.to, at: now });
                 self.before = trial.without().clone();
                 self.stage = Stage::Settled;

@@ -32,6 +32,9 @@ struct Script {
     /// Process 77 faults in this file, in no order, while it runs.
     faults: Option<OpenFile>,
     exits: Option<Instant>,
+    /// Process 80 does the same with a descriptor of its own, and whether the kernel says that both
+    /// are of one description.
+    partner: Option<(OpenFile, Option<bool>)>,
     progress: u64,
     /// Events that were not handed out.
     events: u64,
@@ -74,6 +77,7 @@ impl Script {
             end: Instant::ZERO + Duration::from_secs(100 + seconds),
             faults: None,
             exits: None,
+            partner: None,
             progress: 0,
             events: 0,
             rest: 0.0,
@@ -192,27 +196,35 @@ impl World for Script {
         }
         let count = std::mem::take(&mut self.events);
         let Some(file) = self.faults else { return Ok(Drained::default()) };
-        let window = self.window(&file) / 4;
-        for step in 0..count {
-            let (why, pages, index) = (Why::Order, window, step * 7_919 % 1_000_003);
-            let what = What::Readahead(Readahead { why, file: file.file, index, pages, window });
-            each(Event { at: self.now.0, pid: 78, what });
+        let partner = self.partner.map(|(file, _)| (81, file));
+        for (pid, file) in [(78, file)].into_iter().chain(partner) {
+            let window = self.window(&file) / 4;
+            for step in 0..count {
+                let (why, pages, index) = (Why::Order, window, step * 7_919 % 1_000_003);
+                let what =
+                    What::Readahead(Readahead { why, file: file.file, index, pages, window });
+                each(Event { at: self.now.0, pid, what });
+            }
         }
         Ok(Drained { events: count, lost: 0 })
     }
 
     fn process(&mut self, thread: u32) -> Option<u32> {
-        (thread == 78).then_some(77)
+        match thread {
+            78 => Some(77),
+            81 => Some(80),
+            _ => None,
+        }
     }
 
     fn progress(&mut self, process: u32) -> Option<Progress> {
         let (started, major_faults) = (self.started, self.progress);
         let progress = Progress { started, major_faults, ..Progress::default() };
-        (process == 77 && self.lives()).then_some(progress)
+        ([77, 80].contains(&process) && self.lives()).then_some(progress)
     }
 
     fn is_there(&mut self, process: u32) -> bool {
-        process == 77 && self.lives()
+        [77, 80].contains(&process) && self.lives()
     }
 
     fn held(&mut self, user: &User) -> Result<Held, Unreachable> {
@@ -222,8 +234,14 @@ impl World for Script {
         if self.closed {
             return Err(Unreachable::Closed(*user));
         }
-        let descriptors = self.faults.into_iter().collect();
+        let partner = self.partner.map(|(file, _)| file);
+        let all = self.faults.into_iter().chain(partner);
+        let descriptors = all.filter(|file| file.pid == user.process).collect();
         Ok(Held { descriptors, size: Some(8 << 30), direct: false })
+    }
+
+    fn shares(&mut self, _: &User, _: &User) -> Option<bool> {
+        self.partner.and_then(|(_, shares)| shares)
     }
 
     fn held_on(&mut self, pool: &User, _: &BTreeSet<FileKey>) -> Result<Held, Unreachable> {
@@ -316,6 +334,30 @@ fn a_fault_storm_is_steered_within_two_seconds_and_put_back_at_the_end() {
     assert!(said[0].ends_with(" x the faults/s; kept"), "{said:#?}");
     assert_eq!(script.window(&open_file(3)), 8_192, "put back");
     assert_eq!(script.window(&open_file(4)), 8_192, "others were never touched");
+}
+
+#[test]
+fn processes_of_one_description_are_one_trial_and_of_two_descriptions_two() {
+    for (shares, trials) in [(Some(true), 1), (Some(false), 2), (None, 1)] {
+        let model = Model::new();
+        let mut script = Script::new(&model, 12);
+        let partner = OpenFile { pid: 80, ..open_file(3) };
+        model.world().windows.insert(partner, 8_192);
+        script.faults = Some(open_file(3));
+        script.partner = Some((partner, shares));
+        script.at(8, |script| {
+            let both = script.faults.into_iter().chain(script.partner.map(|(file, _)| file));
+            both.for_each(|file| assert_eq!(script.window(&file), 16, "{file}"));
+        });
+        let only = Slot::parse("readahead");
+        let said = run(&mut script, of_disk(only), PolicyFile::default(), false);
+        let first = |said: &&String| said.contains("read-ahead 8 MiB -> 16 KiB");
+        assert_eq!(said.iter().filter(first).count(), trials, "{shares:?}: {said:#?}");
+        let together = said.iter().filter(|said| said.contains("77 and 1 more)")).count();
+        assert_eq!(together > 0, trials == 1, "{shares:?}: {said:#?}");
+        let left = [open_file(3), partner].map(|file| script.window(&file));
+        assert_eq!(left, [8_192; 2], "put back");
+    }
 }
 
 #[test]

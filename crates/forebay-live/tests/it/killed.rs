@@ -22,7 +22,7 @@ use forebay_live::knob::{
 use forebay_live::number::DevNumber;
 use forebay_live::tree::Tree;
 use forebay_live::undo::undo;
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use crate::random::Random;
 
@@ -63,6 +63,11 @@ fn a_lock_ends_with_its_process() {
     let folder = Folder::made(&scene.state()).unwrap();
     let said = Lock::take(&folder).unwrap_err().to_string();
     assert_eq!(said, format!("forebay tune runs already, as process {}", child.id()));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+    let said = Lock::take(&folder).unwrap_err().to_string();
+    assert!(said.ends_with(&format!("process {}, which is stopped", child.id())), "{said}");
     child.kill().unwrap();
     child.wait().unwrap();
     Lock::take(&folder).unwrap();

@@ -111,6 +111,10 @@ impl World for Quick {
         self.live.held(user)
     }
 
+    fn shares(&mut self, one: &User, other: &User) -> Option<bool> {
+        self.live.shares(one, other)
+    }
+
     fn free(&mut self, _: &Path) -> Option<u64> {
         None
     }

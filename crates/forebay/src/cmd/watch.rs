@@ -25,7 +25,9 @@ use self::source::Source;
 use crate::args::watch::Watch;
 use crate::messages::Complaint;
 
+mod cell;
 mod format;
+mod history;
 mod json;
 mod keys;
 mod metrics;

@@ -2,6 +2,31 @@
 
 use crate::prove::Claim;
 
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialOutcome {
+    /// The step, the way of reading, the gain and the end in a line, without the file's name.
+    pub told: String,
+    /// Whether it was kept.
+    pub end: TrialEnd,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrialEnd {
+    /// It helped.
+    Kept {
+        /// How many times the progress without it.
+        ratio: f64,
+        /// The same in words.
+        gain: String,
+    },
+    /// It did not help clearly.
+    TakenBack,
+    /// The file is read in another way, and has the window that it was opened with.
+    PutBack,
+}
+
 /// A step from one window to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
@@ -22,12 +47,16 @@ pub(super) enum Metric {
 }
 
 impl Step {
-    /// A trial in a line, without the file's name.
-    pub(super) fn told(&self, way: &str, ratio: f64, end: &str) -> String {
+    /// What a trial came to.
+    pub(super) fn outcome(&self, way: &str, ratio: f64, is_kept: bool) -> TrialOutcome {
         let Self { from, to, metric, .. } = self;
         let words = metric.words();
-        let ratio = if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.0}") };
-        format!("read-ahead {} -> {}; {way}; {ratio} x the {words}; {end}", kib(*from), kib(*to))
+        let digits = if ratio < 9.95 { 2 } else { 0 };
+        let gain = format!("{ratio:.digits$} x the {words}");
+        let end = if is_kept { "kept" } else { "taken back" };
+        let told = format!("read-ahead {} -> {}; {way}; {gain}; {end}", kib(*from), kib(*to));
+        let end = if is_kept { TrialEnd::Kept { ratio, gain } } else { TrialEnd::TakenBack };
+        TrialOutcome { told, end }
     }
 }
 

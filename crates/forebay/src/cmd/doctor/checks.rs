@@ -90,6 +90,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
         knobs(asked),
         dirty_limits(facts),
         files_of_others(facts),
+        descriptions(asked),
         fuse(asked),
         mounting(facts),
         for_others(facts),
@@ -264,6 +265,20 @@ fn files_of_others(facts: &Facts) -> Check {
         }
     };
     check.gives(OTHERS).part(&["tune"])
+}
+
+fn descriptions(asked: Option<&Asked>) -> Check {
+    let what = "shared descriptions";
+    let check = match asked.map(|asked| &asked.descriptions) {
+        None => Check::new(what, State::Unknown, NOT_ASKED),
+        Some(Ok(())) => Check::new(what, State::Yes, "kcmp tells them apart"),
+        Some(Err(error)) => {
+            let found = format!("kcmp: {}; processes are grouped by how they read", said(error));
+            Check::new(what, State::Partly, found)
+                .way("a kernel with CONFIG_KCMP, and a container that allows kcmp")
+        }
+    };
+    check.gives("tune: one trial for each description").part(&["tune"])
 }
 
 fn fuse(asked: Option<&Asked>) -> Check {

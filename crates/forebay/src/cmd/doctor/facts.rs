@@ -10,7 +10,7 @@ use forebay_host::access::has_uring;
 use forebay_host::attach::{FuseSupport, fuse_support};
 use forebay_live::daemon::sees_writeback;
 use forebay_live::machine::Machine;
-use forebay_live::rights::{Rights, copies_descriptors};
+use forebay_live::rights::{Rights, compares_descriptions, copies_descriptors};
 use forebay_live::signal::{Sample, Sampler};
 use forebay_live::trace::{TraceError, absent_events};
 use forebay_live::tree::Tree;
@@ -45,6 +45,8 @@ pub(super) struct Asked {
     pub(super) knobs: Option<Result<(), Errno>>,
     /// Whether descriptors of processes can be copied.
     pub(super) copies: io::Result<()>,
+    /// Whether it can be told which descriptors are of one open file description.
+    pub(super) descriptions: io::Result<()>,
     /// What there is for mounts by us.
     pub(super) mounts: FuseSupport,
     /// Whether io_uring can be used.
@@ -119,6 +121,7 @@ impl Asked {
             writeback: sees_writeback(),
             knobs: device.map(|device| knob_access(tree, device.number)),
             copies: copies_descriptors(),
+            descriptions: compares_descriptions(),
             mounts: fuse_support(),
             uring: has_uring(),
             loops: access(Path::new(LOOPS), Access::READ_OK | Access::WRITE_OK),

@@ -1,14 +1,16 @@
 //! The steering itself: what was typed and what the policy file says, until a signal ends it.
 
 use std::env;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
+use forebay_image::Time;
 use forebay_live::daemon::{Daemon, Live, Notify};
 use forebay_live::knob::{StartError, Steering, Terms, sentences};
 use forebay_live::machine::{Device, Kind, Machine};
@@ -66,10 +68,23 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
     Ok(if daemon.run(&mut world, &notify, length) { 0 } else { NO })
 }
 
-/// One sentence on standard error, where a service manager's log takes it.
+/// One sentence on standard error, where a service manager's log takes it and adds the time; on a
+/// terminal with the time of day, by the same clock as `tune log`.
 fn say(what: &str) {
+    let mut out = io::stderr().lock();
+    let time = out.is_terminal().then(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(0);
+        format!("{} ", time_of_day(seconds))
+    });
     // Standard error may be closed, and nothing depends on it.
-    let _ = writeln!(io::stderr(), "{what}");
+    let _ = writeln!(out, "{}{what}", time.unwrap_or_default());
+}
+
+/// `14:28:45`, in UTC.
+fn time_of_day(seconds: i64) -> String {
+    let shown = Time { seconds, nanos: 0 }.to_string();
+    shown.split_once(' ').map_or(String::new(), |(_, time)| time.to_owned())
 }
 
 fn policy(arguments: &Steer) -> Result<PolicyFile> {
@@ -290,4 +305,14 @@ fn missing_limits(policy: &PolicyFile, scope: &Scope, machine: &Machine) {
 
 fn nanos(length: std::time::Duration) -> Duration {
     Duration(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day_is_that_of_the_log() {
+        assert_eq!(time_of_day(1_795_403_235), "03:07:15");
+    }
 }

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Disk, Entry, FileEntry, Found, Holder, State};
-use forebay_live::knob::{Descriptors, Identity, Knob, Of, OpenFile, Patience, Value, boot, turn};
+use forebay_live::knob::{
+    Descriptors, Identity, Knob, Of, OpenFile, Patience, Value, boot, started, turn,
+};
 use forebay_live::tree::Tree;
 use serde_json::json;
 
 use crate::args::tune::Status;
-use crate::messages::shown;
+use crate::messages::{printable, shown};
 
 use super::{folder, tree};
 
@@ -62,6 +64,12 @@ impl Shown {
     fn text(&self, out: &mut impl Write) -> io::Result<()> {
         let open = self.state.open();
         match self.holder {
+            Some(holder) if holder.is_stopped() => writeln!(
+                out,
+                "Process {0} steers this machine, but is stopped: it looks at nothing and puts \
+                 nothing back.\n`kill -CONT {0}` lets it go on.",
+                holder.pid
+            )?,
             Some(holder) => writeln!(out, "Process {} steers this machine.", holder.pid)?,
             None if open > 0 => writeln!(
                 out,
@@ -106,7 +114,10 @@ impl Shown {
             let windows = if files.len() == 1 { "window" } else { "windows" };
             let are = if files.len() == 1 { ["is", "was"] } else { ["are", "were"] };
             let [are, were] = are;
-            writeln!(out, "  the readahead {windows} of {}", Descriptors(&files))?;
+            match self.name(&files) {
+                Some(name) => writeln!(out, "  the readahead {windows} of {name}")?,
+                None => writeln!(out, "  the readahead {windows} of {}", Descriptors(&files))?,
+            }
             writeln!(out, "    {are} {kb} KiB, {were} {before_kb} KiB, because {why}")?;
         }
         if !self.state.released.is_empty() {
@@ -151,6 +162,22 @@ impl Shown {
         }
     }
 
+    /// The path of the first descriptor and the command of its process, while they are there.
+    fn name(&self, files: &[OpenFile]) -> Option<String> {
+        let first = files.first()?;
+        if started(first.pid) != Some(first.started) {
+            return None;
+        }
+        let path = self.tree.link(&format!("/proc/{}/fd/{}", first.pid, first.fd)).ok()?;
+        let command = self.tree.text(&format!("/proc/{}/comm", first.pid)).ok()?;
+        let more = match files.len() {
+            1 => String::new(),
+            count => format!(", {count} descriptors"),
+        };
+        let process = format!("({} {}{more})", printable(command.trim()), first.pid);
+        Some(format!("{} {process}", shown(&path)))
+    }
+
     /// What a knob stands at; none if its device is gone or another one.
     fn stands(&self, knob: Knob, whose: &Identity) -> Option<Value> {
         // A window that is borrowed at this moment would be shown as another program's.
@@ -190,6 +217,7 @@ impl Shown {
         let kept: Vec<_> = self.kept.iter().map(|path| path.to_string_lossy()).collect();
         let object = json!({
             "pid": self.holder.map(|holder| holder.pid),
+            "stopped": self.holder.is_some_and(|holder| holder.is_stopped()),
             "changes": changes,
             "files": files,
             "left_alone": left,
@@ -197,5 +225,31 @@ impl Shown {
             "damaged_journals": kept,
         });
         writeln!(out, "{object}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use forebay_live::number::{DevNumber, FileKey};
+
+    use super::*;
+
+    #[test]
+    fn an_open_file_is_named_by_path_and_command_while_its_process_is_there() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let pid = std::process::id();
+        let key = FileKey { dev: DevNumber { major: 8, minor: 0 }, ino: 12 };
+        let fd = file.as_raw_fd().unsigned_abs();
+        let open = OpenFile { pid, started: started(pid).unwrap(), fd, file: key };
+        let (state, kept) = (State::default(), Vec::new());
+        let status = Shown { tree: Tree::machine(), state, damaged: 0, kept, holder: None };
+        let name = status.name(&[open, open]).unwrap();
+        let path = format!("{} (", file.path().display());
+        assert!(name.starts_with(&path), "{name}");
+        assert!(name.ends_with(&format!(" {pid}, 2 descriptors)")), "{name}");
+        let another = OpenFile { started: open.started + 1, ..open };
+        assert_eq!(status.name(&[another]), None, "the number is another process's");
     }
 }

@@ -67,7 +67,10 @@ fn stop(arguments: &Undo, holder: Holder) -> Result<()> {
         return Ok(());
     }
     let what = format!("process {pid} steers and has not ended in {:?}", arguments.patience);
-    let hint = format!("it may wait for a device; `kill -9 {pid}` ends it, then undo again");
+    let hint = match holder.is_stopped() {
+        true => format!("it is stopped; `kill -CONT {pid}` lets it go on, and then it ends"),
+        false => format!("it may wait for a device; `kill -9 {pid}` ends it, then undo again"),
+    };
     Err(Complaint::new(what).hint(hint).into())
 }
 

@@ -1,11 +1,16 @@
 //! A view as words: lines at the top, and three tables of texts.
 //!
-//! The terminal and `--once` show the same words; only what there is room for differs.
+//! The terminal and `--once` show the same words; only what there is room for differs, and the
+//! terminal adds trends.
 
+use forebay_live::number::FileKey;
 use forebay_live::pattern::Pattern;
+use forebay_live::process::Held;
 use forebay_live::view::{DeviceView, FileView, Flow, ProcessView, View};
 
+use super::cell::Cell;
 use super::format::{bytes, digits, or_dash, percent, printable, rate, seconds};
+use super::history::{History, Key};
 use super::keys::{Choice, Sort};
 
 /// A table.
@@ -14,15 +19,37 @@ pub(super) struct Pane {
     pub(super) title: &'static str,
     /// Headings; the first column is aligned to the left and gives way, the others stand to the
     /// right. A column further right is left out earlier.
-    pub(super) columns: &'static [&'static str],
-    pub(super) rows: Vec<Vec<String>>,
+    pub(super) columns: Vec<&'static str>,
+    /// The column by which rows are sorted, if it is a single one.
+    pub(super) sorted: Option<&'static str>,
+    pub(super) rows: Vec<Row>,
     /// What is said where there are no rows.
-    pub(super) empty: &'static str,
+    pub(super) empty: String,
 }
 
-/// Stall and dirty memory, a line each.
-pub(super) fn head(view: &View) -> Vec<String> {
-    vec![stall(view), dirty(view)]
+/// A row of a table.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The process that it is about.
+    pub(super) process: Option<u32>,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// The files that a process has open or mapped, or why they are not known.
+#[derive(Clone, Debug)]
+pub(super) struct ProcessFiles {
+    pub(super) process: u32,
+    pub(super) files: Result<Vec<Held>, &'static str>,
+}
+
+/// Stall and dirty memory: what each line is about, and the rest of it.
+pub(super) fn head(view: &View, history: &History) -> [(String, String); 2] {
+    let trend = history.stall();
+    let stall = match trend.trim().is_empty() {
+        true => stall(view),
+        false => format!("{}  {trend}", stall(view)),
+    };
+    [("stall     ".to_owned(), stall), ("unwritten ".to_owned(), dirty(view))]
 }
 
 /// What cannot be seen or was missed, a line each.
@@ -35,16 +62,79 @@ pub(super) fn notes(view: &View) -> Vec<String> {
     notes
 }
 
-/// The three tables, sorted and filtered.
-pub(super) fn panes(view: &View, choice: &Choice) -> [Pane; 3] {
-    [devices(view, choice), files(view, choice), processes(view, choice)]
+/// The three tables, sorted and filtered; with trends where there is a history.
+pub(super) fn panes(view: &View, choice: &Choice, history: Option<&History>) -> [Pane; 3] {
+    let mut panes = [
+        devices(view, choice, history),
+        files(view, choice, history),
+        processes(view, choice, history),
+    ];
+    for pane in &mut panes {
+        if choice.reversed {
+            pane.rows.reverse();
+        }
+        if !choice.filter.is_empty() {
+            pane.empty = format!("no name holds \"{}\"; Esc takes the filter away", choice.filter);
+        }
+    }
+    panes
+}
+
+/// The files of one process: those that had events, and those that it has open or mapped.
+pub(super) fn process_files(view: &View, choice: &Choice, of: &ProcessFiles) -> Pane {
+    let held = of.files.as_deref().unwrap_or_default();
+    let read: Vec<&FileView> =
+        view.files.iter().filter(|file| file.processes.contains(&of.process)).collect();
+    let is_of = |file: &FileView, held: &Held| {
+        held.key == Some(file.file) || file.path.as_deref() == Some(held.path.as_str())
+    };
+    let mut rows: Vec<(String, u64, Option<&FileView>)> = Vec::new();
+    for &file in &read {
+        let mapped = held.iter().find(|held| is_of(file, held)).map_or(0, |held| held.mapped);
+        rows.push((file_name(file.path.as_deref(), file.file), mapped, Some(file)));
+    }
+    let others = held.iter().filter(|held| !read.iter().any(|file| is_of(file, held)));
+    rows.extend(others.map(|held| (printable(&held.path), held.mapped, None)));
+    rows.retain(|(name, ..)| choice.lets(name));
+    if choice.sort == Sort::Name {
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+    }
+    if choice.reversed {
+        rows.reverse();
+    }
+    let row = |(name, mapped, file): (String, u64, Option<&FileView>)| {
+        let rate = |amount: Option<u64>| or_dash(amount.map(|it| per_second(it, view.period.0)));
+        let window = file.map(|file| file.window).filter(|window| *window > 0);
+        let cells = vec![
+            name.into(),
+            bytes(mapped as f64).into(),
+            rate(file.map(|file| file.brought)).into(),
+            rate(file.map(|file| file.used)).into(),
+            amplification(file.and_then(FileView::amplification)),
+            file.map_or_else(|| "-".to_owned(), |file| pattern(file.pattern)).into(),
+            or_dash(window.map(|window| bytes(window as f64))).into(),
+        ];
+        Row { process: Some(of.process), cells }
+    };
+    let empty = match of.files {
+        Err(why) => why.to_owned(),
+        Ok(_) if choice.filter.is_empty() => "it has no file of a device open or mapped".to_owned(),
+        Ok(_) => format!("no name holds \"{}\"; Esc takes the filter away", choice.filter),
+    };
+    Pane {
+        title: "files of a process",
+        columns: vec!["file", "mapped", "brought in", "used", "x", "pattern", "window"],
+        sorted: (choice.sort == Sort::Name).then_some("file"),
+        rows: rows.into_iter().map(row).collect(),
+        empty,
+    }
 }
 
 fn stall(view: &View) -> String {
     match &view.stall {
-        None => "stall     not known".to_owned(),
+        None => "not known".to_owned(),
         Some(stall) => format!(
-            "stall     some {} (10 s: {}), all {} (10 s: {})",
+            "some {} (10 s: {}), all {} (10 s: {})",
             percent(stall.some),
             percent(stall.some_10s),
             percent(stall.full),
@@ -61,14 +151,14 @@ fn dirty(view: &View) -> String {
     };
     let drain = dirty.bandwidth.map_or_else(|| "not known".to_owned(), rate);
     format!(
-        "unwritten {}; background {}, limit {}; drain {drain}",
+        "{}; background {}, limit {}; drain {drain}",
         level(dirty.unwritten()),
         level(dirty.background),
         level(dirty.limit)
     )
 }
 
-fn devices(view: &View, choice: &Choice) -> Pane {
+fn devices(view: &View, choice: &Choice, history: Option<&History>) -> Pane {
     let is_shown = |device: &&DeviceView| {
         if choice.filter.is_empty() { device.is_active() } else { choice.lets(&device.name) }
     };
@@ -84,55 +174,72 @@ fn devices(view: &View, choice: &Choice) -> Pane {
             devices.sort_by(|a, b| moved(b).total_cmp(&moved(a)));
         }
     }
+    let mut columns = vec![
+        "device",
+        "read",
+        "write",
+        "busy",
+        "queue",
+        "r lat",
+        "w lat",
+        "r IOPS",
+        "w IOPS",
+        "unwritten",
+        "= drain",
+        "limit",
+        "paused",
+        "window",
+    ];
+    if history.is_some() {
+        columns.insert(TREND, "trend");
+    }
     Pane {
         title: "devices",
-        columns: &[
-            "device",
-            "read",
-            "write",
-            "busy",
-            "queue",
-            "r lat",
-            "w lat",
-            "r IOPS",
-            "w IOPS",
-            "unwritten",
-            "= drain",
-            "limit",
-            "paused",
-            "window",
-        ],
-        rows: devices.iter().map(|device| device_row(device)).collect(),
-        empty: "nothing went to or from a device",
+        columns,
+        sorted: match choice.sort {
+            Sort::Name => Some("device"),
+            Sort::Pauses => Some("paused"),
+            Sort::Latency | Sort::Brought | Sort::Amplification => None,
+        },
+        rows: devices.iter().map(|device| device_row(device, history)).collect(),
+        empty: "nothing went to or from a device".to_owned(),
     }
 }
 
-fn device_row(device: &DeviceView) -> Vec<String> {
-    let latency = |flow: &Flow| or_dash(flow.latency.map(seconds));
+fn device_row(device: &DeviceView, history: Option<&History>) -> Row {
+    let latency = |flow: &Flow| {
+        Cell::graded(or_dash(flow.latency.map(seconds)), flow.latency.unwrap_or(0.0), SLOW)
+    };
     let size = |size: Option<u64>| or_dash(size.map(|size| bytes(size as f64)));
-    vec![
-        printable(&device.name),
-        rate(device.read.bandwidth),
-        rate(device.write.bandwidth),
-        percent(device.busy),
-        digits(device.queue),
+    let drain = device.drain();
+    let mut cells: Vec<Cell> = vec![
+        printable(&device.name).into(),
+        rate(device.read.bandwidth).into(),
+        rate(device.write.bandwidth).into(),
+        Cell { bar: Some(device.busy), ..Cell::graded(percent(device.busy), device.busy, BUSY) },
+        digits(device.queue).into(),
         latency(&device.read),
         latency(&device.write),
-        format!("{:.0}", device.read.iops),
-        format!("{:.0}", device.write.iops),
-        size(device.unwritten),
-        or_dash(device.drain().map(seconds)),
-        size(device.limit),
-        millis(device.paused_ms),
-        size(device.window),
-    ]
+        format!("{:.0}", device.read.iops).into(),
+        format!("{:.0}", device.write.iops).into(),
+        size(device.unwritten).into(),
+        Cell::graded(or_dash(drain.map(seconds)), drain.unwrap_or(0.0), DRAIN),
+        size(device.limit).into(),
+        paused(device.paused_ms),
+        size(device.window).into(),
+    ];
+    if let Some(history) = history {
+        cells.insert(TREND, history.trend(Key::Device(device.number)).into());
+    }
+    Row { process: None, cells }
 }
 
-fn files(view: &View, choice: &Choice) -> Pane {
-    let name = |file: &FileView| match &file.path {
-        Some(path) => printable(path),
-        None => file.file.to_string(),
-    };
+fn file_name(path: Option<&str>, file: FileKey) -> String {
+    path.map_or_else(|| file.to_string(), printable)
+}
+
+fn files(view: &View, choice: &Choice, history: Option<&History>) -> Pane {
+    let name = |file: &FileView| file_name(file.path.as_deref(), file.file);
     let mut files: Vec<&FileView> =
         view.files.iter().filter(|file| choice.lets(&name(file))).collect();
     let share = |file: &FileView| file.amplification().unwrap_or(0.0);
@@ -145,26 +252,38 @@ fn files(view: &View, choice: &Choice) -> Pane {
     let length = view.period;
     let row = |file: &&FileView| {
         let known = file.processes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
-        vec![
-            name(file),
-            per_second(file.brought, length.0),
-            per_second(file.used, length.0),
-            ratio(file.amplification()),
-            pattern(file.pattern),
-            if file.window == 0 { "-".to_owned() } else { bytes(file.window as f64) },
-            file.events.to_string(),
-            known,
-        ]
+        let window = (file.window > 0).then(|| bytes(file.window as f64));
+        let mut cells: Vec<Cell> = vec![
+            name(file).into(),
+            per_second(file.brought, length.0).into(),
+            per_second(file.used, length.0).into(),
+            amplification(file.amplification()),
+            pattern(file.pattern).into(),
+            or_dash(window).into(),
+            file.events.to_string().into(),
+            known.into(),
+        ];
+        cells.extend(history.map(|history| history.trend(Key::File(file.file)).into()));
+        Row { process: file.processes.first().copied(), cells }
     };
+    let mut columns =
+        vec!["file", "brought in", "used", "x", "pattern", "window", "events", "processes"];
+    columns.extend(history.map(|_| "trend"));
     Pane {
         title: "files",
-        columns: &["file", "brought in", "used", "x", "pattern", "window", "events", "processes"],
+        columns,
+        sorted: Some(match choice.sort {
+            Sort::Name => "file",
+            Sort::Amplification => "x",
+            Sort::Brought | Sort::Latency | Sort::Pauses => "brought in",
+        }),
         rows: files.iter().map(row).collect(),
-        empty: if view.sees_files { "no file had pages brought in" } else { NOT_VISIBLE },
+        empty: if view.sees_files { "no file had pages brought in" } else { NOT_VISIBLE }
+            .to_owned(),
     }
 }
 
-fn processes(view: &View, choice: &Choice) -> Pane {
+fn processes(view: &View, choice: &Choice, history: Option<&History>) -> Pane {
     let name = |process: &ProcessView| match process.name.as_str() {
         "" => format!("{} (gone)", process.pid),
         name => format!("{} {}", process.pid, printable(name)),
@@ -182,33 +301,44 @@ fn processes(view: &View, choice: &Choice) -> Pane {
     let length = view.period;
     let row = |process: &&ProcessView| {
         let brought = per_second(process.brought, length.0);
-        vec![
-            name(process),
-            if process.by_events || process.brought == 0 { brought } else { format!("*{brought}") },
-            per_second(process.used, length.0),
-            ratio(process.amplification()),
-            or_dash(process.written.map(|written| per_second(written, length.0))),
-            millis(process.pauses.total_ms),
-            process.pauses.count.to_string(),
-            millis(process.pauses.longest_ms),
-            or_dash(process.faults.map(|faults| faults.to_string())),
-        ]
+        let is_exact = process.by_events || process.brought == 0;
+        let mut cells: Vec<Cell> = vec![
+            name(process).into(),
+            if is_exact { brought } else { format!("*{brought}") }.into(),
+            per_second(process.used, length.0).into(),
+            amplification(process.amplification()),
+            or_dash(process.written.map(|written| per_second(written, length.0))).into(),
+            paused(process.pauses.total_ms),
+            process.pauses.count.to_string().into(),
+            millis(process.pauses.longest_ms).into(),
+            or_dash(process.faults.map(|faults| faults.to_string())).into(),
+        ];
+        cells.extend(history.map(|history| history.trend(Key::Process(process.pid)).into()));
+        Row { process: Some(process.pid), cells }
     };
+    let mut columns = vec![
+        "process",
+        "brought in",
+        "used",
+        "x",
+        "written",
+        "paused",
+        "pauses",
+        "longest",
+        "faults",
+    ];
+    columns.extend(history.map(|_| "trend"));
     Pane {
         title: "processes",
-        columns: &[
-            "process",
-            "brought in",
-            "used",
-            "x",
-            "written",
-            "paused",
-            "pauses",
-            "longest",
-            "faults",
-        ],
+        columns,
+        sorted: Some(match choice.sort {
+            Sort::Name => "process",
+            Sort::Amplification => "x",
+            Sort::Pauses => "paused",
+            Sort::Brought | Sort::Latency => "brought in",
+        }),
         rows: processes.iter().map(row).collect(),
-        empty: "no process had pages brought in or paused",
+        empty: if view.sees_files { QUIET } else { NOT_SEEN }.to_owned(),
     }
 }
 
@@ -226,14 +356,40 @@ fn per_second(amount: u64, nanos: u64) -> String {
     rate(if nanos == 0 { 0.0 } else { amount as f64 * 1e9 / nanos as f64 })
 }
 
-fn ratio(share: Option<f64>) -> String {
-    or_dash(share.map(digits))
+fn amplification(share: Option<f64>) -> Cell {
+    Cell::graded(or_dash(share.map(digits)), share.unwrap_or(0.0), AMPLIFIED)
+}
+
+fn paused(length: u64) -> Cell {
+    Cell::graded(millis(length), length as f64, PAUSED)
 }
 
 fn millis(length: u64) -> String {
     seconds(length as f64 / 1e3)
 }
 
+/// The place of a device's trend.
+const TREND: usize = 3;
+
+/// Thresholds of colours, notable and severe. Share of time with a request.
+const BUSY: [f64; 2] = [0.6, 0.9];
+
+/// Seconds of a request: a disk that seeks takes some 10 ms, one with a queue several times that.
+const SLOW: [f64; 2] = [0.02, 0.1];
+
+/// Seconds until what is unwritten is on the device.
+const DRAIN: [f64; 2] = [2.0, 10.0];
+
+/// Milliseconds of pauses in a period.
+const PAUSED: [f64; 2] = [1.0, 500.0];
+
+/// Bytes brought in for each byte used.
+const AMPLIFIED: [f64; 2] = [2.0, 8.0];
+
+const QUIET: &str = "no process had pages brought in or paused";
+
 /// Without events of readahead; the notes say why there are none.
 const NOT_VISIBLE: &str =
     "not visible: no events of readahead are recorded (it takes root; the notes say why)";
+const NOT_SEEN: &str =
+    "no process that may be seen had pages brought in (root sees those of all users)";

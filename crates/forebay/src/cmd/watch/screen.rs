@@ -4,11 +4,13 @@
 //!   forebay watch ...                title, order, filter
 //!   stall ...                        machine
 //!   unwritten ...
-//!   device   read  write ...         three tables share what is left;
-//!   file     brought in ...          columns give way from the right
+//!   device   read  write ...  +5     three tables share what is left;
+//!   file     brought in ...          columns give way from the right, and are counted
 //!   process  brought in ...
 //!   note: ...                        what cannot be seen
 //! ```
+//!
+//! A process that was opened, or the help, takes the place of the tables.
 
 use forebay_live::view::View;
 use ratatui::Frame;
@@ -16,41 +18,97 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::keys::{Choice, HELP};
-use super::panes::{Pane, head, notes, panes};
+use super::history::History;
+use super::keys::{Choice, Cursor, HELP, TABLES};
+use super::panes::{Pane, ProcessFiles, head, notes, panes, process_files};
 use super::text::widths;
+use crate::messages::filled;
 
-/// Draws it.
-pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, choice: &Choice) {
+/// What is drawn.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shown {
+    pub(super) view: View,
+    pub(super) history: History,
+    /// The files of the process that was opened.
+    pub(super) files: Option<ProcessFiles>,
+    pub(super) is_coloured: bool,
+}
+
+/// Draws it, and says where the cursor came to stand.
+pub(super) fn draw(frame: &mut Frame<'_>, shown: Option<&Shown>, choice: &mut Choice) {
     let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
-    let mut lines = lines(view, choice, width, height);
+    let mut lines = lines(shown, choice, width, height);
     lines.truncate(height);
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn lines(view: Option<&View>, choice: &Choice, width: usize, height: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![title(view, choice)];
+fn lines(
+    shown: Option<&Shown>,
+    choice: &mut Choice,
+    width: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
+    let mut lines = vec![title(shown.map(|shown| &shown.view), choice)];
     if choice.help {
-        lines.extend(HELP.map(Line::from));
+        lines.extend(help(&mut choice.cursor, width, height.saturating_sub(1)));
         return lines;
     }
-    let Some(view) = view else {
+    let Some(shown) = shown else {
         lines.push(Line::from("the first figures come after one interval"));
         return lines;
     };
-    lines.extend(head(view).into_iter().map(Line::from));
-    let mut notes = notes(view);
-    // Notes leave most of the screen to the tables.
-    notes.truncate((height / 6).max(1));
-    let room = height.saturating_sub(lines.len() + notes.len());
-    let panes = panes(view, choice);
-    let shares = shares(room, panes.each_ref().map(|pane| pane.rows.len().max(1)));
-    for (pane, share) in panes.iter().zip(shares) {
-        lines.extend(table(pane, share, width));
+    let wrapped = |label: &str, text: &str| match height < WRAPPED_MIN {
+        true => vec![Line::from(format!("{label}{text}"))],
+        false => filled(label, text, width).lines().map(|it| Line::from(it.to_owned())).collect(),
+    };
+    for (label, text) in head(&shown.view, &shown.history) {
+        lines.extend(wrapped(&label, &text));
     }
-    lines.extend(notes.into_iter().map(|note| Line::from(format!("note: {note}"))));
+    let mut notes: Vec<Line<'static>> =
+        notes(&shown.view).iter().flat_map(|note| wrapped("note: ", note)).collect();
+    // Notes leave most of the screen to the tables.
+    let notes_max = (height / 6).max(1);
+    if notes.len() > notes_max {
+        let left = notes.len() + 1 - notes_max;
+        notes.truncate(notes_max - 1);
+        notes.push(Line::from(format!("{left} more lines of notes; --once has all")));
+    }
+    let room = height.saturating_sub(lines.len() + notes.len());
+    let look = Look { width, is_coloured: shown.is_coloured };
+    if let Some(files) = shown.files.as_ref().filter(|it| Some(it.process) == choice.process) {
+        let pane = process_files(&shown.view, choice, files);
+        lines.extend(table(&pane, room, look, Some(&mut choice.cursor)));
+    } else {
+        let panes = panes(&shown.view, choice, Some(&shown.history));
+        let shares = shares(room, panes.each_ref().map(|pane| pane.rows.len().max(1)));
+        let shares = favoured(shares, &panes, choice.table);
+        for (place, (pane, share)) in panes.iter().zip(shares).enumerate() {
+            let cursor = (choice.table == Some(place)).then_some(&mut choice.cursor);
+            lines.extend(table(pane, share, look, cursor));
+        }
+    }
+    lines.extend(notes);
     lines
+}
+
+/// The help, filled to the width, from the row of the cursor on if it is longer than the screen.
+fn help(cursor: &mut Cursor, width: usize, room: usize) -> Vec<Line<'static>> {
+    let text: String = HELP.iter().map(|(label, text)| filled(label, text, width)).collect();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_cut = lines.len() > room;
+    // The line that says so takes one's place.
+    let page = if is_cut { room.saturating_sub(1) } else { room };
+    cursor.row = cursor.row.min(lines.len().saturating_sub(page));
+    cursor.page = page.max(1);
+    let (top, end) = (cursor.row, (cursor.row + page).min(lines.len()));
+    let mut shown: Vec<_> =
+        lines[top..end].iter().map(|line| Line::from((*line).to_owned())).collect();
+    if is_cut {
+        let count = lines.len();
+        shown.push(Line::from(format!("{} to {end} of {count}; up and down move it", top + 1)));
+    }
+    shown
 }
 
 fn title(view: Option<&View>, choice: &Choice) -> Line<'static> {
@@ -58,7 +116,13 @@ fn title(view: Option<&View>, choice: &Choice) -> Line<'static> {
     if choice.paused {
         text += "  HELD";
     }
+    if let Some(process) = choice.process {
+        text += &format!("  files of process {process}, Esc back");
+    }
     text += &format!("  by {}", choice.sort.word());
+    if choice.reversed {
+        text += ", reversed";
+    }
     if choice.typing {
         text += &format!("  /{}_", choice.filter);
     } else if !choice.filter.is_empty() {
@@ -73,9 +137,9 @@ fn title(view: Option<&View>, choice: &Choice) -> Line<'static> {
 
 /// Lines for each table: a heading, its rows, and an empty line before it. What one does not need
 /// is another's.
-fn shares(room: usize, rows: [usize; 3]) -> [usize; 3] {
+fn shares(room: usize, rows: [usize; TABLES]) -> [usize; TABLES] {
     let mut left = room;
-    let mut shares = [0; 3];
+    let mut shares = [0; TABLES];
     // Three passes give each table its fair part, then what the others have left over.
     for _ in 0..rows.len() {
         let wanting = (0..rows.len()).filter(|place| shares[*place] < rows[*place] + FRAME);
@@ -88,65 +152,138 @@ fn shares(room: usize, rows: [usize; 3]) -> [usize; 3] {
         }
     }
     // A heading without a row says nothing.
-    if room < 3 * (FRAME + 1) {
+    if room < TABLES * (FRAME + 1) {
         shares = [room.min(rows[0] + FRAME), room.saturating_sub(rows[0] + FRAME), 0];
     }
     shares
 }
 
-/// A table in so many lines, the first of them empty.
-fn table(pane: &Pane, share: usize, width: usize) -> Vec<Line<'static>> {
+/// Shares of which the table that is moved in takes what it needs from the others.
+fn favoured(
+    mut shares: [usize; TABLES],
+    panes: &[Pane; TABLES],
+    table: Option<usize>,
+) -> [usize; TABLES] {
+    let Some(table) = table else { return shares };
+    for place in (0..TABLES).filter(|place| *place != table) {
+        let wanted = (panes[table].rows.len() + FRAME).saturating_sub(shares[table]);
+        let given = wanted.min(shares[place].saturating_sub(BESIDE_MAX + FRAME));
+        shares[place] -= given;
+        shares[table] += given;
+    }
+    shares
+}
+
+/// How tables are drawn.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    width: usize,
+    is_coloured: bool,
+}
+
+/// A table in so many lines, the first of them empty. The one with the cursor follows it.
+fn table(
+    pane: &Pane,
+    share: usize,
+    look: Look,
+    mut cursor: Option<&mut Cursor>,
+) -> Vec<Line<'static>> {
     let Some(rows_max) = share.checked_sub(FRAME).filter(|rows| *rows > 0) else {
         return vec![Line::default(); share];
     };
-    let widths = widths(pane);
-    let shown = fitting(&widths, width);
-    let heading = line(pane.columns, &widths, &shown, width);
+    // The line that says which rows these are takes one's place.
+    let is_cut = pane.rows.len() > rows_max;
+    let page = if is_cut { rows_max - 1 } else { rows_max };
+    if let Some(cursor) = &mut cursor {
+        cursor.follow(pane.rows.len(), page, pane.columns.len());
+        cursor.process = pane.rows.get(cursor.row).and_then(|row| row.process);
+    }
+    let headings: Vec<String> = pane.columns.iter().map(|name| heading(pane, name)).collect();
+    let cells = |row: &super::panes::Row| row.cells.iter().map(super::cell::Cell::shown).collect();
+    let texts: Vec<Vec<String>> = pane.rows.iter().map(cells).collect();
+    let widths = widths(&headings, &texts);
+    let columns = fitting(&widths, look.width, cursor.as_ref().map_or(0, |cursor| cursor.column));
+    let mut title = line(&headings, &widths, &columns, |_| Style::new());
+    if columns.hidden > 0 {
+        let used: usize = title.iter().map(|span| span.content.chars().count()).sum();
+        let count = format!("+{}", columns.hidden);
+        title.push(Span::from(format!("{count:>0$}", look.width.saturating_sub(used))));
+    }
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let mut lines = vec![Line::default(), Line::from(Span::styled(heading, bold))];
+    let mut lines = vec![Line::default(), Line::from(title).patch_style(bold)];
     if pane.rows.is_empty() {
-        lines.push(Line::from(pane.empty));
+        let empty = filled("", &pane.empty, look.width);
+        lines.extend(empty.lines().map(|line| Line::from(line.to_owned())));
+        lines.truncate(share);
         return lines;
     }
-    let hidden = pane.rows.len().saturating_sub(rows_max);
-    // The line that says how many there are more takes one's place.
-    let rows = if hidden > 0 { rows_max - 1 } else { pane.rows.len() };
-    let cut = |row: &Vec<String>| Line::from(line(row.as_slice(), &widths, &shown, width));
-    lines.extend(pane.rows.iter().take(rows).map(cut));
-    if hidden > 0 {
-        lines.push(Line::from(format!("... {} more", pane.rows.len() - rows)));
+    let top = cursor.as_ref().map_or(0, |cursor| cursor.top);
+    for (place, row) in pane.rows.iter().enumerate().skip(top).take(page) {
+        let style = |column: usize| row.cells[column].tone.style(look.is_coloured);
+        let cut = Line::from(line(&texts[place], &widths, &columns, style));
+        let is_here = cursor.as_ref().is_some_and(|cursor| cursor.row == place);
+        let reversed = Style::new().add_modifier(Modifier::REVERSED);
+        lines.push(if is_here { cut.patch_style(reversed) } else { cut });
+    }
+    if is_cut {
+        let count = pane.rows.len();
+        lines.push(Line::from(match &cursor {
+            Some(_) => format!("{} to {} of {count}", top + 1, (top + page).min(count)),
+            None => format!("... {} more", count - page),
+        }));
     }
     lines
 }
 
-/// How many columns fit, and how wide the first one is then.
-fn fitting(widths: &[usize], width: usize) -> (usize, usize) {
+/// A heading, with a mark at the column by which rows are sorted.
+fn heading(pane: &Pane, name: &str) -> String {
+    if pane.sorted == Some(name) { format!("{name}\u{25be}") } else { name.to_owned() }
+}
+
+/// The columns that fit.
+#[derive(Debug, PartialEq, Eq)]
+struct Columns {
+    places: Vec<usize>,
+    /// How wide the first one is.
+    first: usize,
+    /// Those that do not fit or were passed over.
+    hidden: usize,
+}
+
+/// The columns that fit, but some behind the first one, with room for the count of the others.
+fn fitting(widths: &[usize], width: usize, passed: usize) -> Columns {
     let first = widths[0].min(FIRST_LEAST);
+    let all: usize = widths[1..].iter().map(|column| GAP + column).sum();
+    let room =
+        if passed == 0 && first + all <= width { width } else { width.saturating_sub(COUNT) };
     let mut used = first;
-    let mut count = 1;
-    for column in &widths[1..] {
-        if used + GAP + column > width {
+    let mut places = vec![0];
+    for (place, column) in widths.iter().enumerate().skip(1 + passed) {
+        if used + GAP + column > room {
             break;
         }
         used += GAP + column;
-        count += 1;
+        places.push(place);
     }
-    let spare = width.saturating_sub(used);
-    (count, (first + spare).min(widths[0]))
+    let spare = room.saturating_sub(used);
+    let hidden = widths.len() - places.len();
+    Columns { places, first: (first + spare).min(widths[0]), hidden }
 }
 
 fn line(
-    cells: &[impl AsRef<str>],
+    cells: &[String],
     widths: &[usize],
-    shown: &(usize, usize),
-    width: usize,
-) -> String {
-    let (count, first) = *shown;
-    let mut line = format!("{:first$}", tail(cells[0].as_ref(), first));
-    for (cell, width) in cells.iter().zip(widths).take(count).skip(1) {
-        line += &format!("{:GAP$}{:>width$}", "", cell.as_ref());
+    columns: &Columns,
+    style: impl Fn(usize) -> Style,
+) -> Vec<Span<'static>> {
+    let first = columns.first;
+    let mut spans = vec![Span::styled(format!("{:first$}", tail(&cells[0], first)), style(0))];
+    for &place in &columns.places[1..] {
+        let width = widths[place];
+        spans.push(Span::from(" ".repeat(GAP + width - cells[place].chars().count())));
+        spans.push(Span::styled(cells[place].clone(), style(place)));
     }
-    line.chars().take(width).collect()
+    spans
 }
 
 /// The end of a path says more than its begin.
@@ -165,6 +302,15 @@ const FRAME: usize = 2;
 
 /// Blanks between columns.
 const GAP: usize = 2;
+
+/// Columns for the count of those that do not fit.
+const COUNT: usize = 4;
+
+/// Rows that a table leaves to itself beside the one that is moved in.
+const BESIDE_MAX: usize = 3;
+
+/// Lines of a screen on which long lines are filled; on a lower one they are cut.
+const WRAPPED_MIN: usize = 16;
 
 /// The first column does not give way beyond this.
 const FIRST_LEAST: usize = 16;

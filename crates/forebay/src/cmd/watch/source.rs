@@ -16,6 +16,7 @@ use forebay_live::view::{Period, ProcessCounts, ProcessSeen, View, Writers};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::names::Names;
+use super::panes::ProcessFiles;
 
 /// The running machine, watched.
 #[derive(Debug)]
@@ -115,6 +116,17 @@ impl Source {
         self.writers.next_period();
         mem::swap(&mut self.before, &mut self.after);
         Ok(view)
+    }
+
+    /// The files that a process has open or mapped.
+    pub(super) fn files_of(&self, process: u32) -> ProcessFiles {
+        let folder = format!("/proc/{process}");
+        let files = match self.tree.names(&format!("{folder}/fd")) {
+            Ok(_) => Ok(Process::files(&self.tree, process)),
+            Err(_) if self.tree.names(&folder).is_err() => Err("it has ended"),
+            Err(_) => Err("not visible: another user's process (it takes root)"),
+        };
+        ProcessFiles { process, files }
     }
 
     /// Reads the machine anew when a device came or went, and now and then for knobs and mounts.

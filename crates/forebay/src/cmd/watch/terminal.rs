@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
+use super::history::History;
 use super::keys::{Choice, Wish};
+use super::screen::Shown;
 use super::serve::Page;
 use super::source::Source;
 use super::{End, TICK, metrics, screen};
@@ -37,11 +39,19 @@ fn show(
     end: &End,
 ) -> Result<()> {
     let mut choice = Choice::default();
-    let mut shown = None;
+    let mut history = History::default();
+    let mut shown: Option<Shown> = None;
+    // https://no-color.org
+    let is_coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut due = Instant::now() + interval;
     while !end.is_near() {
+        if let Some(shown) = &mut shown
+            && shown.files.as_ref().map(|files| files.process) != choice.process
+        {
+            shown.files = choice.process.map(|process| source.files_of(process));
+        }
         terminal
-            .draw(|frame| screen::draw(frame, shown.as_ref(), &choice))
+            .draw(|frame| screen::draw(frame, shown.as_ref(), &mut choice))
             .context("cannot draw")?;
         if wait(&mut choice, due)? == Wish::Quit {
             break;
@@ -52,8 +62,10 @@ fn show(
             if let Some(page) = page {
                 page.set(metrics::text(&view));
             }
+            history.record(&view);
             if !choice.paused || shown.is_none() {
-                shown = Some(view);
+                let files = choice.process.map(|process| source.files_of(process));
+                shown = Some(Shown { view, history: history.clone(), files, is_coloured });
             }
             due = Instant::now() + interval;
         }

@@ -2,16 +2,17 @@
 
 use forebay_live::view::View;
 
+use super::history::History;
 use super::keys::Choice;
 use super::panes::{Pane, head, notes, panes};
 
 /// The whole view.
 pub(super) fn tables(view: &View) -> String {
     let mut text = String::new();
-    for line in head(view) {
-        text += &format!("{line}\n");
+    for (label, line) in head(view, &History::default()) {
+        text += &format!("{label}{line}\n");
     }
-    for pane in panes(view, &Choice::default()) {
+    for pane in panes(view, &Choice::default(), None) {
         text += &format!("\n{}", table(&pane));
     }
     for note in notes(view) {
@@ -24,9 +25,11 @@ fn table(pane: &Pane) -> String {
     if pane.rows.is_empty() {
         return format!("{}: {}\n", pane.title, pane.empty);
     }
-    let widths = widths(pane);
-    let mut text = line(pane.columns, &widths);
-    for row in pane.rows.iter().take(ROWS_MAX) {
+    let rows = pane.rows.iter().map(|row| row.cells.iter().map(|cell| cell.text.as_str()));
+    let rows: Vec<Vec<&str>> = rows.map(Iterator::collect).collect();
+    let widths = widths(&pane.columns, &rows);
+    let mut text = line(&pane.columns, &widths);
+    for row in rows.iter().take(ROWS_MAX) {
         text += &line(row, &widths);
     }
     if let Some(more) = pane.rows.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
@@ -36,12 +39,13 @@ fn table(pane: &Pane) -> String {
 }
 
 /// The width of each column.
-pub(super) fn widths(pane: &Pane) -> Vec<usize> {
-    let width = |column: usize| {
-        let cells = pane.rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0).max(pane.columns[column].chars().count())
+pub(super) fn widths(columns: &[impl AsRef<str>], rows: &[Vec<impl AsRef<str>>]) -> Vec<usize> {
+    let width = |text: &str| text.chars().count();
+    let width = |(place, heading): (usize, &_)| {
+        let cells = rows.iter().map(|row| width(row[place].as_ref()));
+        cells.max().unwrap_or(0).max(width(AsRef::<str>::as_ref(heading)))
     };
-    (0..pane.columns.len()).map(width).collect()
+    columns.iter().enumerate().map(width).collect()
 }
 
 fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {

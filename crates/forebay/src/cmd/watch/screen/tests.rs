@@ -5,11 +5,13 @@ use std::path::Path;
 use forebay_core::time::{Duration, Instant};
 use forebay_live::number::{DevNumber, FileKey};
 use forebay_live::pattern::Pattern;
+use forebay_live::process::Held;
 use forebay_live::view::{
     DeviceView, DirtyView, FileView, Flow, Pauses, ProcessView, StallView, View,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::style::Color;
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 
@@ -19,37 +21,109 @@ use super::*;
 
 #[test]
 fn screens_of_several_sizes() {
-    let view = view();
-    for (width, height) in [(80, 24), (120, 40), (20, 5)] {
-        let screen = screen(Some(&view), &Choice::default(), width, height);
+    let shown = shown();
+    for (width, height) in [(80, 24), (120, 40), (200, 50), (20, 5)] {
+        let screen = screen(Some(&shown), &mut Choice::default(), width, height);
         matches(&screen, &format!("{width}x{height}.txt"));
     }
-    matches(&tables(&view), "once.txt");
+    matches(&tables(&shown.view), "once.txt");
 }
 
 #[test]
 fn the_order_the_filter_and_the_help() {
-    let view = view();
+    let shown = shown();
     let choice = |sort| Choice { sort, paused: true, ..Choice::default() };
-    let mut text = screen(Some(&view), &choice(Sort::Pauses), 80, 24);
-    let filter = Choice { filter: "VAR".to_owned(), typing: true, ..choice(Sort::Name) };
-    text += &screen(Some(&view), &filter, 80, 24);
-    text += &screen(Some(&view), &Choice { help: true, ..Choice::default() }, 80, 24);
-    text += &screen(None, &Choice::default(), 80, 4);
-    let quiet = View { sees_files: true, ..View::default() };
-    text += &screen(Some(&quiet), &Choice::default(), 80, 16);
+    let mut text = screen(Some(&shown), &mut choice(Sort::Pauses), 80, 24);
+    let mut reversed = Choice { reversed: true, ..choice(Sort::Brought) };
+    text += &screen(Some(&shown), &mut reversed, 80, 24);
+    let mut filter = Choice { filter: "VAR".to_owned(), typing: true, ..choice(Sort::Name) };
+    text += &screen(Some(&shown), &mut filter, 80, 24);
+    let mut help = Choice { help: true, ..Choice::default() };
+    text += &screen(Some(&shown), &mut help, 80, 24);
+    text += &screen(None, &mut Choice::default(), 80, 4);
+    let quiet = Shown { view: View { sees_files: true, ..View::default() }, ..Shown::default() };
+    text += &screen(Some(&quiet), &mut Choice::default(), 80, 16);
     matches(&text, "choices.txt");
 }
 
 #[test]
+fn rows_scroll_columns_pass_and_a_process_is_opened() {
+    let mut shown = shown();
+    let mut choice = Choice { table: Some(1), ..Choice::default() };
+    choice.cursor.row = 12;
+    let mut text = screen(Some(&shown), &mut choice, 80, 24);
+    assert_eq!((choice.cursor.row, choice.cursor.process), (12, Some(812)));
+    choice.cursor.column = 4;
+    text += &screen(Some(&shown), &mut choice, 80, 24);
+    (choice.process, choice.cursor) = (Some(812), Cursor::default());
+    shown.files = Some(ProcessFiles { process: 812, files: Ok(held()) });
+    text += &screen(Some(&shown), &mut choice, 80, 24);
+    for files in [Ok(Vec::new()), Err("it has ended")] {
+        shown.view.files.clear();
+        shown.files = Some(ProcessFiles { process: 812, files });
+        text += &screen(Some(&shown), &mut choice, 80, 8);
+    }
+    matches(&text, "cursor.txt");
+}
+
+#[test]
+fn a_long_help_scrolls_to_its_end_and_no_further() {
+    let mut choice = Choice { help: true, ..Choice::default() };
+    let from_start = screen(None, &mut choice, 60, 12);
+    assert!(from_start.contains("Ctrl-C") && !from_start.contains("0.5 s"), "{from_start}");
+    choice.cursor.row = usize::MAX - 1;
+    let at_end = screen(None, &mut choice, 60, 12);
+    assert!(at_end.contains("0.5 s") && !at_end.contains("Ctrl-C"), "{at_end}");
+    assert!(choice.cursor.row < 40);
+}
+
+#[test]
+fn figures_beyond_their_thresholds_are_coloured_and_the_row_is_reversed() {
+    let mut choice = Choice { table: Some(0), ..Choice::default() };
+    let mut shown = Shown { is_coloured: true, ..shown() };
+    let coloured = |shown: &Shown, choice: &mut Choice, colour: Color| -> Vec<String> {
+        let lines = lines(Some(shown), choice, 200, 50);
+        let spans = lines.iter().flat_map(|line| &line.spans);
+        let of_colour = spans.filter(|span| span.style.fg == Some(colour));
+        of_colour.map(|span| span.content.trim().to_owned()).collect()
+    };
+    assert_eq!(coloured(&shown, &mut choice, Color::Yellow), ["48 ms"]);
+    let red = coloured(&shown, &mut choice, Color::Red);
+    let (devices, rows) = red.split_at(5);
+    assert_eq!(devices, ["█████ 100 %", "█████ 100 %", "190 ms", "26 s", "740 ms"]);
+    assert_eq!(rows, ["2048", "33", "10592", "740 ms", "740 ms"]);
+    shown.is_coloured = false;
+    assert_eq!(coloured(&shown, &mut choice, Color::Red), [""; 0], "NO_COLOR");
+    let lines = lines(Some(&shown), &mut choice, 200, 50);
+    let reversed = lines.iter().filter(|it| it.style.add_modifier.contains(Modifier::REVERSED));
+    let reversed: Vec<String> = reversed.map(ToString::to_string).collect();
+    assert!(reversed.len() == 1 && reversed[0].starts_with("vda"), "{reversed:?}");
+}
+
+#[test]
 fn no_size_is_too_small() {
-    let view = view();
+    let shown = shown();
     for width in 1..130 {
         for height in [1, 2, 3, 4, 5, 6, 7, 9, 12, 20, 70] {
-            screen(Some(&view), &Choice::default(), width, height);
+            for table in [None, Some(0), Some(2)] {
+                let mut choice = Choice { table, ..Choice::default() };
+                (choice.cursor.row, choice.cursor.column) = (3, 2);
+                screen(Some(&shown), &mut choice, width, height);
+            }
         }
     }
-    screen(None, &Choice::default(), 0, 0);
+    screen(None, &mut Choice::default(), 0, 0);
+}
+
+#[test]
+fn columns_that_do_not_fit_are_counted() {
+    let widths = [30, 10, 10, 10];
+    let of = |places: &[usize], first, hidden| Columns { places: places.to_vec(), first, hidden };
+    assert_eq!(fitting(&widths, 66, 0), of(&[0, 1, 2, 3], 30, 0));
+    assert_eq!(fitting(&widths, 52, 0), of(&[0, 1, 2, 3], 16, 0));
+    assert_eq!(fitting(&widths, 51, 0), of(&[0, 1, 2], 23, 1));
+    assert_eq!(fitting(&widths, 66, 1), of(&[0, 2, 3], 30, 1));
+    assert_eq!(fitting(&widths, 8, 0), of(&[0], 16, 3));
 }
 
 #[test]
@@ -66,9 +140,9 @@ fn shares_never_pass_the_room() {
     }
 }
 
-fn screen(view: Option<&View>, choice: &Choice, width: u16, height: u16) -> String {
+fn screen(shown: Option<&Shown>, choice: &mut Choice, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, view, choice)).unwrap();
+    terminal.draw(|frame| draw(frame, shown, choice)).unwrap();
     let buffer = terminal.backend().buffer();
     let mut text = String::new();
     for row in 0..height {
@@ -86,12 +160,45 @@ fn matches(text: &str, snapshot: &str) {
 }
 
 #[test]
-fn files_that_cannot_be_seen_are_not_said_to_rest() {
-    for (sees_files, expected) in [(true, "no file had pages"), (false, "not visible")] {
-        let view = View { files: Vec::new(), sees_files, ..view() };
-        let files = &super::super::panes::panes(&view, &Choice::default())[1];
-        assert!(files.rows.is_empty() && files.empty.starts_with(expected), "{}", files.empty);
+fn silence_is_explained() {
+    let empty = View { files: Vec::new(), processes: Vec::new(), ..view() };
+    let said = |view: &View, filter: &str| {
+        let choice = Choice { filter: filter.to_owned(), ..Choice::default() };
+        panes(view, &choice, None).map(|pane| pane.empty)
+    };
+    let [_, files, processes] = said(&View { sees_files: true, ..empty.clone() }, "");
+    assert_eq!(files, "no file had pages brought in");
+    assert_eq!(processes, "no process had pages brought in or paused");
+    let [_, files, processes] = said(&View { sees_files: false, ..empty.clone() }, "");
+    assert!(files.starts_with("not visible") && processes.contains("root sees"), "{files}");
+    let [devices, ..] = said(&empty, "nvme");
+    assert_eq!(devices, "no name holds \"nvme\"; Esc takes the filter away");
+}
+
+/// A view after two others with less traffic.
+fn shown() -> Shown {
+    let mut history = History::default();
+    for part in [8_u32, 2, 1] {
+        let mut view = view();
+        for device in &mut view.devices {
+            device.read.bandwidth /= f64::from(part);
+        }
+        view.files.iter_mut().for_each(|file| file.brought /= u64::from(part));
+        view.stall.as_mut().unwrap().some /= f64::from(part);
+        history.record(&view);
     }
+    Shown { view: view(), history, ..Shown::default() }
+}
+
+/// What a process has open and mapped.
+fn held() -> Vec<Held> {
+    let key = Some(FileKey { dev: DevNumber { major: 254, minor: 1 }, ino: 12 });
+    let held = |key, path: &str, mapped| Held { key, path: path.to_owned(), mapped };
+    vec![
+        held(key, "/srv/table", 8 << 30),
+        held(None, "/usr/lib/postgresql/bin/postgres", 9 << 20),
+        held(None, "/srv/wal/000000010000000000000001", 0),
+    ]
 }
 
 fn view() -> View {
