@@ -77,7 +77,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>, Answer)> {
         ("WRITE behind the end", write(SIZE + 4096, 512), nospc),
         ("WRITE whose end wraps", write(u64::MAX - 1, 512), nospc),
         ("WRITE of no bytes", write(0, 0), Reply(0, 0)),
-        ("WRITE of more than 32 MiB", write(0, MAX + 1), inval),
+        ("WRITE of more than 32 MiB and of the export", write(0, MAX + 1), nospc),
         ("WRITE of 4 GiB", request(0, 1, 0, u32::MAX), Closed),
         ("WRITE with an unknown flag", request(0x100, 1, 0, 0), inval),
         ("FLUSH with a length", request(0, 3, 0, 512), inval),

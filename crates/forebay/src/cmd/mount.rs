@@ -311,8 +311,14 @@ fn log(path: &Path) -> Result<File> {
 /// Prints the counters of a mount.
 fn statistics(folder: &Path, arguments: &Mount) -> Result<u8> {
     let counters = mount::of_mount(folder).map_err(|error| {
-        Complaint::new(format!("no counters of '{}': {error}", folder.display()))
-            .hint("it takes the folder that an image is mounted on")
+        let folder = folder.display();
+        // What any other folder says to the ioctl.
+        let is_other = error.raw_os_error() == Some(Errno::NOTTY.raw_os_error());
+        let what = match is_other {
+            true => format!("'{folder}' is no mounted image"),
+            false => format!("no counters of '{folder}': {error}"),
+        };
+        Complaint::new(what).hint("it takes the folder that an image is mounted on")
     })?;
     let mut out = io::stdout().lock();
     if arguments.json {

@@ -110,7 +110,9 @@ impl End {
     fn on_signals() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&flag))
+            // The second one ends the program at once, whatever it does.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
                 .context("cannot wait for signals")?;
         }
         Ok(Self(flag))

@@ -69,7 +69,10 @@ impl fmt::Display for NbdAddress {
 fn host_and_port(text: &str) -> Result<(String, u16), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
-        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        Some((host, rest)) => {
+            let port = rest.strip_prefix(':');
+            (host, Some(port.ok_or_else(|| format!("'{rest}' is no port: :PORT"))?))
+        }
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     if host.is_empty() {

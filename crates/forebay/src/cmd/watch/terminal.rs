@@ -1,10 +1,15 @@
 //! The terminal: taken at the begin, given back at the end, on a panic, and on signals.
 
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::history::History;
 use super::keys::{Choice, Wish};
@@ -38,6 +43,7 @@ fn show(
     page: Option<&Page>,
     end: &End,
 ) -> Result<()> {
+    let keyboard = keyboard().context("cannot read keys")?;
     let mut choice = Choice::default();
     let mut history = History::default();
     let mut shown: Option<Shown> = None;
@@ -53,7 +59,7 @@ fn show(
         terminal
             .draw(|frame| screen::draw(frame, shown.as_ref(), &mut choice))
             .context("cannot draw")?;
-        if wait(&mut choice, due)? == Wish::Quit {
+        if wait(&keyboard, &mut choice, due)? == Wish::Quit {
             break;
         }
         source.collect()?;
@@ -73,26 +79,41 @@ fn show(
     Ok(())
 }
 
-/// Waits a little while for keys, and takes in those that there are.
-fn wait(choice: &mut Choice, due: Instant) -> Result<Wish> {
-    let mut patience = due.saturating_duration_since(Instant::now()).min(TICK);
-    // A signal ends the wait without an event.
-    while event::poll(patience).context("cannot read keys")? {
+/// What the library reads keys from.
+fn keyboard() -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return stdin.as_fd().try_clone_to_owned();
+    }
+    File::open("/dev/tty").map(OwnedFd::from)
+}
+
+/// Waits a little while for keys, and takes in those that there are. Ends if the terminal is gone,
+/// which the library would go on reading without end.
+fn wait(keyboard: &OwnedFd, choice: &mut Choice, due: Instant) -> Result<Wish> {
+    let patience = due.saturating_duration_since(Instant::now()).min(TICK);
+    let patience = Timespec { tv_sec: 0, tv_nsec: patience.as_nanos().try_into().unwrap_or(0) };
+    let mut polled = [PollFd::new(keyboard, PollFlags::IN)];
+    match poll(&mut polled, Some(&patience)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error).context("cannot wait for keys"),
+    }
+    if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Ok(Wish::Quit);
+    }
+    while event::poll(Duration::ZERO).context("cannot read keys")? {
         if let Event::Key(key) = event::read().context("cannot read keys")?
             && choice.key(key) == Wish::Quit
         {
             return Ok(Wish::Quit);
         }
-        patience = Duration::ZERO;
     }
     Ok(Wish::Stay)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Read;
-    use std::os::fd::AsFd;
     use std::process::{Command, Stdio};
 
     use rustix::fs::{Mode, OFlags};
@@ -110,22 +131,11 @@ mod tests {
 
     #[test]
     fn a_panic_gives_the_terminal_back_before_it_says_anything() {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let theirs = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&ours, size).unwrap();
+        let (ours, theirs) = terminal();
         let before = modes(&theirs);
-        let stream = || Stdio::from(theirs.try_clone().unwrap());
-        let name = "cmd::watch::terminal::tests::child";
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(TOLD, "panic");
-        let status = child.stdin(stream()).stdout(stream()).stderr(stream()).status().unwrap();
+        let status = child_on(&theirs, "panic").status().unwrap();
         let after = modes(&theirs);
-        drop((theirs, child));
+        drop(theirs);
         let mut said = Vec::new();
         // When the other side is closed, the end is an error.
         let _ = File::from(ours).read_to_end(&mut said);
@@ -138,13 +148,63 @@ mod tests {
         assert_eq!(after, before, "lines are edited and shown as before");
     }
 
+    /// A terminal that was closed while a watch ran used a whole processor from then on.
+    #[test]
+    fn a_terminal_that_is_gone_ends_the_wait_for_keys() {
+        let (ours, theirs) = terminal();
+        let mut child = child_on(&theirs, "wait").spawn().unwrap();
+        drop(theirs);
+        let mut ours = File::from(ours);
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains(RAW) {
+            let mut bytes = [0; 256];
+            let len = ours.read(&mut bytes).unwrap();
+            said.extend_from_slice(&bytes[..len]);
+        }
+        drop(ours);
+        // What the child prints has no reader, so its exit says only that it has ended.
+        child.wait().unwrap();
+    }
+
+    /// Our side of a new terminal, and the side of a program.
+    fn terminal() -> (OwnedFd, OwnedFd) {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let theirs = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&ours, size).unwrap();
+        (ours, theirs)
+    }
+
+    /// This program again, as [`child`], on a terminal.
+    fn child_on(terminal: &OwnedFd, what: &str) -> Command {
+        let stream = || Stdio::from(terminal.try_clone().unwrap());
+        let name = "cmd::watch::terminal::tests::child";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(TOLD, what);
+        child.stdin(stream()).stdout(stream()).stderr(stream());
+        child
+    }
+
     /// The child: not a test, and without its argument it does nothing.
     #[test]
     fn child() {
-        if std::env::var_os(TOLD).is_none() {
+        let Some(what) = std::env::var_os(TOLD) else { return };
+        let before = modes(std::io::stdin());
+        if what == "wait" {
+            let keyboard = keyboard().unwrap();
+            let _ = with_terminal(|_| {
+                println!("{RAW}");
+                let (mut choice, due) =
+                    (Choice::default(), Instant::now() + Duration::from_secs(600));
+                while wait(&keyboard, &mut choice, due)? == Wish::Stay {}
+                Ok(())
+            });
             return;
         }
-        let before = modes(std::io::stdin());
         let done: Result<()> = with_terminal(|_| {
             if modes(std::io::stdin()) != before {
                 println!("{RAW}");
@@ -154,6 +214,6 @@ mod tests {
         done.unwrap();
     }
 
-    const TOLD: &str = "FOREBAY_CHILD_PANICS";
+    const TOLD: &str = "FOREBAY_TERMINAL_CHILD";
     const RAW: &str = "the terminal is taken";
 }
