@@ -444,7 +444,7 @@ fn a_limit_that_another_program_changed_is_left_alone_for_good() {
     });
     let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
     assert_eq!(
-        said.iter().filter(|said| said.contains("written by another program")).count(),
+        said.iter().filter(|said| said.contains("instead of our")).count(),
         1,
         "{said:#?}"
     );
