@@ -443,11 +443,7 @@ fn a_limit_that_another_program_changed_is_left_alone_for_good() {
         script.model.write_as_other(FINE, Value::Number(1_000_000));
     });
     let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
-    assert_eq!(
-        said.iter().filter(|said| said.contains("instead of our")).count(),
-        1,
-        "{said:#?}"
-    );
+    assert_eq!(said.iter().filter(|said| said.contains("instead of our")).count(), 1, "{said:#?}");
     assert!(script.peak > 400_000_000, "it is not limited any more");
 }
 
