@@ -30,7 +30,7 @@ pub(crate) struct Options {
 impl Options {
     /// What CI compares.
     pub(super) fn ci() -> Self {
-        Self { steps: 2_000, seed: 1, starts: 2 }
+        Self { steps: 2_000, seed: 1, starts: 8 }
     }
 }
 

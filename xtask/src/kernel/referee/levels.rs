@@ -75,7 +75,7 @@ pub(super) fn compare(lab: &Lab, starts: u64) -> Result<usize> {
                 percent(real.mean, model.mean)
             };
             let far = off.abs() > PERCENT_MAX;
-            apart += usize::from(far && load.judged && !UNJUDGED.contains(key));
+            apart += usize::from(far && load.judged);
             let mark = if far { "  apart" } else { "" };
             let Spread { mean, least, most } = real;
             let kernel = format!("{mean:>8.1} {least:>8.1} {most:>8.1}");
@@ -196,10 +196,6 @@ const STEP_US: u64 = 11_300;
 
 /// A load that is over before has no mean level: the sampler looks every 10 ms.
 const SHORT_MS: f64 = 100.0;
-
-/// Shown and not judged: random overwrites have 43 pauses in the kernel and 41 in the simulator,
-/// which docs/kernel.md names as open.
-const UNJUDGED: [&str; 1] = ["pauses"];
 
 /// Figures may be apart by so much.
 const PERCENT_MAX: f64 = 2.0;
