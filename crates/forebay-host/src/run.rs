@@ -37,7 +37,7 @@ pub struct Setup {
     pub workers: usize,
     /// The queue of every backend.
     pub queue: QueueConfig,
-    /// Who decides about dirty pages; none if files are only read.
+    /// The policies that decide about dirty pages; none if files are only read.
     pub writeback: Option<WritebackSpecs>,
     /// Whether every delivered byte is compared: with what a second descriptor reads, or with what
     /// was written before. After a run that writes, the files are compared with all that was

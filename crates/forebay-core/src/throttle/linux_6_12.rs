@@ -44,7 +44,7 @@ mod tests {
         Spec::parse(spec).unwrap().build()
     }
 
-    /// What a new task is told at its 32nd page, the first one that is checked.
+    /// What a new task gets at its 32nd page, the first one that is checked.
     fn check(policy: &mut dyn Throttle, task: u32, view: &DirtyView) -> Option<Duration> {
         (0..32).filter_map(|_| policy.on_dirtied(CallId(task), view)).last()
     }

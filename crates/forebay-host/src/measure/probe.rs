@@ -258,7 +258,7 @@ impl ProbedFile {
     }
 }
 
-/// The time of a touch, over maps of cached pages in no order. A touch maps neighbours too, so that
+/// The time of a touch, over random pages of cached maps. A touch maps neighbours too, so that
 /// it is the mean that counts.
 fn faults(file: &StdFile, region: u64) -> io::Result<Vec<u64>> {
     let pages = region / 4_096;

@@ -8,7 +8,7 @@ use forebay_nbd::{Command, Request};
 use super::listen::Peer;
 use super::meter::{ClientCounters, kind_name};
 
-/// What is told as it happens.
+/// Events for the log, as they happen.
 #[derive(Debug)]
 pub enum ServeEvent<'a> {
     /// A client has connected.
@@ -76,7 +76,7 @@ pub enum ServeEvent<'a> {
 pub type ServeLog = Box<dyn Fn(&ServeEvent<'_>) + Send + Sync>;
 
 impl ServeEvent<'_> {
-    /// Whether it is told also where no log was asked for.
+    /// Whether it goes to standard error where no log was asked for.
     pub fn is_trouble(&self) -> bool {
         matches!(self, Self::Left { why: Some(_), .. } | Self::Trouble(_))
     }

@@ -157,7 +157,7 @@ fn a_server_that_is_started_again_is_found_again_and_lost_writes_fail_a_flush() 
     drop(other);
     let other = Other::start(&scene, &own("disk"), "far");
     assert!(!ask(&request(3, 0, 0, &[])), "it may be lost");
-    assert!(ask(&request(3, 0, 0, &[])), "it is told once");
+    assert!(ask(&request(3, 0, 0, &[])), "it is reported once");
     drop(other);
     kill_process(Pid::from_child(&server), Signal::TERM).expect("the test works");
     server.wait().expect("the test works");
