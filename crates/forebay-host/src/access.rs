@@ -55,7 +55,7 @@
 //! # }
 //! ```
 
-use crate::workers;
+use crate::{uring, workers};
 pub use buffer::Buffer;
 pub use error::{AccessError, Refused};
 pub use file::File;
@@ -68,7 +68,6 @@ mod judge;
 mod medium;
 mod plain;
 mod queue;
-mod uring;
 
 /// Whether this thread may use io_uring: a ring is made and entered once, and goes with the thread.
 ///

@@ -9,7 +9,11 @@
 //!                   +--+----------- Done: give back ----------+
 //! ```
 
+use std::slice;
+
 use forebay_core::units::{FrameId, PAGE_SIZE};
+
+use crate::uring::Lend;
 
 /// Bytes of a page, as a size in memory.
 pub(crate) const PAGE: usize = PAGE_SIZE as usize;
@@ -18,6 +22,17 @@ pub(crate) const PAGE: usize = PAGE_SIZE as usize;
 #[repr(C, align(4096))]
 #[derive(Clone, Debug)]
 pub(crate) struct Page(pub(crate) [u8; PAGE]);
+
+#[expect(unsafe_code, reason = "the kernel fills the pages as one run of bytes")]
+// SAFETY: A vector does not move its pages when it is moved itself.
+unsafe impl Lend for Vec<Page> {
+    fn lend(&mut self) -> &mut [u8] {
+        let len = self.len() * PAGE;
+        // SAFETY: A page is an array of bytes as long as its alignment, so the pages of a vector
+        // are a run of initialized bytes.
+        unsafe { slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
+    }
+}
 
 /// The bytes of one page, wherever they lie: the allocator needs two pages for an aligned one.
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use forebay_core::dispatch;
 use forebay_core::engine::Policies;
 use forebay_core::io::IoError;
 use forebay_core::readahead;
@@ -31,12 +32,14 @@ use forebay_nbd::Export;
 use rustix::event::{EventfdFlags, eventfd};
 use thiserror::Error;
 
+mod client_io;
 mod connection;
 #[cfg(test)]
 mod cut;
 mod disk;
 mod event;
 mod folder;
+mod job;
 mod listen;
 mod memory;
 mod meter;
@@ -94,6 +97,8 @@ pub struct ServeOptions {
     pub reclaim: reclaim::Spec,
     /// The policies that decide about dirty pages.
     pub policies: Policies,
+    /// How long a client of this machine is polled for its next request.
+    pub dispatch: dispatch::Spec,
     /// Threads that read, for each export; half as many write.
     pub threads: usize,
     /// Clients at once.
@@ -217,9 +222,9 @@ impl Server {
         disk.start(options.threads).map_err(ServeError::Thread)?;
         let own = (0..exports.len()).map(|export| disk.open(export)).collect();
         let meters = (0..exports.len()).map(|_| ExportMeter::default()).collect();
-        let ServeOptions { slow, tls, cache, connections: most, .. } = options;
+        let ServeOptions { slow, tls, cache, dispatch, connections: most, .. } = options;
         let slow = time::Duration(nanos(slow));
-        let monitor = Arc::new(Monitor { log, slow, exports: meters, tls });
+        let monitor = Arc::new(Monitor { log, slow, exports: meters, dispatch, tls });
         let (open, is_closed) = (Vec::new(), false);
         let shared = Arc::new(Shared {
             disk,

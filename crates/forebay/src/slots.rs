@@ -150,20 +150,20 @@ pub(crate) fn of_block_trace(choice: &PolicyChoice, own: &str) -> Result<Vec<Fil
     typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
 }
 
-/// Policies for a server of disks: the kernels below it order requests and switch tasks.
+/// Policies for a server of disks: the kernels below it order requests.
 pub(crate) fn of_server(policy: &[String]) -> Result<PolicySet> {
     let choice = PolicyChoice { policy: policy.to_vec(), compare: Vec::new() };
     let typed = Typed::of(&choice)?;
-    let decides = |slot| !["elevator", "dispatch"].contains(&SLOTS[slot]);
+    let decides = |slot| SLOTS[slot] != "elevator";
     if let Some(slot) = (0..SLOTS.len()).find(|&slot| !decides(slot) && typed.is_filled(slot)) {
         let name = SLOTS[slot];
         bail!(
             Complaint::new(format!("in `serve` the slot '{name}' has nothing to decide"))
-                .hint("its slots are readahead, flush, controller, throttle and reclaim")
+                .hint("its slots are readahead, flush, controller, throttle, dispatch and reclaim")
         );
     }
     let own =
-        [SERVED_READAHEAD, "linux-6", SERVED_CONTROLLER, "paced", "none", "deferred", "two-lists"];
+        [SERVED_READAHEAD, "linux-6", SERVED_CONTROLLER, "paced", "none", "adaptive", "two-lists"];
     let run = typed.product(own)?.remove(0);
     let policies = fill(run)?.policies;
     if policies.readahead.to_string().contains("folios=1") {

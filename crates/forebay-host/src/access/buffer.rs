@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::uring::Lend;
+
 /// Owned bytes whose first lies at a multiple of 4096 in memory.
 pub struct Buffer {
     /// Room for the bytes and for finding a multiple. A vector does not move its bytes when it is
@@ -34,6 +36,14 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.room[self.start..self.start + self.len]
+    }
+}
+
+#[expect(unsafe_code, reason = "the kernel fills it")]
+// SAFETY: The bytes are in a vector, which does not move them when it is moved itself.
+unsafe impl Lend for Buffer {
+    fn lend(&mut self) -> &mut [u8] {
+        self
     }
 }
 

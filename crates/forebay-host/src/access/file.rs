@@ -14,9 +14,9 @@ use rustix::fs::{Advice, OFlags};
 
 use super::judge::{Guess, Hits, Judge};
 use super::medium::{Alignment, Device};
-use super::uring::{self, Outcome};
 use super::{AccessError, Buffer, Finish, Mode, Options, Order, WORKERS_MAX, Workers, plain};
 use crate::processor;
+use crate::uring::{self, Outcome};
 
 /// A file whose bytes are read and written at any place, by any thread.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ pub use super::file::Completion;
 use super::file::{Inner, limit, no_ring};
 use super::judge::{Guess, Hits, Judge};
 use super::medium::Device;
-use super::uring::Ring;
 use super::{AccessError, Buffer, File, Finish, Mode, Order, Refused, Workers, plain};
+use crate::uring::{Access, Ring};
 
 /// The greatest depth of a queue.
 pub const DEPTH_MAX: usize = 4096;
@@ -48,8 +48,11 @@ pub struct Queue {
 enum Way {
     Inline,
     Workers { workers: Workers, answer: Sender<Finish>, answers: Receiver<Finish> },
-    Ring { ring: Box<Ring>, looks: Looks },
+    Ring { ring: Box<OrderRing>, looks: Looks },
 }
+
+/// A ring whose buffers belong to an offset, a direction and a token.
+type OrderRing = Ring<(Access, u64), Buffer>;
 
 /// How long a waiter polls the ring for a completion.
 enum Looks {
@@ -128,7 +131,13 @@ impl Queue {
                 Some(answers.recv().expect("a sender of answers is kept here").into())
             }
             Way::Ring { ring, looks } => loop {
-                if let Some((order, outcome)) = ring.reap() {
+                if let Some(((access, token), buffer, outcome)) = ring.reap() {
+                    let (write, offset) = match access {
+                        Access::Write(offset) => (true, offset),
+                        Access::Read(offset) => (false, offset),
+                        Access::Receive => unreachable!("a file is no socket"),
+                    };
+                    let order = Order { write, offset, buffer, token };
                     return Some(self.file.end(order, outcome));
                 }
                 looks.wait(ring);
@@ -196,7 +205,9 @@ impl Queue {
             Way::Workers { workers, answer, .. } => workers.send(order, answer),
             Way::Ring { ring, looks } => {
                 looks.see(&order);
-                ring.push(self.file.file.as_fd(), order);
+                let Order { write, offset, buffer, token } = order;
+                let access = if write { Access::Write(offset) } else { Access::Read(offset) };
+                ring.push(self.file.file.as_fd(), access, (access, token), buffer);
             }
         }
         Ok(())
@@ -254,7 +265,7 @@ impl Looks {
     }
 
     /// Submits what is new and waits until something has ended.
-    fn wait(&mut self, ring: &mut Ring) {
+    fn wait(&mut self, ring: &mut OrderRing) {
         match self {
             Self::Never => _ = ring.wait(Duration::ZERO),
             Self::Always => _ = ring.wait(Duration::MAX),

@@ -11,13 +11,16 @@
 //! threads that wait for requests in turn. So one thread waits for requests, and workers do
 //! everything that would block it. To wake a worker and then the caller takes as long as a read of
 //! a fast device. So the thread polls for the bytes first, and yields the processor in between.
+//! When it has answered, the next request is often soon there: a page of a window that was refused,
+//! the next name of a path. A rule of dispatch says how long it polls for that before it sleeps.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 use std::{io, thread};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use forebay_core::dispatch::{Class, Medium, Spec};
 use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, WORKER_QUEUE_MAX, share};
 use forebay_image::NodeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,6 +32,7 @@ use crate::image_path::{
     DoneJob, EndedRequest, ImageFault, NotReady, Pace, PathJob, Round, at_pace, is_quick,
 };
 use crate::lock::lock;
+use crate::polled_wait::PolledWait;
 use crate::processor::nanos;
 
 /// A request that has not been answered.
@@ -44,6 +48,17 @@ pub(super) enum Job {
     Report(NodeId, ImageFault),
     /// Reads and decodes for requests in flight.
     Work(Vec<PathJob>),
+}
+
+impl Job {
+    /// What the time until the next request may depend on: one page, a window, or neither.
+    fn class(&self) -> Class {
+        let bytes = match self {
+            Self::ReadRequest(read) => read.len,
+            Self::PendingRead(_) | Self::Metadata(_) | Self::Report(..) | Self::Work(_) => 0,
+        };
+        Class { write: false, bytes, ahead: false }
+    }
 }
 
 /// A job that was not carried out, and why.
@@ -64,12 +79,25 @@ pub(super) struct Workers {
     /// The session's descriptor, to see whether another request waits.
     device: OnceLock<OwnedFd>,
     count: OnceLock<usize>,
+    /// How the thread that takes requests waits for the next one.
+    next: Mutex<NextRequest>,
+}
+
+/// The wait for a request.
+#[derive(Debug)]
+struct NextRequest {
+    wait: PolledWait,
+    /// What was answered before it, if it has begun.
+    behind: Option<Class>,
 }
 
 impl Workers {
     pub(super) fn new() -> Self {
         let (jobs, receiver) = bounded(WORKER_QUEUE_MAX);
-        Self { jobs, receiver, device: OnceLock::new(), count: OnceLock::new() }
+        let rule = Spec::parse(NEXT_REQUEST).expect("the core has the rule");
+        let wait = PolledWait::new(&rule, Medium::default());
+        let next = Mutex::new(NextRequest { wait, behind: None });
+        Self { jobs, receiver, device: OnceLock::new(), count: OnceLock::new(), next }
     }
 
     /// Starts `count` threads. They end when the mount is dropped.
@@ -112,6 +140,22 @@ impl Workers {
         }
     }
 
+    /// The thread that takes requests has got one.
+    fn end_wait(&self) {
+        let mut next = lock(&self.next);
+        if let Some(class) = next.behind.take() {
+            next.wait.end(&class);
+        }
+    }
+
+    /// A request was answered: polls for the next one, if that pays.
+    fn wait_for_next(&self, class: Class) {
+        let mut next = lock(&self.next);
+        next.wait.begin(&class);
+        next.behind = Some(class);
+        next.wait.poll(|| self.is_behind().then_some(()));
+    }
+
     /// Whether another request waits.
     pub(super) fn is_behind(&self) -> bool {
         let Some(device) = self.device.get() else { return false };
@@ -130,8 +174,11 @@ fn work(jobs: &Receiver<Job>, mount: &Weak<Mount>) {
 impl Mount {
     /// Takes a request: answers it, or hands it to a worker.
     pub(super) fn take(&self, job: Job) {
+        self.workers.end_wait();
         self.stats.requests.add(1);
         self.replay_trigger.on_request();
+        let class = job.class();
+        let handed_over = self.stats.handed_over.read();
         self.guarded(|| {
             let Err(left) = self.carry_out(job, Pace::Quick) else { return };
             let left = match *left {
@@ -145,6 +192,10 @@ impl Mount {
                 self.hand_over(job);
             }
         });
+        // The worker that answers needs a processor more.
+        if self.stats.handed_over.read() == handed_over {
+            self.workers.wait_for_next(class);
+        }
     }
 
     /// Polls for a short time until the device has read what a job needs. Returns the job if that
@@ -279,3 +330,6 @@ impl Mount {
         })
     }
 }
+
+/// The rule of the wait for a request.
+const NEXT_REQUEST: &str = "adaptive";

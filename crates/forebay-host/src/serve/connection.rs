@@ -17,26 +17,25 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use forebay_core::dispatch;
 use forebay_core::io::IoError;
-use forebay_core::serving::DiskOp;
 use forebay_core::time;
-use forebay_nbd::{Agreed, Command, Ending, Errno, Event, Export, Request, Session, TlsPolicy};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use forebay_nbd::{Agreed, Command, Export, Request, TlsPolicy};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 mod batch;
+mod serving;
 
 use self::batch::Batch;
-use super::disk::{Disk, EndedRequest, Outcome, Owner};
+use self::serving::Serving;
+use super::disk::Disk;
 use super::event::{ServeEvent, ServeLog};
 use super::listen::Peer;
 use super::meter::{ClientCounters, ExportMeter};
 use super::report::ClientReport;
-use super::status;
 use super::tls::{TlsKeys, TlsStream};
-use crate::processor::nanos;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -57,6 +56,8 @@ pub(super) struct Monitor {
     pub(super) slow: time::Duration,
     /// Latencies of the exports in their order.
     pub(super) exports: Vec<ExportMeter>,
+    /// How long a connection's thread polls for the next request.
+    pub(super) dispatch: dispatch::Spec,
     /// Certificates, and whether connections may do without.
     pub(super) tls: Option<(TlsKeys, TlsPolicy)>,
 }
@@ -82,22 +83,10 @@ struct Outgoing {
     /// Bytes that a thread of its own is sending.
     sending: usize,
     is_broken: bool,
+    /// The connection's thread waits for the bell.
+    is_awaited: bool,
     /// Nothing more is carried out.
     is_draining: bool,
-}
-
-/// What a connection's thread works with.
-struct Serving<'a> {
-    connection: &'a Arc<Connection>,
-    /// What arrived encrypted, in plain text.
-    plain: Vec<u8>,
-    is_secure: bool,
-    disk: &'a Disk,
-    client: Option<(u32, Agreed)>,
-    batch: Batch,
-    outcome: Outcome,
-    /// Memory for data of reads.
-    spare: Vec<Vec<u8>>,
 }
 
 impl Connection {
@@ -139,16 +128,7 @@ impl Connection {
         exports: &Arc<[Export]>,
         disk: &Disk,
     ) -> Result<(), String> {
-        let mut serving = Serving {
-            connection: self,
-            plain: Vec::new(),
-            is_secure: false,
-            disk,
-            client: None,
-            batch: Batch::default(),
-            outcome: Outcome::default(),
-            spare: Vec::new(),
-        };
+        let mut serving = Serving::new(self, disk);
         let ended = serving.run(exports);
         // Requests that are under way are answered before the client's descriptions are closed.
         let mut outgoing = self.lock();
@@ -166,7 +146,7 @@ impl Connection {
         } else {
             drop(outgoing);
         }
-        if let Some((client, _)) = serving.client {
+        if let Some(client) = serving.client() {
             disk.close(client);
         }
         self.hang_up();
@@ -229,10 +209,11 @@ impl Connection {
 
     /// The client's requests are refused from now on.
     pub(super) fn drain(&self) {
-        self.lock().is_draining = true;
+        let mut outgoing = self.lock();
+        outgoing.is_draining = true;
         // Its thread receives nothing any more and ends when all is answered.
         let _ = shutdown(&self.socket, Shutdown::Read);
-        self.bell.notify_all();
+        self.ring(&outgoing);
     }
 
     /// Nothing more goes to the client.
@@ -281,8 +262,14 @@ impl Connection {
         } else if outgoing.sending == 0 && !outgoing.queue.is_empty() {
             self.send_later(&mut outgoing);
         }
-        drop(outgoing);
-        self.bell.notify_all();
+        self.ring(&outgoing);
+    }
+
+    /// Rings the bell if that is waited for.
+    fn ring(&self, outgoing: &Outgoing) {
+        if outgoing.is_awaited {
+            self.bell.notify_all();
+        }
     }
 
     /// Sends without waiting for the client; returns how many bytes went.
@@ -332,8 +319,8 @@ impl Connection {
                 bytes.clear();
             }
             outgoing.sending = bytes.len();
+            connection.ring(&outgoing);
             drop(outgoing);
-            connection.bell.notify_all();
             if bytes.is_empty() {
                 return;
             }
@@ -359,210 +346,11 @@ impl Connection {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, outgoing: MutexGuard<'a, Outgoing>) -> MutexGuard<'a, Outgoing> {
-        self.bell.wait(outgoing).unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Serving<'_> {
-    fn run(&mut self, exports: &Arc<[Export]>) -> Result<(), String> {
-        let begin = Instant::now();
-        let socket = &self.connection.socket;
-        let tls = self.connection.monitor.tls.as_ref();
-        let policy = tls.map_or(TlsPolicy::Off, |(_, policy)| *policy);
-        let mut session = Session::new(Arc::clone(exports), policy, &mut self.batch.control);
-        self.send_batch();
-        let (mut buffer, mut events) = (vec![0; RECEIVE_BYTES], Vec::new());
-        loop {
-            if !session.has_begun() {
-                let left = HANDSHAKE_TIME.saturating_sub(begin.elapsed());
-                let left = left.max(Duration::from_millis(1));
-                set_socket_timeout(socket, Timeout::Recv, Some(left)).map_err(described)?;
-            }
-            let received = match rustix::io::read(socket, &mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(received) => received,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(rustix::io::Errno::AGAIN) => {
-                    return Err("the handshake took more than 10 s".to_owned());
-                }
-                // It hung up.
-                Err(rustix::io::Errno::CONNRESET) => return Ok(()),
-                Err(error) => return Err(described(error)),
-            };
-            self.receive(&mut session, &buffer[..received], &mut events)?;
-            let (mut ending, mut starts_tls) = (None, false);
-            for event in events.drain(..) {
-                match event {
-                    Event::StartTls => starts_tls = true,
-                    Event::Begin(agreed) => {
-                        set_socket_timeout(socket, Timeout::Recv, None).map_err(described)?;
-                        self.begin(agreed, &exports[agreed.export].name);
-                    }
-                    Event::Refused(request, _, why) => self.note_refusal(request, why),
-                    Event::Request(request, payload) => self.take(&request, payload),
-                    Event::End(end) => ending = Some(end),
-                }
-            }
-            // What came in whole may be the last for a while.
-            self.disk.dispatch(&mut self.outcome, received < RECEIVE_BYTES);
-            self.collect(&mut session);
-            self.send_batch();
-            if starts_tls && ending.is_none() {
-                let (keys, _) = tls.expect("the session takes STARTTLS by this policy");
-                self.connection.lock().tls = Some(keys.accept()?);
-                self.is_secure = true;
-            }
-            match ending {
-                Some(Ending::Aborted | Ending::Disconnected) => return Ok(()),
-                Some(Ending::Broken(why)) => return Err(why.to_owned()),
-                None => {}
-            }
-            self.await_budget();
-        }
-    }
-
-    /// Hands bytes on to the session, in plain text.
-    fn receive(
-        &mut self,
-        session: &mut Session,
-        bytes: &[u8],
-        events: &mut Vec<Event>,
-    ) -> Result<(), String> {
-        if !self.is_secure {
-            session.receive(bytes, &mut self.batch.control, events);
-            return Ok(());
-        }
-        self.plain.clear();
-        if self.connection.open(bytes, &mut self.plain)? && session.is_securing() {
-            session.secured();
-        }
-        session.receive(&self.plain, &mut self.batch.control, events);
-        Ok(())
-    }
-
-    fn begin(&mut self, agreed: Agreed, export: &str) {
-        self.client = Some((self.disk.open(agreed.export), agreed));
-        self.connection.lock().agreed = Some(agreed);
-        let (client, tls) = (self.connection.number, self.is_secure);
-        (self.connection.monitor.log)(&ServeEvent::Opened { client, export, tls });
-    }
-
-    fn note_refusal(&self, request: Request, why: &'static str) {
-        let mut outgoing = self.connection.lock();
-        outgoing.counters.refused += 1;
-        let (took, refusal) = (time::Duration::ZERO, Some(Refusal::Of(why)));
-        let line = outgoing.line(RequestLine { request, took, error: None, refusal });
-        drop(outgoing);
-        self.connection.tell(line);
-    }
-
-    /// Begins a request that was checked.
-    fn take(&mut self, request: &Request, payload: Vec<u8>) {
-        let (client, agreed) = self.client.expect("requests come after the handshake");
-        let mut outgoing = self.connection.lock();
-        if outgoing.is_draining {
-            let text = "the server is about to end";
-            agreed.error(request, Errno::Shutdown, text, &mut self.batch.control);
-            return;
-        }
-        outgoing.requests += 1;
-        outgoing.held += cost(request);
-        drop(outgoing);
-        let (offset, len, durable) = (request.offset, request.length, request.fua);
-        let op = match request.command {
-            Command::Read => DiskOp::Read { offset, len },
-            Command::Write => DiskOp::Write { offset, len, durable },
-            Command::Flush => DiskOp::Flush,
-            Command::Trim => DiskOp::Zero { offset, len, hole: true, durable },
-            Command::WriteZeroes => DiskOp::Zero { offset, len, hole: !request.no_hole, durable },
-            Command::Cache => DiskOp::Prefetch { offset, len },
-            Command::BlockStatus => {
-                let begun = Instant::now();
-                let found = status::extents(self.disk, agreed.export, request);
-                match &found {
-                    Ok(extents) => agreed.extents(request, extents, &mut self.batch.control),
-                    Err(error) => {
-                        let text = error.to_string();
-                        agreed.error(request, Errno::Io, &text, &mut self.batch.control);
-                    }
-                }
-                let (took, error) =
-                    (time::Duration(nanos(begun.elapsed())), found.err().map(|_| IoError::Device));
-                let mut outgoing = self.connection.lock();
-                let line = self.connection.end(&mut outgoing, request, (took, false), error);
-                drop(outgoing);
-                self.connection.tell(line);
-                return;
-            }
-            Command::Unknown => unreachable!("the session refuses it"),
-        };
-        let bytes = if request.command == Command::Read {
-            let mut bytes = self.spare.pop().unwrap_or_default();
-            bytes.reserve(usize::try_from(len).unwrap_or(0));
-            bytes
-        } else {
-            payload
-        };
-        let owner = Owner::Client(Arc::clone(self.connection), *request);
-        self.disk.request(client, op, (owner, bytes), &mut self.outcome);
-    }
-
-    /// Puts replies of what has ended into the batch; those of others are sent.
-    fn collect(&mut self, session: &mut Session) {
-        if self.outcome.ended.is_empty() {
-            return;
-        }
-        let (mut others, mut lines, now) = (Vec::new(), Vec::new(), self.disk.now());
-        let mut outgoing = self.connection.lock();
-        for ended in self.outcome.ended.drain(..) {
-            let EndedRequest { owner, bytes, result, begun, waited } = ended;
-            match &owner {
-                Owner::Client(connection, request) if Arc::ptr_eq(connection, self.connection) => {
-                    let (_, agreed) = self.client.expect("requests come after the handshake");
-                    let took = now.since(begun);
-                    let took = (took, waited);
-                    let line = self.connection.end(&mut outgoing, request, took, result.err());
-                    lines.extend(line);
-                    if request.command == Command::Read {
-                        self.batch.add(&agreed, request, bytes, result);
-                    } else {
-                        session.recycle(bytes);
-                        self.batch.add(&agreed, request, Vec::new(), result);
-                    }
-                }
-                Owner::Client(..) | Owner::Call(_) => {
-                    others.push(EndedRequest { owner, bytes, result, begun, waited });
-                }
-            }
-        }
-        drop(outgoing);
-        lines.into_iter().for_each(|line| self.connection.tell(Some(line)));
-        self.disk.answer(others);
-    }
-
-    fn send_batch(&mut self) {
-        if self.batch.control.is_empty() {
-            return;
-        }
-        self.connection.send(self.connection.lock(), &mut self.batch);
-        for (_, mut bytes) in self.batch.data.drain(..) {
-            if self.spare.len() < SPARE_MAX && bytes.capacity() <= SPARE_BYTES {
-                bytes.clear();
-                self.spare.push(bytes);
-            }
-        }
-    }
-
-    /// Waits until the client's requests and untaken replies are few enough to receive more.
-    fn await_budget(&self) {
-        let mut outgoing = self.connection.lock();
-        while !outgoing.is_broken
-            && !outgoing.is_draining
-            && (outgoing.requests >= REQUESTS_MAX || outgoing.bytes() > BUDGET)
-        {
-            outgoing = self.connection.wait(outgoing);
-        }
+    fn wait<'a>(&self, mut outgoing: MutexGuard<'a, Outgoing>) -> MutexGuard<'a, Outgoing> {
+        outgoing.is_awaited = true;
+        let mut outgoing = self.bell.wait(outgoing).unwrap_or_else(PoisonError::into_inner);
+        outgoing.is_awaited = false;
+        outgoing
     }
 }
 
@@ -593,6 +381,12 @@ impl Outgoing {
         }
     }
 
+    /// Whether its requests and untaken replies are few enough for more, or nothing is to come.
+    fn may_receive(&self) -> bool {
+        let has_room = self.requests < REQUESTS_MAX && self.bytes() <= BUDGET;
+        has_room || self.is_broken || self.is_draining
+    }
+
     fn bytes(&self) -> usize {
         self.held + self.queue.len() + self.sending
     }
@@ -604,16 +398,6 @@ fn cost(request: &Request) -> usize {
     if moves { usize::try_from(request.length).unwrap_or(usize::MAX) } else { 0 }
 }
 
-fn described(error: rustix::io::Errno) -> String {
-    io::Error::from(error).to_string()
-}
-
-/// Time for a handshake.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-
-/// Bytes that are received at once.
-const RECEIVE_BYTES: usize = 128 << 10;
-
 /// Requests of one client in flight at most, and the bytes of these and of untaken replies from
 /// which on nothing more is received.
 const REQUESTS_MAX: u32 = 512;
@@ -624,7 +408,3 @@ const LINES_MAX: u32 = 1000;
 
 /// Parts of replies that one call sends.
 const SLICES: usize = 64;
-
-/// Memory for data of reads that is kept.
-const SPARE_MAX: usize = 64;
-const SPARE_BYTES: usize = 256 << 10;

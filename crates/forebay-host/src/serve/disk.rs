@@ -10,7 +10,8 @@
 //! by this thread, in one go with others; whichever thread finishes a job answers what ended by it.
 
 use std::fmt;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,14 +22,13 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use forebay_core::engine::Policies;
 use forebay_core::io::{self as core_io, IoError, RequestKind};
 use forebay_core::serving::work::is_inline;
-use forebay_core::serving::{
-    DiskConfig, DiskCopy, DiskOp, DiskOutput, DiskPath, ExportLevels, ZeroRange,
-};
+use forebay_core::serving::{DiskConfig, DiskCopy, DiskOp, DiskOutput, DiskPath, ExportLevels};
 use forebay_core::stats::Stats;
 use forebay_core::time::{self, Duration};
-use forebay_core::units::PAGE_SIZE;
 
+use super::client_io::{ClientIo, RingRead};
 use super::connection::Connection;
+use super::job::{Job, StoreCounters, Work};
 use super::memory::PageMemory;
 use super::store::Store;
 use crate::frames::{PAGE, Page};
@@ -58,16 +58,6 @@ struct ServedStore {
     /// What the last read took, in nanoseconds.
     took: AtomicU64,
     counters: StoreCounters,
-}
-
-/// What a store was asked for so far.
-#[derive(Debug, Default)]
-pub(super) struct StoreCounters {
-    pub(super) reads: AtomicU64,
-    pub(super) read_bytes: AtomicU64,
-    pub(super) writes: AtomicU64,
-    pub(super) written_bytes: AtomicU64,
-    pub(super) flushes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -122,22 +112,6 @@ pub(super) struct EndedRequest {
 pub(super) struct Outcome {
     pub(super) ended: Vec<EndedRequest>,
     jobs: Vec<Job>,
-}
-
-/// Work for a device.
-#[derive(Debug)]
-struct Job {
-    work: Work,
-    export: usize,
-    buffer: Vec<Page>,
-    /// Bytes of the buffer that lie in the export.
-    len: usize,
-}
-
-#[derive(Debug)]
-enum Work {
-    Device(core_io::Request),
-    Zero(ZeroRange),
 }
 
 /// A job that was carried out; of one that zeroes, whether the store can.
@@ -218,20 +192,25 @@ impl Disk {
     }
 
     /// Begins a request. `bytes` is what is written, or memory for what is read.
+    ///
+    /// If as many requests are in flight as there can be, it waits for one. `finish_own` finishes
+    /// reads that only the caller's thread can, and says whether it had any.
     pub(super) fn request(
         &self,
         client: u32,
         op: DiskOp,
         (owner, bytes): (Owner, Vec<u8>),
         outcome: &mut Outcome,
+        mut finish_own: impl FnMut(&mut Outcome) -> bool,
     ) {
         let mut state = self.lock();
         while state.free.is_empty() {
-            // Those in flight are with threads that end them.
             drop(state);
             self.send_jobs(outcome);
+            let had_own = finish_own(outcome);
             state = self.lock();
-            if state.free.is_empty() {
+            // Those in flight are now with threads that end them.
+            if state.free.is_empty() && !had_own {
                 state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         }
@@ -242,9 +221,14 @@ impl Disk {
         self.take_outputs(&mut state, outcome, true);
     }
 
-    /// Does what was begun: by other threads, or in place if that is quicker and no other
-    /// request waits for this thread.
-    pub(super) fn dispatch(&self, outcome: &mut Outcome, is_last: bool) {
+    /// Does what was begun: by the ring of a connection's thread, by other threads, or in place if
+    /// that is quicker and no other request waits for this thread.
+    pub(super) fn dispatch(
+        &self,
+        outcome: &mut Outcome,
+        is_last: bool,
+        client: Option<&mut ClientIo>,
+    ) {
         if is_last && let [job] = &outcome.jobs[..] {
             let export = &self.exports[job.export];
             let took = Duration(export.took.load(Relaxed));
@@ -255,7 +239,47 @@ impl Disk {
                 self.finish(done, outcome);
             }
         }
+        if let Some(client) = client {
+            let jobs = mem::take(&mut outcome.jobs);
+            let refused = jobs.into_iter().filter_map(|job| self.begin_read(client, job).err());
+            outcome.jobs = refused.collect();
+        }
         self.send_jobs(outcome);
+    }
+
+    /// Begins a read through the ring of a connection's thread, or returns the job.
+    fn begin_read(&self, client: &mut ClientIo, job: Job) -> Result<(), Job> {
+        let export = &self.exports[job.export];
+        let Some(file) = export.store.direct_file().filter(|_| job.is_read()) else {
+            return Err(job);
+        };
+        let bytes = job.len;
+        client.begin_read(file, job)?;
+        export.under_way.fetch_add(1, Relaxed);
+        export.counters.count_read(bytes);
+        Ok(())
+    }
+
+    /// Waits for reads of a connection's ring, if it has some, and finishes them.
+    pub(super) fn finish_reads(&self, client: &mut ClientIo, outcome: &mut Outcome) -> bool {
+        let mut done = Vec::new();
+        client.wait_for_reads(&mut done);
+        let had_some = !done.is_empty();
+        done.into_iter().for_each(|read| self.finish_read(read, outcome));
+        had_some
+    }
+
+    /// Finishes a read of a ring.
+    pub(super) fn finish_read(&self, read: RingRead, outcome: &mut Outcome) {
+        let RingRead { mut job, result, took } = read;
+        let Some(result) = job.end_read(result) else {
+            let done = self.carry_out(job);
+            return self.finish(done, outcome);
+        };
+        let (export, took) = (&self.exports[job.export], Duration(nanos(took)));
+        export.took.store(took.0, Relaxed);
+        export.under_way.fetch_sub(1, Relaxed);
+        self.finish(DoneJob { job, result, took }, outcome);
     }
 
     /// Brings all that was acknowledged to disk, through a client of each export, until a moment.
@@ -287,8 +311,10 @@ impl Disk {
         let end = OnEnd(Box::new(move |_, result| {
             let _ = sender.send(result);
         }));
-        self.request(client, DiskOp::Flush, (Owner::Call(end), Vec::new()), &mut outcome);
-        self.dispatch(&mut outcome, false);
+        self.request(client, DiskOp::Flush, (Owner::Call(end), Vec::new()), &mut outcome, |_| {
+            false
+        });
+        self.dispatch(&mut outcome, false, None);
         self.answer(outcome.ended);
         receiver
     }
@@ -369,7 +395,8 @@ impl Disk {
         let begin = Instant::now();
         let export = &self.exports[job.export];
         // A store that breaks down costs its request.
-        let carried = catch_unwind(AssertUnwindSafe(|| job.carry_out(export)));
+        let carried =
+            catch_unwind(AssertUnwindSafe(|| job.carry_out(&*export.store, &export.counters)));
         let result = carried.unwrap_or(Err(IoError::Device));
         let took = Duration(nanos(begin.elapsed()));
         if job.is_read() {
@@ -504,111 +531,6 @@ impl State {
             }
         }
         Job { work: Work::Device(request), export: export as usize, buffer, len: len as usize }
-    }
-}
-
-impl Job {
-    fn is_read(&self) -> bool {
-        matches!(&self.work, Work::Device(request) if request.kind.is_read())
-    }
-
-    fn carry_out(&mut self, export: &ServedStore) -> Result<bool, IoError> {
-        let counters = &export.counters;
-        let request = match self.work {
-            Work::Device(request) => request,
-            Work::Zero(range) => {
-                counters.writes.fetch_add(1, Relaxed);
-                return export.store.zero(range.offset, range.len, range.hole).map_err(io_error);
-            }
-        };
-        match request.kind {
-            RequestKind::Read => {
-                counters.reads.fetch_add(1, Relaxed);
-                counters.read_bytes.fetch_add(self.len as u64, Relaxed);
-                self.read(&*export.store, request.first * PAGE_SIZE)?;
-            }
-            RequestKind::Write | RequestKind::DurableWrite => {
-                counters.writes.fetch_add(1, Relaxed);
-                counters.written_bytes.fetch_add(self.len as u64, Relaxed);
-                let durable = request.kind == RequestKind::DurableWrite;
-                self.write(&*export.store, request.first * PAGE_SIZE, durable)?;
-            }
-            RequestKind::Flush => {
-                counters.flushes.fetch_add(1, Relaxed);
-                export.store.flush().map_err(io_error)?;
-            }
-            RequestKind::Inode => unreachable!("exports have no metadata of their own"),
-        }
-        Ok(true)
-    }
-
-    fn read(&mut self, store: &dyn Store, offset: u64) -> Result<(), IoError> {
-        let mut done = 0;
-        while done < self.len {
-            // What came short goes on at a page's start.
-            let whole = done / PAGE;
-            let pages = &mut self.buffer[whole..];
-            let mut slices: Vec<IoSliceMut<'_>> =
-                pages.iter_mut().map(|page| IoSliceMut::new(&mut page.0)).collect();
-            match store.read(&mut slices, offset + (whole * PAGE) as u64) {
-                Ok(read) if whole * PAGE + read > done => done = whole * PAGE + read,
-                // It was longer when it was opened.
-                Ok(_) => return Err(IoError::Truncated),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(io_error(error)),
-            }
-        }
-        let tail = self.len % PAGE;
-        if let (Some(last), true) = (self.buffer.last_mut(), tail > 0) {
-            last.0[tail..].fill(0);
-        }
-        Ok(())
-    }
-
-    fn write(&self, store: &dyn Store, offset: u64, durable: bool) -> Result<(), IoError> {
-        let (pages, tail) = (self.len / PAGE, self.len % PAGE);
-        // The page that an export ends in is written by itself: it is no whole one.
-        write_pages(store, &self.buffer[..pages], PAGE, (offset, durable))?;
-        if tail > 0 {
-            let at = offset + (pages * PAGE) as u64;
-            write_pages(store, &self.buffer[pages..=pages], tail, (at, durable))?;
-        }
-        Ok(())
-    }
-}
-
-/// Writes so many bytes of each page.
-fn write_pages(
-    store: &dyn Store,
-    pages: &[Page],
-    each: usize,
-    (offset, durable): (u64, bool),
-) -> Result<(), IoError> {
-    let (len, mut done) = (pages.len() * each, 0);
-    while done < len {
-        let whole = done / PAGE;
-        let slices: Vec<IoSlice<'_>> =
-            pages[whole..].iter().map(|page| IoSlice::new(&page.0[..each])).collect();
-        match store.write(&slices, offset + (whole * PAGE) as u64, durable) {
-            Ok(written) if whole * PAGE + written > done => done = whole * PAGE + written,
-            Ok(_) => return Err(IoError::NoSpace),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(io_error(error)),
-        }
-    }
-    Ok(())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn io_error(error: io::Error) -> IoError {
-    use ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    let kind = error.kind();
-    if matches!(kind, StorageFull | QuotaExceeded | FileTooLarge) {
-        IoError::NoSpace
-    } else if kind == ReadOnlyFilesystem {
-        IoError::ReadOnly
-    } else {
-        IoError::Device
     }
 }
 

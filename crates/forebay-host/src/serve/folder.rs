@@ -180,8 +180,8 @@ impl Files {
         let end = |bytes, result: Result<(), IoError>| end(bytes, result.map_err(errno));
         let owner = Owner::Call(OnEnd(Box::new(end)));
         let mut outcome = Outcome::default();
-        self.disk.request(client.0 as u32, op, (owner, bytes), &mut outcome);
-        self.disk.dispatch(&mut outcome, true);
+        self.disk.request(client.0 as u32, op, (owner, bytes), &mut outcome, |_| false);
+        self.disk.dispatch(&mut outcome, true, None);
         self.disk.answer(outcome.ended);
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use forebay_core::dispatch::{Medium, MediumKind};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, bind, socket};
 use nix::sys::socket::{getpeername, getsockname};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -53,6 +54,18 @@ pub enum Peer {
     },
     /// It cannot be told.
     Unknown,
+}
+
+impl Peer {
+    /// What the time until its next request is made of.
+    pub(super) fn medium(&self) -> Medium {
+        let kind = match self {
+            Self::Process { .. } | Self::Vsock { .. } => MediumKind::Solid,
+            Self::Tcp(address) if address.ip().is_loopback() => MediumKind::Solid,
+            Self::Tcp(_) | Self::Unknown => MediumKind::Remote,
+        };
+        Medium { kind, programmed: false }
+    }
 }
 
 impl Listener {

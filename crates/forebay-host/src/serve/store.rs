@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -64,6 +65,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(self.bytes())
     }
 
+    /// A file with the same bytes at the same offsets, which is read past the page cache of the
+    /// kernel: io_uring may read it.
+    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// What its reads have cost over a network; nothing of what is on this machine.
     fn requests(&self) -> Option<Requests> {
         None
@@ -115,6 +122,10 @@ impl FileStore {
 impl Store for FileStore {
     fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        self.direct.as_ref().map(AsFd::as_fd)
     }
 
     fn refresh(&self) -> io::Result<u64> {

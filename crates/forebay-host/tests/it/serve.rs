@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use std::time::Duration;
 
+use forebay_core::dispatch;
 use forebay_core::engine::Policies;
 use forebay_core::readahead;
 use forebay_core::reclaim;
@@ -49,6 +50,7 @@ impl Rig {
             readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
             reclaim: reclaim::Spec::default(),
             policies: Policies::default(),
+            dispatch: dispatch::Spec::parse("adaptive").unwrap(),
             threads: 4,
             connections: 20,
         };
@@ -426,6 +428,7 @@ fn an_export_shows_its_own_bytes_alone() {
         readahead: readahead::Spec::parse("linux-6.18").unwrap(),
         reclaim: reclaim::Spec::default(),
         policies: Policies::default(),
+        dispatch: dispatch::Spec::parse("adaptive").unwrap(),
         threads: 1,
         connections: 20,
     };

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     };
     let folder_of_files =
         arguments.fuse.clone().map(|path| (path, Box::new(unmounted) as UnmountCall));
-    let PolicySet { readahead, flush, controller, throttle, reclaim, .. } = set;
+    let PolicySet { readahead, flush, controller, throttle, dispatch, reclaim, .. } = set;
     let options = ServeOptions {
         exports,
         listen,
@@ -77,6 +77,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
         readahead,
         reclaim,
         policies: Policies::build(&flush, &controller, &throttle),
+        dispatch,
         threads: arguments.threads as usize,
         connections: arguments.connections as usize,
     };

@@ -3,15 +3,16 @@
 //! ```text
 //!   push --> [ submission ring ] --enter--> kernel --> [ completion ring ] --> reap
 //!                 |                                          ^
-//!                 +--- slots: the order and its buffer ------+   from push to reap
+//!                 +--- slots: the buffer and its tag --------+   from push to reap
 //! ```
 //!
-//! All unsafe code of accesses is here. The kernel is lent memory in two ways: a buffer that a
-//! slot owns until its completion, or a caller's slice in a call that returns only then.
+//! The kernel is lent memory in two ways: a buffer that a slot owns until its completion, or a
+//! caller's slice in a call that returns only then.
 
 #![expect(unsafe_code, reason = "the kernel is lent memory while accesses are in flight")]
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process;
@@ -19,24 +20,42 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::Order;
-
 /// One ring. It stays on the thread that made it, which the kernel takes advantage of.
-pub(super) struct Ring {
+pub(crate) struct Ring<T, B> {
     ring: IoUring,
-    slots: Vec<Option<Order>>,
+    slots: Vec<Option<(T, B)>>,
     free: Vec<u32>,
 }
 
-/// What a completion says: bytes, or why not.
-pub(super) type Outcome = io::Result<usize>;
+/// Memory that the kernel uses while a ring owns it.
+///
+/// # Safety
+/// The bytes stay where they are when the value is moved, and are reached through it alone.
+pub(crate) unsafe trait Lend {
+    /// The bytes.
+    fn lend(&mut self) -> &mut [u8];
+}
 
-impl Ring {
-    /// A ring for at most `depth` orders.
+/// What the kernel does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Fills it from an offset of a file on.
+    Read(u64),
+    /// Writes it there.
+    Write(u64),
+    /// Fills it with what arrives at a socket.
+    Receive,
+}
+
+/// What a completion says: bytes, or why not.
+pub(crate) type Outcome = io::Result<usize>;
+
+impl<T, B: Lend> Ring<T, B> {
+    /// A ring for at most `depth` accesses.
     ///
     /// # Errors
     /// The kernel has no io_uring, or forbids it.
-    pub(super) fn new(depth: u32) -> io::Result<Self> {
+    pub(crate) fn new(depth: u32) -> io::Result<Self> {
         let mut ring = Self {
             ring: build(depth)?,
             slots: (0..depth).map(|_| None).collect(),
@@ -46,36 +65,36 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Adds an order; it leaves with the next `wait`. The file of `fd` must stay open meanwhile,
+    /// Adds an access; it leaves with the next `wait`. The file of `fd` must stay open meanwhile,
     /// or the access fails or meets another file.
-    pub(super) fn push(&mut self, fd: BorrowedFd<'_>, mut order: Order) {
-        let slot = self.free.pop().expect("there are no more orders than slots");
-        let (offset, write) = (order.offset, order.write);
-        let entry = entry(fd, write, order.buffer.as_mut_ptr(), order.buffer.len(), offset);
-        self.slots[slot as usize] = Some(order);
+    pub(crate) fn push(&mut self, fd: BorrowedFd<'_>, access: Access, tag: T, mut buffer: B) {
+        let slot = self.free.pop().expect("there are no more accesses than slots");
+        let bytes = buffer.lend();
+        let entry = entry(fd, access, bytes.as_mut_ptr(), bytes.len());
+        self.slots[slot as usize] = Some((tag, buffer));
         // SAFETY: The buffer is in the slot, and stays there untouched until its completion; its
         // bytes do not move with it. Dropping the ring waits for all slots.
         unsafe { self.push_entry(&entry.user_data(u64::from(slot))) };
     }
 
-    /// An order that is done, without a system call.
-    pub(super) fn reap(&mut self) -> Option<(Order, Outcome)> {
+    /// An access that is done, without a system call.
+    pub(crate) fn reap(&mut self) -> Option<(T, B, Outcome)> {
         let completion = self.ring.completion().next()?;
         let slot = u32::try_from(completion.user_data()).expect("only slots are pushed here");
-        let order = self.slots[slot as usize].take().expect("a slot completes once");
+        let (tag, buffer) = self.slots[slot as usize].take().expect("a slot completes once");
         self.free.push(slot);
-        Some((order, outcome(completion.result())))
+        Some((tag, buffer, outcome(completion.result())))
     }
 
-    /// Submits what is new. Returns whether an order is done without waiting.
-    pub(super) fn submit(&mut self) -> bool {
+    /// Submits what is new. Returns whether an access is done without waiting.
+    pub(crate) fn submit(&mut self) -> bool {
         self.enter(0);
         !self.ring.completion().is_empty()
     }
 
-    /// Submits what is new and waits until an order is done: looks for it as long as `spin`, then
+    /// Submits what is new and waits until an access is done: looks for it as long as `spin`, then
     /// sleeps. Returns whether one was done at once, so that nothing was waited for.
-    pub(super) fn wait(&mut self, spin: Duration) -> bool {
+    pub(crate) fn wait(&mut self, spin: Duration) -> bool {
         if spin.is_zero() {
             self.enter(1);
             return false;
@@ -103,31 +122,31 @@ impl Ring {
         }
     }
 
-    /// How many orders leave with the next `submit` or `wait`.
-    pub(super) fn unsubmitted(&mut self) -> usize {
+    /// How many accesses leave with the next `submit` or `wait`.
+    pub(crate) fn unsubmitted(&mut self) -> usize {
         self.ring.submission().len()
     }
 
-    /// Whether no order is pushed that was not yet reaped.
-    pub(super) fn is_idle(&self) -> bool {
+    /// Whether no access is pushed that was not yet reaped.
+    pub(crate) fn is_idle(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
     /// Reads into a slice and waits for it. Also returns whether it was done at once.
-    pub(super) fn read_now(
+    pub(crate) fn read_now(
         &mut self,
         fd: BorrowedFd<'_>,
         bytes: &mut [u8],
         offset: u64,
         spin: Duration,
     ) -> (Outcome, bool) {
-        let entry = entry(fd, false, bytes.as_mut_ptr(), bytes.len(), offset);
+        let entry = entry(fd, Access::Read(offset), bytes.as_mut_ptr(), bytes.len());
         // SAFETY: `now` returns after the completion, and the slice is borrowed until then.
         unsafe { self.now(&entry, spin) }
     }
 
     /// Writes a slice and waits for it.
-    pub(super) fn write_now(
+    pub(crate) fn write_now(
         &mut self,
         fd: BorrowedFd<'_>,
         bytes: &[u8],
@@ -135,7 +154,7 @@ impl Ring {
         spin: Duration,
     ) -> (Outcome, bool) {
         // The kernel only reads what it writes to a file.
-        let entry = entry(fd, true, bytes.as_ptr().cast_mut(), bytes.len(), offset);
+        let entry = entry(fd, Access::Write(offset), bytes.as_ptr().cast_mut(), bytes.len());
         // SAFETY: `now` returns after the completion, and the slice is borrowed until then.
         unsafe { self.now(&entry, spin) }
     }
@@ -176,35 +195,56 @@ impl Ring {
     }
 
     fn enter(&mut self, want: usize) {
-        loop {
-            let Err(error) = self.ring.submit_and_wait(want) else { return };
-            // A signal, or no memory or room for the moment: nothing is lost, and taking what is
-            // complete makes room.
-            let passes = [ErrorKind::Interrupted, ErrorKind::WouldBlock, ErrorKind::ResourceBusy];
-            if !passes.contains(&error.kind()) {
-                abandon(&error);
+        enter(&mut self.ring, want);
+    }
+}
+
+impl<T, B> Drop for Ring<T, B> {
+    fn drop(&mut self) {
+        while self.free.len() < self.slots.len() {
+            while let Some(completion) = self.ring.completion().next() {
+                self.free.push(completion.user_data() as u32);
             }
-            if want == 0 || !self.ring.completion().is_empty() {
-                return;
+            if self.free.len() < self.slots.len() {
+                enter(&mut self.ring, 1);
             }
         }
     }
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        while !self.is_idle() {
-            if self.reap().is_none() {
-                self.enter(1);
-            }
+/// Submits what is new and waits for so many completions.
+fn enter(ring: &mut IoUring, want: usize) {
+    loop {
+        let Err(error) = ring.submit_and_wait(want) else { return };
+        // A signal, or no memory or room for the moment: nothing is lost, and taking what is
+        // complete makes room.
+        let passes = [ErrorKind::Interrupted, ErrorKind::WouldBlock, ErrorKind::ResourceBusy];
+        if !passes.contains(&error.kind()) {
+            abandon(&error);
         }
+        if want == 0 || !ring.completion().is_empty() {
+            return;
+        }
+    }
+}
+
+/// A ring for calls that wait: it owns no buffer.
+pub(crate) type CallRing = Ring<Infallible, Nothing>;
+
+/// No memory.
+pub(crate) enum Nothing {}
+
+// SAFETY: There is no value of it.
+unsafe impl Lend for Nothing {
+    fn lend(&mut self) -> &mut [u8] {
+        match *self {}
     }
 }
 
 /// Lends this thread's own ring, or says why there is none.
-pub(super) fn with_own<T>(use_ring: impl FnOnce(Result<&mut Ring, &io::Error>) -> T) -> T {
+pub(crate) fn with_own<T>(use_ring: impl FnOnce(Result<&mut CallRing, &io::Error>) -> T) -> T {
     thread_local! {
-        static OWN: RefCell<Option<io::Result<Ring>>> = const { RefCell::new(None) };
+        static OWN: RefCell<Option<io::Result<CallRing>>> = const { RefCell::new(None) };
     }
     OWN.with_borrow_mut(|own| {
         let own = own.get_or_insert_with(|| Ring::new(OWN_DEPTH));
@@ -216,7 +256,7 @@ pub(super) fn with_own<T>(use_ring: impl FnOnce(Result<&mut Ring, &io::Error>) -
 const OWN_DEPTH: u32 = 1;
 
 /// The most bytes that one access moves; the kernel moves no more than 2 GiB less a page at once.
-pub(super) const BYTES_MAX: usize = 1 << 30;
+pub(crate) const BYTES_MAX: usize = 1 << 30;
 
 /// The ring with what the kernel has to make it cheap; older kernels know less.
 fn build(depth: u32) -> io::Result<IoUring> {
@@ -236,19 +276,13 @@ fn build(depth: u32) -> io::Result<IoUring> {
     Err(error)
 }
 
-fn entry(
-    fd: BorrowedFd<'_>,
-    write: bool,
-    bytes: *mut u8,
-    len: usize,
-    offset: u64,
-) -> squeue::Entry {
+fn entry(fd: BorrowedFd<'_>, access: Access, bytes: *mut u8, len: usize) -> squeue::Entry {
     let fd = types::Fd(fd.as_raw_fd());
     let len = len.min(BYTES_MAX) as u32;
-    if write {
-        opcode::Write::new(fd, bytes, len).offset(offset).build()
-    } else {
-        opcode::Read::new(fd, bytes, len).offset(offset).build()
+    match access {
+        Access::Read(offset) => opcode::Read::new(fd, bytes, len).offset(offset).build(),
+        Access::Write(offset) => opcode::Write::new(fd, bytes, len).offset(offset).build(),
+        Access::Receive => opcode::Recv::new(fd, bytes, len).build(),
     }
 }
 
@@ -277,8 +311,7 @@ mod tests {
         file.write_all(&[7; 1 << 16]).unwrap();
         let mut ring = Ring::new(4).unwrap();
         for token in 0..4 {
-            let (offset, buffer) = (token << 12, Buffer::new(1 << 12));
-            ring.push(file.as_fd(), Order { write: false, offset, buffer, token });
+            ring.push(file.as_fd(), Access::Read(token << 12), token, Buffer::new(1 << 12));
         }
         assert!(!ring.is_idle());
         ring.wait(Duration::ZERO);
@@ -289,7 +322,7 @@ mod tests {
     #[test]
     fn an_error_of_the_kernel_is_an_outcome() {
         let read_only = std::fs::File::open("/dev/null").unwrap();
-        let mut ring = Ring::new(1).unwrap();
+        let mut ring = CallRing::new(1).unwrap();
         let (result, _) = ring.write_now(read_only.as_fd(), &[1], 0, Duration::MAX);
         assert!(result.is_err());
     }

@@ -1,0 +1,192 @@
+//! A job of a store: a read, a write, a flush or zeroing, and the pages that it moves.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use forebay_core::io::{self as core_io, IoError, RequestKind};
+use forebay_core::serving::ZeroRange;
+use forebay_core::units::PAGE_SIZE;
+
+use super::store::Store;
+use crate::frames::{PAGE, Page};
+
+/// Work for a device.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    pub(super) export: usize,
+    pub(super) buffer: Vec<Page>,
+    /// Bytes of the buffer that lie in the export.
+    pub(super) len: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Work {
+    Device(core_io::Request),
+    Zero(ZeroRange),
+}
+
+/// What a store was asked for so far.
+#[derive(Debug, Default)]
+pub(super) struct StoreCounters {
+    pub(super) reads: AtomicU64,
+    pub(super) read_bytes: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) flushes: AtomicU64,
+}
+
+impl StoreCounters {
+    pub(super) fn count_read(&self, bytes: usize) {
+        self.reads.fetch_add(1, Relaxed);
+        self.read_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+impl Job {
+    pub(super) fn is_read(&self) -> bool {
+        matches!(&self.work, Work::Device(request) if request.kind.is_read())
+    }
+
+    /// Where it begins in the export.
+    pub(super) fn offset(&self) -> u64 {
+        match &self.work {
+            Work::Device(request) => request.first * PAGE_SIZE,
+            Work::Zero(range) => range.offset,
+        }
+    }
+
+    /// Lends its pages, to be [put back](Self::put_back).
+    pub(super) fn take_buffer(&mut self) -> Vec<Page> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    pub(super) fn put_back(&mut self, buffer: Vec<Page>) {
+        self.buffer = buffer;
+    }
+
+    /// Carries it out. Of one that zeroes, returns whether the store can.
+    pub(super) fn carry_out(
+        &mut self,
+        store: &dyn Store,
+        counters: &StoreCounters,
+    ) -> Result<bool, IoError> {
+        let request = match self.work {
+            Work::Device(request) => request,
+            Work::Zero(range) => {
+                counters.writes.fetch_add(1, Relaxed);
+                return store.zero(range.offset, range.len, range.hole).map_err(io_error);
+            }
+        };
+        match request.kind {
+            RequestKind::Read => {
+                counters.count_read(self.len);
+                self.read(store)?;
+            }
+            RequestKind::Write | RequestKind::DurableWrite => {
+                counters.writes.fetch_add(1, Relaxed);
+                counters.written_bytes.fetch_add(self.len as u64, Relaxed);
+                let durable = request.kind == RequestKind::DurableWrite;
+                self.write(store, durable)?;
+            }
+            RequestKind::Flush => {
+                counters.flushes.fetch_add(1, Relaxed);
+                store.flush().map_err(io_error)?;
+            }
+            RequestKind::Inode => unreachable!("exports have no metadata of their own"),
+        }
+        Ok(true)
+    }
+
+    /// Ends a read that was carried out elsewhere. None if it has to be carried out again: it came
+    /// short, or the file cannot be read that way.
+    pub(super) fn end_read(&mut self, read: io::Result<usize>) -> Option<Result<bool, IoError>> {
+        use ErrorKind::{Interrupted, InvalidInput, WouldBlock};
+        match read {
+            Ok(read) if read >= self.len => {
+                self.zero_tail();
+                Some(Ok(true))
+            }
+            Err(error) if !matches!(error.kind(), Interrupted | InvalidInput | WouldBlock) => {
+                Some(Err(io_error(error)))
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn read(&mut self, store: &dyn Store) -> Result<(), IoError> {
+        let (offset, mut done) = (self.offset(), 0);
+        while done < self.len {
+            // What came short goes on at a page's start.
+            let whole = done / PAGE;
+            let pages = &mut self.buffer[whole..];
+            let mut slices: Vec<IoSliceMut<'_>> =
+                pages.iter_mut().map(|page| IoSliceMut::new(&mut page.0)).collect();
+            match store.read(&mut slices, offset + (whole * PAGE) as u64) {
+                Ok(read) if whole * PAGE + read > done => done = whole * PAGE + read,
+                // It was longer when it was opened.
+                Ok(_) => return Err(IoError::Truncated),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(io_error(error)),
+            }
+        }
+        self.zero_tail();
+        Ok(())
+    }
+
+    /// Zeroes what lies behind the end of the export.
+    fn zero_tail(&mut self) {
+        let tail = self.len % PAGE;
+        if let (Some(last), true) = (self.buffer.last_mut(), tail > 0) {
+            last.0[tail..].fill(0);
+        }
+    }
+
+    fn write(&self, store: &dyn Store, durable: bool) -> Result<(), IoError> {
+        let offset = self.offset();
+        let (pages, tail) = (self.len / PAGE, self.len % PAGE);
+        // The page that an export ends in is written by itself: it is no whole one.
+        write_pages(store, &self.buffer[..pages], PAGE, (offset, durable))?;
+        if tail > 0 {
+            let at = offset + (pages * PAGE) as u64;
+            write_pages(store, &self.buffer[pages..=pages], tail, (at, durable))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes so many bytes of each page.
+fn write_pages(
+    store: &dyn Store,
+    pages: &[Page],
+    each: usize,
+    (offset, durable): (u64, bool),
+) -> Result<(), IoError> {
+    let (len, mut done) = (pages.len() * each, 0);
+    while done < len {
+        let whole = done / PAGE;
+        let slices: Vec<IoSlice<'_>> =
+            pages[whole..].iter().map(|page| IoSlice::new(&page.0[..each])).collect();
+        match store.write(&slices, offset + (whole * PAGE) as u64, durable) {
+            Ok(written) if whole * PAGE + written > done => done = whole * PAGE + written,
+            Ok(_) => return Err(IoError::NoSpace),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(io_error(error)),
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
+fn io_error(error: io::Error) -> IoError {
+    use ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let kind = error.kind();
+    if matches!(kind, StorageFull | QuotaExceeded | FileTooLarge) {
+        IoError::NoSpace
+    } else if kind == ReadOnlyFilesystem {
+        IoError::ReadOnly
+    } else {
+        IoError::Device
+    }
+}
