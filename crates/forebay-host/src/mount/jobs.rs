@@ -11,8 +11,8 @@
 //! threads that wait for requests in turn. So one thread waits for requests, and workers do
 //! everything that would block it. To wake a worker and then the caller takes as long as a read of
 //! a fast device. So the thread polls for the bytes first, and yields the processor in between.
-//! When it has answered, the next request is often soon there: a page of a window that was refused,
-//! the next name of a path. A rule of dispatch says how long it polls for that before it sleeps.
+//! Behind a demand or a refused window the next request is often soon there: a rule of dispatch says
+//! how long it polls for that before it sleeps.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -22,6 +22,7 @@ use std::{io, thread};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use forebay_core::dispatch::{Class, Medium, Spec};
 use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, WORKER_QUEUE_MAX, share};
+use forebay_core::units::PAGE_SIZE;
 use forebay_image::NodeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -51,13 +52,9 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// What the time until the next request may depend on: one page, a window, or neither.
-    fn class(&self) -> Class {
-        let bytes = match self {
-            Self::ReadRequest(read) => read.len,
-            Self::PendingRead(_) | Self::Metadata(_) | Self::Report(..) | Self::Work(_) => 0,
-        };
-        Class { write: false, bytes, ahead: false }
+    /// Whether it is a READ of one page: a reader at random places soon asks for the next one.
+    fn is_demand(&self) -> bool {
+        matches!(self, Self::ReadRequest(read) if read.len <= PAGE_SIZE)
     }
 }
 
@@ -177,8 +174,8 @@ impl Mount {
         self.workers.end_wait();
         self.stats.requests.add(1);
         self.replay_trigger.on_request();
-        let class = job.class();
-        let handed_over = self.stats.handed_over.read();
+        let is_demand = job.is_demand();
+        let (refusals, handed_over) = (self.stats.refusals.read(), self.stats.handed_over.read());
         self.guarded(|| {
             let Err(left) = self.carry_out(job, Pace::Quick) else { return };
             let left = match *left {
@@ -192,9 +189,12 @@ impl Mount {
                 self.hand_over(job);
             }
         });
-        // The worker that answers needs a processor more.
-        if self.stats.handed_over.read() == handed_over {
-            self.workers.wait_for_next(class);
+        let is_refused = self.stats.refusals.read() != refusals;
+        // A worker that answers needs a processor more, and so does the thread that pushes.
+        let is_done = self.stats.handed_over.read() == handed_over && !self.queue.is_pushing();
+        if is_done && (is_demand || is_refused) {
+            let bytes = if is_refused { 0 } else { PAGE_SIZE };
+            self.workers.wait_for_next(Class { write: false, bytes, ahead: false });
         }
     }
 

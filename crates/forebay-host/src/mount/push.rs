@@ -39,6 +39,7 @@ pub(super) enum Fetch {
 pub(super) struct Queue {
     bell: Sender<()>,
     fetches: Sender<Fetch>,
+    is_pushing: Arc<AtomicBool>,
     stats: Arc<MountStats>,
 }
 
@@ -47,6 +48,8 @@ pub(super) struct Queue {
 pub(super) struct Pusher {
     bell: Receiver<()>,
     fetches: Receiver<Fetch>,
+    /// The thread that pushes does not sleep.
+    is_pushing: Arc<AtomicBool>,
     content: Arc<Content<Box<PendingRead>>>,
     inodes: Arc<Inodes>,
     stats: Arc<MountStats>,
@@ -66,10 +69,17 @@ impl Queue {
         log: &Arc<Log>,
     ) -> (Self, Pusher) {
         let ((ring, bell), (fetch, fetches)) = (bounded(1), bounded(FETCH_QUEUE_MAX));
-        let queue = Self { bell: ring, fetches: fetch, stats: Arc::clone(stats) };
+        let is_pushing = Arc::new(AtomicBool::new(false));
+        let queue = Self {
+            bell: ring,
+            fetches: fetch,
+            is_pushing: Arc::clone(&is_pushing),
+            stats: Arc::clone(stats),
+        };
         let pusher = Pusher {
             bell,
             fetches,
+            is_pushing,
             content: Arc::clone(content),
             inodes: Arc::clone(inodes),
             stats: Arc::clone(stats),
@@ -84,6 +94,11 @@ impl Queue {
     pub(super) fn wake(&self) {
         // The channel holds one wake-up, which is enough.
         let _ = self.bell.try_send(());
+    }
+
+    /// Whether the thread that pushes has a processor.
+    pub(super) fn is_pushing(&self) -> bool {
+        self.is_pushing.load(Relaxed)
     }
 
     /// Queues a read of raw bytes; drops it if the queue is full.
@@ -166,7 +181,9 @@ impl Pusher {
                         thread::yield_now();
                     }
                     Err(TryRecvError::Empty) => {
+                        self.is_pushing.store(false, Relaxed);
                         self.bell.recv().ok()?;
+                        self.is_pushing.store(true, Relaxed);
                         break;
                     }
                 }

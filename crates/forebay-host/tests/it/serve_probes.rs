@@ -97,7 +97,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>, Answer)> {
         ("RESIZE", request(0, 8, 0, 0), inval),
         ("an unknown command", request(0, 0x1234, 0, 0), inval),
         ("a wrong number", vec![9; 28], Closed),
-        ("an option in place of a request", option(7, &go(0, b"", 0)), Closed),
+        ("an option in place of a request", option(7, &go(6, b"disk-1", 0)), Closed),
     ]
 }
 
@@ -143,7 +143,11 @@ fn chosen(rig: &Rig) -> UnixStream {
 
 fn answer(stream: &mut UnixStream, expected: Answer) -> Answer {
     let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four bytes"));
-    let closed = |result: std::io::Result<()>| result.is_err();
+    let closed = |result: std::io::Result<()>| {
+        let error = result.err().map(|error| error.kind());
+        assert_ne!(error, Some(std::io::ErrorKind::WouldBlock), "neither a reply nor an end");
+        error.is_some()
+    };
     if let Opt(_) = expected {
         let mut head = [0; 20];
         return if closed(stream.read_exact(&mut head)) {
