@@ -51,7 +51,7 @@ impl Bio {
         self.sector + self.sectors
     }
 
-    /// What is left behind the first `sectors`.
+    /// The part after the first `sectors`.
     pub(super) fn behind(self, sectors: u64) -> Self {
         Self {
             first: self.first + sectors / PAGE_SECTORS,

@@ -18,7 +18,7 @@ pub(super) struct Held {
     /// The frame of its first page, if it is known.
     pub(super) frame: Option<FrameId>,
     pub(super) ahead: bool,
-    /// Whether it went through the elevator, which wants to hear of its end.
+    /// Whether it went through the elevator, which has to be notified of its completion.
     pub(super) queued: bool,
     /// Since when it is at the device.
     pub(super) given: Option<Instant>,

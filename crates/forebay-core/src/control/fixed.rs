@@ -1,8 +1,8 @@
 //! Knobs that stay as they are.
 //!
-//! Source:     `fixed`: every kernel as it is delivered. `redhat` and `sol`: S. Park, T. Kim, H.
-//!             Shin, "An adaptive buffer flush policy for Linux-based storage servers", table of
-//!             the parameters; G. Mourani, "Securing and Optimizing Linux", for the whole line of
+//! Source:     `fixed`: the defaults of every kernel. `redhat` and `sol`: S. Park, T. Kim, H. Shin,
+//!             "An adaptive buffer flush policy for Linux-based storage servers", table of the
+//!             parameters; G. Mourani, "Securing and Optimizing Linux", for the whole line of
 //!             `sol`.
 //! Behaviour:  from the beginning to the end the flush rule's own knobs, or those that the
 //!             distribution or the tuning guide wrote to /proc/sys/vm/bdflush.

@@ -56,7 +56,7 @@ const OFFERS_MAX: usize = 64;
 pub(super) struct PackedFiles {
     files: Vec<PackedFile>,
     images: Vec<Image>,
-    /// What is being decoded: by calls, by their ids, then by idle processors.
+    /// Decodes in progress: of calls, by their ids, then of idle processors.
     decodes: Vec<Option<Decode>>,
     offers: VecDeque<Offer>,
     /// The first of the offers can be decoded.
@@ -72,9 +72,9 @@ pub(super) struct PackedFiles {
 #[derive(Debug)]
 struct PackedFile {
     map: Box<dyn BlockMap>,
-    /// Where its image stands in the table.
+    /// The index of its image in the table.
     image: usize,
-    /// Pages that readahead brought and no call has demanded; absent from the cache.
+    /// Pages that readahead has read and no call has demanded; absent from the cache.
     deferred: Flags,
     /// Those among them that carry the marker.
     marked: Flags,
@@ -102,7 +102,7 @@ struct Offer {
 pub(super) struct Ask {
     pub(super) handle: HandleId,
     pub(super) file: FileId,
-    /// The page that it stands at, and the page behind the last one of its request.
+    /// The current page, and the page after the last one of its request.
     pub(super) page: PageIndex,
     pub(super) end: PageIndex,
     /// It copies bytes out.
@@ -170,7 +170,7 @@ impl Engine {
         handle
     }
 
-    /// Whether a page of a packed file was brought in by readahead and is not decoded.
+    /// Whether a page of a packed file was read ahead and is not decoded.
     pub fn is_deferred(&self, file: FileId, page: PageIndex) -> bool {
         self.packed_place(file).is_some_and(|place| self.packed.files[place].deferred.has(page))
     }
@@ -192,7 +192,7 @@ impl Engine {
         Some(eager.build())
     }
 
-    /// Where a packed file stands in the table.
+    /// The index of a packed file in the table.
     pub(super) fn packed_place(&self, file: FileId) -> Option<usize> {
         match self.files[file.index()].kind {
             FileKind::Packed(place) => Some(place as usize),
@@ -208,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// Pages of a packed file are dropped: readahead has not brought them any more.
+    /// Pages of a packed file are dropped: they are no longer deferred.
     pub(super) fn forget_deferred(&mut self, file: FileId, pages: Pages) {
         if let Some(place) = self.packed_place(file) {
             self.packed.files[place].deferred.clear_all(pages);
@@ -247,7 +247,7 @@ impl Engine {
         self.bring(call, &Ask { page: outside, ..*ask })
     }
 
-    /// What the fill rule is asked.
+    /// The demand that is passed to the fill rule.
     fn demand(&mut self, ask: &Ask, window: Pages) -> Demand {
         let Ask { file, page, end, copied, again, .. } = *ask;
         let file_pages = self.files[file.index()].pages();
@@ -310,7 +310,7 @@ impl Engine {
         assert!(stats.pages_unpacked <= stats.pages_decoded, "a page is ready once decoded");
     }
 
-    /// Whether readahead is asked for a file's pages through an open description.
+    /// Whether readahead is used for a file's pages through an open description.
     pub(super) fn reads_ahead(&self, handle: HandleId) -> bool {
         self.opened(handle).fill.as_ref().is_none_or(|fill| fill.ahead() != Ahead::Ours)
     }

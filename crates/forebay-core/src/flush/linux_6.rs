@@ -114,7 +114,7 @@ struct Linux6 {
     commit_at: Option<Instant>,
     /// A write of metadata waits for the device.
     committing: bool,
-    /// The timers have been set since a page became dirty; otherwise the next page asks for a run.
+    /// The timers have been set since a page became dirty; otherwise the next page requests a run.
     awake: bool,
     threshold: Threshold,
 }
@@ -132,7 +132,7 @@ struct Line {
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
     device: usize,
-    /// Whether it stands in its device's line.
+    /// Whether it is in the queue of its device.
     queued: bool,
     /// Where the next chunk begins.
     at: PageIndex,
@@ -143,7 +143,7 @@ struct File {
     quota: u64,
 }
 
-/// What became of one file's turn.
+/// The result of one file's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Wrote,
@@ -293,7 +293,7 @@ impl Linux6 {
                 return false;
             }
             let dirty = pages.file(file);
-            // What was redirtied on its way becomes dirty later, without another call.
+            // A page redirtied under writeback becomes dirty later, without another call.
             if dirty.dirty == 0 && dirty.since.is_none() {
                 let known = &mut self.files[file.index()];
                 known.queued = false;
@@ -378,7 +378,7 @@ impl Linux6 {
     }
 }
 
-/// How much of a file is written before the next one's turn: half a second of the device, but no
+/// How much of a file is written before the next file's turn: half a second of the device, but no
 /// more than an eighth of the limit, in whole granules of at least one.
 fn chunk_pages(device: DeviceId, pages: &dyn DirtyPages) -> u64 {
     if let Some(batch) = pages.knobs().batch {

@@ -52,7 +52,7 @@ impl Batch {
         self.write_time + self.read_time
     }
 
-    /// Whether it begins when the old one's requests are done.
+    /// Whether it begins when the requests of the previous batch are done.
     pub(super) fn is_changing(&self) -> bool {
         self.changing
     }
@@ -119,7 +119,7 @@ impl Batch {
         self.ends = now + self.read_time;
     }
 
-    /// A batch of writes took so many jiffies.
+    /// A batch of writes took `took` jiffies.
     fn adapt(&mut self, took: u64) {
         let target = self.write_time;
         let thrice = |time: u64| time.saturating_mul(3);

@@ -13,10 +13,10 @@ use crate::units::{CallId, DecodeId, FileId, PageIndex};
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Job {
     pub(super) file: FileId,
-    /// Where the file stands in the table.
+    /// The index of the file in the table.
     pub(super) place: usize,
     plan: Plan,
-    /// The page that the call stands at; other pages come as it pleases memory and device.
+    /// The current page of the call; other pages follow as memory and device allow.
     wanted: Option<PageIndex>,
     step: Step,
     /// The next page to be decoded.
@@ -181,7 +181,7 @@ impl Engine {
             self.give_buffers_back(call, job.place);
             return Turn::Over;
         }
-        // What is there, or being decoded for another call, is not decoded again.
+        // A page that is cached, or being decoded for another call, is not decoded again.
         if self.cache.lookup(job.file, job.at).is_some() {
             job.at += 1;
             return Turn::On;
