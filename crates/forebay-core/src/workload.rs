@@ -28,9 +28,9 @@ pub trait Workload {
 pub struct Finished {
     /// The task, whose calls all bear its number.
     pub task: CallId,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// When it was asked.
+    /// When it was issued.
     pub issued: Instant,
     /// When the task had the answer.
     pub done: Instant,

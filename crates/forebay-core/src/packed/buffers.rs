@@ -78,7 +78,7 @@ impl Buffers {
         filled
     }
 
-    /// What was begun is not gone on with.
+    /// The started work is abandoned.
     pub(crate) fn abandon(&mut self) {
         self.filling = None;
     }

@@ -14,7 +14,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Flags of so many pages.
+    /// Flags of `pages` pages.
     pub(crate) fn new(pages: u64) -> Self {
         Self { words: Vec::new(), words_max: pages.div_ceil(BITS) }
     }

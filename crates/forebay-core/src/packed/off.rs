@@ -1,4 +1,4 @@
-//! Off: nothing is read ahead, each demand brings in its own pages.
+//! Off: no readahead; each demand reads its own pages.
 //!
 //! Source:     "CramFS(RAOFF)" of S. Ahn, S. Hyun, K. Koh, "Improving the read performance of
 //!             compressed file systems considering kernel read-ahead mechanism", KIISE 2010.

@@ -1,4 +1,4 @@
-//! Selective, then idle: what is wanted first, the likely rest by a processor with nothing to do.
+//! Selective, then idle: the wanted pages first, the likely next ones by an idle processor.
 //!
 //! Source:     ours, on the rule of `selective`.
 //! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that goes on where

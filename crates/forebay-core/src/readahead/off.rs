@@ -1,4 +1,4 @@
-//! Nothing ahead: every page is read alone when it is missed.
+//! No readahead: every page is read singly when it is missed.
 //!
 //! Source:     the path itself, with its readahead taken away.
 //! Behaviour:  a read of n absent pages becomes n reads of one page, each waited for.

@@ -59,14 +59,14 @@ struct S3Fifo {
     uses: u8,
     /// Pages of the small queue beyond which the first ones that come join the main queue.
     small_max: u64,
-    /// Pages of the main queue beyond which it gives up one of its own.
+    /// Pages of the main queue beyond which it evicts one of its own.
     main_max: u64,
     /// Memory was full at least once.
     has_evicted: bool,
     small: List,
     main: List,
     ghosts: Ghosts,
-    /// Pages that are dirty or on their way.
+    /// Pages that are dirty or under writeback.
     dirty: u32,
 }
 
@@ -206,7 +206,7 @@ mod tests {
         // Page 20 leaves the small queue and comes back into the main one, which gives up page 11.
         memory.read_each([21, 20, 22]);
         assert_eq!(memory.present([1, 11, 12, 20, 21, 22]), [1, 12, 20, 22]);
-        // A scan takes the small queue alone.
+        // A scan uses only the small queue.
         memory.read_each(30..60);
         assert_eq!(memory.present([1, 12, 20]), [1, 12, 20]);
     }

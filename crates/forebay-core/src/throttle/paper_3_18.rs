@@ -10,7 +10,7 @@
 //!             checks. It names a floor of 20 ms in its text and 10 ms in its pseudo code. A
 //!             device's pages are scaled by its share of the completions, as the kernel's limit of
 //!             a device is; a device that has completed nothing counts by the level of all.
-//! Not for:    latency: a writer waits until the pages of others have been written, too.
+//! Not for:    latency: a writer also waits until the pages of other writers have been written.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -89,7 +89,7 @@ impl Throttle for Paper318 {
     }
 }
 
-/// The dirty pages that count: those of all, or the device's as if it were alone.
+/// The dirty pages that count: those of all devices, or the device's as if it were the only one.
 fn level(view: &DirtyView, share: Fraction) -> u64 {
     let all = view.all.unsafe_pages();
     if share.is_nothing() { all } else { all.max(share.whole(view.own.unsafe_pages())) }

@@ -1,4 +1,4 @@
-//! Writers share a rate that a controller moves until the level stands at its setpoint.
+//! Writers share a rate that a controller moves until the level is at its setpoint.
 //!
 //! Source:     Forebay; a proportional-integral controller as in any textbook.
 //! Behaviour:  every 200 ms the rate of all writers becomes the drain, bent by the distance of the
@@ -34,7 +34,7 @@ pub(super) const POLICY: Policy = Policy {
 /// From one move of the rate to the next.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// A longer time without a look says nothing of the level meanwhile.
+/// After a longer time without a sample, the level in between is unknown.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 
 /// The bounds of the rate and of the sum, in millionths of the drain.
