@@ -81,7 +81,7 @@ pub(crate) trait RunQueue: Debug {
     /// A driver's thread works for a runner from now on.
     fn serve(&mut self, _driver: Runner, _payer: Runner) {}
 
-    /// The share of a runner beside the others'; 1024 is the usual one.
+    /// The share of a runner relative to others; 1024 is the usual one.
     fn set_weight(&mut self, _runner: Runner, _weight: u32) {}
 }
 
@@ -174,15 +174,15 @@ pub(crate) struct Charged {
     mean_8: u64,
 }
 
-/// What is kept of a runner.
+/// State of a runner.
 #[derive(Debug, Default)]
 struct Seat {
-    /// What it had not done when it was pushed off its core.
+    /// The remaining work when it was preempted.
     rest: Option<Stretch>,
     queued: bool,
     /// Where it was last.
     core: usize,
-    /// Data of its own that it uses, in bytes.
+    /// The bytes of its own data that it uses.
     footprint: u64,
     usage: Usage,
 }
@@ -190,7 +190,7 @@ struct Seat {
 /// What a runner on a core has before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// What it has to do.
+    /// The work to do.
     pub(crate) work: Duration,
     /// Before this it does not end.
     pub(crate) not_before: Instant,
@@ -222,7 +222,7 @@ pub(crate) struct Placed {
     pub(crate) runner: Runner,
     /// What the switch costs.
     pub(crate) cost: Duration,
-    /// What it had not done when it was pushed off its last core.
+    /// The remaining work when it was preempted from its last core.
     pub(crate) rest: Option<Stretch>,
 }
 
@@ -247,7 +247,7 @@ pub(crate) enum Happens {
 }
 
 impl Cpu {
-    /// Idle cores beside some devices.
+    /// Idle cores and some devices.
     ///
     /// # Panics
     /// If there is no core.
@@ -275,7 +275,7 @@ impl Cpu {
         }
     }
 
-    /// A runner has data of its own and a weight.
+    /// Sets a runner's own data and its weight.
     pub(crate) fn set_traits(&mut self, runner: Runner, footprint: u64, weight: u32) {
         self.seats.of_mut(runner).footprint = footprint;
         self.queue.set_weight(runner, weight);
@@ -404,7 +404,7 @@ impl Cpu {
         self.queue.serve(driver, payer);
     }
 
-    /// What is counted of a runner.
+    /// The counters of a runner.
     pub(crate) fn usage(&mut self, runner: Runner) -> &mut Usage {
         &mut self.seats.of_mut(runner).usage
     }
@@ -458,8 +458,8 @@ impl Cpu {
         first
     }
 
-    /// Whether a runner waits for a core and none is idle for it, or did lately: a runner that
-    /// keeps its core keeps it from those that will need it in a moment, too.
+    /// Whether a runner waits for a core and none is idle for it, or did so recently: a runner that
+    /// keeps its core also keeps it from runners that will need it in a moment.
     #[inline]
     pub(crate) fn contended(&self, now: Instant) -> bool {
         let waits = || self.waiting > self.cores.iter().filter(|run| run.is_none()).count();

@@ -2,10 +2,10 @@
 //!
 //! Source:     Linux 2.6.21, drivers/mtd/onenand/onenand_base.c and drivers/mtd/mtdblock.c; Samsung
 //!             KFG1G16Q2M (1 Gbit); the numbers in docs/devices.md, OneNAND.
-//! Behaviour:  a read loads each of its pages into a buffer, and the host's processor fetches it
-//!             from there word by word. With overlap the next page loads into the other buffer
-//!             meanwhile. A page that a buffer still holds is not loaded again. A write puts each
-//!             page into a buffer, and the array programs it. One request after another.
+//! Behaviour:  a read loads each of its pages into a buffer, and the host's processor copies it
+//!             from there word by word. With overlap the next page loads into the other buffer at
+//!             the same time. A page that a buffer still holds is not loaded again. A write puts
+//!             each page into a buffer, and the array programs it. Requests run one after another.
 //! Differs:    a part of a page is fetched in proportion to its sectors, and loaded or programmed
 //!             as a whole. Erasing, and mtdblock's copy of the block that is written to, are left
 //!             out, so that writes are too fast. Calls of the driver count as the processor's work.
@@ -203,7 +203,7 @@ impl Device for OneNand {
         let start = now.max(self.free);
         let span = Span::of(access);
         let time = match (access.command, &span) {
-            // What is written is in the array.
+            // Written data is in the array.
             (Command::Flush, _) => return Completion::success(start, start),
             (Command::Read | Command::Write | Command::DurableWrite, None) => Duration::ZERO,
             (Command::Read, Some(span)) => self.read(span),

@@ -69,7 +69,7 @@ impl FileState {
         }
     }
 
-    /// Opens the file, which forgets what was visited.
+    /// Opens the file and forgets the visited blocks.
     pub(super) fn start(&mut self) {
         self.open = true;
         self.forget();

@@ -1,4 +1,4 @@
-//! What was typed: the value of every option, before it is known what they mean together.
+//! The value of every option, before their combination is checked.
 //!
 //! Source:     fio 3.33, `options.c`, `thread_options.h`, `filesetup.c` (file lists)
 //! Behaviour:  A job starts from the defaults as the global sections above it left them. The
@@ -175,7 +175,7 @@ impl Default for Settings {
 /// A setter of the option table.
 pub(super) type Setter = fn(&mut Settings, &Given<'_>) -> Result<(), JobErrorKind>;
 
-/// One option's value, with what is needed to complain about it.
+/// One option's value, with the context for error messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given<'a> {
     pub(super) entry: Entry<'a>,

@@ -78,10 +78,10 @@ const FCRAMFS: Named = named("FCramFS", System::Packed("selective"), 32);
 const BULK: Named = named("CramFS, bulk", System::Packed("eager:bulk=on"), 32);
 const OURS: Named = named("selective-then-idle", System::Packed("selective-then-idle"), 32);
 
-/// All that the paper measures, and what stands beside it.
+/// The paper's systems, and systems of our own for comparison.
 const SYSTEMS: [Named; 7] = [EXT3_OFF, EXT3, RAOFF, CRAMFS, FCRAMFS, BULK, OURS];
 
-/// What is run, as a row names it.
+/// The name of the workload in a row.
 const BOOT: &str = "start";
 const T1S: &str = "start, 23 files";
 const VIEWER: &str = "viewer";

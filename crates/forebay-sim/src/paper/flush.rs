@@ -4,10 +4,10 @@
 //!             servers", Seoul National University (in Korean); tables 2 and 3 as the text counts
 //!             them, figures 2 to 6, and the introduction's eight backups at once.
 //! Behaviour:  bonnie with 100 MB and 1000 MB under the settings of a distribution, of a tuning
-//!             guide and of the proposal; each of the guide's fields alone; eight writers beside
-//!             two small clients, for the stall that the introduction reports.
-//! Differs:    bonnie never syncs, so what its block write leaves in memory, and the time until
-//!             that is safe, stand beside its rates. The writers come without a network.
+//!             guide and of the proposal; each field of the guide separately; eight writers and two
+//!             small clients, for the stall that the introduction reports.
+//! Differs:    bonnie never syncs, so the data that its block write leaves in memory, and the time
+//!             until that data is durable, are reported with its rates. The writers use no network.
 //! Not for:    the paper's figures, which carry no numbers.
 
 use super::{Draws, Experiment, Headline, Paper, RunCost, RunSize};
@@ -59,13 +59,13 @@ pub(super) const PAPER: Paper = Paper {
 /// The sizes of the file, as typed.
 const SIZES: [u64; 2] = [100, 1_000];
 
-/// What the tables have, and what is predicted.
+/// The settings of the tables, and the predicted ones.
 const PUBLISHED: [Setting; 3] = [REDHAT, SOL, DYN];
 
-/// What stands beside them.
+/// Settings for comparison.
 const BESIDE: [Setting; 4] = [DYN_FULL, SOL_YOUNG, BOUNDED, DRAIN];
 
-/// What is kept over time.
+/// Settings whose values over time are recorded.
 const OVER_TIME: [Setting; 5] = [REDHAT, SOL, DYN, BOUNDED, DRAIN];
 
 /// Draws of a run over 1000 MB, which takes 30 times as long as one over 100 MB.
