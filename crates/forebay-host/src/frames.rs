@@ -28,10 +28,10 @@ pub(crate) trait PageBytes {
     /// A page of zeros.
     fn new() -> Box<Self>;
 
-    /// What is in it.
+    /// Its contents.
     fn bytes(&self) -> &[u8; PAGE];
 
-    /// What is in it, to be changed.
+    /// Its contents, for changes.
     fn bytes_mut(&mut self) -> &mut [u8; PAGE];
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Frames<P = Page> {
 }
 
 impl<P: PageBytes> Frames<P> {
-    /// Page memory of so many frames; each takes its memory when it is first filled.
+    /// Page memory of `frames` frames; each is allocated when it is first filled.
     pub(crate) fn new(frames: u32) -> Self {
         Self { pages: Vec::new(), count: frames }
     }

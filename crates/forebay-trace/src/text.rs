@@ -80,7 +80,7 @@ impl<R: Read> Lines<R> {
                 }
             }
         }
-        // The beginning is kept below what is read next.
+        // The beginning is kept below the next read.
         if self.start < SHOWN {
             let unread = self.buffer[self.start..self.end].to_vec();
             self.buffer.resize(self.buffer.len().max(SHOWN + unread.len()), 0);

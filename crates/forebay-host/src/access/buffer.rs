@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 /// Owned bytes whose first lies at a multiple of 4096 in memory.
 pub struct Buffer {
-    /// Room for the bytes and for finding a multiple. A vector does not move its bytes when it is
-    /// moved itself, so a device may write to them meanwhile.
+    /// Space for the bytes and for alignment. A vector does not move its bytes when it is moved
+    /// itself, so a device may write to them in the meantime.
     room: Vec<u8>,
     start: usize,
     len: usize,

@@ -46,8 +46,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Adds an order; it leaves with the next `wait`. The file of `fd` must stay open meanwhile,
-    /// or the access fails or meets another file.
+    /// Adds an order; the next `wait` submits it. The file of `fd` must stay open until then, or
+    /// the access fails or uses another file.
     pub(super) fn push(&mut self, fd: BorrowedFd<'_>, mut order: Order) {
         let slot = self.free.pop().expect("there are no more orders than slots");
         let (offset, write) = (order.offset, order.write);
@@ -67,14 +67,14 @@ impl Ring {
         Some((order, outcome(completion.result())))
     }
 
-    /// Submits what is new. Returns whether an order is done without waiting.
+    /// Submits new orders. Returns whether an order has completed without waiting.
     pub(super) fn submit(&mut self) -> bool {
         self.enter(0);
         !self.ring.completion().is_empty()
     }
 
-    /// Submits what is new and waits until an order is done: looks for it as long as `spin`, then
-    /// sleeps. Returns whether one was done at once, so that nothing was waited for.
+    /// Submits new orders and waits until one has completed: polls for `spin`, then sleeps. Returns
+    /// whether one had completed at once, without a wait.
     pub(super) fn wait(&mut self, spin: Duration) -> bool {
         if spin.is_zero() {
             self.enter(1);
@@ -134,7 +134,7 @@ impl Ring {
         offset: u64,
         spin: Duration,
     ) -> (Outcome, bool) {
-        // The kernel only reads what it writes to a file.
+        // The kernel only reads the bytes that it writes to a file.
         let entry = entry(fd, true, bytes.as_ptr().cast_mut(), bytes.len(), offset);
         // SAFETY: `now` returns after the completion, and the slice is borrowed until then.
         unsafe { self.now(&entry, spin) }
@@ -178,8 +178,8 @@ impl Ring {
     fn enter(&mut self, want: usize) {
         loop {
             let Err(error) = self.ring.submit_and_wait(want) else { return };
-            // A signal, or no memory or room for the moment: nothing is lost, and taking what is
-            // complete makes room.
+            // A signal, or a temporary lack of memory or space: nothing is lost, and taking
+            // completions frees space.
             let passes = [ErrorKind::Interrupted, ErrorKind::WouldBlock, ErrorKind::ResourceBusy];
             if !passes.contains(&error.kind()) {
                 abandon(&error);

@@ -1,4 +1,4 @@
-//! One client: its socket, its session, and what it has not taken yet.
+//! One client: its socket, its session, and its unsent replies.
 //!
 //! ```text
 //!   recv --> Session --> requests --> Disk --ended--> sendmsg without waiting
@@ -79,10 +79,10 @@ struct Outgoing {
     held: usize,
     /// Replies that the client has not taken.
     queue: Vec<u8>,
-    /// Bytes that a thread of its own is sending.
+    /// Bytes that a separate thread is sending.
     sending: usize,
     is_broken: bool,
-    /// Nothing more is carried out.
+    /// No more requests are executed.
     is_draining: bool,
 }
 
@@ -119,7 +119,7 @@ impl Connection {
         (self.monitor.log)(&ServeEvent::Left { client, counters, why: why.as_deref() });
     }
 
-    /// The client as it is now.
+    /// The current state of the client.
     pub(super) fn report(&self) -> ClientReport {
         let outgoing = self.lock();
         ClientReport {
@@ -190,8 +190,8 @@ impl Connection {
         self.tell(event);
     }
 
-    /// A request has been answered, after so long, for which it may have waited. Says what is to be
-    /// logged of it.
+    /// A request has been answered, after `took`, part of which it may have waited. Returns the
+    /// line to log.
     fn end(
         &self,
         outgoing: &mut Outgoing,
@@ -210,7 +210,7 @@ impl Connection {
         outgoing.line(RequestLine { request: *request, took, error, refusal: None })
     }
 
-    /// Logs what is to be logged of a request.
+    /// Logs a line about a request.
     fn tell(&self, line: Option<RequestLine>) {
         let Some(RequestLine { request, took, error, refusal }) = line else { return };
         let (client, request, log) = (self.number, &request, &self.monitor.log);
@@ -263,7 +263,7 @@ impl Connection {
         self.push(outgoing, batch);
     }
 
-    /// Sends a batch as it is, or queues what the client does not take at once.
+    /// Sends a batch, or queues the part that the client does not read at once.
     fn push(self: &Arc<Self>, mut outgoing: MutexGuard<'_, Outgoing>, batch: &mut Batch) {
         let is_queueing = outgoing.sending > 0 || !outgoing.queue.is_empty();
         if !outgoing.is_broken {
@@ -317,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Has a thread send what is queued.
+    /// Makes a thread send the queue.
     fn send_later(self: &Arc<Self>, outgoing: &mut Outgoing) {
         let mut bytes = std::mem::take(&mut outgoing.queue);
         outgoing.sending = bytes.len();
@@ -508,7 +508,7 @@ impl Serving<'_> {
         self.disk.request(client, op, (owner, bytes), &mut self.outcome);
     }
 
-    /// Puts replies of what has ended into the batch; those of others are sent.
+    /// Puts replies of completed requests into the batch; those of other clients are sent.
     fn collect(&mut self, session: &mut Session) {
         if self.outcome.ended.is_empty() {
             return;
@@ -566,7 +566,7 @@ impl Serving<'_> {
     }
 }
 
-/// What is logged of a request.
+/// The log line of a request.
 #[derive(Clone, Copy, Debug)]
 struct RequestLine {
     request: Request,

@@ -53,14 +53,14 @@ struct ServedStore {
     reads: Sender<Job>,
     writes: Sender<Job>,
     jobs: (Receiver<Job>, Receiver<Job>),
-    /// Jobs that have not been carried out.
+    /// Jobs that have not been executed.
     under_way: AtomicU64,
     /// What the last read took, in nanoseconds.
     took: AtomicU64,
     counters: StoreCounters,
 }
 
-/// What a store was asked for so far.
+/// Requests to a store so far.
 #[derive(Debug, Default)]
 pub(super) struct StoreCounters {
     pub(super) reads: AtomicU64,
@@ -117,7 +117,7 @@ pub(super) struct EndedRequest {
     pub(super) waited: bool,
 }
 
-/// What came of some inputs.
+/// The results of some inputs.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) ended: Vec<EndedRequest>,
@@ -140,7 +140,7 @@ enum Work {
     Zero(ZeroRange),
 }
 
-/// A job that was carried out; of one that zeroes, whether the store can.
+/// An executed job; for one that zeroes, whether the store can.
 struct DoneJob {
     job: Job,
     result: Result<bool, IoError>,
@@ -181,7 +181,7 @@ impl Disk {
         }
     }
 
-    /// Starts the clock and, for each store, so many threads that read and half as many that write.
+    /// Starts the clock and, for each store, `threads` threads that read and half as many that write.
     /// They end when the process does.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl Disk {
         self.lock().path.close(client);
     }
 
-    /// Begins a request. `bytes` is what is written, or memory for what is read.
+    /// Begins a request. `bytes` is the data to write, or memory for the data to read.
     pub(super) fn request(
         &self,
         client: u32,
@@ -242,7 +242,7 @@ impl Disk {
         self.take_outputs(&mut state, outcome, true);
     }
 
-    /// Does what was begun: by other threads, or in place if that is quicker and no other
+    /// Executes started work: on other threads, or on this one if that is quicker and no other
     /// request waits for this thread.
     pub(super) fn dispatch(&self, outcome: &mut Outcome, is_last: bool) {
         if is_last && let [job] = &outcome.jobs[..] {
@@ -308,7 +308,7 @@ impl Disk {
         &*self.exports[export].store
     }
 
-    /// What the store of an export was asked for so far.
+    /// Requests to the store of an export so far.
     pub(super) fn counters(&self, export: usize) -> &StoreCounters {
         &self.exports[export].counters
     }
@@ -318,7 +318,7 @@ impl Disk {
         self.lock().path.grow(export as u32, bytes);
     }
 
-    /// What the engine counted, pages in memory, and each export as it is now.
+    /// The counters of the engine, pages in memory, and the current state of each export.
     pub(super) fn look(&self) -> (Stats, u64, Vec<ExportLevels>) {
         let state = self.lock();
         (state.path.stats(), state.path.resident_pages(), state.path.export_levels())
@@ -330,7 +330,7 @@ impl Disk {
         self.clock.notify_all();
     }
 
-    /// Carries a job out, and what comes of it.
+    /// Executes a job, and the work that follows.
     fn carry_on(&self, job: Job) {
         let done = self.carry_out(job);
         let mut outcome = Outcome::default();
@@ -567,7 +567,7 @@ impl Job {
 
     fn write(&self, store: &dyn Store, offset: u64, durable: bool) -> Result<(), IoError> {
         let (pages, tail) = (self.len / PAGE, self.len % PAGE);
-        // The page that an export ends in is written by itself: it is no whole one.
+        // The last page of an export is written separately: it is not a whole page.
         write_pages(store, &self.buffer[..pages], PAGE, (offset, durable))?;
         if tail > 0 {
             let at = offset + (pages * PAGE) as u64;
@@ -577,7 +577,7 @@ impl Job {
     }
 }
 
-/// Writes so many bytes of each page.
+/// Writes the given number of bytes of each page.
 fn write_pages(
     store: &dyn Store,
     pages: &[Page],

@@ -59,12 +59,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Looks again how long it is; nothing else of it changes.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The size is unknown.
     fn refresh(&self) -> io::Result<u64> {
         Ok(self.bytes())
     }
 
-    /// What its reads have cost over a network; nothing of what is on this machine.
+    /// The cost of its reads over a network; nothing for local data.
     fn requests(&self) -> Option<Requests> {
         None
     }
@@ -202,7 +202,7 @@ pub struct MemoryStore {
 const CHUNK: usize = 64 << 10;
 
 impl MemoryStore {
-    /// A store of so many bytes, none of which takes memory yet.
+    /// A store of `bytes` bytes, which are allocated on use.
     pub fn new(bytes: u64) -> Self {
         let count = usize::try_from(bytes.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
         Self { bytes, chunks: (0..count).map(|_| RwLock::new(None)).collect() }

@@ -29,7 +29,7 @@ impl Rig {
         Self::with(store, 256)
     }
 
-    /// With so many pages of memory.
+    /// With `pages` pages of memory.
     pub(crate) fn with(store: impl Store + 'static, pages: u64) -> Self {
         let folder = tempfile::tempdir().expect("the rig works");
         let export = ServedExport {
@@ -65,7 +65,7 @@ impl Rig {
     }
 }
 
-/// A client that speaks by itself.
+/// A client that speaks the protocol itself.
 pub(crate) struct Client {
     stream: UnixStream,
     cookie: u64,
@@ -169,7 +169,7 @@ impl Client {
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
 
-/// A file of so many bytes, each of which tells its place.
+/// A file of `bytes` bytes, each of which identifies its offset.
 fn file(folder: &TempDir, bytes: usize) -> (PathBuf, Vec<u8>) {
     let content: Vec<u8> = (0..bytes).map(|at| (at / 4096 + at % 251) as u8).collect();
     let path = folder.path().join("file");
@@ -246,7 +246,7 @@ fn fresh_writes_over_a_hole_are_told_as_data() {
     assert_eq!(client.status(0, 1 << 20), expected);
 }
 
-/// Memory that fails as it is told to.
+/// Memory that fails on request.
 #[derive(Debug)]
 struct Faulty {
     inner: MemoryStore,

@@ -6,9 +6,9 @@
 //!                           |<- one request at a time ->|<- overlaps ->|
 //! ```
 //!
-//! Requests are served in the order in which they come. A seek is for a request that does not begin
-//! where the one before it ended. With a latency alone it is a link to another machine: requests
-//! share its bandwidth and wait beside each other for the answer.
+//! Requests are served in order of arrival. A request needs a seek if it does not begin where the
+//! previous one ended. With only a latency the device is a link to another machine: requests share
+//! its bandwidth and wait concurrently for the reply.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ mod tests {
         let mut arm = Arm::default();
         arm.serve(&model, 0, 0, 1_000);
         assert_eq!(arm.serve(&model, 900 * MS, 1_000, 2_000), 902 * MS - SLACK);
-        // Nothing is done before it is asked for.
+        // No work is done before it is requested.
         assert_eq!(arm.serve(&model, 950 * MS, 3_000, 1), 950 * MS);
     }
 }

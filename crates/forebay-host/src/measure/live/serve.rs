@@ -247,7 +247,7 @@ impl Filesystem for Disk {
     }
 }
 
-/// What is locked is consistent between any two statements of the holder.
+/// Locked data is consistent between any two statements of the holder.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -139,7 +139,7 @@ fn no_flushed_page_is_lost_and_nothing_older_comes_back_wherever_the_power_goes(
         let mut random = fastrand::Rng::with_seed(seed);
         let layer = new_layer();
         let mut store = open(&layer).unwrap();
-        // What each page may hold after a loss of power; the last is what it holds now.
+        // The allowed contents of each page after a power failure; the last is the current one.
         let mut allowed: Vec<Vec<u8>> = (200..=237).map(|value| vec![value]).collect();
         for value in 1..60 {
             let first = random.u64(0..PAGES);
