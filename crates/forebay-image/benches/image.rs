@@ -1,4 +1,5 @@
-//! Extraction beside `unsquashfs -p 2` and `fsck.erofs --extract`, a long listing, and a scan.
+//! Extraction compared with `unsquashfs -p 2` and `fsck.erofs --extract`, a long listing, and a
+//! scan.
 //!
 //! Ours and theirs take turns; a row has the medians of their times and of the ratios, and that of
 //! the ratios of processor time, which other load on the machine changes least.

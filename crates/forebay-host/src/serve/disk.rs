@@ -181,7 +181,7 @@ impl Disk {
         }
     }
 
-    /// Starts the clock and, for each store, `threads` threads that read and half as many that write.
+    /// Starts the clock and, for each store, `threads` readers and half as many writers.
     /// They end when the process does.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Clusters: raw bytes that may hold more than what is wanted of them, so that a decoder stops
-//! where the content is full.
+//! Clusters: raw bytes that may decode to more than requested, so the decoder stops where the
+//! buffer is full.
 
 use super::{Failure, deflate, lz4, lz4_begin, microlzma, zstd};
 

@@ -77,7 +77,7 @@ pub(super) fn list(bytes: &[u8], base: u64, order: Order, sorted: bool) -> Resul
     }))
 }
 
-/// Whether a name with its padding begins here that is too long for its length to be said.
+/// Whether a name with its padding begins here that is too long for its length field.
 fn is_long(bytes: &[u8]) -> bool {
     let Some(padded) = bytes.get(..LONG_NAME) else { return false };
     let len = padded.iter().position(|byte| *byte == 0).unwrap_or(LONG_NAME);

@@ -56,7 +56,7 @@ pub(super) mod flag {
     pub(in super::super) const WRONG_SIGNATURE: u32 = 0x200;
     /// The root directory may be anywhere.
     pub(in super::super) const SHIFTED_ROOT: u32 = 0x400;
-    /// Block pointers have flags of their own.
+    /// Block pointers contain flags.
     pub(in super::super) const EXTENDED: u32 = 0x800;
     /// Bits that readers need not know.
     pub(in super::super) const HARMLESS: u32 = 0x0ff;
@@ -217,7 +217,7 @@ impl Inode {
         self.name_words as usize * 4
     }
 
-    /// What it is; none if no type is known by that number.
+    /// Its type; none if the number is unknown.
     pub(super) const fn kind(&self) -> Option<Kind> {
         Kind::of_mode(self.mode)
     }

@@ -46,7 +46,7 @@ pub(super) fn write(
     Ok(written)
 }
 
-/// What was written.
+/// The written part.
 #[derive(Default)]
 struct Dense {
     /// Bytes.
