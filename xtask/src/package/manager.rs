@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{finish, run};
 
-/// What of a unit is carried out.
+/// The executed part of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     start: Vec<String>,
@@ -103,7 +103,7 @@ impl Service {
         Ok(())
     }
 
-    /// What it has said.
+    /// Its output.
     pub(super) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default().trim().to_owned()
     }

@@ -23,7 +23,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     each.chain(decisions(files)).collect()
 }
 
-/// Rust files that are named and are not there. What changed is told of what was.
+/// Rust files that are named and do not exist. CHANGELOG.md may name removed ones.
 fn dead_names<'a>(
     page: &'a File,
     line: &'a str,

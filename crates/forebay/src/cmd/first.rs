@@ -9,7 +9,7 @@ use crate::ERROR;
 
 /// Prints the screen.
 pub(crate) fn run() -> u8 {
-    // Standard error may be closed; the exit code says it all the same.
+    // Standard error may be closed; the exit code still reports the error.
     let _ = io::stderr().write_all(SCREEN.as_bytes());
     ERROR
 }

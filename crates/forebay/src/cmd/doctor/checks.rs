@@ -14,7 +14,7 @@ use crate::cmd::bench::mount::Program;
 pub(super) struct Check {
     pub(super) what: &'static str,
     pub(super) state: State,
-    /// What was seen.
+    /// The finding.
     pub(super) found: String,
     /// What Forebay does with it.
     pub(super) gives: &'static str,
@@ -77,7 +77,7 @@ impl Check {
     }
 }
 
-/// All verdicts, in the order in which commands ask for them.
+/// All checks, in the order in which commands need them.
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
     let asked = facts.asked.as_ref();
     vec![

@@ -82,10 +82,7 @@ const READERS: &[(&str, &str)] = &[
 ];
 
 const WRITERS: &[(&str, &str)] = &[
-    (
-        "--html FILE",
-        "that file; for reproduce, simulate, run, bench and image compare",
-    ),
+    ("--html FILE", "that file; for reproduce, simulate, run, bench and image compare"),
     ("reproduce --series FILE", "that file"),
     ("mount --profile, --log", "the named files"),
     ("advise --record DIR", "a new folder"),

@@ -1,4 +1,4 @@
-//! Numbers over time as a file of their own: one line for each point.
+//! Values over time as a separate file: one line for each point.
 
 use std::path::{Path, PathBuf};
 

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// How the terminal treats what is typed and printed.
+    /// How the terminal treats input and output.
     fn modes(terminal: impl AsFd) -> (u32, u32, u32) {
         let found = tcgetattr(terminal).unwrap();
         let bits = (found.input_modes.bits(), found.output_modes.bits(), found.local_modes.bits());

@@ -24,7 +24,7 @@ use forebay_host::measure::live::LoopDevice;
 use crate::cmd::bench::process::{Stop, answer, program};
 use crate::messages;
 
-/// A folder that goes away with its run.
+/// A folder that is removed at the end of its run.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, and takes away what earlier runs have left beside it.
+    /// Makes the folder, and removes those that earlier runs have left in the same place.
     pub(super) fn new(work: &Path) -> Result<Self> {
         let shown = work.display();
         let work = work.canonicalize().with_context(|| format!("--work {shown}"))?;
@@ -88,7 +88,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is still mounted below it would be emptied otherwise.
+        // Otherwise the contents of file systems still mounted below it would be deleted.
         if let Err(error) = remove(&self.path) {
             messages::note(&format!("{} stays: {error:#}", self.path.display()));
         }

@@ -1,4 +1,4 @@
-//! `forebay tune` beside a round: started for it, ended by a signal.
+//! `forebay tune` during a round: started for it, ended by a signal.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -22,7 +22,7 @@ pub(super) struct Tuner {
     cpu: Duration,
 }
 
-/// What it cost.
+/// Its cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// Processor time in percent of one processor.
@@ -107,7 +107,8 @@ impl Tuner {
 impl Drop for Tuner {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // It puts back what it has changed, and is waited for: the device goes away next.
+            // It restores the values that it has changed, and this waits for it: the device is
+            // removed next.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let begin = Instant::now();
             while matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < PATIENCE {
