@@ -6,17 +6,17 @@
 //! use.
 //!
 //! ```text
-//!   deferred   asker |==|  switch  | another task, or idle      |  switch  |==|
+//!   deferred   caller|==|  switch  | another task, or idle      |  switch  |==|
 //!              device   |---------- t ----------|
-//!   inline     asker |==|..........waits........|==|
+//!   inline     caller|==|..........waits........|==|
 //! ```
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `deferred` | always queue and switch |
 //! | `inline` | never, on a device that is marked as fast |
-//! | `adaptive` | as each class of requests was seen to cost least |
-//! | `overlap`, `trials` | what it knows: times of the device; what was done per time |
+//! | `adaptive` | each class of requests in the cheapest way measured |
+//! | `overlap`, `trials` | its measurements: times of the device; work done per time |
 
 use core::fmt;
 

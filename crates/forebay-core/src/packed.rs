@@ -25,10 +25,10 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `eager` | everything that readahead asked for, block by block |
-//! | `off` | the demanded pages alone, nothing ahead |
+//! | `eager` | the whole window of readahead, block by block |
+//! | `off` | only the demanded pages, no readahead |
 //! | `selective` | raw bytes of the window in bulk, the demanded pages decoded |
-//! | `selective_then_idle` | the same, and the likely rest by an idle processor |
+//! | `selective_then_idle` | the same, and likely pages on an idle processor |
 
 use core::fmt;
 

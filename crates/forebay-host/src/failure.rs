@@ -74,7 +74,7 @@ pub enum Cause {
         found: u64,
     },
     /// A call delivered a byte that the file does not hold.
-    #[error("a read delivered {found:#04x} in place of {expected:#04x}")]
+    #[error("a read delivered {found:#04x} instead of {expected:#04x}")]
     Mismatch {
         /// The byte in the file.
         expected: u8,

@@ -1,8 +1,8 @@
 //! The cost of a context switch on this machine, and whether another task needs the processor.
 //!
 //! ```text
-//!   contended   asker |==| switch | another task         | switch |==|     two switches
-//!   idle        asker |==| halt ........................ | wake   |==|     waking a halted
+//!   contended   caller|==| switch | another task         | switch |==|     two switches
+//!   idle        caller|==| halt ........................ | wake   |==|     waking a halted
 //!                                                                          processor
 //! ```
 //!

@@ -35,7 +35,7 @@ use crate::writeback::{Amount, Knobs};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "drain",
-    summary: "limits as seconds of what the devices were seen to write",
+    summary: "limits as seconds of the devices' measured write rate",
     source: "Forebay",
     parameters: &[
         Parameter::new("limit_ms", 1_000, (10, 600_000), "drain in ms above which writers wait"),

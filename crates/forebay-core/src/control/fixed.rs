@@ -45,7 +45,7 @@ pub(super) const SOL: Policy = Policy {
         default: 5_000,
         low: 3_000,
         high: 5_000,
-        summary: "age_buffer in jiffies: 5000 in the guide, 3000 if the paper left it alone",
+        summary: "age_buffer in jiffies: 5000 in the guide, 3000 if the paper did not change it",
     }],
     build: |values| {
         let age = values.of("age");

@@ -50,12 +50,12 @@ use crate::time::{Duration, Instant};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "adaptive",
-    summary: "Each class of requests is handled as was seen to cost least.",
+    summary: "Each class of requests is handled in the cheapest way measured.",
     source: "Forebay; Karlin, Li, Manasse, Owicki, SOSP 1991",
     parameters: &[
         Parameter::new("idle", 3, (0, 100), "value of an idle processor in percent"),
-        Parameter::new("busy", 100, (0, 1_000), "value of a wanted processor in percent"),
-        Parameter::new("latency", 0, (0, 1_000), "value of the asker's latency in percent"),
+        Parameter::new("busy", 100, (0, 1_000), "value of a contended processor in percent"),
+        Parameter::new("latency", 0, (0, 1_000), "value of the caller's latency in percent"),
         Parameter::new(
             "explore",
             64,

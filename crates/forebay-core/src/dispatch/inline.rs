@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "inline",
-    summary: "The asker keeps the processor until the device is done.",
+    summary: "The caller keeps the processor until the device is done.",
     source: "K. Lee, selective context switch",
     parameters: &[],
     build: |_| Box::new(Inline { classes: Classes::new() }),

@@ -41,7 +41,7 @@ mod wait;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "anticipatory",
-    summary: "After a read, a moment is waited for the next one of the same task.",
+    summary: "After a read, the disk idles briefly for the next read of the same task.",
     source: "Linux 2.6.21, block/as-iosched.c",
     parameters: &[
         Parameter::new("read_expire", 125, TIME, "ms after which a read is served out of order"),

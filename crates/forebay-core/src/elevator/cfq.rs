@@ -51,16 +51,21 @@ mod turns;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "cfq",
-    summary: "Each task in turn has the disk for a slice of time.",
+    summary: "Each task in turn gets the disk for a time slice.",
     source: "Linux 2.6.21, block/cfq-iosched.c",
     parameters: &[
         Parameter::new("quantum", 4, (1, 1_024), "requests dispatched at a time"),
         Parameter::new("fifo_expire_sync", 125, TIME, "ms after which a read is served first"),
         Parameter::new("fifo_expire_async", 250, TIME, "ms after which a write is served first"),
         Parameter::new("back_seek_max", 16 * 1_024, (0, 1 << 30), "KiB of a seek backward"),
-        Parameter::new("back_seek_penalty", 2, (1, 1_024), "sectors forward that one back costs"),
+        Parameter::new(
+            "back_seek_penalty",
+            2,
+            (1, 1_024),
+            "forward sectors that one backward sector costs",
+        ),
         Parameter::new("slice_sync", 100, SLICE, "ms of a slice of a task"),
-        Parameter::new("slice_async", 40, SLICE, "ms of a slice of what is written behind"),
+        Parameter::new("slice_async", 40, SLICE, "ms of a slice of asynchronous writes"),
         Parameter::new(
             "slice_async_rq",
             2,

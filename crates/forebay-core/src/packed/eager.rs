@@ -17,7 +17,7 @@ use crate::policy::Parameter;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "eager",
-    summary: "decodes all that readahead asks for before the asker goes on",
+    summary: "decodes the whole window of readahead before the caller continues",
     source: "cramfs of Linux 2.6.21",
     parameters: &[Parameter::new(
         "bulk",

@@ -13,7 +13,7 @@ use super::{Ahead, Demand, Fill, Pages, Plan, Policy};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "off",
-    summary: "reads and decodes the demanded pages alone, nothing ahead",
+    summary: "reads and decodes only the demanded pages, no readahead",
     source: "CramFS(RAOFF) of Ahn, Hyun and Koh",
     parameters: &[],
     build: |_| Box::new(Off),

@@ -26,7 +26,7 @@ pub(super) const WINDOW: Parameter = Parameter::new(
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "selective",
-    summary: "reads the window's raw bytes in bulk, decodes only what is demanded",
+    summary: "reads the window's raw bytes in bulk, decodes only demanded pages",
     source: "FCramFS of Ahn, Hyun and Koh",
     parameters: &[WINDOW],
     build: |values| Box::new(Selective { window: values.of("window") }),

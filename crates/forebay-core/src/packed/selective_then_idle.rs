@@ -20,11 +20,11 @@ use crate::policy::Parameter;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "selective-then-idle",
-    summary: "decodes what is demanded first, the likely rest by an idle processor",
+    summary: "decodes demanded pages first, likely ones on an idle processor",
     source: "ours",
     parameters: &[
         WINDOW,
-        Parameter::new("first", 2, (0, 1 << 16), "pages offered behind the first fault of a file"),
+        Parameter::new("first", 2, (0, 1 << 16), "pages offered after the first fault of a file"),
     ],
     build: |values| {
         let offer = values.of("first");

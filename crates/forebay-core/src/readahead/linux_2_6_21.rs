@@ -27,7 +27,7 @@ use crate::units::PageIndex;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "linux-2.6.21",
-    summary: "the request itself, doubled for each sequential one",
+    summary: "exactly the request; windows double for sequential ones",
     source: "Linux 2.6.21",
     parameters: &[MAX],
     build: |values| Box::new(Linux2621::new(values.of("max"))),

@@ -12,7 +12,7 @@ use super::{Access, AddressSpace, Fault, Policy, Readahead};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "off",
-    summary: "nothing ahead: each missing page is read alone",
+    summary: "no readahead: each missing page is read singly",
     source: "Forebay",
     parameters: &[],
     build: |_| Box::new(Off),

@@ -56,7 +56,7 @@ const PARAMETERS: &[Parameter] = &[
         default: 64,
         low: 0,
         high: 65_536,
-        summary: "pages of the largest window that no request asked for; 0 disables",
+        summary: "pages of the largest window beyond the request; 0 disables",
     },
     Parameter {
         name: "first",

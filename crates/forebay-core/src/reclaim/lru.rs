@@ -17,7 +17,7 @@ use crate::cache::Frame;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "lru",
-    summary: "the page whose last access is longest ago leaves",
+    summary: "evicts the least recently used page",
     source: "the textbook; as in libCacheSim",
     parameters: &[],
     build: |_| Box::new(Lru::default()),

@@ -22,7 +22,7 @@ use crate::units::CallId;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "deadline",
-    summary: "as paced, but a write of 64 KiB sleeps 10 ms at most and owes the rest",
+    summary: "as paced, but a write of 64 KiB sleeps at most 10 ms and owes the rest",
     source: "Forebay",
     parameters: &[
         Parameter {

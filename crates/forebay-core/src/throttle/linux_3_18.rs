@@ -54,7 +54,7 @@ pub(super) const PARAMETERS: [Parameter; 5] = [
         (1, 1_024),
         "processors; each forces a check after its part of the limit",
     ),
-    Parameter::new("strict", 0, (0, 1), "every device is bound by its own share of the limit"),
+    Parameter::new("strict", 0, (0, 1), "every device is bounded by its own share of the limit"),
     Parameter::new(
         "knob",
         1,

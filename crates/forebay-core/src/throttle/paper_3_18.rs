@@ -25,7 +25,7 @@ use crate::writeback::background_below;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "paper-3.18",
-    summary: "sleeps of up to 200 ms until the dirty pages ask for less than the floor",
+    summary: "sleeps of up to 200 ms until the required sleep is below the floor",
     source: "Oh and Won's description of Linux 3.18",
     parameters: &[
         Parameter {

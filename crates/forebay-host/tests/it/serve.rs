@@ -211,7 +211,11 @@ fn stopping_brings_what_was_acknowledged_to_the_file() {
     rig.server.stop(Duration::from_secs(60)).unwrap();
     assert_eq!(&fs::read(&path).unwrap()[10_000..10_012], b"acknowledged");
     assert!(!socket.exists());
-    assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "the client is told by the end");
+    assert_eq!(
+        client.stream.read(&mut [0]).unwrap(),
+        0,
+        "the end of the connection tells the client"
+    );
 }
 
 #[test]

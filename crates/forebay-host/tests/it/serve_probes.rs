@@ -97,7 +97,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>, Answer)> {
         ("RESIZE", request(0, 8, 0, 0), inval),
         ("an unknown command", request(0, 0x1234, 0, 0), inval),
         ("a wrong number", vec![9; 28], Closed),
-        ("an option in place of a request", option(7, &go(0, b"", 0)), Closed),
+        ("an option instead of a request", option(7, &go(0, b"", 0)), Closed),
     ]
 }
 

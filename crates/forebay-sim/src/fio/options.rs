@@ -155,7 +155,7 @@ pub(super) const REQUESTS: &[Row] = &[
         &["random_generator"],
         Rule::Set(|to, given| {
             if given.text()? == "lfsr" {
-                return Err(given.not_supported("only the tausworthe generators are drawn from"));
+                return Err(given.not_supported("only the tausworthe generators are supported"));
             }
             to.wide = Some(given.word(&[("tausworthe", false), ("tausworthe64", true)])?);
             Ok(())
@@ -396,7 +396,7 @@ pub(super) const LIMITED: &[Row] = &[
     (&["thinktime_spin"], Rule::Only(&["0"], NO_THINKING)),
     (&["thinktime_iotime"], Rule::Only(&["0"], NO_THINKING)),
     (&["replay_no_stall"], Rule::Only(&["0"], NO_REPLAY)),
-    (&["flow"], Rule::Only(&["0"], "jobs do not steer each other")),
+    (&["flow"], Rule::Only(&["0"], "jobs do not control each other")),
 ];
 
 /// Options that change nothing here.
@@ -516,7 +516,7 @@ pub(super) const IGNORED: &[Row] = &[
     ),
     (
         &["continue_on_error", "ignore_error", "error_dump", "unique_filename", "softrandommap"],
-        Rule::Ignored("what it guards against does not happen"),
+        Rule::Ignored("the problem that it prevents does not occur"),
     ),
     (&["rate_cycle", "ratecycle"], Rule::Ignored("without rate_min= it does nothing")),
     (&["flow_id", "flow_sleep", "flow_watermark"], Rule::Ignored("without flow= it does nothing")),

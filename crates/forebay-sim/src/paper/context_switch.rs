@@ -38,8 +38,8 @@ pub(super) const PAPER: Paper = Paper {
     name: "context-switch",
     citation: "K. Lee: The selective context switch for the storage which has no latency",
     machine: "mips-2007",
-    claim: "Reading flash on the spot, without a context switch, takes 6 % less time alone and 10 \
-            to 20 % less beside ten busy tasks.",
+    claim: "Reading flash synchronously, without a context switch, takes 6 % less time alone and \
+            10 to 20 % less with ten busy tasks.",
     headline: Headline::change(
         "time saved, 10 tasks",
         ["random, 10 compute", "gain", "inline (fair)"],
@@ -50,13 +50,13 @@ pub(super) const PAPER: Paper = Paper {
         draws_max: [1, u32::MAX, u32::MAX],
     },
     about: "Modelled: block queue and plug of Linux 2.6.21, OneNAND behind the thread of the MTD \
-            block layer, cost of a switch by what it evicts, two schedulers. Calibrated on table 2 \
-            and on the unmodified kernel's columns. Not claimed: agreement under load. The model \
-            of the kernel's own O(1) scheduler contradicts the paper there: an inline reader \
-            is charged for the device's time, loses the bonus of a sleeper, and is slower beside \
-            ten busy tasks, not 10 to 20 % faster.",
+            block layer, the cost of a switch including cache refills, two schedulers. Calibrated \
+            on table 2 and on the unmodified kernel's columns. Not claimed: agreement under load. \
+            There the model of the kernel's own O(1) scheduler contradicts the paper: an inline \
+            reader is charged for the device's time, loses the bonus of a sleeper, and is slower \
+            with ten busy tasks, not 10 to 20 % faster.",
     measured: "measured is the median over the draws in table 2; elsewhere it is one run on the \
-               board as it is, and range has it and runs of a sixteenth of its length on draws.",
+               nominal board, and range also has runs of a sixteenth of its length on draws.",
     keeps_series: false,
     scaled: "",
     alone: Some(|row| CASES.iter().any(|case| case.name == row.row && case.company.is_alone())),

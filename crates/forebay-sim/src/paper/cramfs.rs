@@ -36,18 +36,18 @@ pub(super) const PAPER: Paper = Paper {
     citation: "S. Ahn, S. Hyun, K. Koh: Improving the read performance of compressed file systems \
                considering kernel read-ahead mechanism",
     machine: "omap2-2010",
-    claim: "Bulk reads of compressed data, and decompression of demanded pages alone, cut the time \
-            of major faults of a system start by 28 %.",
+    claim: "Bulk reads of compressed data, and decompression of only the demanded pages, cut the \
+            time of major faults of a system start by 28 %.",
     headline: Headline::change(
         "time of major faults",
         [BOOT, "time of major faults", "FCramFS against CramFS"],
     ),
     cost: RunCost { fixed: [0.0, 0.2, 0.2], draw: [0.06; 3], draws_max: [u32::MAX; 3] },
     about: "Modelled: faults and readahead of Linux 2.6.21, cramfs with its two buffers, the page \
-            cache of the image, OneNAND, decoding on the asker's processor. Calibrated on the \
-            baseline columns of table 1 alone: the trace, whose number of files they leave open, \
-            and the packing ratio. Not claimed: the 35 pages that FCramFS decodes beyond those \
-            touched, the sizes in the figures, and figure 7 beyond its order.",
+            cache of the image, OneNAND, decoding on the caller's processor. Calibrated only on \
+            the baseline columns of table 1: the trace, whose number of files they do not \
+            determine, and the packing ratio. Not claimed: the 35 pages that FCramFS decodes \
+            beyond those touched, the sizes in the figures, and figure 7 beyond its order.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: false,
     scaled: "",

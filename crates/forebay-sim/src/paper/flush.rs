@@ -30,22 +30,20 @@ pub(super) const PAPER: Paper = Paper {
     citation: "S. Park, T. Kim, H. Shin: An adaptive buffer flush policy for Linux-based storage \
                servers",
     machine: "raid-2001",
-    claim: "No fixed setting of bdflush serves light and heavy loads: a tuning guide's setting \
+    claim: "No fixed setting of bdflush suits both light and heavy loads: a tuning guide's setting \
             writes 1 GB at half the rate of the default; adapting it to the load is 20 % faster \
-            than \
-            the default.",
+            than the default.",
     headline: Headline::ratio(
         "rate of a 1 GB write",
         ["bonnie -s 1000", "block write against redhat", "sol"],
     ),
     cost: RunCost { fixed: [11.0, 35.0, 90.0], draw: [0.2, 1.3, 1.6], draws_max: [u32::MAX; 3] },
     about: "Modelled: bdflush and kupdate of Linux 2.2.19, four disks in RAID 0, one processor, \
-            bonnie 1.x call by call; kswapd writes in the order of page frames. Calibrated on the \
-            distribution's settings alone. dyn:cap=98 assumes that nfract stays below 99 while \
-            only writes happen; dyn stands beside it. Not claimed: \
-            the collapse under the tuning guide's settings, which the model does not show, and the \
-            order of reads before writes, for there is no elevator. KB are 1024 bytes, as bonnie \
-            prints them.",
+            bonnie 1.x call by call; kswapd writes in the order of page frames. Calibrated only on \
+            the distribution's settings. dyn:cap=98 assumes that nfract stays below 99 while only \
+            writes happen; dyn is run as well. Not claimed: the collapse under the tuning guide's \
+            settings, which the model does not show, and the order of reads before writes, because \
+            there is no elevator. KB are 1024 bytes, as bonnie prints them.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: true,
     scaled: "runs of 1000 MB count 4 draws of 12, and the writers of the stall write a fourth of \

@@ -28,17 +28,17 @@ pub(super) const PAPER: Paper = Paper {
     citation: "J. Seol, K. Lee: Linux 2.6.7 readahead performance improvement using read request \
                size",
     machine: "desktop-2004",
-    claim: "Readahead that starts from the size of the request reads about 10 % faster at random \
-            from 128 KiB requests on, and reads 12 000 to 30 000 pages less.",
+    claim: "Readahead that starts from the size of the request makes random reads about 10 % \
+            faster from 128 KiB requests on, and reads 12 000 to 30 000 pages less.",
     headline: Headline::change(
         "throughput, 128K reads",
         ["rndrd 128 KiB", "throughput gain", AFTER],
     ),
     cost: RunCost { fixed: [0.0; 3], draw: [0.45, 0.75, 0.75], draws_max: [8, u32::MAX, u32::MAX] },
     about: "Modelled: the readahead of Linux 2.6.7 and of the proposal page by page, a page cache \
-            of two lists, the 2.6 request plug, one disk of the time. Calibrated on the unmodified \
-            kernel alone. Not claimed: absolute times, which depend on a disk that the paper does \
-            not name.",
+            of two lists, the 2.6 request plug, one disk of the period. Calibrated only on the \
+            unmodified kernel. Not claimed: absolute times, which depend on a disk that the paper \
+            does not name.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: false,
     scaled: "",

@@ -38,13 +38,13 @@ pub(super) const PAPER: Paper = Paper {
         draws_max: [1, u32::MAX, u32::MAX],
     },
     about: "Modelled: the throttle of Linux 3.18 and the flusher page by page, the page cache, one \
-            flash drive, and reclaim of 3.18, which leaves clean active pages alone. Calibrated on \
-            the stock kernel alone. The stock and the modified kernel \
-            are measured once, with the range of scaled draws; the others are scaled down. What \
-            follows: the gain is fewer bytes to the drive, as more writes meet a page that is \
-            dirty already and more is left dirty at the end; at one dirty level a run takes \
-            about the same time with and without the throttle. Not claimed: latencies, which the \
-            paper does not print.",
+            flash drive, and reclaim of 3.18, which does not evict clean active pages. Calibrated \
+            only on the stock kernel. The stock and the modified kernel are measured once, with \
+            the range of scaled draws; the others are scaled down. Result: the gain is fewer bytes \
+            written to the drive, because more writes meet a page that is already dirty and more \
+            pages are left dirty at the end; at the same dirty level a run takes about the same \
+            time with and without the throttle. Not claimed: latencies, which the paper does not \
+            print.",
     measured: "measured is one run, whose name says by what its sizes are divided; range has it \
                and the draws, which are divided by 64.",
     keeps_series: false,

@@ -2,10 +2,10 @@
 //!
 //! | part | steps |
 //! | --- | --- |
-//! | toucher | single pages of a mapped file, in no order |
+//! | toucher | random single pages of a mapped file |
 //! | stream | reads of 128 KiB one behind the other, with a pace or without |
 //! | cached | pages of a file that is in memory, a hundred a step |
-//! | direct | 4 KiB past the page cache, in no order, with a pause between them |
+//! | direct | random direct reads of 4 KiB, with a pause between them |
 //! | writer | writes of 64 KiB until there are enough |
 //! | copy | the same, and then an fsync |
 //! | light | 4 KiB at the end of a file every 20 ms |

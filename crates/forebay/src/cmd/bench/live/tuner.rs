@@ -38,7 +38,8 @@ impl Tuner {
         if notices.exists() {
             fs::remove_file(&notices)?;
         }
-        let socket = UnixDatagram::bind(&notices).context("cannot hear of its start")?;
+        let socket =
+            UnixDatagram::bind(&notices).context("cannot make a socket for its start notice")?;
         socket.set_read_timeout(Some(LOOK))?;
         let ourselves = std::env::current_exe()?;
         let mut command = if find("setpriv") {
