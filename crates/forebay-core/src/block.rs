@@ -227,7 +227,7 @@ impl BlockQueues {
         Given { request: held.request, frame: held.frame, owners: held.owners }
     }
 
-    /// Takes a call out of those that had a part in a request; says whether it has none left.
+    /// Takes a call out of those that had a part in a request; returns whether it has none left.
     pub(crate) fn pop_owner(&mut self, owners: &mut Option<Owners>) -> Option<(CallId, bool)> {
         self.table.pop_owner(owners)
     }

@@ -197,7 +197,7 @@ impl PageCache {
         self.evicts_any = true;
     }
 
-    /// Adds the absent pages of a folio, all being read. Says whether there was memory.
+    /// Adds the absent pages of a folio, all being read. Returns whether there was memory.
     pub(crate) fn add(&mut self, file: FileId, folio: Folio) -> bool {
         if !self.reserve(folio.pages(), Origin::Read) {
             return false;

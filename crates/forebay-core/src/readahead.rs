@@ -164,7 +164,7 @@ pub trait AddressSpace {
     /// The folio that holds `page`, or nothing if the page is absent.
     fn folio(&self, page: PageIndex) -> Option<Folio>;
 
-    /// Adds the absent pages of one folio and queues them for reading; says whether there was
+    /// Adds the absent pages of one folio and queues them for reading; returns whether there was
     /// memory for it. `first` is a multiple of the folio's size and no page of it is present.
     fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool;
 

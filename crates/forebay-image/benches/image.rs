@@ -54,7 +54,7 @@ fn main() -> Result<(), Failure> {
 const SQUASHFS: &[&str] = &["unsquashfs", "-p", "2", "-q", "-n", "-d"];
 const EROFS: &[&str] = &["fsck.erofs"];
 
-/// Makes an image; says whether the tool is there.
+/// Makes an image; returns whether the tool is there.
 fn make(maker: &[&str], tree: &Path, image: &Path) -> bool {
     let mut command = Command::new(maker[0]);
     if maker[0] == "mksquashfs" {

@@ -214,8 +214,8 @@ impl<'a> Content<'a> {
         Ok(())
     }
 
-    /// Decodes a block to a place of `plain`; says how many bytes there are. So many bytes of the
-    /// file come behind it.
+    /// Decodes a block to a place of `plain`; returns how many bytes there are. So many bytes of
+    /// the file come behind it.
     fn decode_at(&mut self, block: &Block, at: usize, behind: u64) -> Result<usize> {
         let raw = self.raw.read(self.image, &block.raw, behind)?;
         let len = block.decoded as usize;

@@ -319,7 +319,7 @@ pub trait Image: Send + Sync + fmt::Debug {
     fn locate(&self, id: NodeId, offset: u64) -> Result<Block>;
 
     /// Decodes the raw bytes of a block, at least its first `upto` bytes of content, into the
-    /// beginning of `content`, which has the length of `block.decoded`. Says how many bytes are
+    /// beginning of `content`, which has the length of `block.decoded`. Returns how many bytes are
     /// there. They may be fewer than `upto` where the format does not keep a block's length.
     ///
     /// # Errors

@@ -112,7 +112,7 @@ impl Table {
         self.get_mut(id).owners = Some(owners);
     }
 
-    /// Takes the first call out of a chain; says whether it has no part in a request any more.
+    /// Takes the first call out of a chain; returns whether it has no part in a request any more.
     pub(super) fn pop_owner(&mut self, owners: &mut Option<Owners>) -> Option<(CallId, bool)> {
         let Owners { first, last } = (*owners)?;
         let Owner { call, next } = self.owners[first as usize];

@@ -62,7 +62,7 @@ pub(crate) struct Dirtied {
 }
 
 impl PageCache {
-    /// A page differs from the device as of now, and is old at `due`. Says whether it was clean.
+    /// A page differs from the device as of now, and is old at `due`. Returns whether it was clean.
     pub(crate) fn mark_dirty(&mut self, frame: FrameId, now: Instant, due: Instant) -> bool {
         let slot = &mut self.frames[frame.index()];
         let flags = slot.flags;
@@ -102,7 +102,7 @@ impl PageCache {
         self.dirty.moving += 1;
     }
 
-    /// The way of a page has ended, well or not. Says whether it is dirty again.
+    /// The way of a page has ended, well or not. Returns whether it is dirty again.
     pub(crate) fn end_writeback(&mut self, frame: FrameId) -> bool {
         let slot = &mut self.frames[frame.index()];
         assert!(slot.flags & WRITEBACK != 0, "only what is on its way arrives");

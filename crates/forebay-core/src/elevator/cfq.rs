@@ -176,7 +176,7 @@ impl Cfq {
         self.turns.file(&self.queues, place, preempted);
     }
 
-    /// Ends the idling if its time is over, and says whether a queue waits for that.
+    /// Ends the idling if its time is over, and returns whether a queue waits for that.
     fn settle(&mut self, now: u64) -> bool {
         let Some(until) = self.idle_until.filter(|until| *until <= now) else { return false };
         self.idle_until = None;
@@ -187,7 +187,7 @@ impl Cfq {
         !self.turns.is_empty()
     }
 
-    /// Idles for the queue that has the disk, which is empty, and says whether it does.
+    /// Idles for the queue that has the disk, which is empty, and returns whether it does.
     fn idle(&mut self, now: u64) -> bool {
         let Some(place) = self.active.filter(|_| self.idle > 0 && self.spent > 0) else {
             return false;

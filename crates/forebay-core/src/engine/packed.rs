@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// Has the fill rule plan what a call wants and what readahead has asked for, and does it.
-    /// Says whether the call goes on at once.
+    /// Returns whether the call goes on at once.
     pub(super) fn bring(&mut self, call: CallId, ask: &Ask) -> bool {
         let window = core::mem::take(&mut self.packed.asked);
         let demand = self.demand(ask, window);

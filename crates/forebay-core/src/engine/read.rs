@@ -58,8 +58,8 @@ impl Engine {
         self.fetch_for_read(call, read, None, resumed);
     }
 
-    /// Copies pages as long as they are up to date and no policy is to see them. Says whether all
-    /// are.
+    /// Copies pages as long as they are up to date and no policy is to see them. Returns whether
+    /// all are.
     #[inline]
     fn copy_present(&mut self, call: CallId, read: &mut ReadCall, run: &mut Option<Copy>) -> bool {
         let opened = self.opened(read.handle);

@@ -257,7 +257,8 @@ impl Writeback {
 }
 
 impl Engine {
-    /// A page of a file has been written, which `allocated` it or not. Says whether it was clean.
+    /// A page of a file has been written, which `allocated` it or not. Returns whether it was
+    /// clean.
     pub(super) fn mark_dirty(&mut self, file: FileId, frame: FrameId, allocated: bool) -> bool {
         let state = &mut self.writeback.state;
         let expire = state.knobs.expire;

@@ -37,7 +37,7 @@ impl Flags {
         self.words[place] |= 1 << (page % BITS);
     }
 
-    /// Clears a page's flag; says whether it was set.
+    /// Clears a page's flag; returns whether it was set.
     pub(crate) fn clear(&mut self, page: PageIndex) -> bool {
         let was = self.has(page);
         if was {

@@ -134,7 +134,7 @@ impl Linux2621 {
         self.prev = self.prev.min(self.ahead.end().wrapping_sub(1));
     }
 
-    /// Submits the window behind the current one; says whether it is in place.
+    /// Submits the window behind the current one; returns whether it is in place.
     fn read_further(&mut self, block: Block, pages: &mut dyn AddressSpace) -> bool {
         let size = self.next_size();
         self.ahead = Window { start: self.current.end(), size };

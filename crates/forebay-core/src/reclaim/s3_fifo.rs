@@ -150,7 +150,7 @@ impl Reclaim for S3Fifo {
 }
 
 impl S3Fifo {
-    /// Looks at the last page of the small queue; says whether it was busy.
+    /// Looks at the last page of the small queue; returns whether it was busy.
     fn turn_small(&mut self, table: &mut FrameTable<'_>) -> bool {
         let Some(frame) = self.small.back() else { return false };
         let uses = table.rank(frame) & USES;
@@ -164,7 +164,7 @@ impl S3Fifo {
         self.leave(frame, table)
     }
 
-    /// Looks at the last page of the main queue; says whether it was busy.
+    /// Looks at the last page of the main queue; returns whether it was busy.
     fn turn_main(&mut self, table: &mut FrameTable<'_>) -> bool {
         let Some(frame) = self.main.back() else { return false };
         let rank = table.rank(frame);

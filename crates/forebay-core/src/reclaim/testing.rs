@@ -50,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// Writes all of a page; says whether there was memory.
+    /// Writes all of a page; returns whether there was memory.
     pub(super) fn write(&mut self, page: PageIndex) -> bool {
         match self.cache.lookup(FILE, page) {
             Some(hit) => self.cache.touch(hit.frame),

@@ -77,7 +77,7 @@ impl BlockCache {
         Ok(Self { shared, ahead })
     }
 
-    /// Copies bytes that are in memory; says whether all of them were.
+    /// Copies bytes that are in memory; returns whether all of them were.
     pub fn read_near(&self, buffer: &mut [u8], offset: u64) -> bool {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > self.len() {

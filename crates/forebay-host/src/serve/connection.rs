@@ -240,7 +240,7 @@ impl Connection {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Takes what arrived through TLS, and answers what TLS itself asks. Says whether it is
+    /// Takes what arrived through TLS, and answers what TLS itself asks. Returns whether it is
     /// established.
     fn open(self: &Arc<Self>, bytes: &[u8], plain: &mut Vec<u8>) -> Result<bool, String> {
         let mut outgoing = self.lock();

@@ -40,8 +40,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Whatever the device reports.
     fn flush(&self) -> io::Result<()>;
 
-    /// Zeroes bytes, faster than writing them; the space may be given up for a `hole`. Says whether
-    /// it can.
+    /// Zeroes bytes, faster than writing them; the space may be given up for a `hole`. Returns
+    /// whether it can.
     ///
     /// # Errors
     /// Whatever the device reports.

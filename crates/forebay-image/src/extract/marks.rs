@@ -106,7 +106,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Makes a device, pipe or socket and marks it; says whether it may be made.
+    /// Makes a device, pipe or socket and marks it; returns whether it may be made.
     pub(super) fn make_special(
         &mut self,
         directory: BorrowedFd<'_>,

@@ -250,8 +250,8 @@ pub(crate) fn every_truncation(image: &[u8], open: Open<'_>) {
     }
 }
 
-/// Opens an image with each bit of some of its bytes flipped, and reads everything. Says how many
-/// of these images could be opened.
+/// Opens an image with each bit of some of its bytes flipped, and reads everything. Returns how
+/// many of these images could be opened.
 pub(crate) fn every_bit_flip(image: &[u8], bytes: Range<usize>, open: Open<'_>) -> usize {
     let mut damaged = image.to_vec();
     let mut opened = 0;

@@ -99,7 +99,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Compares all directories of the root; says how many names were found and how many were not.
+/// Compares all directories of the root; returns how many names were found and how many were not.
 fn compare(bytes: Vec<u8>, format: &str) -> Option<(u32, u32)> {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("image");

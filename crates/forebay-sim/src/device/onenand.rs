@@ -74,8 +74,8 @@ struct Span {
 }
 
 impl Buffers {
-    /// Takes `page` into the buffer that was not used last, unless one holds it; says whether one
-    /// did.
+    /// Takes `page` into the buffer that was not used last, unless one holds it; returns whether
+    /// one did.
     fn take(&mut self, page: u64) -> bool {
         let [last, other] = self.0;
         if last == Some(page) {
@@ -85,8 +85,8 @@ impl Buffers {
         other == Some(page)
     }
 
-    /// Takes the pages of `span` one after another; says which of the first two were there. Those
-    /// behind never are: the first two fill both buffers.
+    /// Takes the pages of `span` one after another; returns which of the first two were there.
+    /// Those behind never are: the first two fill both buffers.
     fn take_all(&mut self, span: &Span) -> [bool; 2] {
         let first = self.take(span.first);
         let second = span.pages() > 1 && self.take(span.first + 1);

@@ -197,7 +197,7 @@ impl Ssd {
         Completion::success(start, done)
     }
 
-    /// Reads one stripe at the die of its address and says when it is there.
+    /// Reads one stripe at the die of its address and returns when it is there.
     fn read_stripe(&mut self, since: Instant, number: u64) -> Instant {
         let time = Duration(self.parameters.read_ns);
         let time = self.jitter.jittered(time, self.parameters.jitter_sigma_ppm);
@@ -238,7 +238,7 @@ impl Ssd {
         (Completion::success(start, done), programmed)
     }
 
-    /// Programs a write that is in memory at `from` and says when all of it is.
+    /// Programs a write that is in memory at `from` and returns when all of it is.
     fn program(&mut self, from: Instant, access: &DeviceAccess, continues: bool) -> Instant {
         let cost_ppm = self.cost_ppm(access, continues);
         let buffered = access.bytes() <= self.buffer_left;

@@ -105,7 +105,7 @@ impl Wait {
         }
     }
 
-    /// Ends the wait if its time is over, and says whether it was.
+    /// Ends the wait if its time is over, and returns whether it was.
     pub(super) fn settle(&mut self, now: u64) -> bool {
         let is_over = self.timeout().is_some_and(|at| at <= now);
         if is_over {

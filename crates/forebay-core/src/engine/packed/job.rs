@@ -88,7 +88,7 @@ impl Job {
 }
 
 impl Engine {
-    /// Goes on with the job of a call. Says whether it is over; otherwise the call is parked.
+    /// Goes on with the job of a call. Returns whether it is over; otherwise the call is parked.
     pub(in super::super) fn advance_job(&mut self, call: CallId) -> bool {
         while let Some(mut job) = self.calls[call.index()].job {
             let turn = match job.step {

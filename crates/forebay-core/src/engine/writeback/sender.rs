@@ -108,7 +108,7 @@ impl Sender<'_> {
         Sent::Full
     }
 
-    /// Lets reclaim's background writer run until it sleeps; says whether it waits for a device.
+    /// Lets reclaim's background writer run until it sleeps; returns whether it waits for a device.
     pub(super) fn reclaim(&mut self) -> bool {
         while let Some(found) = self.cache.reclaim_background(self.now) {
             if self.write_one(Some(found)) != Sent::Page {

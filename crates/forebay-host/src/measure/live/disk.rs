@@ -35,7 +35,7 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    /// Takes in a request at a moment; says when it is done. Moments do not go back.
+    /// Takes in a request at a moment; returns when it is done. Moments do not go back.
     pub(super) fn serve(&mut self, model: &Model, now: u64, offset: u64, bytes: u64) -> u64 {
         let moved = bytes.saturating_mul(SECOND) / model.rate.max(1);
         let seek = if offset == self.next { 0 } else { nanos(model.seek) };

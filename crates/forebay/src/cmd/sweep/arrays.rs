@@ -55,7 +55,7 @@ pub(super) const SLURM: Scheduler = Scheduler {
     is_wrapped: true,
 };
 
-/// Runs the missing chunks as tasks, and says how many have a result.
+/// Runs the missing chunks as tasks, and returns how many have a result.
 pub(super) fn submit(
     arguments: &SweepSubmit,
     program: &Path,
