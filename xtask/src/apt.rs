@@ -14,7 +14,7 @@ use crate::process::{command, exit_code, find_program, output_of};
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
-    /// A program of it; if it is there, so is the package.
+    /// A program of it; if it is installed, so is the package.
     pub(crate) program: &'static str,
     /// Its use.
     pub(crate) needed_for: &'static str,

@@ -39,7 +39,7 @@ impl Tool {
         Ok(self.own())
     }
 
-    /// The program, if it is there in this version.
+    /// The program, if it is installed in this version.
     pub(crate) fn found(&self) -> Option<PathBuf> {
         let own = self.own();
         let own = own.is_file().then_some(own);

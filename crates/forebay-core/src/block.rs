@@ -51,7 +51,7 @@ mod tests;
 pub(crate) use bio::Bio;
 pub(crate) use table::Owners;
 
-/// What a device's queue is like.
+/// Parameters of a device's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Holds requests back so that they can grow; none hands each bio over at once.
@@ -227,7 +227,7 @@ impl BlockQueues {
         Given { request: held.request, frame: held.frame, owners: held.owners }
     }
 
-    /// Takes a call out of those that had a part in a request; returns whether it has none left.
+    /// Removes a call from those that had a part in a request; returns whether it has none left.
     pub(crate) fn pop_owner(&mut self, owners: &mut Option<Owners>) -> Option<(CallId, bool)> {
         self.table.pop_owner(owners)
     }

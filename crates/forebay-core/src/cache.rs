@@ -433,7 +433,7 @@ impl PageCache {
         self.frames_max
     }
 
-    /// Pages that are there.
+    /// Cached pages.
     pub(crate) fn len(&self) -> u64 {
         (self.frames.len() - self.free.len()) as u64
     }

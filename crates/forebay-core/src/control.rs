@@ -108,7 +108,7 @@ pub trait Controller: Debug + Send {
         own
     }
 
-    /// Whether [`observe`](Self::observe) wants to be called at all.
+    /// Whether [`observe`](Self::observe) has to be called at all.
     fn observes(&self) -> bool {
         true
     }

@@ -41,7 +41,7 @@ pub type Spec = policy::Spec<dyn Dispatch>;
 /// A line of the table of rules of dispatch.
 pub type Policy = policy::Policy<dyn Dispatch>;
 
-/// What a request is like when the decision is made.
+/// Properties of a request at the time of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// Whether data go to the device.

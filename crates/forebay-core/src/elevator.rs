@@ -78,7 +78,7 @@ impl Queued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Kick {
-    /// The elevator was idling and has found a reason to go on.
+    /// The elevator was idling and has a reason to continue.
     Now,
     /// Whenever the queue runs next.
     Later,

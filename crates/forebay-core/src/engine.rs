@@ -312,8 +312,8 @@ impl Engine {
         [dirty, moving].into_iter().flatten().min()
     }
 
-    /// Says what the processor is like that the next input is handled on; an engine that is not
-    /// told takes switching for free and the processor for idle.
+    /// Sets the state of the processor that handles the next input. By default the engine assumes
+    /// that switching is free and the processor idle.
     pub fn set_processor(&mut self, processor: Processor) {
         self.block.processor = processor;
     }
@@ -365,7 +365,7 @@ impl Engine {
         self.outputs.pop()
     }
 
-    /// When the engine wants [`Input::Timeout`], if at all.
+    /// When the engine needs [`Input::Timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.deadline_is_stale { self.next_deadline() } else { self.deadline }
     }

@@ -136,7 +136,7 @@ pub enum Sent {
 pub struct Written {
     /// Pages under writeback.
     pub pages: u64,
-    /// Where to go on: the page behind the last one.
+    /// The page to continue with: the one after the last.
     pub next: PageIndex,
     /// Why it ended: [`Sent::Page`] when `most` pages were sent, [`Sent::Nothing`] when no dirty
     /// page is left from there on, [`Sent::Full`] when the device takes no more.
@@ -166,6 +166,6 @@ pub trait Flush: Debug + Send {
     /// The state has changed: writes the pages that are due now.
     fn run(&mut self, pages: &mut dyn DirtyPages);
 
-    /// When the rule wants to run again whatever happens; asked after every run.
+    /// When the rule has to run again in any case; queried after every run.
     fn timeout(&self) -> Option<Instant>;
 }

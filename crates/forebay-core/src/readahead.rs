@@ -1,8 +1,8 @@
 //! Readahead: which pages to fetch, and when.
 //!
 //! A policy is one file below this one and one line in [`POLICIES`]. It keeps the state of one open
-//! file description and acts on the [`AddressSpace`] it is given: it asks which pages are there and
-//! adds those it wants to have read. It never learns what time it is or what a page holds.
+//! file description and acts on the [`AddressSpace`] it is given: it looks up which pages are
+//! cached and adds pages to be read. It never knows the time or the contents of a page.
 //!
 //! ```text
 //!  read(2) of n pages      for every page, in order
@@ -331,7 +331,7 @@ pub trait Readahead: fmt::Debug + Send {
         None
     }
 
-    /// Whether [`on_read`](Self::on_read) wants to be called for present, unmarked pages too.
+    /// Whether [`on_read`](Self::on_read) has to be called for present, unmarked pages too.
     fn sees_hits(&self) -> bool {
         false
     }

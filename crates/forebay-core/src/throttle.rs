@@ -59,7 +59,7 @@ impl Slot for dyn Throttle {
     }
 }
 
-/// What a throttle sees when a page has been written.
+/// A throttle's view when a page has been written.
 #[derive(Clone, Copy, Debug)]
 pub struct DirtyView {
     /// The present moment.

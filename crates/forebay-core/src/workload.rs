@@ -23,7 +23,7 @@ pub trait Workload {
     fn next(&mut self, now: Instant) -> Step;
 }
 
-/// A call that has ended, as the world that carried it out saw it.
+/// A completed call, as seen by the world that executed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The task, whose calls all bear its number.

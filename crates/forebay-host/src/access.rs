@@ -94,7 +94,7 @@ pub enum Mode {
     Uring,
     /// By io_uring; the waiter polls for the end and keeps its processor.
     Spin,
-    /// By what each access is like, and how long others like it took.
+    /// By the class of each access, and how long others of its class took.
     #[default]
     Adaptive,
 }

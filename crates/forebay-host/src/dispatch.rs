@@ -41,7 +41,7 @@ pub(crate) struct Lists {
 pub(crate) struct Finish {
     pub(crate) job: Job,
     pub(crate) result: Result<(), Cause>,
-    /// How long it took to carry it out.
+    /// How long its execution took.
     pub(crate) took: Duration,
 }
 
@@ -97,8 +97,8 @@ impl Dispatcher {
         self.spare.push(lists);
     }
 
-    /// Sends a job off, or carries it out on the spot. A read that blocks cannot be given up: a
-    /// limit to the time that it may take inline says nothing here.
+    /// Submits a job, or executes it at once. A blocking read cannot be cancelled, so a limit on
+    /// its inline time has no effect.
     pub(crate) fn submit(&mut self, job: Job) {
         // Returned jobs are counted first, so that a pause in between is no busy time.
         self.collect();

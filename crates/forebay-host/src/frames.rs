@@ -14,7 +14,7 @@ use forebay_core::units::{FrameId, PAGE_SIZE};
 /// Bytes of a page, as a size in memory.
 pub(crate) const PAGE: usize = PAGE_SIZE as usize;
 
-/// The bytes of one page, aligned as a device wants them.
+/// The bytes of one page, aligned as a device requires.
 #[repr(C, align(4096))]
 #[derive(Clone, Debug)]
 pub(crate) struct Page(pub(crate) [u8; PAGE]);

@@ -46,7 +46,7 @@ pub enum Pages {
     ColdDirect,
 }
 
-/// What a measurement is like.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Where the pages are.

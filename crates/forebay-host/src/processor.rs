@@ -154,7 +154,7 @@ const ASSUMED: Duration = Duration::from_micros(4);
 /// A thousandth of it is what a sample costs.
 const PERIOD: Duration = Duration::from_millis(4);
 
-/// So many samples without a waiting task, and the processor is not wanted: one sample may fall
+/// After this many samples without a waiting task the processor counts as idle: one sample may fall
 /// between two turns of the others.
 const CALM: u32 = 4;
 

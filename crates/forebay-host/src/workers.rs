@@ -38,7 +38,7 @@ struct Sent<J, R> {
 pub(crate) struct Finish<J, R> {
     pub(crate) job: J,
     pub(crate) result: Result<R, Panicked>,
-    /// How long it took to carry it out.
+    /// How long its execution took.
     pub(crate) took: Duration,
     pub(crate) at: Instant,
 }

@@ -91,7 +91,7 @@ pub struct HostWorld<'a> {
     failure: Option<Failure>,
     /// Compares copied bytes if files are written, and knows the written data.
     verifier: Option<Verifier>,
-    /// Looks at the processor for a rule of dispatch that wants to know.
+    /// Samples the processor for a dispatch rule that needs it.
     watch: Option<Watch>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> HostWorld<'a> {
         })
     }
 
-    /// Tells the engine what the processor is like; what switching costs is measured first.
+    /// Reports the state of the processor to the engine; measures the cost of a switch first.
     #[must_use]
     pub fn with_processor(self) -> Self {
         Self { watch: Some(Watch::new()), ..self }

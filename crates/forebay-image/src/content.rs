@@ -33,7 +33,7 @@ const RUN_MAX: u64 = 128 << 10;
 /// Some bytes of a file that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// So many zeros that the image does not hold.
+    /// Zeros that the image does not store.
     Zeros(u64),
     /// These.
     Bytes(&'a [u8]),
@@ -214,8 +214,8 @@ impl<'a> Content<'a> {
         Ok(())
     }
 
-    /// Decodes a block to a place of `plain`; returns how many bytes there are. So many bytes of
-    /// the file come behind it.
+    /// Decodes a block to a position of `plain`; returns the number of bytes. `behind` bytes of the
+    /// file follow it.
     fn decode_at(&mut self, block: &Block, at: usize, behind: u64) -> Result<usize> {
         let raw = self.raw.read(self.image, &block.raw, behind)?;
         let len = block.decoded as usize;

@@ -128,7 +128,7 @@ impl Cramfs {
             oddities: Oddities::default(),
             superblock,
         };
-        // The root has its bytes before any directory that wants them too.
+        // The root keeps its bytes before any other directory that claims them.
         let root = &cramfs.superblock.root;
         if root.content_len() > 0 {
             cramfs.lock_claims().claim(cramfs.root, &range(root))?;

@@ -26,7 +26,7 @@ pub enum Error {
         /// The existing length, in bytes.
         found: u64,
     },
-    /// No format that is known begins like this.
+    /// No known format begins like this.
     #[error("not an image of a known format: {found}")]
     Unknown {
         /// The bytes found instead.

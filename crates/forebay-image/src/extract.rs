@@ -74,7 +74,7 @@ pub struct Report {
     pub written: u64,
     /// What this caller or this file system cannot have: devices, set-user-id.
     pub skipped: Vec<Fault>,
-    /// Extended attributes that were refused; their files are there.
+    /// Extended attributes that were refused; their files were extracted.
     pub lost: Vec<Fault>,
     /// What went wrong.
     pub failed: Vec<Fault>,

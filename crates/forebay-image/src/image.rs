@@ -1,4 +1,4 @@
-//! What every format has in common: a tree of nodes, and files made of blocks.
+//! The common parts of all formats: a tree of nodes, and files made of blocks.
 
 use std::fmt;
 use std::ops::Range;
@@ -197,7 +197,7 @@ pub struct Summary {
     /// Maximum bytes of content in a block. For erofs it is the file system's block: the unit of
     /// decoding can be larger or smaller.
     pub block_size: u32,
-    /// Nodes, if the image says how many.
+    /// The number of nodes, if the image has it.
     pub nodes: Option<u64>,
     /// The codecs in use, by name.
     pub codecs: Vec<&'static str>,

@@ -27,7 +27,7 @@ const ODDITIES_MAX: usize = 64;
 pub struct EntryTarget {
     /// The inode's number, as the directory says it.
     pub ino: u64,
-    /// What the directory says that it is; none if that is no type.
+    /// Its type in the directory; none if that is invalid.
     pub kind: Option<Kind>,
 }
 

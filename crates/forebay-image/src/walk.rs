@@ -272,7 +272,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes in a directory's names. Returns whether there is room for more.
+    /// Adds a directory's names. Returns whether there is space for more.
     fn list(&mut self, open: &Open, entries: &[Entry], stack: &mut Vec<Open>) -> bool {
         let mut names = HashSet::new();
         for entry in entries {

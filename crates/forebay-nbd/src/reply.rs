@@ -36,7 +36,7 @@ pub struct Agreed {
     pub allocation: bool,
 }
 
-/// A run of bytes of an export that are alike.
+/// A run of bytes of an export with the same status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// How many bytes.

@@ -11,8 +11,8 @@
 //! | `errors` | which descriptions have still to be told of a failed write |
 //! | `packed` | which raw bytes a block needs, and what the buffers of an image hold |
 //!
-//! Now and then the power fails in thought: what the devices would be left with is compared with
-//! what ended calls have promised, and the run goes on.
+//! Now and then a power failure is simulated without an effect on the run: the surviving data of
+//! the devices is compared with the promises of completed calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -60,7 +60,7 @@ pub(crate) enum Runner {
 
 /// Decides which runner gets a core, and for how long.
 pub(crate) trait RunQueue: Debug {
-    /// A runner wants a core.
+    /// A runner becomes ready.
     fn enqueue(&mut self, runner: Runner, arrival: Arrival, now: Instant);
 
     /// Takes out the runner that gets a core.
@@ -72,7 +72,7 @@ pub(crate) trait RunQueue: Debug {
     /// A runner had a core for some time.
     fn charge(&mut self, runner: Runner, from: Instant, to: Instant);
 
-    /// A runner leaves its core and wants none for now.
+    /// A runner leaves its core and sleeps.
     fn sleep(&mut self, runner: Runner, now: Instant);
 
     /// When a runner that was charged up to a moment has had its slice.
@@ -85,7 +85,7 @@ pub(crate) trait RunQueue: Debug {
     fn set_weight(&mut self, _runner: Runner, _weight: u32) {}
 }
 
-/// Why a runner wants a core.
+/// Why a runner becomes ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// It begins.
@@ -142,7 +142,7 @@ impl<T> Seats<T> {
     }
 }
 
-/// Cores and the runners that want them.
+/// Cores and the runners that are ready.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     cores: Vec<Option<Run>>,
@@ -281,7 +281,7 @@ impl Cpu {
         self.queue.set_weight(runner, weight);
     }
 
-    /// A runner wants a core.
+    /// A runner becomes ready.
     pub(crate) fn enqueue(&mut self, runner: Runner, arrival: Arrival, now: Instant) {
         let seat = self.seats.of_mut(runner);
         assert!(!seat.queued, "a runner waits for one core at a time");
@@ -361,7 +361,7 @@ impl Cpu {
         None
     }
 
-    /// The slice of the runner on a core is over: the next runner goes on there.
+    /// The slice of the runner on a core is over: the next runner continues there.
     pub(crate) fn end_slice(&mut self, core: CoreId, now: Instant) -> Placed {
         self.exchange(core.0, Arrival::SliceOver, now)
     }
@@ -381,7 +381,7 @@ impl Cpu {
         run.until = (now + stretch.work).max(stretch.not_before);
     }
 
-    /// The runner leaves its core and wants none for now.
+    /// The runner leaves its core and sleeps.
     pub(crate) fn sleep(&mut self, core: CoreId, now: Instant) {
         let runner = self.leave(core, now);
         if self.preemptive {

@@ -89,7 +89,7 @@ impl JobFile {
 
 /// Which fio the requests are compared with.
 ///
-/// Version 3.35 changed the seeds of random offsets; everything else is alike.
+/// Version 3.35 changed the seeds of random offsets; everything else is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compat {
     /// fio up to 3.34.

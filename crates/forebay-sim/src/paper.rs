@@ -104,7 +104,7 @@ pub(crate) struct Experiment {
 pub(crate) enum Draws {
     /// Every draw from the machine's ranges.
     Each,
-    /// So many of them at most, the first ones.
+    /// At most this many of them, the first ones.
     First(u32),
     /// The nominal machine.
     Nominal,

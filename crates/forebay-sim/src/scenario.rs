@@ -182,7 +182,7 @@ impl Scenario {
         self.engine.open(FileId(file), off.build())
     }
 
-    /// Says what the first tasks are like to a processor; the others are like most.
+    /// Sets the processor traits of the first tasks; the others have the defaults.
     #[must_use]
     pub fn with_traits(self, traits: Vec<Traits>) -> Self {
         Self { traits, ..self }

@@ -197,7 +197,7 @@ impl<'a> SimWorld<'a> {
         self
     }
 
-    /// Says what distinguishes the first tasks; the others are like most.
+    /// Sets the traits of the first tasks; the others have the defaults.
     #[must_use]
     pub fn with_traits(mut self, traits: Vec<Traits>) -> Self {
         for (task, Traits { footprint, weight }) in traits.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a trace is like: operations, sizes, sequentiality, arrival, reuse.
+//! Statistics of a trace: operations, sizes, sequentiality, arrival, reuse.
 
 use crate::record::{Layer, Op, Record};
 use crate::reuse::ReuseDistances;
@@ -21,7 +21,7 @@ pub struct VolumeStatistics {
     last_end: Option<u64>,
 }
 
-/// What a trace is like.
+/// Statistics of a trace.
 pub struct Statistics {
     /// Requests by operation, in the order of [`Op::ALL`].
     pub ops: [u64; 9],

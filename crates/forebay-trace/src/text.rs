@@ -203,7 +203,7 @@ pub(crate) fn short(name: &'static str, field: &[u8]) -> Result<u32, Fault> {
 /// Decimal digits and nothing else.
 #[inline]
 pub(crate) fn decimal(field: &[u8]) -> Option<u64> {
-    // So many digits always fit.
+    // This many digits always fit.
     const FIT: usize = 19;
     if field.is_empty() || field.len() > FIT + 1 {
         return None;

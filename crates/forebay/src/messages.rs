@@ -184,7 +184,7 @@ pub(crate) fn spinner() -> ProgressBar {
     bar
 }
 
-/// Says what went wrong with one of several things; the others go on.
+/// Reports an error of one of several items; the others continue.
 pub(crate) fn complain(what: &dyn fmt::Display) {
     // Standard error may be closed; the exit code still reports the error.
     let _ = writeln!(io::stderr(), "error: {what}");

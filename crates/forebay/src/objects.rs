@@ -31,7 +31,7 @@ pub(crate) fn cached(address: &str, cache: u64) -> Result<Arc<BlockCache>> {
     Ok(cached)
 }
 
-/// Says what the objects have cost that were opened as images.
+/// Reports the cost of objects that were opened as images.
 pub(crate) fn say_cost() {
     for (name, object) in OPENED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let sent = object.requests().unwrap_or_default();

@@ -288,7 +288,7 @@ fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
     Ok(Filled { policies, labels })
 }
 
-/// A policy; an error says which slot it was for.
+/// A policy; an error names its slot.
 fn spec<T: Slot + ?Sized>(text: &str) -> Result<Spec<T>, Complaint> {
     Spec::<T>::parse(text).map_err(|error| {
         let name = text.split(':').next().unwrap_or_default();

@@ -65,7 +65,7 @@ pub(crate) enum Cell {
     Text(String),
     /// A whole number.
     Count(u64),
-    /// A measured number and how many decimals a reader wants.
+    /// A measured number and its shown decimals.
     Number(f64, usize),
     /// Not known, or not claimed.
     Missing,

@@ -261,7 +261,7 @@ fn make_image(cache: &Path, image: &Path) -> Result<()> {
 /// Of the file in the image: 2,930 pages, below the 16 MiB that cramfs can hold.
 const IMAGE_BYTES: usize = 2930 * 4096;
 
-/// Makes sure that what the build runs is there.
+/// Makes sure that the programs of the build are installed.
 fn programs(is_there: impl Fn(&str) -> bool) -> Result<()> {
     let others = ["apt-get", "dpkg-deb", "tar", "timeout", "setarch", "mkfs.cramfs"];
     let needed = PACKAGES.iter().map(|package| package.program).chain(others);

@@ -53,7 +53,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts it, and waits until it says that it is ready.
+    /// Starts it, and waits until it reports that it is ready.
     pub(super) fn start(unit: &Unit, folder: &Path) -> Result<Self> {
         let (socket, log) = (folder.join("notify"), folder.join("log"));
         let _ = fs::remove_file(&socket);

@@ -1,4 +1,4 @@
-//! Rules for the pages: files that they name are there, and those of one kind are made alike.
+//! Rules for the pages: named files exist, and pages of one kind have the same form.
 //!
 //! ```text
 //!  any page          `engine/fill.rs`  the end of the path of a file

@@ -222,7 +222,7 @@ impl Queue {
         counters
     }
 
-    /// A request has been made of a bio.
+    /// A bio became a request.
     pub(super) fn count(&mut self, now: Instant, bio: &Bio) {
         match bio.kind {
             RequestKind::Read => {

@@ -102,7 +102,8 @@ impl PageCache {
         self.dirty.moving += 1;
     }
 
-    /// The way of a page has ended, well or not. Returns whether it is dirty again.
+    /// The writeback of a page has ended, with or without an error. Returns whether it is dirty
+    /// again.
     pub(crate) fn end_writeback(&mut self, frame: FrameId) -> bool {
         let slot = &mut self.frames[frame.index()];
         assert!(slot.flags & WRITEBACK != 0, "only what is on its way arrives");

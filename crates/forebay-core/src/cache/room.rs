@@ -62,7 +62,7 @@ impl PageCache {
         self.reclaim.timeout()
     }
 
-    /// Lets reclaim's background writer go on; returns the dirty page that it wants to be written.
+    /// Runs reclaim's background writer; returns the dirty page that it wants to be written.
     pub(crate) fn reclaim_background(&mut self, now: Instant) -> Option<Dirtied> {
         let before = self.counters.scanned;
         let (reclaim, mut table) = self.parts();

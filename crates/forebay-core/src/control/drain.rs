@@ -82,7 +82,7 @@ struct Follow {
     limit_ms: u64,
     background_ms: u64,
     queue_ms: u64,
-    /// In pages, like the rest.
+    /// In pages, as the others.
     floor: u64,
     cap: u64,
     start: u64,

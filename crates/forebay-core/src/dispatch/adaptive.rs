@@ -6,9 +6,10 @@
 //!             (SOSP 1991); where it begins: K. Lee, "The selective context switch for the storage
 //!             which has no latency", Hanyang University (in Korean).
 //! Behaviour:  while the processor is idle, spins as long as it costs less than blocking at the
-//!             `idle` value of a processor; while others want it, tries the ways in turn and keeps
-//!             the one in which more requests are done. Rotating and remote media are never spun
-//!             for, nor without a limit what takes 50 switches in one of ten cases.
+//!             `idle` value of a processor. While other tasks need the processor, tries the modes
+//!             in turn and keeps the one that completes more requests. Rotating and remote media
+//!             are never spun for. A class of which one in ten requests takes 50 switches is never
+//!             spun for without a limit.
 //! Differs:    nothing is tried while the processor is idle: both ways show the device's time, and
 //!             a try of the worse one costs up to a whole switch.
 //! Not for:    tasks that share a class and fare differently under the two ways.

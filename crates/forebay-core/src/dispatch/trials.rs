@@ -1,4 +1,4 @@
-//! Which way of handling a class is better while others want the processor, by trying.
+//! Finds by trials which mode of handling a class is better while other tasks need the processor.
 //!
 //! Time is divided into epochs. In each epoch one mode is active, and the measure is the number of
 //! completed requests of the class per time. A request counts by its device time, which no mode
@@ -42,7 +42,7 @@ struct Rate {
     time: u64,
 }
 
-/// The epoch that goes on.
+/// The current epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     all: Rate,

@@ -33,7 +33,7 @@ impl Jiffies {
         Instant::ZERO + self.length(jiffy)
     }
 
-    /// So many jiffies as a length of time, rounded up to a nanosecond.
+    /// `jiffies` as a length of time, rounded up to a nanosecond.
     pub(super) fn length(self, jiffies: u64) -> Duration {
         let nanos = (u128::from(jiffies) * u128::from(SECOND)).div_ceil(u128::from(self.hz));
         Duration(u64::try_from(nanos).unwrap_or(u64::MAX))

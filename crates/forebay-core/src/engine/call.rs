@@ -69,7 +69,7 @@ pub(super) enum Task {
     Truncate(HandleId),
     /// The pages from one to before another are dropped.
     Discard(HandleId, PageIndex, PageIndex),
-    /// So many bytes past the page cache.
+    /// This many bytes, bypassing the page cache.
     Direct(u64),
     /// Advice that waits for pointer words, or for the pages that it reads.
     Advised(HandleId),
@@ -264,8 +264,8 @@ impl Engine {
         self.outputs.push(Output::Wake(call));
     }
 
-    /// Wakes the calls of a chain that wait for a page; `error` says why it did not come, and the
-    /// page stays for them if it is there.
+    /// Wakes the calls of a chain that wait for a page; `error` is the reason if it could not be
+    /// read. A present page stays for them.
     pub(super) fn wake_page_waiters(
         &mut self,
         mut waiter: Option<CallId>,

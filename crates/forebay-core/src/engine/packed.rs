@@ -1,6 +1,6 @@
 //! Packed files: pages that are decoded from blocks of an image, which is cached as a file itself.
 //!
-//! A demand for a page that is not ready becomes a *job*: what the fill rule has planned, done step
+//! A demand for a page that is not ready becomes a *job*: the plan of the fill rule, executed step
 //! by step on behalf of the call, which parks whenever it must wait.
 //!
 //! ```text
@@ -65,7 +65,7 @@ pub(super) struct PackedFiles {
     holder: Option<CallId>,
     /// Calls that wait to be it, the first to wait first.
     holder_waiters: VecDeque<CallId>,
-    /// The pages that a readahead policy has asked for and no job has been made of.
+    /// The pages that a readahead policy has requested and that belong to no job yet.
     asked: Pages,
 }
 
@@ -97,7 +97,7 @@ struct Offer {
     pages: Pages,
 }
 
-/// What a call wants of a packed file.
+/// The request of a call for a packed file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) handle: HandleId,
@@ -216,13 +216,13 @@ impl Engine {
         }
     }
 
-    /// Whether readahead has asked for pages of a packed file that nothing was done for.
+    /// Whether readahead has requested pages of a packed file that have no job yet.
     pub(super) fn owes_window(&self) -> bool {
         !self.packed.asked.is_empty()
     }
 
-    /// Has the fill rule plan what a call wants and what readahead has asked for, and does it.
-    /// Returns whether the call goes on at once.
+    /// Lets the fill rule plan the request of a call and the window of readahead, and executes the
+    /// plan. Returns whether the call continues at once.
     pub(super) fn bring(&mut self, call: CallId, ask: &Ask) -> bool {
         let window = core::mem::take(&mut self.packed.asked);
         let demand = self.demand(ask, window);
@@ -240,7 +240,7 @@ impl Engine {
         self.advance_job(call)
     }
 
-    /// The same for a call that wants none of the pages.
+    /// The same for a call that needs none of the pages.
     pub(super) fn bring_ahead(&mut self, call: CallId, ask: &Ask) -> bool {
         let window = self.packed.asked;
         let outside = if window.start > 0 { 0 } else { window.end };

@@ -58,7 +58,7 @@ impl Engine {
         self.fetch_for_read(call, read, None, resumed);
     }
 
-    /// Copies pages as long as they are up to date and no policy is to see them. Returns whether
+    /// Copies pages as long as they are up to date and no policy has to see them. Returns whether
     /// all are.
     #[inline]
     fn copy_present(&mut self, call: CallId, read: &mut ReadCall, run: &mut Option<Copy>) -> bool {
@@ -226,8 +226,8 @@ impl Engine {
         });
     }
 
-    /// As [`with_space`](Self::with_space), and a page that is there stays while the policy makes
-    /// room for others.
+    /// As [`with_space`](Self::with_space); a present page stays while the policy frees memory for
+    /// others.
     fn lend_space(
         &mut self,
         handle: HandleId,

@@ -158,7 +158,7 @@ impl Engine {
         page_start >= bytes || covers
     }
 
-    /// A page has been written, up to byte `end` of its file: what holds its writer up.
+    /// A page has been written, up to byte `end` of its file: what delays its writer.
     fn dirtied(&mut self, call: CallId, file: FileId, frame: FrameId, end: u64) -> Option<Hold> {
         let bytes = &mut self.files[file.index()].bytes;
         // The write fills one page, up to `end`.
@@ -195,7 +195,7 @@ impl Engine {
         let written = write.position - write.start;
         match result {
             Err(error) if written == 0 => self.end_call(call, Err(error)),
-            // It gives up: that a part of it is safe is nothing that its caller waits for.
+            // It gives up: its caller does not wait for a durable part of it.
             Err(IoError::NoSpace) => self.end_call(call, Ok(written)),
             Ok(()) | Err(_) if write.durable => {
                 self.unchanged = false;

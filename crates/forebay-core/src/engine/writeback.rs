@@ -250,7 +250,7 @@ impl Writeback {
         self.state.knobs_set
     }
 
-    /// When the flush rule or the controller wants to be called.
+    /// The timeout of the flush rule or the controller.
     pub(super) fn timeout(&self) -> Option<Instant> {
         Instant::earlier(self.policies.flush.timeout(), self.next_sample)
     }

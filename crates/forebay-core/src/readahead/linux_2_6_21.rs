@@ -14,7 +14,7 @@
 //!             ^ reached: [current          )[ahead ...    ^ at most the limit, then called again
 //! ```
 //!
-//! The rule names the page at which it wants to be called again; that wish lives for one request.
+//! The rule names the page at which it is called again; this is valid for one request.
 
 use alloc::boxed::Box;
 
@@ -54,7 +54,7 @@ struct Linux2621 {
     cached: bool,
     /// Pages found cached in a row, in whole windows.
     hits: u64,
-    /// The page of the present request at which the rule wants to be called again.
+    /// The page of the current request at which the rule is called again.
     call_at: PageIndex,
     faults: Faults,
 }
@@ -134,7 +134,7 @@ impl Linux2621 {
         self.prev = self.prev.min(self.ahead.end().wrapping_sub(1));
     }
 
-    /// Submits the window behind the current one; returns whether it is in place.
+    /// Submits the window after the current one; returns whether it is in place.
     fn read_further(&mut self, block: Block, pages: &mut dyn AddressSpace) -> bool {
         let size = self.next_size();
         self.ahead = Window { start: self.current.end(), size };

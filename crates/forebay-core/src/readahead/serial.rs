@@ -87,7 +87,7 @@ impl Serial {
         };
     }
 
-    /// Brings the speed memory under the limit; returns whether anything is left of it.
+    /// Limits the speed memory; returns whether anything is left of it.
     pub(super) fn clamp(&mut self) -> bool {
         if self.next.cast_signed() > self.limit.pages.cast_signed() {
             self.next = self.limit.pages;

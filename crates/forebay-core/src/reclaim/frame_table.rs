@@ -74,7 +74,7 @@ impl FrameTable<'_> {
         (slot.file, slot.page)
     }
 
-    /// The frame of a page that is there.
+    /// The frame of a cached page.
     pub(super) fn find(&self, file: u32, page: PageIndex) -> u32 {
         frame_of(self.frames, self.index, FileId(file), page).expect("the page is there")
     }

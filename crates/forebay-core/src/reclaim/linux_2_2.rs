@@ -64,7 +64,7 @@ struct Clock {
     /// Pages that are dirty or under writeback.
     dirty: u64,
     kswapd: Option<Scan>,
-    /// When kswapd goes on after it has freed nothing.
+    /// When kswapd continues after it has freed nothing.
     rests_until: Option<Instant>,
     /// The page that kswapd waits to write.
     held: Option<u32>,

@@ -203,7 +203,7 @@ mod tests {
         // Page 1, used twice, joins the main queue, which now has one too many: page 10 leaves.
         memory.read_each([20]);
         assert_eq!(memory.present([1, 10, 11, 20]), [1, 11, 20]);
-        // Page 20 leaves the small queue and comes back into the main one, which gives up page 11.
+        // Page 20 leaves the small queue and returns into the main one, which evicts page 11.
         memory.read_each([21, 20, 22]);
         assert_eq!(memory.present([1, 11, 12, 20, 21, 22]), [1, 12, 20, 22]);
         // A scan uses only the small queue.

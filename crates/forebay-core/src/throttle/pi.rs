@@ -5,8 +5,8 @@
 //!             level from the middle of background and limit and by the sum of these distances. The
 //!             sum stands still while the rate is at its bound. Shares and pauses are those of
 //!             `paced`.
-//! Differs:    `paced` has no memory of the distance: a drain that is measured wrong moves its
-//!             level for good, not for a while.
+//! Differs:    `paced` has no memory of the distance: a wrongly measured drain shifts its level
+//!             permanently, not temporarily.
 //! Not for:    drains that change faster than the level can follow, over which it swings.
 
 use alloc::boxed::Box;

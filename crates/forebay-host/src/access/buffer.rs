@@ -1,4 +1,4 @@
-//! Bytes that begin at a page, as reads and writes past the page cache want them.
+//! Bytes that begin at a page, as direct I/O requires.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,7 +13,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// So many zeroes.
+    /// `len` zero bytes.
     #[must_use]
     pub fn new(len: usize) -> Self {
         let room = vec![0; len + ALIGN - 1];

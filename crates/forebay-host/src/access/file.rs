@@ -51,7 +51,7 @@ pub struct Completion {
 }
 
 impl File {
-    /// Opens a file, or a block device, that is there.
+    /// Opens an existing file or block device.
     ///
     /// # Errors
     /// The file is not there, or cannot be read, written or read past the page cache.
@@ -161,7 +161,7 @@ impl File {
         &self.inner
     }
 
-    /// What carries accesses out: the mode, or what takes its place without a ring.
+    /// How accesses are executed: the mode, or its replacement without a ring.
     fn way(&self) -> Mode {
         let Options { mode, uring, .. } = self.inner.options;
         let is_replaced = !uring && matches!(mode, Mode::Uring | Mode::Spin);

@@ -136,7 +136,7 @@ impl Hits {
         }
     }
 
-    /// So many bytes were in memory, or were not.
+    /// `bytes` bytes were cached, or were not.
     pub(super) fn learn(&self, bytes: usize, hit: bool) {
         let size = self.size(bytes);
         let likely = size.likely.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The device of a file: the kernel's description, and its measured behaviour.
 //!
-//! Virtual disks are often flagged as rotating, whatever they are. So the flag holds only until the
-//! waiting times speak against it: an arm needs milliseconds to reach a distant place, and a device
-//! that is there in less than one, nearly always, has none.
+//! Virtual disks are often flagged as rotational, whatever they are. The flag is therefore valid
+//! only until latencies contradict it: an arm needs milliseconds to reach a distant sector, and a
+//! device that nearly always needs less than one has no arm.
 
 use std::fs;
 use std::os::fd::AsFd;

@@ -159,7 +159,7 @@ impl Shared {
 
     /// Fetches blocks that the caller has marked as being fetched; returns the first.
     fn bring(&self, run: Range<u64>) -> io::Result<Arc<[u8]>> {
-        /// Takes away what did not come, also after a panic.
+        /// Removes blocks that were not fetched, also after a panic.
         struct Begun<'a>(&'a Shared, Range<u64>);
         impl Drop for Begun<'_> {
             fn drop(&mut self) {

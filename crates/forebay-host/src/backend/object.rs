@@ -208,7 +208,7 @@ impl ObjectBackend {
         }
     }
 
-    /// What names the bytes of a version exactly. A weak one names what looks alike.
+    /// Identifies the bytes of a version exactly. A weak one only identifies equivalent versions.
     fn strong_etag(&self) -> Option<&str> {
         self.version.e_tag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }

@@ -1,4 +1,4 @@
-//! A store in memory that loses power: what no flush covers is there, page by page, or not.
+//! A store in memory that loses power: each page that no flush covers survives or not.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};

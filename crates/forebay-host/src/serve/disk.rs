@@ -40,7 +40,7 @@ pub(super) struct Disk {
     state: Mutex<State>,
     /// Rings when a number is free again.
     free: Condvar,
-    /// Rings when the path wants to be called earlier than was known.
+    /// Signalled when the timeout of the path becomes earlier.
     clock: Condvar,
     exports: Vec<ServedStore>,
     origin: Instant,
@@ -430,7 +430,7 @@ impl Disk {
         }
     }
 
-    /// Calls the path when it wants to be called.
+    /// Calls the path at its timeouts.
     fn run_clock(&self) {
         let mut state = self.lock();
         while !state.is_closed {
@@ -545,7 +545,7 @@ impl Job {
     fn read(&mut self, store: &dyn Store, offset: u64) -> Result<(), IoError> {
         let mut done = 0;
         while done < self.len {
-            // What came short goes on at a page's start.
+            // A short transfer continues at a page's start.
             let whole = done / PAGE;
             let pages = &mut self.buffer[whole..];
             let mut slices: Vec<IoSliceMut<'_>> =

@@ -106,8 +106,7 @@ impl ExportFolder {
         Ok(folder)
     }
 
-    /// Takes the folder away. Files that are open give errors from now on. Returns whether there
-    /// are any.
+    /// Unmounts the folder. Open files give errors from now on. Returns whether there are any.
     pub(super) fn detach(&self) -> bool {
         self.is_closed.store(true, Relaxed);
         if self.identity.is_some() && MountIdentity::of(&self.path) != self.identity {

@@ -167,8 +167,8 @@ impl OverlayStore {
         Ok(Self { base, layer, layout, present, behind, saved: Mutex::new(words) })
     }
 
-    /// Writes what a layer holds into its base, and empties the layer. `stamp` says what the base's
-    /// stamp is afterwards. Interrupted anywhere, it is done by doing it again.
+    /// Writes the contents of a layer to its base, and empties the layer. `stamp` returns the
+    /// base's stamp afterwards. After an interruption, it is completed by running it again.
     ///
     /// # Errors
     /// The layer or the base cannot be read or written; they are of different sizes.
@@ -247,7 +247,7 @@ impl OverlayStore {
         self.behind[(map_page / 64) as usize].fetch_or(bit(map_page), Release);
     }
 
-    /// Brings the bits of these pages to disk, whose bytes are there.
+    /// Syncs the bits of these pages, whose bytes are on disk.
     fn save(&self, pages: Range<u64>) -> io::Result<()> {
         let mut saved = self.lock();
         for map_page in Layout::map_pages_of(&pages) {

@@ -238,7 +238,7 @@ impl Remote {
         }
     }
 
-    /// The same over the connection that is there, or one that is made.
+    /// The same over the existing connection, or a new one.
     fn ask_once(self: &Arc<Self>, request: &Request, payload: &[u8]) -> io::Result<ClientReply> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut link = self.lock();
@@ -311,7 +311,7 @@ impl Remote {
         link.written += u64::from(!durable);
     }
 
-    /// A connection is there from now on; a thread receives from it.
+    /// A connection is established; a thread receives from it.
     fn adopt(self: &Arc<Self>, link: &mut Link, live: Live) -> io::Result<()> {
         link.generation += 1;
         link.replies.clear();

@@ -45,7 +45,7 @@ struct Extents {
 }
 
 impl Extents {
-    /// The bytes up to `end` are alike.
+    /// The bytes up to `end` have the same status.
     fn push(&mut self, end: u64, hole: bool) {
         let end = end.min(self.end);
         let length = end - self.from;

@@ -47,7 +47,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Whatever the device reports.
     fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool>;
 
-    /// The end of the run of bytes from `offset` on that are alike, and whether they are a hole.
+    /// The end of the run of bytes from `offset` on with the same status, and whether they are a
+    /// hole.
     ///
     /// # Errors
     /// Whatever the device reports.
@@ -126,7 +127,8 @@ impl Store for FileStore {
     fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         if let Some(direct) = &self.direct {
             match preadv2(direct, buffers, offset, ReadWriteFlags::empty()) {
-                // The device has larger sectors than our pages, or the file system wants more.
+                // The device has larger sectors than our pages, or the file system requires more
+                // alignment.
                 Err(Errno::INVAL) => {}
                 result => return Ok(result?),
             }
@@ -182,7 +184,7 @@ impl Store for FileStore {
     }
 }
 
-/// Whether a file can give up space; nothing of it is changed.
+/// Whether a file can deallocate space; this changes nothing.
 fn can_zero(file: &File, bytes: u64) -> bool {
     // A hole behind the end changes nothing.
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -118,7 +118,7 @@ impl TlsStream {
         self.take_records(out);
     }
 
-    /// Says that nothing more comes.
+    /// Announces the end of the connection.
     pub(super) fn close(&mut self, out: &mut Vec<u8>) {
         self.0.send_close_notify();
         self.take_records(out);

@@ -1,7 +1,7 @@
 //! zlib streams: whole ones by libdeflate, the beginning of one by zlib-rs.
 //!
-//! libdeflate is half as fast again but knows only whole streams. It takes over as soon as a good
-//! part of the block is wanted, and then the rest of the block is there for nothing.
+//! libdeflate is half as fast again but decodes only whole streams. It is used as soon as a large
+//! part of the block is requested; the rest of the block is then decoded at no extra cost.
 
 use std::cell::RefCell;
 

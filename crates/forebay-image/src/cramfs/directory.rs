@@ -97,8 +97,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Whether Linux would find a name that stands here. One without bytes, at which it gives up,
-    /// hides no other.
+    /// Whether Linux would find a name at this position. An empty name, at which it stops, hides no
+    /// other.
     fn passes(&mut self, name: &'a [u8]) -> bool {
         let Some(first) = name.first() else { return false };
         let greatest = self.greatest.entry(name.len()).or_insert(name);

@@ -46,7 +46,7 @@ pub(super) const SIGNATURE: &[u8; 16] = b"Compressed ROMFS";
 
 /// What the flags of a superblock say.
 pub(super) mod flag {
-    /// Size, checksum, blocks and files are there.
+    /// Size, checksum, blocks and files are present.
     pub(in super::super) const VERSION_2: u32 = 0x001;
     /// The names of a directory ascend.
     pub(in super::super) const SORTED: u32 = 0x002;

@@ -120,7 +120,7 @@ pub enum WriteError {
         /// The error.
         what: String,
     },
-    /// A name that no file can have, or one that is there already.
+    /// An invalid or a duplicate name.
     #[error("/{path}: {what}")]
     Name {
         /// The directory and the name.

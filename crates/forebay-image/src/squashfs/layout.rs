@@ -10,8 +10,8 @@
 //!   96    options of the compressor, as a metadata block, if a flag says so
 //! ```
 //!
-//! A table that is not there has a place of all ones. Tables that are there follow each other in
-//! the order inodes, directories, fragments, exports, ids, xattrs.
+//! An absent table has a position of all ones. Existing tables follow each other in the order
+//! inodes, directories, fragments, exports, ids, xattrs.
 
 use std::ops::Range;
 

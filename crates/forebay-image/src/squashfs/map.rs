@@ -194,7 +194,7 @@ impl Map {
                     return Err(Error::field("length of a block", block, found));
                 }
                 each(Found { start, word });
-                // A place beyond the image is an error of the block that is there.
+                // A position beyond the image is an error of the block there.
                 start = start.saturating_add(u64::from(word.len()));
             }
             count -= now as u64;

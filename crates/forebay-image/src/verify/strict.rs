@@ -57,7 +57,7 @@ pub enum Finding {
         /// Whether they lie behind the end of the image.
         behind: bool,
     },
-    /// So many runs of bytes are in use that not all were compared.
+    /// Too many runs of bytes are in use to compare all.
     Many(usize),
 }
 

@@ -30,7 +30,7 @@ pub(super) type Pages = BTreeMap<u64, Rc<Runs>>;
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) size: u64,
-    /// The most that it has been since it was last empty for good.
+    /// Its maximum since it was last durably empty.
     pub(super) extent: u64,
     /// How often it has been cut.
     pub(super) cuts: u64,
@@ -207,7 +207,7 @@ impl Contents {
         }
     }
 
-    /// All that has been written to a file.
+    /// All data written to a file.
     pub(super) fn promise_all(&self, file: FileId) -> Promise {
         let model = self.file(file);
         let mut pages = model.pages.clone();

@@ -35,7 +35,7 @@ impl Caches {
         Self { prices: *prices, cores: vec![Core::default(); prices.cores as usize] }
     }
 
-    /// Whether it makes a difference on which core a runner goes on.
+    /// Whether it matters on which core a runner continues.
     pub(super) const fn matter(&self) -> bool {
         self.prices.cache_bytes > 0
     }

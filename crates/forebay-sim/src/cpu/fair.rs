@@ -57,7 +57,7 @@ struct Entity {
     /// Virtual time.
     virtual_time: u128,
     weight: u64,
-    /// Whose virtual time goes on while this one has a core.
+    /// The runner whose virtual time advances while this one has a core.
     payer: Runner,
     /// Time on a core since it was picked.
     ran: u64,

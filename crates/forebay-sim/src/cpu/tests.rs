@@ -49,7 +49,7 @@ fn two_cores() -> Cpu {
     cpu
 }
 
-/// Task 2 has slept for a second, and task 3 goes on where it left.
+/// Task 2 has slept for a second, and task 3 continues from that state.
 fn one_sleeps() -> (Cpu, Instant) {
     let mut cpu = two_cores();
     let at = Instant(MS);

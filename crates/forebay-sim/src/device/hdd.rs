@@ -242,7 +242,7 @@ impl Hdd {
         }
     }
 
-    /// Puts the next cached write on the surface and returns when it is there.
+    /// Writes the next cached write to the surface and returns its completion time.
     fn destage_one(&mut self) -> Instant {
         let next = self.cache.next(self.head);
         let (sector, (sectors, arrived)) = next.expect("there is a write to put on the surface");

@@ -197,7 +197,7 @@ impl Ssd {
         Completion::success(start, done)
     }
 
-    /// Reads one stripe at the die of its address and returns when it is there.
+    /// Reads one stripe at the die of its address and returns its completion time.
     fn read_stripe(&mut self, since: Instant, number: u64) -> Instant {
         let time = Duration(self.parameters.read_ns);
         let time = self.jitter.jittered(time, self.parameters.jitter_sigma_ppm);

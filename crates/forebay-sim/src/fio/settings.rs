@@ -469,13 +469,13 @@ const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("pareto", Distribution::Pareto { h: 0.2, center: None }),
 ];
 
-/// What a percentage looks like.
+/// The form of a percentage.
 pub(super) const PERCENT: &str = "a percentage from 0 to 100";
 
-/// What a time looks like.
+/// The form of a time.
 pub(super) const TIME: &str = "a time such as 10, 10s or 500ms";
 
-/// What a split looks like.
+/// The form of a split.
 const SPLIT: &str = "sizes with shares such as 4k/60:64k/40";
 
 /// fio's own limit on the entries of `bssplit`.

@@ -76,7 +76,7 @@ pub struct Stream {
     rate: Rate,
     /// A request that waits for its moment: file, direction, moment.
     held: Option<(usize, bool, u64)>,
-    /// The driver wants the job to end.
+    /// The driver has ended the job.
     stopped: bool,
 }
 

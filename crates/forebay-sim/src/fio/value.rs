@@ -12,9 +12,9 @@
 /// A quantity of bytes, or a share of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many hundredths.
+    /// A number of hundredths.
     Percent(u64),
 }
 

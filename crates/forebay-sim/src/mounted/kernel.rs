@@ -38,7 +38,7 @@ pub(super) struct Kernel {
     waiters: BTreeMap<(u64, PageIndex), Vec<usize>>,
     /// Threads whose page could not be read.
     failed: BTreeSet<usize>,
-    /// Threads that may go on.
+    /// Woken threads.
     woken: Vec<usize>,
     is_unmounted: bool,
 }
@@ -55,7 +55,7 @@ pub(super) struct SentRead {
 /// The result of a touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched {
-    /// All pages are there.
+    /// All pages are cached.
     Ready,
     /// The page at this place is waited for.
     Waits(PageIndex),

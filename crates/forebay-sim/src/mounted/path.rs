@@ -121,7 +121,7 @@ impl MountSim<'_> {
         round
     }
 
-    /// Has jobs' results go on.
+    /// Continues with the results of jobs.
     pub(super) fn finish(&mut self, done: Vec<Done>) -> Round {
         let mut round = Round::default();
         for Done { job, result, waited } in done {

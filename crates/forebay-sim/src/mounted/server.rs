@@ -269,7 +269,7 @@ impl<'a> MountSim<'a> {
         self.wake_threads();
     }
 
-    /// A thread on a core goes on until it has something to pay or waits.
+    /// A thread on a core runs until it has a cost to pay or waits.
     fn step(&mut self, core: CoreId, thread: usize, switch: Duration) {
         self.cost = switch;
         loop {

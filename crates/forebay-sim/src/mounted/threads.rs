@@ -29,7 +29,7 @@ struct Thread {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has a core or wants one.
+    /// It is running or ready.
     Busy,
     Asleep,
     Over,

@@ -1,4 +1,4 @@
-//! Which model a device behaves like, and why.
+//! Which model fits a device, and why.
 
 use thiserror::Error;
 
@@ -57,7 +57,7 @@ pub enum Unfit {
 /// The least span that can be probed: 64 MiB.
 pub const SPAN_MIN: u64 = 64 << 20;
 
-/// The model that a device behaves like, with its parameters.
+/// The model that fits a device, with its parameters.
 ///
 /// A device behaves rotationally if random reads are slow, and sequential reads of the same size,
 /// with no other request in flight, are at least four times as fast: a drive that reads ahead. If

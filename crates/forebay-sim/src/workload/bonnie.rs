@@ -271,7 +271,7 @@ impl Process {
         Some(Step::Call(op))
     }
 
-    /// Closes the file, reads the clock and goes on to the next phase.
+    /// Closes the file, reads the clock and continues with the next phase.
     fn end(&mut self, now: Instant) {
         let start = self.start.expect("a phase that ends has begun");
         let (phase, bytes) = (self.phase, self.bonnie.file_bytes());

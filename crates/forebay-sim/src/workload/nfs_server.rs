@@ -27,7 +27,7 @@ enum ClientState {
     Thinking(Instant),
     /// Its request has been waiting for a thread since then.
     Queued(Instant, Op),
-    /// A thread carries its request out.
+    /// A thread executes its request.
     Served,
     Gone,
 }
@@ -55,7 +55,7 @@ pub(super) fn server_threads(
 }
 
 impl Client {
-    /// The client goes on at a moment.
+    /// The client continues at a moment.
     fn advance(&mut self, now: Instant) {
         self.state = match self.program.next(now) {
             Step::Call(op) => ClientState::Queued(now, op),

@@ -56,7 +56,7 @@ pub struct Record {
 pub struct FaultTime {
     /// How many there were.
     pub count: u64,
-    /// From the touch to the moment when the program goes on.
+    /// From the touch until the program continues.
     pub total: Duration,
     /// Of it, entering and leaving the kernel, and adding the file's pages to the cache.
     pub memory: Duration,

@@ -102,7 +102,7 @@ impl<'a> Task<'a> {
 }
 
 impl SimWorld<'_> {
-    /// Wakes a task; one that has not left its core goes on there.
+    /// Wakes a task; one that has not left its core continues there.
     pub(super) fn awaken(&mut self, task: CallId) {
         let state = &mut self.tasks[task.index()].state;
         let before = *state;

@@ -1,4 +1,4 @@
-//! The letters by which the kernel says what a block request is: `WS`, `FWFSM`, `RA`.
+//! The letters with which the kernel describes a block request: `WS`, `FWFSM`, `RA`.
 
 use crate::error::Fault;
 use crate::record::{Flags, Op};

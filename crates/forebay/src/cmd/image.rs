@@ -158,7 +158,7 @@ fn failed() -> u8 {
     ERROR
 }
 
-/// Says what can be done about what went wrong.
+/// Prints a hint about an error.
 fn hint(what: &str) {
     // As for what went wrong.
     let _ = writeln!(io::stderr(), "hint: {what}");

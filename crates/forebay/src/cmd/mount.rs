@@ -254,7 +254,7 @@ fn stop_on(mut signals: Signals, stopper: Stopper) -> Result<()> {
     Ok(())
 }
 
-/// Says that the mount is usable and lets go of the caller's streams.
+/// Reports that the mount is usable and closes the caller's streams.
 fn announce(nothing: &File) -> Result<()> {
     io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush())?;
     rustix::stdio::dup2_stdout(nothing)?;

@@ -1,4 +1,4 @@
-//! `forebay probe`: what this machine and a device of it are like, as a machine file.
+//! `forebay probe`: measures this machine and one of its devices, as a machine file.
 //!
 //! ```text
 //!   host: requests, prices --> sim: samples to a model and its numbers --> machine.toml

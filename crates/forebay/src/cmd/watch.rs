@@ -102,7 +102,7 @@ fn wait_for_view(source: &mut Source, interval: Duration, end: &End) -> Result<O
     source.view().map(Some)
 }
 
-/// Whether a signal wants the program to end.
+/// Whether a signal requests the end of the program.
 #[derive(Debug)]
 struct End(Arc<AtomicBool>);
 

@@ -150,7 +150,7 @@ impl Point {
         [self.value, low, high, self.published, from, to].into_iter().flatten()
     }
 
-    /// Whether it says what counts as agreement.
+    /// Whether it has a tolerance.
     pub(super) fn is_claim(&self) -> bool {
         self.tolerance != (None, None)
     }

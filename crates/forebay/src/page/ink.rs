@@ -144,7 +144,7 @@ const SHAPES: usize = 6;
 
 const DIAMOND: [(f64, f64); 4] = [(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)];
 
-/// So many corners that it looks round.
+/// Enough corners to look round.
 const CIRCLE: [(f64, f64); 12] = [
     (1.0, 0.0),
     (0.866, 0.5),

@@ -107,8 +107,8 @@ impl Batch {
         self.writes_left = self.writes_left.saturating_sub(1);
     }
 
-    /// A request is done. The first of a batch of reads says what the writes before it took, which
-    /// may have been in the device's cache until then.
+    /// A request has completed. The first of a batch of reads shows the time of the writes before
+    /// it, which may have been in the device's cache until then.
     pub(super) fn completed(&mut self, now: u64, sync: bool) {
         if !self.new || self.sync != sync {
             return;

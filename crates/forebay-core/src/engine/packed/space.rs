@@ -47,7 +47,7 @@ impl Engine {
         self.stats.windows.record(self.packed.asked.len() - before);
     }
 
-    /// Whether the policy meets a page as one that is there, and with a marker.
+    /// Whether the policy sees a page as present, and with a marker.
     pub(in super::super) fn deferred_marker(&self, file: FileId, page: PageIndex) -> Option<bool> {
         let packed = &self.packed.files[self.packed_place(file)?];
         packed.deferred.has(page).then(|| packed.marked.has(page))

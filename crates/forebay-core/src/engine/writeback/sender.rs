@@ -108,7 +108,7 @@ impl Sender<'_> {
         Sent::Full
     }
 
-    /// Lets reclaim's background writer run until it sleeps; returns whether it waits for a device.
+    /// Runs reclaim's background writer until it sleeps; returns whether it waits for a device.
     pub(super) fn reclaim(&mut self) -> bool {
         while let Some(found) = self.cache.reclaim_background(self.now) {
             if self.write_one(Some(found)) != Sent::Page {
@@ -118,8 +118,8 @@ impl Sender<'_> {
         false
     }
 
-    /// The device of the page whose turn it is takes no writes for now: the file that has been
-    /// dirty longest of all others is written instead, so that no call waits for that device.
+    /// The device of the next page accepts no writes for now: the file that has been dirty longest
+    /// among the others is written instead, so that no call waits for that device.
     fn write_elsewhere(&mut self) -> Sent {
         let takes = |file: &FileId| {
             let device = self.files[file.index()].device;

@@ -120,7 +120,7 @@ fn serve(stream: &TcpStream, state: &Mutex<Page>) {
 }
 
 impl Page {
-    /// The reply to a request, and whether the connection goes on.
+    /// The reply to a request, and whether the connection continues.
     fn reply(&self, head: &str, fault: PageFault) -> (Vec<u8>, bool) {
         if let PageFault::Status(status) = fault {
             let text = format!("HTTP/1.1 {status} Fault\r\ncontent-length: 0\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Objects of a server that does what a test wants.
+//! Objects of a server that the test controls.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;

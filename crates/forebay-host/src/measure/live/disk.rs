@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-/// What a disk is like.
+/// Parameters of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Bytes in a second, at least 1.

@@ -22,7 +22,7 @@ impl Mapped {
         Ok(Self(map))
     }
 
-    /// Says how the pages will be touched.
+    /// Advises how the pages will be touched.
     pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
         self.0.advise(advice)
     }

@@ -1,4 +1,4 @@
-//! The parts: what one process does in a mounted tree, and the line in which it says how it went.
+//! The parts: the work of one process in a mounted tree, and the line with its results.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -9,7 +9,7 @@ use std::process;
 use super::super::store::FileStore;
 use super::{BaseIdentity, OverlayError, OverlayStore};
 
-/// Makes the file of an empty layer, which is there as a whole or not at all.
+/// Creates the file of an empty layer, atomically.
 ///
 /// # Errors
 /// A file of that name is there, or it cannot be made.

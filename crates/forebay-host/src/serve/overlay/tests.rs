@@ -38,7 +38,7 @@ fn open(layer: &Arc<CutStore>) -> Result<OverlayStore, OverlayError> {
     OverlayStore::open(Arc::new(base()), Arc::<CutStore>::clone(layer), &identity())
 }
 
-/// The value of each page; all bytes of a page are alike.
+/// The value of each page; all bytes of a page are equal.
 fn values(store: &dyn Store) -> Vec<u8> {
     let mut pages = vec![Page([0; PAGE]); PAGES as usize];
     let mut done = 0;

@@ -177,7 +177,7 @@ impl Packer {
     }
 }
 
-/// Puts packed units into the image, and drops a content that is there already.
+/// Writes packed units to the image, and drops duplicate contents.
 struct Placer<'a> {
     order: Order,
     image: &'a mut Vec<u8>,

@@ -28,9 +28,9 @@ pub(super) enum Pattern {
 pub(super) enum Company {
     /// Nothing.
     Alone,
-    /// So many that only compute.
+    /// This many tasks that only compute.
     Compute(u32),
-    /// So many that read cached pages.
+    /// This many tasks that read cached pages.
     Reread(u32),
 }
 
@@ -167,7 +167,7 @@ impl Company {
     }
 }
 
-/// Reads pages of a file, each once; then it has them dropped, as an unmount does, and goes on.
+/// Reads pages of a file, each once; then drops them, as an unmount does, and continues.
 pub(super) struct PageReader {
     reader: Reader,
     handle: HandleId,
@@ -175,7 +175,7 @@ pub(super) struct PageReader {
     /// Reads that are still to come, and the place of the next one.
     left: u64,
     place: usize,
-    /// It has read and computes before it goes on.
+    /// It has read and computes before it continues.
     has_read: bool,
     begins: Instant,
 }

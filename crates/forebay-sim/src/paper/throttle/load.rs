@@ -110,7 +110,7 @@ impl Setup {
     }
 }
 
-/// Reads a part of a file, then goes on with a load.
+/// Reads a part of a file, then continues with a load.
 struct Warmed<'a> {
     handle: HandleId,
     offset: u64,

@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// When a store answers or the path wants to be called.
+    /// When a store answers or the path has a timeout.
     fn next_event(&self) -> Option<Instant> {
         let due = self.works.iter().map(|work| work.due).min();
         [due, self.path.poll_timeout(), self.heals].into_iter().flatten().min()

@@ -57,7 +57,7 @@ pub(super) struct Asked {
     pub(super) limits: bool,
     /// File systems that the kernel mounts, or could with a module.
     pub(super) kernel: Vec<(&'static str, Presence)>,
-    /// Programs that make images and devices, and whether they are there.
+    /// Programs that make images and devices, and whether they are installed.
     pub(super) writers: Vec<(Program, bool)>,
     /// Programs that serve images.
     pub(super) servers: Vec<(Program, bool)>,

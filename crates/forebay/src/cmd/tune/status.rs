@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Status) -> Result<u8> {
     Ok(u8::from(status.is_orphaned() || status.is_damaged()))
 }
 
-/// What a journal says that was written since the machine was started.
+/// The changes in a journal since the machine was started.
 fn recorded(boot: &str, bytes: &[u8]) -> Found {
     let found = Found::of(bytes);
     let is_other_boot = found.head.as_ref().is_some_and(|head| head.boot != boot);
@@ -162,7 +162,7 @@ impl Shown {
         }
     }
 
-    /// The path of the first descriptor and the command of its process, while they are there.
+    /// The path of the first descriptor and the command of its process, while they exist.
     fn name(&self, files: &[OpenFile]) -> Option<String> {
         let first = files.first()?;
         if started(first.pid) != Some(first.started) {

@@ -60,7 +60,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// Makes a loop device, its number on record before it is there.
+    /// Makes a loop device; its number is recorded before the device exists.
     pub(super) fn add_device(&self) -> Result<LoopDevice> {
         for _ in 0..TRIES {
             let device = LoopDevice::unused();
@@ -69,7 +69,7 @@ impl Folder {
             writeln!(record, "{}", device.number())?;
             record.sync_all()?;
             match device.add() {
-                // Another process was faster; then it is not ours to take away.
+                // Another process was faster; then it must not be removed here.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.forget()?,
                 made => {
                     made.context("cannot make a loop device")?;
@@ -95,7 +95,7 @@ impl Drop for Folder {
     }
 }
 
-/// Takes away the folder of a run that is over, and its devices.
+/// Removes the folder of a finished run, and its devices.
 fn clear_left(folder: &Path) -> Result<()> {
     let path = folder.join("lock");
     if let Ok(lock) = File::open(&path) {

@@ -26,7 +26,7 @@ use super::folder::{DISK, Folder};
 use super::throttle::{Limits, Throttle};
 use crate::cmd::bench::process::{Stop, answer, program};
 
-/// What a device is like.
+/// Parameters of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) speed: Speed,
@@ -47,7 +47,7 @@ pub(super) enum Speed {
     Served(Model),
 }
 
-/// A device that is there.
+/// An existing device.
 pub(super) struct Rig<'a> {
     folder: &'a Folder,
     device: LoopDevice,
@@ -235,7 +235,7 @@ fn unmount(place: &Path) -> Result<()> {
     if !mounts.lines().any(is_it) {
         return Ok(());
     }
-    // It has to be done all the more if the user wants to end.
+    // This must also run if the user interrupts.
     let quiet = Stop::never();
     let done = run("umount", &[text(place)?], &quiet);
     if done.is_err() {

@@ -20,7 +20,7 @@ pub(super) enum Figure {
     LightMax,
     /// Milliseconds of the bystander's longest fsync.
     FsyncMax,
-    /// Seconds until what a copy has written is durable, after it has written it.
+    /// Seconds until the data of a copy is durable, after it has been written.
     Rest,
     /// The maximum of MB dirty or under writeback.
     Peak,

@@ -32,7 +32,7 @@ pub(super) struct Cost {
 }
 
 impl Tuner {
-    /// Starts it, and waits until it says that it works.
+    /// Starts it, and waits until it reports that it runs.
     pub(super) fn start(folder: &Folder, arguments: &[String], stop: &Stop) -> Result<Self> {
         let (log, notices) = (folder.join("tune.log"), folder.join("notices"));
         if notices.exists() {

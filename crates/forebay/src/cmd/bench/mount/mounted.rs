@@ -93,7 +93,7 @@ impl Mounted {
     fn unmount(&mut self) -> Result<()> {
         let mut done = Ok(String::new());
         if is_mounted(&self.folder)? {
-            // It has to be done all the more if the user wants to end.
+            // This must also run if the user interrupts.
             let quiet = Stop::never();
             let umount = |flags: &[&str]| {
                 let mut command = program("umount");

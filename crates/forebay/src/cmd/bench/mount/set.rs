@@ -41,7 +41,7 @@ pub(super) enum Format {
 #[derive(Debug)]
 pub(super) struct Set {
     folder: PathBuf,
-    /// Formats whose image is there, in the order of the table.
+    /// Formats whose image exists, in the order of the table.
     pub(super) formats: Vec<Format>,
     /// The program whose start is measured, with its path inside the tree, and its arguments.
     pub(super) start: Option<Vec<String>>,
@@ -94,7 +94,7 @@ impl Format {
 }
 
 impl Set {
-    /// Makes the set in a folder, or takes the one that is there if it is of the same things.
+    /// Makes the set in a folder, or uses an existing one with the same contents.
     pub(super) fn new(folder: &Path, wanted: Wanted<'_>, stop: &Stop) -> Result<Self> {
         let mut set =
             Self { folder: folder.to_owned(), formats: Vec::new(), start: None, notes: Vec::new() };
