@@ -18,9 +18,9 @@ pub(super) fn text(text: &mut Sheet) {
         text.paragraph(&format!("{commands:<33}"), what);
     }
     text.heading("COMMANDS THAT WRITE TO THE KERNEL");
-    let words = "`forebay tune` without --dry-run, only for root, and `bench live`, on devices \
-                 that it makes itself. `bench mount` drops the caches of the whole machine. No \
-                 other command does.";
+    let words = "`forebay tune` without --dry-run, `tune undo`, `advise --fix` and `advise --undo`, \
+                 only for root, and `bench live`, on devices that it makes itself. `bench mount` \
+                 drops the caches of the whole machine. No other command changes settings.";
     text.paragraph("", words);
     text.heading("KNOBS OF TUNE");
     text.paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
@@ -61,7 +61,7 @@ fn knobs() -> [Knob; 4] {
 }
 
 const READERS: &[(&str, &str)] = &[
-    ("advise", "reads /proc and /sys; with --watch the same as watch"),
+    ("advise without --fix", "reads /proc and /sys; with --watch the same as watch"),
     ("watch", "the same, and its own tracefs instance unless --no-trace is given"),
     (
         "doctor",
@@ -84,7 +84,12 @@ const READERS: &[(&str, &str)] = &[
 const WRITERS: &[(&str, &str)] = &[
     ("--html FILE", "that file; for reproduce, simulate, run, bench and image compare"),
     ("reproduce --series FILE", "that file"),
-    ("mount --profile, --log", "the named files"),
+    ("mount --profile, --record, --log", "the named files"),
+    ("probe -o, record -o", "the named file"),
+    ("trace convert -o, sample -o", "the named file"),
+    ("sweep", "below the named folder"),
+    ("serve", "the served files and devices, unless --read-only; --overlay and --log name files"),
+    ("overlay commit, discard", "the source of the overlay; the overlay"),
     ("advise --record DIR", "a new folder"),
     ("image extract", "below the named folder; --force replaces existing files"),
     ("image scan --extract", "new files in the named folder"),
