@@ -28,7 +28,7 @@ pub(crate) mod watch;
 /// Exit codes: 0 success; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
 /// `image`: there is damage, a difference, or a file that was not extracted; `advise`: there are
 /// findings; `doctor`: advise, watch or mount cannot work; `tune status`, `tune undo`: changes are
-/// left, or the journal cannot tell); 2 an error.
+/// left, or their state is unknown); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100, after_help = help::list())]
 pub(crate) struct Arguments {
