@@ -1,7 +1,7 @@
 //! Debian packages that a command of the project works with.
 //!
 //! They are installed only by root and only on a machine with apt-get. Elsewhere each missing one
-//! is named, with what goes without it.
+//! is named, with the tests that need it.
 
 use std::io;
 use std::process::Command;
@@ -14,14 +14,14 @@ use crate::process::{command, exit_code, find_program, output_of};
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
-    /// A program of it; if it is there, so is the package.
+    /// A program of it; if it is installed, so is the package.
     pub(crate) program: &'static str,
-    /// What is done with it.
+    /// Its use.
     pub(crate) needed_for: &'static str,
 }
 
-/// Installs what is missing, where that is allowed, and names what is missing still, for the task
-/// `task`.
+/// Installs missing packages, where that is allowed, and names those that are still missing, for
+/// the task `task`.
 pub(crate) fn provide(task: &str, packages: &'static [Package]) -> Result<()> {
     let is_there = |name: &str| find_program(name).is_some();
     let absent = missing(packages, is_there);
@@ -59,7 +59,8 @@ pub(crate) fn update(task: &str) -> Result<()> {
     Ok(())
 }
 
-/// Asks apt-get for the packages. Its failure is not the asker's: what is still missing is named.
+/// Runs apt-get for the packages. Its failure is no error here: packages that are still missing are
+/// named.
 fn install(task: &str, packages: &[&Package]) -> Result<()> {
     let names: Vec<&str> = packages.iter().map(|package| package.name).collect();
     update(task)?;

@@ -1,4 +1,4 @@
-//! The benchmarks, which are no tests: what they print depends on the machine and its neighbours.
+//! The benchmarks, which are no tests: their output depends on the machine and its load.
 
 use std::time::Instant;
 
@@ -22,13 +22,13 @@ pub(crate) struct Arguments {
 enum What {
     /// Measure programs of others on slow devices: default, `forebay tune`, best fixed setting
     Real(real::Arguments),
-    /// Probe three devices and run ten jobs on each: predicted beside measured (root)
+    /// Probe three devices and run ten jobs on each: compare predicted and measured values (root)
     Probe(probe::Arguments),
-    /// Measure `forebay serve` beside nbdkit and qemu-nbd
+    /// Compare `forebay serve` with nbdkit and qemu-nbd
     Serve(serve::Arguments),
 }
 
-/// Measures what was asked for.
+/// Runs a benchmark.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.what {
         Some(What::Real(arguments)) => real::run(arguments),

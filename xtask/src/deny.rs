@@ -1,4 +1,4 @@
-//! The dependencies against `deny.toml`: licences, sources, versions, and what is known of them.
+//! Checks the dependencies against `deny.toml`: licences, sources, versions, and known advisories.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::process::{command, exit_code};
 use crate::tool::DENY;
 
-/// Checks; what is known of them takes a database that is fetched, and is skipped without it.
+/// Checks; advisories need a database that is fetched, and are skipped without it.
 pub(crate) fn run() -> Result<u8> {
     let program = DENY.path()?;
     let deny = || -> Command {

@@ -49,7 +49,7 @@ pub(crate) fn run() -> Result<u8> {
     Ok(u8::from(!dead.is_empty()))
 }
 
-/// Copies the pages and what they link to; how many pages there are.
+/// Copies the pages and the files that they link to; returns the number of pages.
 fn lay_out(to: &Path) -> Result<usize> {
     let summary = read(SUMMARY)?;
     let mut pages = Vec::new();

@@ -121,7 +121,7 @@ fn modelled(release: &str) -> Result<&'static str, String> {
     Ok(policy)
 }
 
-/// The running kernel and what stands for it.
+/// The running kernel and its model.
 #[derive(Debug)]
 struct Machine {
     // Dropped before the scratch directory, because the trace lies in it.
@@ -132,7 +132,7 @@ struct Machine {
     folios: bool,
 }
 
-/// What became of a script.
+/// The result of a script.
 #[derive(Debug)]
 enum Verdict {
     Same,

@@ -1,7 +1,7 @@
 //! Fuzzing of one image parser, for a stated time.
 //!
-//! Needs a nightly compiler and `cargo install cargo-fuzz`. What is committed in `fuzz/corpus` is
-//! the start; new inputs are kept in `fuzz/found` and an input that fails in `fuzz/artifacts`.
+//! Needs a nightly compiler and `cargo install cargo-fuzz`. The committed `fuzz/corpus` is the
+//! start; new inputs are kept in `fuzz/found` and failing inputs in `fuzz/artifacts`.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::{command, exit_code, root};
 
-/// What was typed.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The parser: a file of fuzz/fuzz_targets

@@ -22,7 +22,7 @@ mod series;
 mod source;
 mod table;
 
-/// What was typed.
+/// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Fetch the source, insert hooks and files, build; what is up to date is kept
+    /// Fetch the source, insert hooks and files, build; parts that are up to date are kept
     Build,
     /// Boot, run the experiments twice, compare the outputs, print the tables
     Run {

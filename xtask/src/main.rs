@@ -40,7 +40,7 @@ enum Task {
     Test(test::Arguments),
     /// Measure the path's throughput and the time that a reproduction takes, or real programs
     Bench(bench::Arguments),
-    /// Check licences, sources and versions of the dependencies, and what is known against them
+    /// Check licences, sources and versions of the dependencies, and known advisories
     Deny,
     /// Build the book from the documents, and check its links
     Docs,

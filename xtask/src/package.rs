@@ -1,4 +1,5 @@
-//! The Debian package: built, its bill of materials beside it, its life tried on this machine.
+//! The Debian package: its build, its bill of materials, and a test of its life cycle on this
+//! machine.
 //!
 //! ```text
 //!   source --> release build --> man pages, completions --> .deb
@@ -8,8 +9,8 @@
 //!      +--> --twice: a copy elsewhere, built elsewhere: the same bytes
 //! ```
 //!
-//! Everything lies in `package` below the target directory. The build has a directory of its own
-//! there, because other flags than those of `cargo build` would have everything built anew.
+//! Everything lies in `package` below the target directory. The build has a separate directory
+//! there, because flags other than those of `cargo build` would rebuild everything.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ mod life;
 mod manager;
 mod traces;
 
-/// What was typed.
+/// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Install, start, kill, remove and purge it here; root on Debian
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     twice: bool,
 }
 
-/// Makes the package, and does with it what was asked for.
+/// Makes the package, and runs the requested checks.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     apt::provide("package", PACKAGES)?;
     if arguments.check
@@ -120,7 +121,7 @@ fn size(path: &Path) -> Result<String> {
     Ok(format!("{bytes} bytes"))
 }
 
-/// What making it and trying it takes beside Rust.
+/// Requirements for making it and testing it besides Rust.
 const PACKAGES: &[Package] = &[
     Package { name: "dpkg-dev", program: "dpkg-shlibdeps", needed_for: "what the package needs" },
     Package { name: "e2fsprogs", program: "mkfs.ext4", needed_for: "a disk to steer" },

@@ -42,12 +42,12 @@ pub(crate) fn exit_code(command: &mut Command) -> Result<u8> {
     Ok(code_of(command.status().with_context(|| cannot_run(command))?))
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its output.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     finish(command(program).args(arguments))
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command to its end and returns its output.
 pub(crate) fn finish(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| cannot_run(command))?;
     if !output.status.success() {
@@ -70,7 +70,7 @@ pub(crate) fn output_of(command: &mut Command) -> Result<Option<String>> {
     Ok(output.status.success().then_some(text))
 }
 
-/// Becomes true when a signal asks for the end, so that guards still put everything back.
+/// Becomes true when a signal requests the end, so that guards still restore everything.
 pub(crate) fn interruption() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

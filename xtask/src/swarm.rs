@@ -15,7 +15,7 @@ use forebay_sim::swarm::{self, DiskCounts};
 use crate::process::{cargo, exit_code};
 use crate::process::{command, output_of, say};
 
-/// What was typed.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The first seed: a number or a commit's hash
@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
     /// How many scenarios, one seed after the other
     #[arg(long, default_value_t = 200)]
     pub(crate) runs: u64,
-    /// Run so many random mounts of images instead, one seed after the other
+    /// Run this many random mounts of images instead, one seed after the other
     #[arg(long, value_name = "N", conflicts_with = "runs")]
     pub(crate) mounts: Option<u64>,
-    /// Run so many random served disks instead, one seed after the other
+    /// Run this many random served disks instead, one seed after the other
     #[arg(long, value_name = "N", conflicts_with_all = ["runs", "mounts"])]
     pub(crate) disks: Option<u64>,
     /// Seed bugs in the core, one after the other, and show the rule that finds each

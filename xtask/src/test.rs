@@ -1,6 +1,6 @@
 //! All tests, after the Debian packages that some of them need.
 //!
-//! Where one is missing, the tests that need it skip themselves as visibly as it is named here.
+//! If one is missing, the tests that need it are skipped and named.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::apt::{self, Package};
 use crate::fidelity;
 use crate::process::{cargo, command, exit_code, find_program, target};
 
-/// What was typed.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Arguments of `cargo test`, such as a part of a test's name
@@ -54,7 +54,7 @@ fn moto() -> Result<Option<PathBuf>> {
     Ok(is_there().then_some(folder))
 }
 
-/// What pip is asked for.
+/// The package for pip.
 const MOTO: &str = "moto[server]==5.1.*";
 
 /// Every package that a test needs.

@@ -30,7 +30,7 @@ mod promises;
 mod tables;
 mod text;
 
-/// Checks the workspace and prints what it finds.
+/// Checks the workspace and prints the findings.
 pub(crate) fn run() -> Result<u8> {
     let files = walk(root())?;
     let findings = check(&files);
@@ -56,7 +56,7 @@ struct Finding {
     path: String,
     /// Counted from one.
     line: usize,
-    /// What is wrong and what to do about it.
+    /// The error and its remedy.
     remedy: String,
 }
 

@@ -1,7 +1,7 @@
 //! Programs of others that build and check what we ship: found, or built from their source.
 //!
-//! A version is pinned, because what they make is compared byte for byte. They are installed below
-//! the target directory, so that `cargo clean` takes them away and nothing outside is touched.
+//! Versions are pinned, because the tools' output is compared byte for byte. They are installed
+//! below the target directory, so that `cargo clean` removes them and nothing outside changes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Tool {
     /// Its name, which is the crate's too.
     name: &'static str,
     version: &'static str,
-    /// Leaves out what is not needed and takes long to build.
+    /// Leaves out parts that are not needed and take long to build.
     arguments: &'static [&'static str],
 }
 
@@ -32,14 +32,14 @@ impl Tool {
         eprintln!("tool: {self}");
         let mut install = cargo();
         install.args(self.install()).arg("--quiet");
-        // A target directory of its own, which cargo removes: nothing of it is used again.
+        // A separate target directory, which cargo removes: nothing in it is used again.
         install.env_remove("CARGO_TARGET_DIR");
         ensure!(exit_code(&mut install)? == 0, "{} cannot be installed", self.name);
         eprintln!("tool: {} built in {:.0} s", self.name, started.elapsed().as_secs_f64());
         Ok(self.own())
     }
 
-    /// The program, if it is there in this version.
+    /// The program, if it is installed in this version.
     pub(crate) fn found(&self) -> Option<PathBuf> {
         let own = self.own();
         let own = own.is_file().then_some(own);
@@ -59,7 +59,7 @@ impl Tool {
         target().join("tools/bin").join(self.name)
     }
 
-    /// What cargo is told to install it.
+    /// The arguments of cargo to install it.
     fn install(&self) -> Vec<String> {
         let root = target().join("tools").display().to_string();
         let mut words = vec!["install", "--locked", "--root", &root, "--version", self.version];

@@ -1,27 +1,25 @@
 //! The block queues: bios in, requests out.
 //!
-//! Source:     Linux 2.6.21, block/ll_rw_blk.c (plug, merging, congestion, unplug at a wait), taken
-//!             for 2.6.7 too; without a plug, the direct submission of today's multi-queue devices.
+//! Source:     Linux 2.6.21, block/ll_rw_blk.c (plug, merging, congestion, unplug at a wait), used
+//!             for 2.6.7 too; without a plug, the direct submission of current multi-queue devices.
 //! Behaviour:  a bio joins a request that it continues, or that continues it, up to the request
-//!             limit, and otherwise opens a new one. The first request in an empty queue plugs it;
-//!             the plug ends when as many as its threshold wait, when its delay has passed, or when
-//!             a call waits for a page. Then the driver takes requests, as many as it may give to
-//!             the device at once, in the elevator's order, and one more whenever one is done.
-//!             Reads and writes have a number of places each; a caller looks for one first and
-//!             waits if there is none. The caller that takes the last one may send 32 requests more
-//!             within 20 ms, up to half as many places again.
-//!             What the rule of dispatch wants carried out inline goes to the device at once,
-//!             unless older requests still wait, which go first; nothing limits how many do. If
-//!             the processor moves the data, its asker moves those of all that wait, in the
-//!             elevator's order, and then its own.
-//!             A request that bypasses the page cache is a bio of sectors. It takes no place in
-//!             advance, because it had one when it was recorded; a read, a flush and a durable
-//!             write end the plug.
-//! Differs:    places are counted per device; Linux 2.2 and 2.4 share them among all devices. A
-//!             call looks for a place page by page, before readahead begins, and posix_fadvise
-//!             never waits for one. All that wait for a place of a read are woken at once. A bio
-//!             that does not fit into a request as a whole fills it. Requests of two files do not
-//!             merge.
+//!             limit. Otherwise it opens a new request. The first request in an empty queue plugs
+//!             it. The plug ends when the number of waiting requests reaches its threshold, when
+//!             its delay has passed, or when a call waits for a page. Then the driver takes
+//!             requests in the elevator's order, up to the queue depth of the device, and one more
+//!             whenever one completes. Reads and writes have a fixed number of request slots each.
+//!             A caller allocates a slot first and waits if there is none. The caller that takes
+//!             the last slot may send 32 more requests within 20 ms, up to half as many slots
+//!             again. A request that the dispatch rule executes inline goes to the device at once,
+//!             with no limit on their number, unless older requests wait; those go first. If the
+//!             processor moves the data, the caller moves the data of all waiting requests, in the
+//!             elevator's order, and then its own. A request that bypasses the page cache is a bio
+//!             of sectors. It needs no slot, because it had one when it was recorded; a read, a
+//!             flush and a durable write end the plug.
+//! Differs:    slots are counted per device; Linux 2.2 and 2.4 share them among all devices. A call
+//!             allocates a slot page by page, before readahead begins, and posix_fadvise never
+//!             waits for one. All calls that wait for a read slot are woken at once. A bio that
+//!             does not fit into a request completely fills it. Requests of two files do not merge.
 //! Not for:    comparisons of request allocation under hundreds of readers.
 //!
 //! ```text
@@ -53,7 +51,7 @@ mod tests;
 pub(crate) use bio::Bio;
 pub(crate) use table::Owners;
 
-/// What a device's queue is like.
+/// Parameters of a device's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Holds requests back so that they can grow; none hands each bio over at once.
@@ -71,14 +69,14 @@ pub struct QueueConfig {
     /// Requests that the driver gives to the device at once, whatever was given to it inline or by
     /// a caller that moves the data itself; zero for any number.
     pub depth: u32,
-    /// What is known of the device.
+    /// Properties of the device.
     pub medium: Medium,
 }
 
 /// When a plugged queue lets its requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plug {
-    /// At so many requests.
+    /// The number of requests at which the plug ends.
     pub requests: u32,
     /// So long after the first.
     pub delay: Duration,
@@ -86,8 +84,7 @@ pub struct Plug {
 
 impl Default for QueueConfig {
     /// Linux 2.6: a plug of 4 requests or 3 ms, 128 KiB a request, congested from 113 of 128 read
-    /// requests until fewer than 103, 128 reads and 128 writes; a device that takes what it is
-    /// given.
+    /// requests until fewer than 103, 128 reads and 128 writes; a device without a depth limit.
     fn default() -> Self {
         Self {
             plug: Some(Plug { requests: 4, delay: Duration::from_millis(3) }),
@@ -132,7 +129,7 @@ pub(crate) struct DeviceCounters {
     pub(crate) writes: Traffic,
     /// How long at least one request was at the device.
     pub(crate) busy: Duration,
-    /// Requests given to the device, those among them that were carried out inline, and pages.
+    /// Requests submitted to the device, those among them executed inline, and pages.
     pub(crate) submitted: u64,
     pub(crate) inline: u64,
     pub(crate) submitted_pages: u64,
@@ -214,8 +211,8 @@ impl BlockQueues {
         }
     }
 
-    /// A request is done, on which the device worked for `took`, if that is known; returns what it
-    /// was.
+    /// A request has completed, and the device worked on it for `took`, if that is known. Returns
+    /// the request.
     pub(crate) fn end_request(
         &mut self,
         now: Instant,
@@ -230,7 +227,7 @@ impl BlockQueues {
         Given { request: held.request, frame: held.frame, owners: held.owners }
     }
 
-    /// Takes a call out of those that had a part in a request; says whether it has none left.
+    /// Removes a call from those that had a part in a request; returns whether it has none left.
     pub(crate) fn pop_owner(&mut self, owners: &mut Option<Owners>) -> Option<(CallId, bool)> {
         self.table.pop_owner(owners)
     }
@@ -245,7 +242,7 @@ impl BlockQueues {
         self.ready.pop_front()
     }
 
-    /// When a queue wants to run by itself.
+    /// The earliest timeout of a queue.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         self.queues.iter().map(Queue::timeout).fold(None, Instant::earlier)
     }
@@ -323,9 +320,9 @@ impl BlockQueues {
         self.queues.iter().all(|queue| queue.given + queue.waiting == 0)
     }
 
-    /// Which task runs while a bio is carried out. Requests that wait go to the device before one
-    /// that is carried out inline, inline as well where the processor moves the data; if they
-    /// cannot, it waits with them.
+    /// Which task runs while a bio is executed. Waiting requests go to the device before a bio that
+    /// is executed inline; they are inline as well if the processor moves the data. If they cannot
+    /// go, the bio waits with them.
     fn handling(&mut self, now: Instant, device: DeviceId, bio: &Bio) -> Handling {
         let queue = &mut self.queues[device.index()];
         let Some(class) = bio.class() else { return Handling::Deferred };
@@ -334,7 +331,7 @@ impl BlockQueues {
             return chosen;
         }
         if queue.config.medium.programmed {
-            // The caller that moves the data of one request moves those of earlier ones, too.
+            // The caller that moves the data of one request moves those of earlier ones too.
             queue.drain(now, &mut self.table, &mut self.ready, chosen);
         } else if queue.waiting > 0 {
             queue.run(now, &mut self.table, &mut self.ready);

@@ -1,7 +1,7 @@
 //! Bugs that can be seeded in the path of served disks, one for each rule of durability and more.
 //!
-//! They prove that the simulator's swarm finds what it looks for. Without the feature
-//! `seeded-bugs`, which no shipped build has, none can be seeded and no check for one is compiled.
+//! They prove that the simulator's swarm finds such bugs. Without the feature `seeded-bugs`, which
+//! no shipped build has, no bug can be seeded and no check for one is compiled.
 
 /// A bug, named by what the path does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub enum Bug {
     NoReserve,
     /// The flushes that wait when a client leaves are never answered.
     LeavingForgetsFlushes,
-    /// What has waited for zeroing is not begun.
+    /// Requests that waited for zeroing are never started.
     GateStaysShut,
     /// Streams are read from the first export.
     StreamsMixExports,
     /// A last page that is not whole is not written.
     TailIsNotWritten,
-    /// An error that was reported on an internal description alone counts as reported.
+    /// An error that was reported only on an internal description counts as reported.
     InternalReportCounts,
 }
 

@@ -8,11 +8,10 @@
 //!      '--add_written--> up to date          dirty --start_writeback--> on its way
 //! ```
 //!
-//! A frame is 32 bytes of bookkeeping, at most four slots of the index and a place among the free
-//! ones, 68 bytes in all. Their address space is reserved once, up to a
-//! limit beyond which it grows with the frames that are used, so memory may be said to be larger
-//! than what holds it. Pages that belong to a folio each have a frame and carry its order; they are
-//! added and evicted together.
+//! A frame is 32 bytes of bookkeeping, at most four slots of the index and a slot in the free list,
+//! 68 bytes in all. Their address space is reserved once, up to a limit. Beyond it the space grows
+//! with the used frames, so the configured memory may be larger than the host's. Pages of a folio
+//! each have a frame and store its order; they are added and evicted together.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -96,13 +95,14 @@ pub(crate) struct Counters {
     pub(crate) scanned_behind: u64,
 }
 
-/// What is known about one frame; meaningful only while it holds a page.
+/// State of one frame; meaningful only while it holds a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub(crate) page: PageIndex,
     pub(crate) file: u32,
-    /// Of a dirty page the number of its entry in the queue; of one on its way its next due. Of a
-    /// page of a packed file what fills it, or whether it counts as unused.
+    /// For a dirty page, the number of its entry in the queue; for a page under writeback, its next
+    /// due time. For a page of a packed file, the operation that fills it, or whether it counts as
+    /// unused.
     mark: u32,
     /// The links belong to reclaim.
     pub(crate) prev: u32,
@@ -120,9 +120,9 @@ pub struct Frame {
 
 /// The frame holds a page.
 pub(crate) const PRESENT: u8 = 1;
-/// The page's contents are on their way.
+/// The page is being read.
 pub(crate) const READING: u8 = 1 << 1;
-/// The folio asks for the next window; kept on its first page.
+/// The folio triggers the next window; kept on its first page.
 pub(crate) const MARKED: u8 = 1 << 2;
 /// Reclaim has noted that further accesses change nothing.
 pub(crate) const SETTLED: u8 = 1 << 3;
@@ -130,7 +130,7 @@ pub(crate) const SETTLED: u8 = 1 << 3;
 const USED: u8 = 1 << 4;
 /// The page differs from the device.
 pub(crate) const DIRTY: u8 = 1 << 5;
-/// The page is on its way to the device.
+/// The page is under writeback.
 pub(crate) const WRITEBACK: u8 = 1 << 6;
 
 impl Frame {
@@ -144,7 +144,7 @@ impl Frame {
         self.flags & PRESENT != 0
     }
 
-    /// Whether the page differs from its device, on its way there or not.
+    /// Whether the page differs from its device, under writeback or not.
     pub(crate) fn is_unsafe(&self) -> bool {
         self.flags & (DIRTY | WRITEBACK) != 0
     }
@@ -197,7 +197,7 @@ impl PageCache {
         self.evicts_any = true;
     }
 
-    /// Adds the absent pages of a folio, all being read. Says whether there was memory.
+    /// Adds the absent pages of a folio, all being read. Returns whether there was memory.
     pub(crate) fn add(&mut self, file: FileId, folio: Folio) -> bool {
         if !self.reserve(folio.pages(), Origin::Read) {
             return false;
@@ -329,7 +329,8 @@ impl PageCache {
         self.frames[frame.index()].pins += 1;
     }
 
-    /// Keeps a page for a decode, which may last: the rest of its folio can be evicted meanwhile.
+    /// Pins a page for a decode, which may take long: the rest of its folio can be evicted in the
+    /// meantime.
     pub(crate) fn pin_alone(&mut self, frame: FrameId) {
         if self.frames[frame.index()].order > 0 {
             self.split(frame.0);
@@ -432,7 +433,7 @@ impl PageCache {
         self.frames_max
     }
 
-    /// Pages that are there.
+    /// Cached pages.
     pub(crate) fn len(&self) -> u64 {
         (self.frames.len() - self.free.len()) as u64
     }

@@ -84,7 +84,7 @@ pub struct Sample {
     pub writes: Traffic,
     /// Pages a second that the device takes when it only writes, once this has been measured.
     pub drain: Option<u64>,
-    /// Pages of all devices that are dirty or on their way, at the end of the sample.
+    /// Pages of all devices that are dirty or under writeback, at the end of the sample.
     pub dirty: u64,
     /// Pages that could be dirty.
     pub total: u64,
@@ -108,7 +108,7 @@ pub trait Controller: Debug + Send {
         own
     }
 
-    /// Whether [`observe`](Self::observe) wants to be called at all.
+    /// Whether [`observe`](Self::observe) has to be called at all.
     fn observes(&self) -> bool {
         true
     }

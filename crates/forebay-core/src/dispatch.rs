@@ -1,21 +1,22 @@
 //! Dispatch: which task runs while the device works.
 //!
-//! A request is either *deferred*, that is queued, and the processor goes to another task until the
-//! device is done; or it is carried out *inline*, in the context of the asker, which keeps the
-//! processor meanwhile. What counts is the part of the device's time that another task could use.
+//! A request is either *deferred*: it is queued, and the processor goes to another task until the
+//! device is done. Or it is executed *inline*: in the context of the caller, which keeps the
+//! processor in the meantime. What counts is the part of the device's time that another task could
+//! use.
 //!
 //! ```text
-//!   deferred   asker |==|  switch  | another task, or idle      |  switch  |==|
+//!   deferred   caller|==|  switch  | another task, or idle      |  switch  |==|
 //!              device   |---------- t ----------|
-//!   inline     asker |==|..........waits........|==|
+//!   inline     caller|==|..........waits........|==|
 //! ```
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `deferred` | always queue and switch |
 //! | `inline` | never, on a device that is marked as fast |
-//! | `adaptive` | as each class of requests was seen to cost least |
-//! | `overlap`, `trials` | what it knows: times of the device; what was done per time |
+//! | `adaptive` | each class of requests in the cheapest way measured |
+//! | `overlap`, `trials` | its measurements: times of the device; work done per time |
 
 use core::fmt;
 
@@ -40,7 +41,7 @@ pub type Spec = policy::Spec<dyn Dispatch>;
 /// A line of the table of rules of dispatch.
 pub type Policy = policy::Policy<dyn Dispatch>;
 
-/// What a request is like when the decision is made.
+/// Properties of a request at the time of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// Whether data go to the device.
@@ -51,7 +52,7 @@ pub struct Class {
     pub ahead: bool,
 }
 
-/// What is known of a device beforehand.
+/// Properties of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Medium {
     /// What its waiting times are made of.
@@ -64,7 +65,7 @@ pub struct Medium {
 /// What a device's waiting times are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MediumKind {
-    /// Electronics alone: flash, memory.
+    /// Only electronics: flash, memory.
     #[default]
     Solid,
     /// Moving parts.
@@ -73,22 +74,24 @@ pub enum MediumKind {
     Remote,
 }
 
-/// What is known of the processor at the moment.
+/// State of the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
-    /// What it costs to give the asker's processor away and back, refilling its caches included.
+    /// The cost of switching the caller's processor to another task and back, including cache
+    /// refills.
     pub switch: Duration,
-    /// Whether another task could use the asker's processor while it waits.
+    /// Whether another task could use the caller's processor while it waits.
     pub contended: bool,
 }
 
-/// How a request is carried out.
+/// How a request is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
     /// It is queued, and the processor goes to another task.
     Deferred,
-    /// It goes to the device at once, and the asker keeps the processor until the device is done,
-    /// but no longer than this, which is never zero; then as if it had been deferred.
+    /// It goes to the device at once, and the caller keeps the processor until the device is done,
+    /// but no longer than this time, which is never zero; after that the request counts as
+    /// deferred.
     Inline(Duration),
 }
 
@@ -99,8 +102,8 @@ impl Handling {
 
 /// Decides for each request of one device which task runs while the device works.
 pub trait Dispatch: fmt::Debug + Send {
-    /// How a request is carried out. A request may be deferred whatever the rule says: when others
-    /// wait before it, or when it has to be safe.
+    /// How a request is executed. A request may be deferred whatever the rule returns: if other
+    /// requests wait before it, or if it has to be durable.
     fn choose(
         &mut self,
         now: Instant,
@@ -109,8 +112,8 @@ pub trait Dispatch: fmt::Debug + Send {
         processor: Processor,
     ) -> Handling;
 
-    /// A request that was handled so is done, `took` after it went to the device. That is the
-    /// device's time unless a task had to wait for a processor meanwhile: a spinner that was
+    /// A request that was handled this way has completed, `took` after it went to the device. This
+    /// is the device's time unless a task had to wait for a processor: a spinning caller that was
     /// preempted, or the thread of a driver that moves the data.
     fn learn(&mut self, _now: Instant, _class: &Class, _handling: Handling, _took: Duration) {}
 

@@ -7,14 +7,14 @@ use crate::time::Instant;
 
 /// What performs the outputs for real, or prices them in virtual time.
 pub trait World {
-    /// The present moment; it never goes back.
+    /// The current time; it never goes back.
     fn now(&mut self) -> Instant;
 
     /// Carries out one output. The engine is lent so that the world can look up
     /// [frames](Engine::frames_of).
     fn carry_out(&mut self, engine: &Engine, output: Output);
 
-    /// All outputs of an input have been carried out.
+    /// All outputs of an input have been executed.
     fn settled(&mut self, _engine: &Engine) {}
 
     /// The processor that the next input is handled on.

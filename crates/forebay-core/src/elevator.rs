@@ -74,11 +74,11 @@ impl Queued {
     }
 }
 
-/// Whether the driver should ask for requests at once, although none was completed.
+/// Whether the driver should take requests at once, although none has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Kick {
-    /// The elevator was idling and has found a reason to go on.
+    /// The elevator was idling and has a reason to continue.
     Now,
     /// Whenever the queue runs next.
     Later,
@@ -124,12 +124,12 @@ pub trait Elevator: fmt::Debug + Send {
         true
     }
 
-    /// Whether a bio is compared with every request that waits, or with the latest one alone.
+    /// Whether a bio is compared with every waiting request, or only with the latest one.
     fn merges_with_all(&self) -> bool {
         true
     }
 
-    /// When it wants to be asked for requests again, if it idles.
+    /// When an idling elevator should be polled again.
     fn timeout(&self) -> Option<Instant> {
         None
     }

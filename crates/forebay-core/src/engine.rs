@@ -93,10 +93,10 @@ pub struct Engine {
     writeback: Writeback,
     outputs: Outputs,
     stats: Stats,
-    /// The last input has met pages in memory and changed nothing that runs by itself: no page
-    /// came, became dirty or left, no call waits, no policy but the throttle was asked.
+    /// The last input has met pages in memory and changed nothing with a timer: no page was added,
+    /// dirtied or removed, no call waits, and no policy except the throttle was called.
     unchanged: bool,
-    /// When something wants to run by itself, as of the last input that changed anything.
+    /// The earliest timeout, as of the last input that changed anything.
     deadline: Option<Instant>,
     /// The deadline is not known: the engine was set up since.
     deadline_is_stale: bool,
@@ -180,9 +180,9 @@ impl Engine {
         self.deadline_is_stale = true;
     }
 
-    /// Keeps so many pages of memory clean, so that reads go on while a device takes no writes, and
-    /// leaves each device its share of the others. A call evicts any idle page before it waits.
-    /// Reclaim is set before.
+    /// Keeps `pages` pages of memory clean, so that reads continue while a device accepts no
+    /// writes, and gives each device its share of the others. A call evicts any idle page before it
+    /// waits. Reclaim is set before.
     pub fn set_reserve(&mut self, pages: u64) {
         assert!(pages < u64::from(self.cache.capacity()), "some pages can become dirty");
         self.reserve = pages;
@@ -258,8 +258,8 @@ impl Engine {
         HandleId(self.handles.len() as u32 - 1)
     }
 
-    /// Makes a description internal: a write error that was reported on internal ones alone is
-    /// still reported on the next description that is opened.
+    /// Makes a description internal: a write error that was reported only on internal ones is still
+    /// reported on the next description that is opened.
     pub fn set_internal(&mut self, handle: HandleId) {
         self.opened_mut(handle).seen.set_internal();
     }
@@ -305,15 +305,15 @@ impl Engine {
         self.writeback.errors(opened.file).check_and_advance(&mut opened.seen)
     }
 
-    /// The first page of a file from `from` on that differs from the device or is on its way.
+    /// The first page of a file from `from` on that differs from the device or is under writeback.
     pub fn next_unsafe_page(&self, file: FileId, from: PageIndex) -> Option<PageIndex> {
         let dirty = self.cache.next_dirty(file, from).map(|(page, _)| page);
         let moving = self.cache.next_writeback(file, from);
         [dirty, moving].into_iter().flatten().min()
     }
 
-    /// Says what the processor is like that the next input is handled on; an engine that is not
-    /// told takes switching for free and the processor for idle.
+    /// Sets the state of the processor that handles the next input. By default the engine assumes
+    /// that switching is free and the processor idle.
     pub fn set_processor(&mut self, processor: Processor) {
         self.block.processor = processor;
     }
@@ -354,18 +354,18 @@ impl Engine {
         (self.deadline, self.deadline_is_stale) = (self.next_deadline(), false);
     }
 
-    /// Whether the last input has met pages in memory and changed nothing but what is counted of
+    /// Whether the last input has met pages in memory and changed nothing except the counts of
     /// calls: neither [`levels`](Self::levels) nor any other number of pages.
     pub fn is_unchanged(&self) -> bool {
         self.unchanged
     }
 
-    /// The next output, in the order in which they are to be carried out.
+    /// The next output, in the order in which they are to be executed.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop()
     }
 
-    /// When the engine wants [`Input::Timeout`], if at all.
+    /// When the engine needs [`Input::Timeout`], if at all.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.deadline_is_stale { self.next_deadline() } else { self.deadline }
     }
@@ -485,8 +485,8 @@ impl Engine {
 
     fn end_read_request(&mut self, given: &Given, result: Result<(), IoError>) {
         let request = &given.request;
-        // One bad page fails its whole request: readers of a page that came with others ask for it
-        // again, and get an error only when it failed alone. A reader that resumes brings no
+        // One bad page fails its whole request: readers of a page that was read with others request
+        // it again, and get an error only when it failed on its own. A reader that resumes reads no
         // others, so this ends when no other reader's window holds the page.
         let error = result.err().filter(|_| request.pages == 1);
         let mut guess = given.frame;

@@ -1,11 +1,11 @@
 //! Flushing: which dirty pages go to their device, and when.
 //!
-//! A rule is one file below this one and one line in [`POLICIES`]. It is told of every page that
-//! becomes dirty, runs whenever something has changed for it (its time has come, a write is done,
-//! memory is short, a page asked for it), and acts on the [`DirtyPages`] it is given: it asks for
-//! their levels and ages and sends some to their device until it is [`Full`](Sent::Full). What a
-//! task must have on the device (fsync) and what blocks reclaim for good is written by the path
-//! itself, whatever the rule.
+//! A rule is one file below this one and one line in [`POLICIES`]. It is notified of every page
+//! that becomes dirty. It runs whenever its state may have changed (its timeout has passed, a write
+//! has completed, memory is short, a page requested it). It acts on the [`DirtyPages`] it is given:
+//! it reads their levels and ages and submits some to their device until it is
+//! [`Full`](Sent::Full). Pages that a task must have on the device (fsync) and pages that block
+//! reclaim are written by the path itself, whatever the rule.
 //!
 //! ```text
 //!   page dirty --> on_dirtied: go on | run | run and wait for the end of a pass
@@ -76,10 +76,10 @@ pub trait DirtyPages {
     /// Whether a call waits for memory that dirty pages occupy.
     fn memory_is_short(&self) -> bool;
 
-    /// A file as far as it is dirty.
+    /// The dirty state of a file.
     fn file(&self, file: FileId) -> DirtyFile;
 
-    /// When the page that has been dirty longest becomes old, among those not on their way.
+    /// When the page that has been dirty longest becomes old, among those not under writeback.
     fn oldest_due(&self) -> Option<Instant>;
 
     /// Writes the page that has been dirty longest, whatever its age.
@@ -91,8 +91,7 @@ pub trait DirtyPages {
     /// Writes up to `most` dirty pages of a file from `from` on, in rising order.
     fn write_file(&mut self, file: FileId, from: PageIndex, most: u64) -> Written;
 
-    /// Writes the metadata of the files that have been changed since before `changed`, as far as
-    /// files have metadata of their own.
+    /// Writes the metadata of files that were changed before `changed`, if files have metadata.
     fn write_inodes(&mut self, changed: Instant) -> Sent;
 
     /// Counts a walk over the whole list of dirty pages, which takes time.
@@ -102,29 +101,29 @@ pub trait DirtyPages {
     /// that wait for the end of a pass.
     fn end_pass(&mut self);
 
-    /// Whether an amount is exceeded by the dirty pages of the whole, those on their way not
+    /// Whether the dirty pages of the whole system exceed an amount; those under writeback are not
     /// counted.
     fn is_exceeded(&self, amount: Amount) -> bool {
         amount.is_exceeded(self.all().dirty, self.total())
     }
 }
 
-/// A file as far as it is dirty.
+/// The dirty state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyFile {
     /// Its device.
     pub device: DeviceId,
-    /// Dirty pages that are not on their way.
+    /// Dirty pages that are not under writeback.
     pub dirty: u64,
-    /// Since when it has had dirty pages, without a break; those that were redirtied on their way
-    /// count, and become dirty without further notice when their write ends.
+    /// Since when it has had dirty pages, without a break. Pages redirtied under writeback count,
+    /// and become dirty without further notice when their write completes.
     pub since: Option<Instant>,
 }
 
-/// What became of an attempt to write.
+/// The result of an attempt to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// A page is on its way.
+    /// A page was submitted.
     Page,
     /// There is no such page.
     Nothing,
@@ -135,16 +134,16 @@ pub enum Sent {
 /// How far a write of a file went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Pages on their way.
+    /// Pages under writeback.
     pub pages: u64,
-    /// Where to go on: the page behind the last one.
+    /// The page to continue with: the one after the last.
     pub next: PageIndex,
     /// Why it ended: [`Sent::Page`] when `most` pages were sent, [`Sent::Nothing`] when no dirty
     /// page is left from there on, [`Sent::Full`] when the device takes no more.
     pub end: Sent,
 }
 
-/// What a page that became dirty asks for.
+/// What a page that became dirty requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Nothing for now.
@@ -160,13 +159,13 @@ pub trait Flush: Debug + Send {
     /// The knobs that the rule was set up with.
     fn knobs(&self) -> Knobs;
 
-    /// A page of `file` was clean and is dirty. A rule whose timeout begins with this page asks for
-    /// a run, however little is dirty.
+    /// A page of `file` was clean and is dirty. A rule whose timeout begins with this page requests
+    /// a run, however few pages are dirty.
     fn on_dirtied(&mut self, file: FileId, pages: &dyn DirtyPages) -> Demand;
 
-    /// Something has changed: writes what is to be written now.
+    /// The state has changed: writes the pages that are due now.
     fn run(&mut self, pages: &mut dyn DirtyPages);
 
-    /// When the rule wants to run again whatever happens; asked after every run.
+    /// When the rule has to run again in any case; queried after every run.
     fn timeout(&self) -> Option<Instant>;
 }

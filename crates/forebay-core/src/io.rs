@@ -14,10 +14,10 @@ use crate::units::{
     CallId, DecodeId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex, RequestId,
 };
 
-/// What goes into the engine.
+/// Inputs of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A task asks for something; its id names no other call in flight.
+    /// A task issues a call; its id names no other call in flight.
     Call(CallId, Op),
     /// The task that was woken runs again.
     Resume(CallId),
@@ -47,7 +47,7 @@ pub enum Op {
         len: u64,
     },
     /// `pwrite`: `len` bytes from byte `offset` on, which is at most the file's end. The file grows
-    /// up to its room; what goes beyond is not written.
+    /// up to its reserved size; bytes beyond that are not written.
     Write {
         /// The open file.
         handle: HandleId,
@@ -69,8 +69,8 @@ pub enum Op {
         /// The open file.
         handle: HandleId,
     },
-    /// The pages that lie in a range as a whole are written if they are dirty, and dropped: their
-    /// bytes are about to be replaced below the engine. No other call writes to them meanwhile.
+    /// Pages that lie completely in a range are written if they are dirty, and dropped: their bytes
+    /// are about to be replaced below the engine. No other call writes to them at the same time.
     Discard {
         /// The open file.
         handle: HandleId,
@@ -79,8 +79,8 @@ pub enum Op {
         /// Number of bytes.
         len: u64,
     },
-    /// A request that bypasses the page cache: it goes to the block layer as it is, and the caller
-    /// waits for its end.
+    /// A request that bypasses the page cache: it goes to the block layer unchanged, and the caller
+    /// waits for its completion.
     Direct {
         /// The device.
         device: DeviceId,
@@ -88,7 +88,7 @@ pub enum Op {
         sector: u64,
         /// The number of sectors; none for a flush.
         sectors: u64,
-        /// What is to be done: anything but [`RequestKind::Inode`].
+        /// The kind of request: anything but [`RequestKind::Inode`].
         kind: RequestKind,
     },
     /// A page fault through a mapping.
@@ -106,7 +106,7 @@ pub enum Op {
     Advise {
         /// The open file.
         handle: HandleId,
-        /// What is advised.
+        /// The advice.
         advice: Advice,
         /// First byte.
         offset: u64,
@@ -128,7 +128,7 @@ pub enum Advice {
     NoReuse,
 }
 
-/// What comes out of the engine, to be carried out in this order.
+/// Outputs of the engine, to be executed in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A device has to do something; answered by one [`Input::Done`].
@@ -164,7 +164,7 @@ pub struct Request {
     pub sector: u64,
     /// The number of sectors.
     pub sectors: u64,
-    /// What is to be done.
+    /// The kind of request.
     pub kind: RequestKind,
     /// Which task runs while it is done.
     pub handling: Handling,
@@ -187,8 +187,8 @@ impl Request {
 pub enum RequestKind {
     /// Fills the frames of the pages.
     Read,
-    /// Takes the bytes of the frames as they are when the request is carried out. The device may
-    /// keep them where a loss of power destroys them.
+    /// Writes the bytes that the frames hold when the request is executed. The device may keep them
+    /// in a volatile cache.
     Write,
     /// As a write, and the bytes are safe when it is done (force unit access).
     DurableWrite,
@@ -249,7 +249,7 @@ pub struct Gather {
     pub frame: FrameId,
     /// Which of the two buffers.
     pub buffer: usize,
-    /// Which of its pages; the first one makes the buffer forget what it held.
+    /// The index among its pages; the first one makes the buffer forget its old contents.
     pub place: u64,
 }
 

@@ -25,9 +25,9 @@
 //!
 //! # A policy by name
 //!
-//! What varies from kernel to kernel and from paper to paper is a policy, and each question has a
-//! table of them: [readahead], [flush], [control], [throttle], [elevator], [dispatch], [packed]. A
-//! policy is built from what a user types, and can be asked without an engine: [readahead] and
+//! Mechanisms that differ between kernels and papers are policies, and each slot has a table of
+//! them: [readahead], [flush], [control], [throttle], [elevator], [dispatch], [packed]. A policy is
+//! built from the name that a user types, and can be called without an engine: [readahead] and
 //! [control] begin with an example of that.
 //!
 //! ```

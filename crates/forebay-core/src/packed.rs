@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A page of it is *absent*, *deferred* (its raw bytes were read, it is not decoded) or *ready*.
-//! The fill rule says for each demand which raw bytes are read, what is decoded before the asker
-//! goes on, and what may be decoded afterwards by a processor that has nothing to do. It says the
-//! same to the simulator's engine and to a mounted image.
+//! For each demand the fill rule says which raw bytes are read, what is decoded before the caller
+//! continues, and what an idle processor may decode afterwards. The simulator's engine and a
+//! mounted image use the same rule.
 //!
 //! ```text
 //!             the window came, the page was not wanted
@@ -25,10 +25,10 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `eager` | everything that readahead asked for, block by block |
-//! | `off` | the demanded pages alone, nothing ahead |
+//! | `eager` | the whole window of readahead, block by block |
+//! | `off` | only the demanded pages, no readahead |
 //! | `selective` | raw bytes of the window in bulk, the demanded pages decoded |
-//! | `selective_then_idle` | the same, and the likely rest by an idle processor |
+//! | `selective_then_idle` | the same, and likely pages on an idle processor |
 
 use core::fmt;
 
@@ -63,24 +63,23 @@ pub struct Pages {
     pub end: PageIndex,
 }
 
-/// What was asked of a packed file, through one open description.
+/// A demand for pages of a packed file, through one open description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The pages whose bytes the asker waits for. None if readahead brings in a window ahead of
-    /// its reader, or was told to (`POSIX_FADV_WILLNEED`); they lie at the start of the window
-    /// then.
+    /// The pages whose bytes the caller waits for. None if readahead reads a window ahead of its
+    /// reader, or on `POSIX_FADV_WILLNEED`; they then lie at the start of the window.
     pub wanted: Pages,
-    /// What readahead would bring in, `wanted` included.
+    /// The window of readahead, including `wanted`.
     pub window: Pages,
     /// The pages of the file; a partial last one counts.
     pub file_pages: u64,
-    /// The asker copies the bytes out (`read`); a fault maps the page instead.
+    /// The caller copies the bytes out (`read`); a fault maps the page instead.
     pub copied: bool,
-    /// The pages were brought in before and deferred, so their raw bytes are most likely here.
+    /// The pages were read before and deferred, so their raw bytes are most likely cached.
     pub deferred: bool,
 }
 
-/// What is to be done for a demand.
+/// The work for a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The pages whose raw bytes are read; they contain `now`.
@@ -88,7 +87,7 @@ pub struct Plan {
     /// All raw bytes in as few and as large requests as the device allows, instead of block by
     /// block, each when it is decoded.
     pub bulk: bool,
-    /// The pages that are decoded before the asker goes on; they contain the wanted ones.
+    /// The pages that are decoded before the caller continues; they contain the wanted ones.
     pub now: Pages,
     /// The pages that may be decoded afterwards, in this order, by a processor that has nothing to
     /// do; they lie in `fetch`, outside `now`.
@@ -97,12 +96,12 @@ pub struct Plan {
 
 /// Decides for one open description what is decoded, and when.
 pub trait Fill: fmt::Debug + Send {
-    /// What is to be done for a demand. A plan that promises too little or too much is narrowed and
-    /// widened to what [`Plan::fitted`] says.
+    /// The work for a demand. A plan that contains too little or too much is widened or narrowed by
+    /// [`Plan::fitted`].
     fn on_demand(&mut self, demand: &Demand) -> Plan;
 
-    /// What reads ahead under this rule. Under [`Ahead::Ours`] no window is asked for: a demand's
-    /// window is what is wanted.
+    /// Which side reads ahead under this rule. Under [`Ahead::Ours`] no window is requested: the
+    /// window of a demand is its wanted pages.
     fn ahead(&self) -> Ahead {
         Ahead::Kernel
     }
@@ -116,7 +115,7 @@ pub enum Ahead {
     /// Readahead for files that are read. For files that are mapped its windows are deferred, and
     /// pages are pushed.
     Both,
-    /// The rule alone.
+    /// Only the rule.
     Ours,
 }
 
@@ -146,7 +145,7 @@ impl Pages {
         self.start <= page && page < self.end
     }
 
-    /// The pages that are in another run, too.
+    /// The pages that are also in another run.
     #[must_use]
     pub const fn within(self, other: Self) -> Self {
         let start = if self.start > other.start { self.start } else { other.start };
@@ -175,8 +174,8 @@ impl Pages {
 }
 
 impl Plan {
-    /// The plan as it can be carried out for a demand: what is read lies in the window and has all
-    /// that is decoded, and what is wanted is decoded at once.
+    /// The plan as it can be executed for a demand: the pages read lie in the window and contain
+    /// all decoded pages, and the wanted pages are decoded at once.
     #[must_use]
     pub const fn fitted(self, demand: &Demand) -> Self {
         let now = self.now.hull(demand.wanted).within(demand.window.hull(demand.wanted));
@@ -232,13 +231,13 @@ pub enum Coding {
 pub struct Block {
     /// The pages; never empty.
     pub pages: Pages,
-    /// What they are made of; empty for a hole.
+    /// The raw bytes of its pages; empty for a hole.
     pub raw: RawBytes,
     /// How.
     pub coding: Coding,
 }
 
-/// Where the blocks of a packed file lie in its image; the same whenever it is asked.
+/// The positions of the blocks of a packed file in its image; they never change.
 pub trait BlockMap: fmt::Debug + Send {
     /// The bytes of the file.
     fn bytes(&self) -> u64;

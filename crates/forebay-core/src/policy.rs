@@ -58,7 +58,7 @@ pub struct Parameter {
     pub low: u64,
     /// The greatest value; a parameter from 0 to 1 may be typed as `off` and `on`.
     pub high: u64,
-    /// What it means, with its unit.
+    /// Its meaning, with its unit.
     pub summary: &'static str,
 }
 
@@ -81,14 +81,14 @@ pub struct Spec<T: Slot + ?Sized> {
     given: Vec<bool>,
 }
 
-/// What is wrong with a typed policy.
+/// Errors in a typed policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No policy of the slot has this name.
     UnknownPolicy {
         /// The slot.
         slot: &'static str,
-        /// What was typed.
+        /// The text found.
         given: String,
         /// What could have been typed.
         known: Vec<&'static str>,
@@ -97,7 +97,7 @@ pub enum SpecError {
     UnknownParameter {
         /// The policy.
         policy: &'static str,
-        /// What was typed.
+        /// The text found.
         given: String,
         /// What could have been typed.
         known: Vec<&'static str>,
@@ -106,7 +106,7 @@ pub enum SpecError {
     BadValue {
         /// The parameter.
         parameter: &'static str,
-        /// What was typed; none if the parameter's name stood alone.
+        /// The text found; none if the parameter's name had no value.
         given: Option<String>,
         /// The least value.
         low: u64,
@@ -188,8 +188,8 @@ impl<T: Slot + ?Sized> Spec<T> {
         Ok(self)
     }
 
-    /// Lets a value stand where the user gave none; one beyond the parameter's range becomes its
-    /// nearest end. `value` sees the parameter; a policy without it stays as it is.
+    /// Sets a value that the user did not give; a value beyond the parameter's range becomes its
+    /// nearest end. `value` sees the parameter; a policy without it is unchanged.
     #[must_use]
     pub(crate) fn unless_given(
         mut self,

@@ -1,8 +1,8 @@
 //! Readahead: which pages to fetch, and when.
 //!
 //! A policy is one file below this one and one line in [`POLICIES`]. It keeps the state of one open
-//! file description and acts on the [`AddressSpace`] it is given: it asks which pages are there and
-//! adds those it wants to have read. It never learns what time it is or what a page holds.
+//! file description and acts on the [`AddressSpace`] it is given: it looks up which pages are
+//! cached and adds pages to be read. It never knows the time or the contents of a page.
 //!
 //! ```text
 //!  read(2) of n pages      for every page, in order
@@ -13,8 +13,8 @@
 //!                            5  wait until it is up to date, copy
 //! ```
 //!
-//! The path calls a policy for a page that is present and unmarked only if the policy says that it
-//! [sees hits](Readahead::sees_hits): today's kernels are asked on a miss and on a marker alone.
+//! The path calls a policy for a page that is present and unmarked only if the policy [sees
+//! hits](Readahead::sees_hits): current kernels are called only on a miss and on a marker.
 //!
 //! # A policy without an engine
 //!
@@ -164,11 +164,11 @@ pub trait AddressSpace {
     /// The folio that holds `page`, or nothing if the page is absent.
     fn folio(&self, page: PageIndex) -> Option<Folio>;
 
-    /// Adds the absent pages of one folio and queues them for reading; says whether there was
+    /// Adds the absent pages of one folio and queues them for reading; returns whether there was
     /// memory for it. `first` is a multiple of the folio's size and no page of it is present.
     fn add(&mut self, first: PageIndex, order: u8, marked: bool) -> bool;
 
-    /// Ends a batch: what was added so far goes to the device as bios of its own.
+    /// Ends a batch: the pages added so far go to the device as separate bios.
     fn submit(&mut self);
 
     /// Takes the marker from the folio that holds `page`.
@@ -193,7 +193,7 @@ pub struct Folio {
     pub first: PageIndex,
     /// Log2 of its pages.
     pub order: u8,
-    /// Whether it carries the marker that asks for the next window.
+    /// Whether it has the marker that triggers the next window.
     pub marked: bool,
 }
 
@@ -291,7 +291,7 @@ pub struct Window {
     pub start: PageIndex,
     /// How many pages.
     pub size: u64,
-    /// How many of them, at the end, were read in advance; a marker stands in front of them.
+    /// How many of them, at the end, were read in advance; a marker precedes them.
     pub tail: u64,
 }
 
@@ -303,13 +303,13 @@ impl fmt::Display for Window {
 
 /// The readahead state of one open file description and the rule that moves it.
 pub trait Readahead: fmt::Debug + Send {
-    /// A read meets a page. If the page is still absent afterwards, the path reads it alone.
+    /// A read meets a page. If the page is still absent afterwards, the path reads it singly.
     fn on_read(&mut self, access: &Access, pages: &mut dyn AddressSpace);
 
-    /// A fault meets a page. If the page is still absent afterwards, the path reads it alone.
+    /// A fault meets a page. If the page is still absent afterwards, the path reads it singly.
     fn on_fault(&mut self, fault: &Fault, pages: &mut dyn AddressSpace);
 
-    /// `count` pages from `first` were asked for ahead of time (`POSIX_FADV_WILLNEED`).
+    /// `POSIX_FADV_WILLNEED` for `count` pages from `first` on.
     fn on_will_need(&mut self, first: PageIndex, count: u64, pages: &mut dyn AddressSpace) {
         force(first, count, pages);
     }
@@ -331,7 +331,7 @@ pub trait Readahead: fmt::Debug + Send {
         None
     }
 
-    /// Whether [`on_read`](Self::on_read) wants to be called for present, unmarked pages too.
+    /// Whether [`on_read`](Self::on_read) has to be called for present, unmarked pages too.
     fn sees_hits(&self) -> bool {
         false
     }

@@ -1,9 +1,9 @@
 //! Reclaim: which pages leave when memory is short.
 //!
-//! A policy is one file below this one and one line in [`POLICIES`]. The page cache tells it of
-//! every page that comes, is accessed, becomes dirty or clean, and leaves; when frames are short it
-//! is asked to make room, and chooses which idle pages are evicted. Where dirty pages lie meanwhile
-//! is the policy's choice: on its lists, or off them.
+//! A policy is one file below this one and one line in [`POLICIES`]. The page cache reports to it
+//! every page that is added, accessed, dirtied, cleaned or removed. When frames are short it has to
+//! free some, and chooses which idle pages are evicted. The policy also chooses where dirty pages
+//! are kept: on its lists, or off them.
 //!
 //! ```text
 //!   on_added --> on_accessed, on_dirtied, on_cleaned ... --> on_removed
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A policy keeps one byte (the *rank*) and two links for each page in the frame itself, so it
-//! allocates nothing per page. What it remembers of evicted pages is reserved in
+//! allocates nothing per page. Its memory of evicted pages is reserved in
 //! [`begin`](Reclaim::begin).
 
 use core::fmt::Debug;
@@ -98,17 +98,17 @@ pub trait Reclaim: Debug + Send {
     /// A clean page has become dirty.
     fn on_dirtied(&mut self, _frame: u32, _table: &mut FrameTable<'_>) {}
 
-    /// A page is neither dirty nor on its way any more.
+    /// A page is no longer dirty or under writeback.
     fn on_cleaned(&mut self, _frame: u32, _table: &mut FrameTable<'_>) {}
 
     /// A page leaves its frame: `evicted` by this policy, or because its file is cut or dropped.
     fn on_removed(&mut self, frame: u32, evicted: bool, table: &mut FrameTable<'_>);
 
-    /// Fewer than `pages` frames are free beyond [`low`](Self::low): evicts what it chooses to.
-    /// Says whether that many frames may be taken.
+    /// Fewer than `pages` frames are free beyond [`low`](Self::low): evicts pages of its choice.
+    /// Returns whether that many frames may be taken.
     fn make_room(&mut self, pages: u64, origin: Origin, table: &mut FrameTable<'_>) -> bool;
 
-    /// Frames that the policy keeps free; below this it is asked before any is taken.
+    /// Frames that the policy keeps free; below this it is called before any is taken.
     fn low(&self) -> u64 {
         0
     }
@@ -127,13 +127,13 @@ pub trait Reclaim: Debug + Send {
         false
     }
 
-    /// When the background writer wakes by itself.
+    /// The timeout of the background writer.
     fn timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// The background writer goes on: evicts what it chooses to, and returns a dirty page that it
-    /// wants to be written before it goes on; nothing when it sleeps.
+    /// The background writer continues: evicts pages of its choice, and returns a dirty page that
+    /// has to be written before it continues, or nothing when it sleeps.
     fn background(&mut self, _now: Instant, _table: &mut FrameTable<'_>) -> Option<u32> {
         None
     }

@@ -9,11 +9,11 @@ pub struct Stats {
     pub accesses: u64,
     /// Met pages that were up to date at once.
     pub hits: u64,
-    /// Pages brought into the cache, those that could not be read not counted.
+    /// Pages read into the cache; pages that could not be read are not counted.
     pub pages_read: u64,
-    /// Pages brought in and accessed at least once.
+    /// Pages read and accessed at least once.
     pub pages_used: u64,
-    /// Pages read alone because no window brought them.
+    /// Pages read singly because no window contained them.
     pub pages_alone: u64,
     /// Windows of readahead, of all callers.
     pub windows: Windows,
@@ -27,7 +27,7 @@ pub struct Stats {
     pub pages_lost: u64,
     /// Dirty pages that were dropped because their file was cut.
     pub pages_cancelled: u64,
-    /// The most pages that were dirty or on their way at once.
+    /// The maximum of pages dirty or under writeback at once.
     pub unsafe_pages_max: u64,
     /// Flushes of a device's cache.
     pub flushes: u64,
@@ -35,7 +35,7 @@ pub struct Stats {
     pub requests: u64,
     /// Pages of these requests.
     pub request_pages: u64,
-    /// Requests among them that were carried out inline.
+    /// Requests among them that were executed inline.
     pub requests_inline: u64,
     /// Bios that joined a request instead of opening one.
     pub bios_merged: u64,
@@ -62,7 +62,7 @@ pub struct Stats {
     pub raw_pages: u64,
 }
 
-/// How often a readahead policy had absent pages brought in, and how many.
+/// How often a readahead policy added absent pages, and how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     /// How often: once for each access at which it asked for any.
@@ -72,7 +72,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// A policy was asked, and wanted so many absent pages.
+    /// A policy was called, and added `pages` absent pages.
     pub(crate) fn record(&mut self, pages: u64) {
         self.count += u64::from(pages > 0);
         self.pages += pages;
@@ -87,7 +87,7 @@ impl AddAssign for Windows {
 }
 
 impl Stats {
-    /// Pages brought in that have not been accessed so far.
+    /// Pages read that have not been accessed so far.
     pub const fn pages_wasted(&self) -> u64 {
         self.pages_read - self.pages_used
     }

@@ -21,8 +21,8 @@ impl Random {
     }
 }
 
-/// Each policy of a slot by itself, and with each parameter at its ends and next to the lower one,
-/// as far as that can stand. `with` precedes the parameter: `""`, or `"map=1,"`.
+/// Each policy of a slot with its defaults, and with each parameter at its ends and next to the
+/// lower one, where that is valid. `with` precedes the parameter: `""`, or `"map=1,"`.
 pub(crate) fn specs<T: Slot + ?Sized>(with: &str) -> Vec<String> {
     let mut specs = Vec::new();
     for policy in T::policies() {

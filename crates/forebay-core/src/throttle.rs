@@ -1,8 +1,8 @@
 //! Throttling: how long a writer waits after it has made a page dirty.
 //!
-//! A policy is one file below this one and one line in [`POLICIES`]. It is asked for every page
-//! that is written, and once more when the task comes back from the pause that it was given. It
-//! keeps what it needs of each task by the number of the task's calls.
+//! A policy is one file below this one and one line in [`POLICIES`]. It is called for every written
+//! page, and again when the task resumes from the pause that it was given. It stores state for each
+//! task by the number of the task's calls.
 //!
 //! ```text
 //!   page copied, dirty --> on_dirtied --none--> next page
@@ -59,7 +59,7 @@ impl Slot for dyn Throttle {
     }
 }
 
-/// What a throttle sees when a page has been written.
+/// A throttle's view when a page has been written.
 #[derive(Clone, Copy, Debug)]
 pub struct DirtyView {
     /// The present moment.

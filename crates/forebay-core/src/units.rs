@@ -1,7 +1,7 @@
 //! The units that the path counts in.
 //!
 //! A page *index* is a plain [`PageIndex`], because readahead is arithmetic on page indexes; every
-//! identifier is a type of its own, so that no two of them can be exchanged by mistake.
+//! identifier has its own type, so that no two of them can be exchanged by mistake.
 
 /// Bytes of one page, the granule of the page cache.
 pub const PAGE_SIZE: u64 = 4096;

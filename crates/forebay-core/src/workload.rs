@@ -23,14 +23,14 @@ pub trait Workload {
     fn next(&mut self, now: Instant) -> Step;
 }
 
-/// A call that has ended, as the world that carried it out saw it.
+/// A completed call, as seen by the world that executed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The task, whose calls all bear its number.
     pub task: CallId,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// When it was asked.
+    /// When it was issued.
     pub issued: Instant,
     /// When the task had the answer.
     pub done: Instant,

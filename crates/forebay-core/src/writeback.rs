@@ -1,4 +1,4 @@
-//! What steers writeback: its knobs, the levels they are compared with, and the device's drain.
+//! The state of writeback: its knobs, the levels they are compared with, and the device's drain.
 //!
 //! ```text
 //!   pages   0 ........ background ................. limit ........ all of memory
@@ -85,9 +85,9 @@ pub(crate) const fn background_below(background: u64, limit: u64) -> u64 {
 /// How many pages are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// Pages that differ from the device and are not on their way to it.
+    /// Pages that differ from the device and are not under writeback.
     pub dirty: u64,
-    /// Pages on their way to the device.
+    /// Pages under writeback.
     pub writeback: u64,
     /// Those of them that have been dirtied again, which Linux counts in both.
     pub redirtied: u64,
@@ -98,7 +98,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Dirty pages, those on their way included.
+    /// Dirty pages, including those under writeback.
     pub const fn unsafe_pages(&self) -> u64 {
         self.dirty + self.writeback
     }

@@ -1,4 +1,4 @@
-//! The modes of access beside plain `pread` and `tokio::fs`, and the targets.
+//! The modes of access compared with plain `pread` and `tokio::fs`, and the targets.
 //!
 //! ```sh
 //! cargo bench -p forebay-host --bench dispatch -- [SECONDS [FOLDER|FILE|DEVICE [CELL]]]
@@ -69,7 +69,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Tasks of a runtime as it comes, each with a file of its own: a seek and a read.
+/// Tasks of a default runtime, each with its own file: a seek and a read.
 fn on_a_runtime<'a>() -> Box<Entrant<'a>> {
     Box::new(|cell, path| {
         // Its buffers are not aligned as reads past the page cache need.

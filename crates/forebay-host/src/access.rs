@@ -1,8 +1,8 @@
 //! A file's bytes by the way that costs least: on the spot, by worker threads, or by io_uring.
 //!
-//! [`File`] reads and writes one access at a time, [`Queue`] keeps many in flight. Both take the
-//! same [`Mode`]s. Beside [`run`](crate::run), which has a page memory and policies of its own,
-//! these use the kernel's page cache, or go past it.
+//! [`File`] reads and writes one access at a time, [`Queue`] keeps many in flight. Both accept the
+//! same [`Mode`]s. [`run`](crate::run) has its own page memory and policies; these types use the
+//! kernel's page cache, or bypass it.
 //!
 //! ```text
 //!   mode        one access at a time (File)         many in flight (Queue)
@@ -14,9 +14,9 @@
 //!               else pread or spin by the rule      `adaptive` of the core
 //! ```
 //!
-//! Without io_uring, the modes that use it use worker threads, `adaptive` with one access at a time
-//! `pread` and `pwrite`, and [`File::note`] says so. Adaptive buffered writes are `pwrite` always.
-//! A worker that panics fails its access alone.
+//! Without io_uring, the modes that use it use worker threads, and `adaptive` with one access at a
+//! time uses `pread` and `pwrite`; [`File::note`] says so. Adaptive buffered writes always use
+//! `pwrite`. A worker that panics fails only its access.
 //!
 //! ```
 //! use forebay_host::access::{File, Mode, Options, Queue};
@@ -82,7 +82,7 @@ pub fn has_uring() -> std::io::Result<()> {
     })
 }
 
-/// How accesses are carried out.
+/// How accesses are executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// By the caller, on the spot.
@@ -93,7 +93,7 @@ pub enum Mode {
     Uring,
     /// By io_uring; the waiter polls for the end and keeps its processor.
     Spin,
-    /// By what each access is like, and how long others like it took.
+    /// By the class of each access, and how long others of its class took.
     #[default]
     Adaptive,
 }
@@ -123,11 +123,11 @@ impl Mode {
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How accesses are carried out.
+    /// How accesses are executed.
     pub mode: Mode,
     /// Past the page cache (`O_DIRECT`): offsets, lengths and buffers have to be aligned.
     pub direct: bool,
-    /// For writing, too.
+    /// Also for writing.
     pub write: bool,
     /// Places will be random, so the kernel reads nothing ahead.
     pub random: bool,
@@ -136,13 +136,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Adaptive, through the page cache, for reading alone.
+    /// Adaptive, with the page cache, read-only.
     fn default() -> Self {
         Self { mode: Mode::Adaptive, direct: false, write: false, random: false, uring: true }
     }
 }
 
-/// One access on its way.
+/// One access in flight.
 #[derive(Debug)]
 struct Order {
     write: bool,
@@ -154,7 +154,7 @@ struct Order {
 /// Threads that carry orders out.
 type Workers = workers::Workers<Order, Result<usize, AccessError>>;
 
-/// An order that one of them has carried out.
+/// An executed order.
 type Finish = workers::Finish<Order, Result<usize, AccessError>>;
 
 /// The most threads of one file or queue: beyond it devices have enough to choose from.

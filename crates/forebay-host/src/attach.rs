@@ -5,9 +5,9 @@
 //!   without privileges   fusermount3 sends it through a socket      --> descriptor of the session
 //! ```
 //!
-//! The crate fuser can mount too. But fuser 0.18 takes a session that has ended for one that is
-//! mounted, and then unmounts whatever is mounted on the folder by that time. So it gets the
-//! descriptor alone.
+//! The crate fuser can mount too. But fuser 0.18 treats a session that has ended as mounted, and
+//! then unmounts whatever is mounted on the folder by that time. It therefore only gets the
+//! descriptor.
 
 use std::ffi::CString;
 use std::fs;
@@ -33,13 +33,13 @@ pub(crate) struct AttachOptions {
     pub(crate) kind: &'static str,
     /// It can be written.
     pub(crate) writable: bool,
-    /// Users other than the one who mounts may use it.
+    /// Users other than the mounting user may use it.
     pub(crate) allow_other: bool,
     /// Set-user-id bits and device nodes take effect.
     pub(crate) trusted: bool,
 }
 
-/// Identifies what is mounted on a folder.
+/// Identifies the file system mounted on a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MountIdentity {
     /// A number that no other mount gets until the machine restarts.
@@ -113,7 +113,7 @@ pub fn fuse_support() -> FuseSupport {
     }
 }
 
-/// Unmounts what is mounted on a folder. Files that are open stay usable while they are served.
+/// Unmounts a folder. Open files stay usable while they are served.
 pub(crate) fn detach(folder: &Path) {
     if unmount(folder, UnmountFlags::DETACH) == Err(Errno::PERM) {
         let mut command = Command::new(HELPER);

@@ -55,7 +55,7 @@ pub trait Backend: Send + Sync {
         let mut total = 0;
         for buffer in buffers {
             let read = match self.read_at(buffer, offset + total as u64) {
-                // What was read before an error counts; the error comes back at the next try.
+                // Bytes read before an error count; the error returns at the next attempt.
                 Err(_) if total > 0 => break,
                 result => result?,
             };
@@ -108,7 +108,7 @@ pub trait Backend: Send + Sync {
         self.len() == 0
     }
 
-    /// What its reads have cost over a network; nothing of what is on this machine.
+    /// The cost of its reads over a network; nothing for local data.
     fn requests(&self) -> Option<Requests> {
         None
     }
@@ -119,7 +119,7 @@ pub trait Backend: Send + Sync {
 pub struct Requests {
     /// How many were sent: those that were tried again and those for keys too.
     pub count: u64,
-    /// Bytes that they brought.
+    /// Bytes that they returned.
     pub bytes: u64,
 }
 

@@ -91,7 +91,7 @@ impl Contents {
     }
 }
 
-/// The first wrong byte of what a written piece holds: its place in the file, and what was to be.
+/// The first wrong byte of a written piece: its offset in the file, and the expected value.
 pub(crate) fn wrong_byte(bytes: &[u8], offset: u64, generation: u64) -> Option<(u64, u8, u8)> {
     let (at, expected) = pattern::mismatch(bytes, offset, generation)?;
     Some((offset + at as u64, expected, bytes[at]))

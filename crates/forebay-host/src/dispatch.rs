@@ -1,4 +1,4 @@
-//! Requests on their way: to worker threads and back, or carried out on the spot.
+//! Requests in flight: to worker threads and back, or executed at once.
 
 use std::array;
 use std::collections::VecDeque;
@@ -37,18 +37,18 @@ pub(crate) struct Lists {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A job that was carried out.
+/// An executed job.
 pub(crate) struct Finish {
     pub(crate) job: Job,
     pub(crate) result: Result<(), Cause>,
-    /// How long it took to carry it out.
+    /// How long its execution took.
     pub(crate) took: Duration,
 }
 
 type Done = workers::Finish<Job, Result<(), Cause>>;
 
-/// Where jobs go to and come back from. There are no more jobs than frames, so the queues need no
-/// limit of their own.
+/// Queues of jobs to the workers and back. There are no more jobs than frames, so the queues need
+/// no limit.
 pub(crate) struct Dispatcher {
     files: Arc<FileMap>,
     pool: Option<Pool>,
@@ -97,10 +97,10 @@ impl Dispatcher {
         self.spare.push(lists);
     }
 
-    /// Sends a job off, or carries it out on the spot. A read that blocks cannot be given up: a
-    /// limit to the time that it may take inline says nothing here.
+    /// Submits a job, or executes it at once. A blocking read cannot be cancelled, so a limit on
+    /// its inline time has no effect.
     pub(crate) fn submit(&mut self, job: Job) {
-        // What has come back is counted first, so that a pause in between is no busy time.
+        // Returned jobs are counted first, so that a pause in between is no busy time.
         self.collect();
         self.busy.begin(Instant::now());
         match (&self.pool, job.request.handling) {

@@ -14,7 +14,7 @@ pub struct Failure {
     pub file: FileId,
     /// The place in the file.
     pub offset: u64,
-    /// What it was.
+    /// The cause.
     pub cause: Cause,
 }
 
@@ -24,23 +24,23 @@ pub enum Cause {
     /// The backend reported an error.
     #[error("reading {len} bytes failed: {error}")]
     Read {
-        /// The bytes that were asked for.
+        /// The requested bytes.
         len: u64,
-        /// What was reported.
+        /// The reported error.
         error: io::Error,
     },
-    /// The backend did not take what was written.
+    /// The backend did not accept a write.
     #[error("writing {len} bytes failed: {error}")]
     Write {
         /// The bytes that were to be written.
         len: u64,
-        /// What was reported.
+        /// The reported error.
         error: io::Error,
     },
-    /// The backend could not bring what was written to disk.
+    /// The backend could not sync its data to disk.
     #[error("bringing writes to disk failed: {error}")]
     Sync {
-        /// What was reported.
+        /// The reported error.
         error: io::Error,
     },
     /// After the run, the file does not hold a byte that was written.
@@ -54,7 +54,7 @@ pub enum Cause {
     /// The file ended before its length at opening.
     #[error("the file was cut short: {found} of {len} bytes are left there")]
     Truncated {
-        /// The bytes that were asked for.
+        /// The requested bytes.
         len: u64,
         /// The bytes that came.
         found: u64,
@@ -62,7 +62,7 @@ pub enum Cause {
     /// The backend panicked.
     #[error("the backend panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// A call delivered less than the file holds although no request had failed.
@@ -74,7 +74,7 @@ pub enum Cause {
         found: u64,
     },
     /// A call delivered a byte that the file does not hold.
-    #[error("a read delivered {found:#04x} in place of {expected:#04x}")]
+    #[error("a read delivered {found:#04x} instead of {expected:#04x}")]
     Mismatch {
         /// The byte in the file.
         expected: u8,
@@ -90,7 +90,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What the engine is told of a request that failed.
+    /// The error of a failed request for the engine.
     pub(crate) fn io_error(&self) -> IoError {
         match self {
             Self::Truncated { .. } => IoError::Truncated,

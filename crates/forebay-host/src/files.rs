@@ -115,7 +115,7 @@ impl FileMap {
         Ok(FileId(self.files.len() as u32 - 1))
     }
 
-    /// A file holds only its first `bytes` at the start, and grows by what is written behind them.
+    /// A file holds only its first `bytes` at the start, and grows by writes after them.
     ///
     /// # Panics
     /// If its place is shorter.

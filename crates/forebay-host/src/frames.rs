@@ -18,7 +18,7 @@ use crate::uring::Lend;
 /// Bytes of a page, as a size in memory.
 pub(crate) const PAGE: usize = PAGE_SIZE as usize;
 
-/// The bytes of one page, aligned as a device wants them.
+/// The bytes of one page, aligned as a device requires.
 #[repr(C, align(4096))]
 #[derive(Clone, Debug)]
 pub(crate) struct Page(pub(crate) [u8; PAGE]);
@@ -43,10 +43,10 @@ pub(crate) trait PageBytes {
     /// A page of zeros.
     fn new() -> Box<Self>;
 
-    /// What is in it.
+    /// Its contents.
     fn bytes(&self) -> &[u8; PAGE];
 
-    /// What is in it, to be changed.
+    /// Its contents, for changes.
     fn bytes_mut(&mut self) -> &mut [u8; PAGE];
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Frames<P = Page> {
 }
 
 impl<P: PageBytes> Frames<P> {
-    /// Page memory of so many frames; each takes its memory when it is first filled.
+    /// Page memory of `frames` frames; each is allocated when it is first filled.
     pub(crate) fn new(frames: u32) -> Self {
         Self { pages: Vec::new(), count: frames }
     }

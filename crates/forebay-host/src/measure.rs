@@ -1,13 +1,13 @@
-//! Ways to read a file, measured beside each other: rounds in turn, medians of rounds.
+//! Compares ways to read a file: rounds in turn, medians of rounds.
 //!
 //! ```text
 //!   for each cell:   a b c d e   d a e b c   b e a c d ...     each letter one round
 //! ```
 //!
-//! A [`Cell`] says where the pages are, how many reads are in flight and whether the processors are
-//! needed by others. A reader is a [`Contestant`]; some of them are [`ours`], others can be
-//! added. Ratios are formed between neighbours of one turn, so that what comes and goes on the
-//! machine meets both sides.
+//! A [`Cell`] says whether pages are cached, how many reads are in flight and whether other tasks
+//! need the processors. A reader is a [`Contestant`]; some of them are [`ours`], others can be
+//! added. Ratios are taken between neighbouring rounds of one turn, so that disturbances of the
+//! machine affect both sides.
 
 use std::fmt;
 use std::fs::File;
@@ -46,7 +46,7 @@ pub enum Pages {
     ColdDirect,
 }
 
-/// What a measurement is like.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Where the pages are.
@@ -59,11 +59,11 @@ pub struct Cell {
 
 /// Reads pages in its own way.
 pub trait Contestant {
-    /// What it is called in the table.
+    /// Its name in the table.
     fn name(&self) -> &'static str;
 
-    /// Reads [`READ`] bytes at each offset, with so many reads in flight as the cell says, and
-    /// notes how long each took in nanoseconds.
+    /// Reads [`READ`] bytes at each offset, with the reads in flight of the cell, and records how
+    /// long each took in nanoseconds.
     ///
     /// # Errors
     /// A read failed or was short.
@@ -199,7 +199,7 @@ pub fn measure(
     if cell.pages == Pages::Cached {
         file::read_through(&stage.file)?;
     } else {
-        // What is dirty cannot be dropped from the page cache.
+        // Dirty pages cannot be dropped from the page cache.
         stage.file.sync_data()?;
     }
     let hogs = if cell.busy { Some(Hogs::start()?) } else { None };
@@ -235,7 +235,7 @@ pub fn measure(
 struct Stage {
     cell: Cell,
     file: File,
-    /// Every page of the file, once, in no order.
+    /// Every page of the file, once, in random order.
     places: Vec<u64>,
 }
 
@@ -298,7 +298,7 @@ pub fn shuffle<T>(items: &mut [T], seed: u64) {
 /// Before each round, so that no thread has a debt or a credit in the scheduler.
 const REST: Duration = Duration::from_millis(10);
 
-/// As long as several turns of a processor that is shared, and short beside what comes and goes.
+/// As long as several time slices of a shared processor, and short compared with disturbances.
 const ROUND: Duration = Duration::from_millis(30);
 
 /// The reads of the first round, and the fewest of any.

@@ -1,4 +1,4 @@
-//! Bytes whose place in a file and whose write can be told from them.
+//! Bytes that identify their offset in a file and the write that they come from.
 
 /// Fills `bytes`, the first of which lies at `offset` of its file, with the pattern of one
 /// `generation`: two places or two generations have the same eight bytes by chance only.
@@ -14,7 +14,7 @@ pub(crate) fn fill(bytes: &mut [u8], offset: u64, generation: u64) {
     }
 }
 
-/// The first byte of `bytes` that is not of the pattern: its place among them and what was to be.
+/// The first byte of `bytes` that does not match the pattern: its index and the expected value.
 pub(crate) fn mismatch(bytes: &[u8], offset: u64, generation: u64) -> Option<(usize, u8)> {
     let mut expected = [0; 512];
     for (number, part) in bytes.chunks(expected.len()).enumerate() {

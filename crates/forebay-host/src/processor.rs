@@ -1,8 +1,8 @@
-//! What it costs to give the processor away on this machine, and whether another task wants it.
+//! The cost of a context switch on this machine, and whether another task needs the processor.
 //!
 //! ```text
-//!   contended   asker |==| switch | another task         | switch |==|     two switches
-//!   idle        asker |==| halt ........................ | wake   |==|     waking a halted
+//!   contended   caller|==| switch | another task         | switch |==|     two switches
+//!   idle        caller|==| halt ........................ | wake   |==|     waking a halted
 //!                                                                          processor
 //! ```
 //!
@@ -28,7 +28,7 @@ use forebay_core::dispatch::Processor;
 use forebay_core::time;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// What it costs to give the processor away and get it back.
+/// The cost of switching to another task and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
     /// When another task takes it.
@@ -70,7 +70,7 @@ impl Watch {
         Self { loadavg, processors, seen: None, since_contended: CALM }
     }
 
-    /// The processor as it is at the moment.
+    /// The current state of the processor.
     pub(crate) fn processor(&mut self, now: Instant) -> Processor {
         if self.seen.is_none_or(|seen| now.saturating_duration_since(seen) >= PERIOD) {
             self.seen = Some(now);
@@ -117,7 +117,7 @@ fn round_trip(here: usize, there: usize) -> Option<Duration> {
         pin(here)?;
         fastest(theirs.1, ours.0)
     });
-    // The asker's pipe closes when it ends, and with it the partner.
+    // The caller's pipe closes when it ends, and with it the partner.
     let trip = asker.ok()?.join().ok()?;
     partner.ok()?.join().ok()?;
     trip
@@ -154,13 +154,13 @@ const ASSUMED: Duration = Duration::from_micros(4);
 /// A thousandth of it is what a sample costs.
 const PERIOD: Duration = Duration::from_millis(4);
 
-/// So many samples without a waiting task, and the processor is not wanted: one sample may fall
+/// After this many samples without a waiting task the processor counts as idle: one sample may fall
 /// between two turns of the others.
 const CALM: u32 = 4;
 
 const TRIPS: usize = 256;
 
-/// No switch costs more: what was measured then is the turns of other tasks.
+/// No switch costs more: such a measurement shows time slices of other tasks.
 const COST_MAX: Duration = Duration::from_micros(100);
 
 /// The longest that one of two measurements takes, unless others hold it up.

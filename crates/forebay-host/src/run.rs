@@ -30,18 +30,18 @@ pub struct Setup {
     pub readahead: Spec,
     /// Page memory in bytes, at least one page; the rest of a page is not used.
     pub memory: u64,
-    /// Where requests are carried out: in the engine's own thread, or by workers while tasks go on.
+    /// Which thread executes requests: the engine's own thread, or workers while tasks continue.
     pub dispatch: dispatch::Spec,
     /// Worker threads, from one to [`WORKERS_MAX`]. Under the rule `inline` there are none, and
-    /// what it defers all the same is carried out on the spot.
+    /// requests that it still defers are executed at once.
     pub workers: usize,
     /// The queue of every backend.
     pub queue: QueueConfig,
     /// The policies that decide about dirty pages; none if files are only read.
     pub writeback: Option<WritebackSpecs>,
-    /// Whether every delivered byte is compared: with what a second descriptor reads, or with what
-    /// was written before. After a run that writes, the files are compared with all that was
-    /// written. The time that comparing takes is part of [`Outcome::elapsed`].
+    /// Whether every delivered byte is compared with what a second descriptor reads, or with the
+    /// last write. After a run that writes, the files are compared with all written data. The time
+    /// for comparing is part of [`Outcome::elapsed`].
     pub verify: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct WritebackSpecs {
     pub reclaim: reclaim::Spec,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// From the first task's first step to the last task's exit. Readahead that is still under way
@@ -157,7 +157,7 @@ impl Opener<'_> {
 /// Runs the tasks that `tasks` makes to their end, and tells `observer` of every call that ended
 /// and of the bytes that it delivered. A task's number in the list is the number of its calls.
 ///
-/// What goes wrong on the way reaches the task that asked, and [`Outcome::first_error`].
+/// Errors reach the task that issued the call, and [`Outcome::first_error`].
 ///
 /// # Errors
 /// The run cannot begin.

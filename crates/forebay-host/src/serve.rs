@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The core ([`DiskPath`](forebay_core::serving::DiskPath)) decides what is cached and read ahead,
-//! when dirty pages are written, and what a flush waits for. `forebay-nbd` knows what the bytes of
-//! a connection mean. Here are sockets, threads and bytes.
+//! when dirty pages are written, and what a flush waits for. `forebay-nbd` parses the bytes of a
+//! connection. This module has sockets, threads and bytes.
 
 use std::fmt;
 use std::fs;
@@ -75,7 +75,7 @@ use crate::processor::nanos;
 
 use crate::attach::AttachError;
 
-/// What is served, and how.
+/// The exports, and how they are served.
 pub struct ServeOptions {
     /// The exports, the default one first.
     pub exports: Vec<ServedExport>,
@@ -87,7 +87,8 @@ pub struct ServeOptions {
     pub tls: Option<(TlsKeys, TlsPolicy)>,
     /// A request that takes so long is logged.
     pub slow: Duration,
-    /// A folder where exports are shown as files, and what is called when it is unmounted.
+    /// A folder in which exports are shown as files, and the function that is called when it is
+    /// unmounted.
     pub folder: Option<(PathBuf, UnmountCall)>,
     /// Page memory in bytes.
     pub cache: u64,
@@ -113,7 +114,7 @@ pub type UnmountCall = Box<dyn FnOnce() + Send>;
 pub struct ServedExport {
     /// Its name.
     pub name: String,
-    /// What people are told.
+    /// The description for people.
     pub description: String,
     /// Writes are refused.
     pub read_only: bool,
@@ -127,7 +128,7 @@ pub enum ServeError {
     /// Page memory holds no page, or more than can be numbered.
     #[error("page memory holds from {MEMORY_MIN} to {MEMORY_MAX} bytes, not {bytes}")]
     Memory {
-        /// What was asked for.
+        /// The requested size.
         bytes: u64,
     },
     /// A socket cannot be made.
@@ -204,7 +205,7 @@ impl Server {
     /// Begins to serve.
     ///
     /// # Errors
-    /// What is asked for cannot be had.
+    /// The requested configuration is not possible.
     pub fn start(options: ServeOptions, log: ServeLog) -> Result<Self, ServeError> {
         let memory = ServeError::Memory { bytes: options.cache };
         let frames = u32::try_from(options.cache / PAGE_SIZE).ok().filter(|count| *count >= 4);
@@ -281,18 +282,17 @@ impl Server {
         Reporter(Arc::clone(&self.shared))
     }
 
-    /// Takes over that stores have grown and certificates have changed, for clients to come. Says
-    /// what came of it.
+    /// Applies grown stores and changed certificates, for future clients. Returns a report.
     pub fn reload(&self) -> Vec<String> {
         self.shared.reload()
     }
 
-    /// Stops: no client comes in, requests under way are answered, and what was written is brought
-    /// to disk, all of it within a time. Clients that do not take their replies are cut off after
+    /// Stops: refuses new clients, answers the requests in flight, and writes all data to disk
+    /// within a time limit. Clients that do not read their replies are disconnected after
     /// [`REPLIES_TIME`] of it.
     ///
     /// # Errors
-    /// What was acknowledged did not reach its store, or not in time.
+    /// Acknowledged data did not reach its store, or not in time.
     pub fn stop(mut self, within: Duration) -> Result<(), FinalFlushError> {
         let begin = Instant::now();
         self.shared.lock().is_closed = true;
@@ -333,7 +333,7 @@ impl Server {
 }
 
 impl Reporter {
-    /// What has been done so far.
+    /// The counters so far.
     pub fn report(&self) -> ServerReport {
         self.0.report()
     }
@@ -415,7 +415,7 @@ impl Shared {
         }
     }
 
-    /// Takes over what stores and certificates have become. Says what came of it.
+    /// Applies the current sizes of stores and the current certificates. Returns a report.
     fn reload(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some((keys, _)) = &self.monitor.tls {

@@ -1,12 +1,12 @@
-//! Tasks carried out by the kernel itself: each a thread, each call a system call.
+//! Tasks executed by the kernel itself: each a thread, each call a system call.
 //!
 //! ```text
 //!   task   Call(Read)     Call(Write)    Call(Sync)   Call(Fault)      Call(Advise)
 //!   thread pread          pwrite         fdatasync    touch of a map   posix_fadvise
 //! ```
 //!
-//! This is what a machine in virtual time predicts: page cache, readahead and writeback are the
-//! kernel's own. Every handle is a file description of its own, so that each has its readahead.
+//! A machine in virtual time predicts this run: page cache, readahead and writeback are the
+//! kernel's own. Every handle is a separate file description with its own readahead.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +40,7 @@ pub struct OpenFile {
     map: OnceLock<Mapped>,
 }
 
-/// What came of the tasks.
+/// The results of the tasks.
 #[derive(Debug)]
 pub struct KernelOutcome {
     /// Every call that ended, task by task.
@@ -51,17 +51,17 @@ pub struct KernelOutcome {
     pub durable: Duration,
 }
 
-/// Why tasks could not be carried out.
+/// Why tasks could not be executed.
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// A call failed.
     #[error("{what} at byte {offset} failed: {error}")]
     Call {
-        /// What was asked for.
+        /// The operation.
         what: &'static str,
         /// The place in the whole file.
         offset: u64,
-        /// What was reported.
+        /// The reported error.
         error: io::Error,
     },
     /// A thread could not be started.
@@ -101,7 +101,7 @@ impl OpenFile {
 
 /// Runs the tasks to their ends, each on a thread; `files` are the handles by their numbers.
 ///
-/// What is dirty is written first, so that a task that drops pages drops all of its own.
+/// Dirty pages are written first, so that a task that drops pages drops all of its own.
 ///
 /// # Errors
 /// The first call that failed.
@@ -254,7 +254,7 @@ fn said(advice: Advice) -> FileAdvice {
     }
 }
 
-/// What is said of a mapping, as the kernel has it.
+/// The advice for a mapping, in the kernel's terms.
 fn said_of_map(advice: MapAdvice) -> Option<memmap2::Advice> {
     match advice {
         MapAdvice::Normal => None,

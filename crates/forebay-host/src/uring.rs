@@ -290,8 +290,8 @@ fn outcome(result: i32) -> Outcome {
     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
 
-/// The kernel may still write to memory that was lent to it, and does not say when it will have
-/// done so: nothing can go on safely.
+/// The kernel may still write to lent memory, and does not report when it is done: continuing is
+/// not safe.
 fn abandon(error: &io::Error) -> ! {
     eprintln!("io_uring broke down with accesses in flight: {error}");
     process::abort();

@@ -1,5 +1,5 @@
-//! The verifier: what a call delivered against what a second descriptor reads, and against what was
-//! written before.
+//! The verifier compares the bytes that a call delivered with a second descriptor, and with earlier
+//! writes.
 //!
 //! Where files are only read, a call is compared when it ends. Where they are written, each copy is
 //! compared when it is made: between two copies of one call another call may write.
@@ -21,7 +21,7 @@ pub(crate) struct Verifier {
     /// The file of each handle.
     opened: Vec<FileId>,
     buffer: Box<[u8]>,
-    /// What was written, once something was.
+    /// The written data, once there is any.
     contents: Contents,
     pub(crate) verified_bytes: u64,
     /// Calls whose bytes were not those of the file.

@@ -1,11 +1,11 @@
-//! Worker threads that carry out jobs while others go on.
+//! Worker threads that execute jobs in parallel.
 //!
 //! ```text
 //!   send --> [ jobs ] --> a worker --> the answer to its sender: job, result, time
 //! ```
 //!
-//! A panic costs its job alone: the waiter gets an error and the job back, and the worker
-//! goes on with the next one.
+//! A panic affects only its job: the waiter gets an error and the job back, and the worker
+//! continues with the next one.
 //!
 //! Waking a halted processor is what costs most on a virtual machine, so one worker at a time may
 //! look for the next job for a while before it sleeps.
@@ -34,11 +34,11 @@ struct Sent<J, R> {
     answer: Sender<Finish<J, R>>,
 }
 
-/// A job that was carried out.
+/// An executed job.
 pub(crate) struct Finish<J, R> {
     pub(crate) job: J,
     pub(crate) result: Result<R, Panicked>,
-    /// How long it took to carry it out.
+    /// How long its execution took.
     pub(crate) took: Duration,
     pub(crate) at: Instant,
 }
@@ -46,12 +46,12 @@ pub(crate) struct Finish<J, R> {
 /// The work on a job panicked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Panicked {
-    /// What it said.
+    /// Its message.
     pub(crate) message: String,
 }
 
 impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
-    /// Starts so many threads, of which one at a time looks for the next job as long as `look`.
+    /// Starts the threads, of which one at a time polls for the next job for `look`.
     pub(crate) fn start(
         count: usize,
         look: Duration,
@@ -65,7 +65,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
             let (work, jobs, looking) = (work.clone(), receiver.clone(), Arc::clone(&looking));
             let serve = move || {
                 while let Some(Sent { job, answer }) = next(&jobs, &looking, look) {
-                    // The asker may be gone.
+                    // The receiver may have ended.
                     let _ = answer.send(carry_out(job, &work));
                 }
             };

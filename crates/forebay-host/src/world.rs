@@ -1,4 +1,4 @@
-//! The world that carries outputs out for real: this machine's clock, threads and files.
+//! The world that executes outputs for real: this machine's clock, threads and files.
 //!
 //! ```text
 //!             Submit                        job
@@ -40,7 +40,7 @@ use crate::verify::Verifier;
 /// The most that one read or write transfers, as in Linux; a longer one is cut short to it.
 pub const READ_BYTES_MAX: u64 = 0x7fff_f000;
 
-/// What is called for every call that has ended, with the bytes that it delivered.
+/// Called for every completed call, with the bytes that it delivered.
 pub type Observer<'a> = Box<dyn FnMut(&Finished, &[u8]) + 'a>;
 
 /// How things stood when the last task had exited.
@@ -52,7 +52,7 @@ pub struct AtExit {
     pub stats: Stats,
     /// Pages that had become dirty.
     pub dirtied: u64,
-    /// Pages that were dirty or on their way to a backend.
+    /// Pages that were dirty or under writeback to a backend.
     pub residue: u64,
 }
 
@@ -86,12 +86,12 @@ pub struct HostWorld<'a> {
     sleepers: BinaryHeap<Reverse<(Instant, CallId)>>,
     observer: Observer<'a>,
     totals: Totals,
-    /// Writes so far: each has a pattern of its own.
+    /// Writes so far: each has its own pattern.
     generation: u64,
     failure: Option<Failure>,
-    /// Compares what is copied where files are written, and knows what was written.
+    /// Compares copied bytes if files are written, and knows the written data.
     verifier: Option<Verifier>,
-    /// Looks at the processor for a rule of dispatch that wants to know.
+    /// Samples the processor for a dispatch rule that needs it.
     watch: Option<Watch>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> HostWorld<'a> {
         })
     }
 
-    /// Tells the engine what the processor is like; what switching costs is measured first.
+    /// Reports the state of the processor to the engine; measures the cost of a switch first.
     #[must_use]
     pub fn with_processor(self) -> Self {
         Self { watch: Some(Watch::new()), ..self }
@@ -173,7 +173,7 @@ impl<'a> HostWorld<'a> {
         Self { finale, ..self }
     }
 
-    /// Compares each copy with what was written before and with the files.
+    /// Compares each copy with earlier writes and with the files.
     #[must_use]
     pub(crate) fn with_verifier(self, verifier: Option<Verifier>) -> Self {
         Self { verifier, ..self }
@@ -199,7 +199,7 @@ impl<'a> HostWorld<'a> {
         self.verifier.take()
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -304,8 +304,8 @@ impl<'a> HostWorld<'a> {
         Input::Done(request.id, result, Some(Duration(nanos(took))))
     }
 
-    /// Waits for a request, a sleeper or the engine's time limit; says whether there is any. When
-    /// all tasks have exited, what is left is requests.
+    /// Waits for a request, a sleeper or the engine's timeout; returns whether there is any. When
+    /// all tasks have exited, only requests remain.
     fn wait(&mut self, deadline: Option<Instant>) -> bool {
         let deadline = deadline.filter(|_| self.alive > 0);
         let wake = self.sleepers.peek().map(|Reverse((until, _))| *until);
@@ -326,7 +326,7 @@ impl<'a> HostWorld<'a> {
             frames.extend(engine.frames_of(&request));
             pages.extend(frames.iter().map(|frame| self.frames.lend(*frame)));
         } else if request.kind.is_data_write() {
-            // Calls may read and write these pages while their bytes are on their way.
+            // Calls may read and write these pages while their bytes are in flight.
             for frame in engine.frames_of(&request) {
                 lists.bytes.extend(self.frames.page(frame));
             }
@@ -379,7 +379,7 @@ impl<'a> HostWorld<'a> {
         self.judge(engine, (handle, offset, len), result);
     }
 
-    /// A read delivers all that the file holds of what it asked for, unless a request has failed.
+    /// A read delivers all existing bytes of its range, unless a request has failed.
     fn judge(&mut self, engine: &Engine, read: (HandleId, u64, u64), result: Result<u64, IoError>) {
         let (handle, offset, asked) = read;
         let file = engine.file_of(handle);
@@ -466,7 +466,7 @@ impl TaskPauses {
     }
 }
 
-/// The part of a call that is carried out.
+/// The part of a call that is executed.
 fn clipped(op: Op) -> Op {
     match op {
         Op::Read { handle, offset, len } => {

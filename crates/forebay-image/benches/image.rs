@@ -1,4 +1,5 @@
-//! Extraction beside `unsquashfs -p 2` and `fsck.erofs --extract`, a long listing, and a scan.
+//! Extraction compared with `unsquashfs -p 2` and `fsck.erofs --extract`, a long listing, and a
+//! scan.
 //!
 //! Ours and theirs take turns; a row has the medians of their times and of the ratios, and that of
 //! the ratios of processor time, which other load on the machine changes least.
@@ -53,7 +54,7 @@ fn main() -> Result<(), Failure> {
 const SQUASHFS: &[&str] = &["unsquashfs", "-p", "2", "-q", "-n", "-d"];
 const EROFS: &[&str] = &["fsck.erofs"];
 
-/// Makes an image; says whether the tool is there.
+/// Makes an image; returns whether the tool is there.
 fn make(maker: &[&str], tree: &Path, image: &Path) -> bool {
     let mut command = Command::new(maker[0]);
     if maker[0] == "mksquashfs" {

@@ -1,4 +1,4 @@
-//! A bounded cache for many threads: of each shard, what was used longest ago goes first.
+//! A bounded cache for many threads: each shard evicts its least recently used value.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ impl<V: Clone> Cache<V> {
         Self { shards, weight_max: weight_max / SHARDS, heavy: None }
     }
 
-    /// The same, and beside it the last value that is too heavy for it, whatever its weight.
+    /// The same, which also keeps the last value that is too heavy for it, whatever its weight.
     pub(crate) fn with_heavy(weight_max: usize) -> Self {
         Self { heavy: Some(Mutex::new(None)), ..Self::new(weight_max) }
     }
@@ -51,7 +51,7 @@ impl<V: Clone> Cache<V> {
         value
     }
 
-    /// The sum of the weights of what is kept.
+    /// The sum of the weights of the cached values.
     #[cfg(test)]
     fn weight(&self) -> usize {
         let lock = |shard: &Mutex<Shard<V>>| shard.lock().map_or(0, |shard| shard.weight);
@@ -126,7 +126,7 @@ impl<V> Default for Shard<V> {
     }
 }
 
-/// Parts with a lock of their own; a power of two.
+/// Parts with separate locks; a power of two.
 const SHARDS: usize = 8;
 
 #[cfg(test)]

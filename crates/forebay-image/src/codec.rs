@@ -65,7 +65,7 @@ impl From<Failure> for String {
     }
 }
 
-/// Decodes a block into the beginning of `content` and says how many bytes are there: `upto` or
+/// Decodes a block into the beginning of `content` and returns how many bytes are there: `upto` or
 /// more, or all that there are.
 ///
 /// With an `upto` of `content.len()` the whole block is decoded and checked, its end and its

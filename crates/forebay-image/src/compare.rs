@@ -1,4 +1,4 @@
-//! Two trees beside each other: images, or an image and a directory.
+//! Compares two trees: images, or an image and a directory.
 //!
 //! ```text
 //!   names of a ──┐
@@ -92,7 +92,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// What it keeps.
+    /// The attributes that it stores.
     pub fn kept(self) -> Kept {
         match self {
             Self::Image(image, _) => Kept::by_format(image.summary().format),
@@ -104,11 +104,11 @@ impl<'a> Side<'a> {
 /// What two trees do not agree on.
 #[derive(Debug)]
 pub enum Difference {
-    /// Only the first has it, and what is below.
+    /// Only the first has it, and everything below it.
     OnlyFirst,
-    /// Only the second has it, and what is below.
+    /// Only the second has it, and everything below it.
     OnlySecond,
-    /// What it is.
+    /// Its type.
     Kind(Kind, Kind),
     /// How many bytes it has.
     Size(u64, u64),
@@ -178,7 +178,7 @@ fn same_as(first: Option<&Vec<u8>>) -> String {
     first.map_or_else(|| "a file of its own".to_owned(), |path| format!("'/{}'", shown(path)))
 }
 
-/// What was compared, and what differs.
+/// The number of comparisons, and the differences.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Names that both have.
@@ -189,8 +189,8 @@ pub struct Report {
     pub differences: Vec<(Vec<u8>, Difference)>,
 }
 
-/// Compares two trees, as far as they are there: their faults are [`unreadable`], for the caller to
-/// add. `progress` is told how many more names are done.
+/// Compares the readable parts of two trees: their faults are [`unreadable`], for the caller to
+/// add. `progress` gets the number of further names that are done.
 pub fn compare(
     first: Side<'_>,
     second: Side<'_>,

@@ -5,9 +5,9 @@
 //!   pieces    |------ run ------| zeros|-------- run ------| from a shared block
 //! ```
 //!
-//! Small blocks that follow each other are decoded into one buffer, and their raw bytes are read
-//! together. A block that holds parts of several files is kept beside them, for all readers that
-//! share it, so that it is decoded once for a whole folder of small files.
+//! Small adjacent blocks are decoded into one buffer, and their raw bytes are read together. A
+//! block with parts of several files is cached separately, for all readers that share it, so that
+//! it is decoded once for a whole folder of small files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const RUN_MAX: u64 = 128 << 10;
 /// Some bytes of a file that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// So many zeros that the image does not hold.
+    /// Zeros that the image does not store.
     Zeros(u64),
     /// These.
     Bytes(&'a [u8]),
@@ -56,7 +56,7 @@ pub struct Content<'a> {
     image: &'a dyn Image,
     shared: Arc<SharedBlocks>,
     raw: RawWindow,
-    /// Decoded bytes, or stored ones; longer than what is in use, so that it is cleared once.
+    /// Decoded bytes, or stored ones; longer than the used part, so that it is cleared once.
     plain: Vec<u8>,
     /// The bytes of a file that `plain` begins with.
     run: Option<(NodeId, Range<u64>)>,
@@ -183,8 +183,8 @@ impl<'a> Content<'a> {
         Ok(())
     }
 
-    /// Decodes a block that is a file's alone, and those behind it while they are small. What is
-    /// wrong with a later one is found when it is asked for.
+    /// Decodes a block that belongs to one file, and those after it while they are small. An error
+    /// of a later one is found when that block is requested.
     fn decode_run(&mut self, id: NodeId, size: u64, mut block: Block) -> Result<()> {
         let start = block.plain.start;
         let mut at = start;
@@ -214,8 +214,8 @@ impl<'a> Content<'a> {
         Ok(())
     }
 
-    /// Decodes a block to a place of `plain`; says how many bytes there are. So many bytes of the
-    /// file come behind it.
+    /// Decodes a block to a position of `plain`; returns the number of bytes. `behind` bytes of the
+    /// file follow it.
     fn decode_at(&mut self, block: &Block, at: usize, behind: u64) -> Result<usize> {
         let raw = self.raw.read(self.image, &block.raw, behind)?;
         let len = block.decoded as usize;
@@ -241,14 +241,14 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Whether a packed block holds bytes of this file alone, and all of them.
+/// Whether a packed block holds only bytes of this file, and all of them.
 fn is_whole(block: &Block, size: u64) -> bool {
     let Block { plain, coding, decoded, inside, .. } = block;
     let is_all = *inside == 0 && u64::from(*decoded) == plain.end - plain.start;
     *coding == Coding::Packed && is_all && plain.end <= size
 }
 
-/// Room for so many bytes from a place of the buffer on, which is no longer a run.
+/// Makes space for `len` bytes at a position of the buffer, which is no longer a run.
 fn make_room<'a>(
     run: &mut Option<(NodeId, Range<u64>)>,
     plain: &'a mut Vec<u8>,

@@ -44,8 +44,8 @@ use map::Map;
 
 /// Inodes that are cached; each takes about 100 bytes.
 const INODES_MAX: usize = 32 << 10;
-/// Directories that are cached, in bytes. Of those with more than an eighth of this the last one is
-/// cached beside them.
+/// Memory for cached directories, in bytes. Of those with more than an eighth of this only the last
+/// one is cached, in addition.
 const LISTED_MAX: usize = 8 << 20;
 /// The longest target of a link, in bytes: a path of the kernel without its zero byte.
 const LINK_MAX: u64 = 4095;
@@ -128,7 +128,7 @@ impl Cramfs {
             oddities: Oddities::default(),
             superblock,
         };
-        // The root has its bytes before any directory that wants them too.
+        // The root keeps its bytes before any other directory that claims them.
         let root = &cramfs.superblock.root;
         if root.content_len() > 0 {
             cramfs.lock_claims().claim(cramfs.root, &range(root))?;
@@ -225,7 +225,7 @@ impl Cramfs {
     }
 }
 
-/// What is wrong with a block that decodes to more than a full one, if it is valid apart from that.
+/// The error of a block that decodes to more than a full one, if it is otherwise valid.
 fn other_block_size(raw: &[u8], len: usize) -> Option<String> {
     if len as u64 != BLOCK_LEN {
         return None;
@@ -412,7 +412,7 @@ impl Image for Cramfs {
         }
         // A path at most.
         let mut target = vec![0; usize::try_from(len).unwrap_or(0)];
-        // A target that was cut short in a lenient image is two blocks: what is there, and zeros.
+        // A truncated target in a lenient image is two blocks: the existing bytes, and zeros.
         let locate = |at| self.map.locate(&*self.source, id, &inode, at);
         read::fill(&*self.source, 0, &mut target, locate, |block, raw, upto, content| {
             self.decode(block, raw, upto, content)

@@ -8,9 +8,9 @@
 //! Our own reader, from the public format: `erofs-rs` keeps its maps to itself and hands out plain
 //! bytes only, and `lamfold-erofs` refuses fragments, so that neither serves `locate` and `decode`.
 //!
-//! All formats of inodes, indexes and extents are read, with all codecs, packed ends, compressed
-//! metadata and 48-bit addresses. Images that keep content on further devices are refused. An image
-//! that is shorter than it says is opened with a warning, and what is there can be read.
+//! All formats of inodes, indexes and extents are read, with all codecs, packed tails, compressed
+//! metadata and 48-bit addresses. Images that keep content on other devices are refused. A
+//! truncated image is opened with a warning, and its remaining part can be read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -220,8 +220,8 @@ fn summary(core: &Core) -> Summary {
     }
 }
 
-/// Listings that are kept, in bytes. Of those larger than an eighth of this the last one is kept
-/// beside them.
+/// Memory for cached listings, in bytes. Of those larger than an eighth of this only the last one
+/// is cached, in addition.
 const DIRECTORIES_MAX: usize = 8 << 20;
 /// The largest target of a symbolic link, in bytes, as Linux has it.
 const TARGET_MAX: usize = 4095;

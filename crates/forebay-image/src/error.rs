@@ -18,36 +18,36 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The image ends before what it says it holds.
+    /// The image ends before its stated length.
     #[error("the image is truncated: it says {expected} bytes and has {found}")]
     Truncated {
         /// What the image says, in bytes.
         expected: u64,
-        /// What is there, in bytes.
+        /// The existing length, in bytes.
         found: u64,
     },
-    /// No format that is known begins like this.
+    /// No known format begins like this.
     #[error("not an image of a known format: {found}")]
     Unknown {
-        /// What is there instead.
+        /// The bytes found instead.
         found: String,
     },
     /// A feature that is known and not supported.
     #[error("{what}, at byte {offset} of the image, is not supported")]
     Unsupported {
-        /// What it is.
+        /// Its name.
         what: String,
-        /// Where it is said.
+        /// The position of the statement.
         offset: u64,
     },
-    /// A field holds what it may not hold.
+    /// A field has an invalid value.
     #[error("{field} at byte {offset} of the image: {found}")]
     Field {
         /// The field, in words.
         field: &'static str,
         /// First byte of the field.
         offset: u64,
-        /// What is wrong with what it holds.
+        /// The error in its value.
         found: String,
     },
     /// A block cannot be decoded.
@@ -57,13 +57,13 @@ pub enum Error {
         offset: u64,
         /// Number of raw bytes.
         len: u64,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
 }
 
 impl Error {
-    /// A field that holds what it may not hold.
+    /// A field with an invalid value.
     pub(crate) fn field(field: &'static str, offset: u64, found: impl Into<String>) -> Self {
         Self::Field { field, offset, found: found.into() }
     }

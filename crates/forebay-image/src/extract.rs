@@ -8,10 +8,10 @@
 //!   directories   from the deepest up: owner, mode, attributes, times
 //! ```
 //!
-//! Nothing outside the target is touched, whatever the image says and whichever process else writes
-//! to the target: every call names one entry of an open directory and follows no link. What goes
-//! wrong with one name is reported, and the rest goes on; only a target that takes nothing more
-//! ends it: the disk is full, the quota is used up, or the file system is read-only.
+//! Nothing outside the target is written, whatever the image says and whatever other processes do
+//! in the target: every call names one entry of an open directory and follows no link. An error of
+//! one name is reported, and the others continue. Only a target that accepts no more data ends the
+//! extraction: the disk is full, the quota is used up, or the file system is read-only.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -55,7 +55,7 @@ pub struct Settings {
     pub safe: bool,
 }
 
-/// What was written, and what was not.
+/// The extracted and the failed files.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Directories that were made or were there, the target included.
@@ -74,7 +74,7 @@ pub struct Report {
     pub written: u64,
     /// What this caller or this file system cannot have: devices, set-user-id.
     pub skipped: Vec<Fault>,
-    /// Extended attributes that were refused; their files are there.
+    /// Extended attributes that were refused; their files were extracted.
     pub lost: Vec<Fault>,
     /// What went wrong.
     pub failed: Vec<Fault>,
@@ -86,7 +86,7 @@ pub enum ExtractError {
     /// The target cannot be made or opened.
     #[error("cannot {what} '{}': {source}", path.display())]
     Target {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The target.
         path: PathBuf,
@@ -111,8 +111,8 @@ pub enum ExtractError {
     },
 }
 
-/// Writes a tree below `target`, which is made if it is not there. `progress` is told how many
-/// more names are done.
+/// Writes a tree below `target`, which is created if it does not exist. `progress` gets the number
+/// of further names that are done.
 ///
 /// # Errors
 ///
@@ -175,7 +175,7 @@ struct Run<'a> {
     settings: Settings,
     /// Blocks that hold parts of several files.
     shared: Arc<SharedBlocks>,
-    /// What is there under its final name.
+    /// Nodes that exist under their final name.
     done: Vec<AtomicBool>,
     /// Why the target takes nothing more, and where that was found.
     end: Mutex<Option<(&'static str, Fault)>>,
@@ -331,7 +331,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Makes further names of what is there.
+    /// Makes further names of an existing file.
     fn link(&self, worker: &mut Worker<'a>, place: usize) -> Result<(), Cause> {
         let item = &self.tree.items()[place];
         let Some(first) = item.first else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What is wrong at one path, of an image or of a tree of files.
+//! An error at one path, of an image or of a tree of files.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -8,17 +8,17 @@ use crate::error::Error;
 use crate::image::Kind;
 use crate::listing::EntryDefect;
 
-/// What is wrong, and at which path.
+/// An error, and its path.
 #[derive(Debug)]
 pub struct Fault {
     /// From the root, without a slash in front; empty for the root itself.
     pub path: Vec<u8>,
-    /// What is wrong.
+    /// The error.
     pub cause: Cause,
 }
 
 impl Fault {
-    /// What is wrong at a path.
+    /// An error at a path.
     pub fn new(path: impl Into<Vec<u8>>, cause: impl Into<Cause>) -> Self {
         Self { path: path.into(), cause: cause.into() }
     }
@@ -96,16 +96,16 @@ pub enum Cause {
     /// Nothing has this path.
     #[error("there is nothing of this name")]
     Missing,
-    /// A path goes on below what is no directory.
+    /// A path continues below a node that is not a directory.
     #[error("is no directory")]
     NotDirectory,
-    /// What was asked for can be done with regular files only.
+    /// The operation needs a regular file.
     #[error("is a {}, no regular file", .0.name())]
     NotFile(Kind),
     /// A path leads through too many symbolic links.
     #[error("more than {0} symbolic links on the way")]
     Links(usize),
-    /// The number that means "leave it as it is" cannot be an owner.
+    /// The number that means "leave unchanged" cannot be an owner.
     #[error("the owner or group {0} cannot be given")]
     Owner(u32),
     /// Another name of the same file was not made.
@@ -114,7 +114,7 @@ pub enum Cause {
     /// More is wrong than is worth telling.
     #[error("{0} errors in a row; the rest of the file is left out")]
     More(usize),
-    /// It is left out since only what is safe is asked for.
+    /// It is left out because only safe files are requested.
     #[error("goes without {0}: it is not safe")]
     Unsafe(&'static str),
     /// The target refused an extended attribute.
@@ -128,9 +128,9 @@ pub enum Cause {
     /// The system refused.
     #[error("cannot {what}: {source}")]
     System {
-        /// What it was asked for.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// The reported error.
         source: io::Error,
     },
 }
@@ -197,7 +197,7 @@ impl Kind {
     }
 }
 
-/// A name as text for people: what is no text, and what a terminal would obey, is escaped.
+/// A name as text for people: invalid text, and characters that control a terminal, are escaped.
 pub fn shown(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {

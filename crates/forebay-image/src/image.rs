@@ -1,4 +1,4 @@
-//! What every format has in common: a tree of nodes, and files made of blocks.
+//! The common parts of all formats: a tree of nodes, and files made of blocks.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::listing::EntryDefect;
 use crate::source::Source;
 
-/// A node of an image; stable for as long as the image stays as it is.
+/// A node of an image; stable as long as the image does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
@@ -91,14 +91,14 @@ impl fmt::Display for Time {
     }
 }
 
-/// What is known of a node.
+/// The attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its name in this image.
     pub id: NodeId,
     /// The number that `stat` shows.
     pub ino: u64,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Permissions with set-user-id, set-group-id and sticky: the low 12 bits of a mode.
     pub permissions: u16,
@@ -124,7 +124,7 @@ pub struct Node {
 pub struct Entry {
     /// The name, without a slash and without a zero byte; never empty.
     pub name: Vec<u8>,
-    /// What it names.
+    /// Its node.
     pub node: NodeId,
     /// The inode number of that.
     pub ino: u64,
@@ -154,9 +154,8 @@ pub enum Coding {
 
 /// A run of a file's bytes, and where it comes from.
 ///
-/// What a block decodes to depends on `raw`, `coding`, `decoded` and `variant` alone, so they are
-/// the key of any cache: files with equal content, and files whose tails share a block, are decoded
-/// once.
+/// The decoded bytes depend only on `raw`, `coding`, `decoded` and `variant`, so they are the key
+/// of any cache: files with equal content, and files whose tails share a block, are decoded once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The bytes of the file that it holds.
@@ -168,8 +167,8 @@ pub struct Block {
     /// The number of bytes that a packed block decodes to, 16 MiB at most; zero for others, which
     /// may be of any length.
     pub decoded: u32,
-    /// Where `plain` begins in what it decodes to. Larger than zero where one block holds parts of
-    /// several files, or more of the file than what is asked for here.
+    /// The start of `plain` in the decoded bytes. Larger than zero if one block holds parts of
+    /// several files, or more of the file than requested.
     pub inside: u32,
     /// What else the format needs to decode it: a codec, a place inside the raw bytes.
     pub variant: u64,
@@ -195,16 +194,16 @@ pub struct Summary {
     pub format: &'static str,
     /// The number of bytes that belong to the image.
     pub bytes: u64,
-    /// Bytes of content in a block at most. Of erofs it is the file system's block: what is decoded
-    /// at once can be larger or smaller.
+    /// Maximum bytes of content in a block. For erofs it is the file system's block: the unit of
+    /// decoding can be larger or smaller.
     pub block_size: u32,
-    /// Nodes, if the image says how many.
+    /// The number of nodes, if the image has it.
     pub nodes: Option<u64>,
     /// The codecs in use, by name.
     pub codecs: Vec<&'static str>,
     /// Everything else that the superblock says, as names and values for people.
     pub details: Vec<(&'static str, String)>,
-    /// What is odd about it and does no harm.
+    /// Harmless oddities.
     pub warnings: Vec<String>,
 }
 
@@ -213,7 +212,7 @@ pub struct Summary {
 pub struct UsedBytes {
     /// Where they are.
     pub bytes: Range<u64>,
-    /// What is there, with its article: `the superblock`, `an inode`.
+    /// The kind of data, with its article: `the superblock`, `an inode`.
     pub what: &'static str,
 }
 
@@ -242,9 +241,9 @@ pub struct Options {
     pub lenient: bool,
 }
 
-/// An open image. Everything can be asked by many threads at once.
+/// An open image. Many threads may use it at once.
 pub trait Image: Send + Sync + fmt::Debug {
-    /// What it says about itself.
+    /// The statements of its header.
     fn summary(&self) -> &Summary;
 
     /// Where its bytes come from.
@@ -253,7 +252,7 @@ pub trait Image: Send + Sync + fmt::Debug {
     /// The directory from which all others are reached.
     fn root(&self) -> NodeId;
 
-    /// What is known of a node.
+    /// The attributes of a node.
     ///
     /// # Errors
     ///
@@ -264,11 +263,11 @@ pub trait Image: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// If the node is no directory, or its entries cannot be told from each other.
+    /// If the node is no directory, or its entries cannot be separated.
     fn entries(&self, directory: NodeId) -> Result<Arc<[Entry]>>;
 
-    /// What is wrong with entries of a directory: those that [`entries`](Self::entries) does not
-    /// have, and those that are out of order.
+    /// Errors of a directory's entries: entries that [`entries`](Self::entries) leaves out, and
+    /// entries that are out of order.
     ///
     /// # Errors
     ///
@@ -320,7 +319,7 @@ pub trait Image: Send + Sync + fmt::Debug {
     fn locate(&self, id: NodeId, offset: u64) -> Result<Block>;
 
     /// Decodes the raw bytes of a block, at least its first `upto` bytes of content, into the
-    /// beginning of `content`, which has the length of `block.decoded`. Says how many bytes are
+    /// beginning of `content`, which has the length of `block.decoded`. Returns how many bytes are
     /// there. They may be fewer than `upto` where the format does not keep a block's length.
     ///
     /// # Errors
@@ -328,8 +327,8 @@ pub trait Image: Send + Sync + fmt::Debug {
     /// [`Error::Block`](crate::Error::Block) if the raw bytes are no such block.
     fn decode(&self, block: &Block, raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usize>;
 
-    /// Checks what the image itself promises beyond its structure: a checksum of the whole. Says
-    /// what was checked.
+    /// Checks the image beyond its structure: a checksum of the whole. Returns the checks that were
+    /// made.
     ///
     /// # Errors
     ///
@@ -342,7 +341,7 @@ pub trait Image: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// If they cannot be told.
+    /// If they are unknown.
     fn used(&self) -> Result<Vec<UsedBytes>>;
 
     /// The bytes that a node takes, without the blocks of a regular file: its inode and attributes
@@ -353,8 +352,8 @@ pub trait Image: Send + Sync + fmt::Debug {
     /// If the node is invalid.
     fn used_by(&self, id: NodeId) -> Result<Vec<UsedBytes>>;
 
-    /// What was wrong with the entries of the directories that have been read so far. Each once,
-    /// and a bounded number of them.
+    /// Errors in the entries of the directories that have been read so far. Each once, and a
+    /// bounded number of them.
     fn oddities(&self) -> Vec<String> {
         Vec::new()
     }

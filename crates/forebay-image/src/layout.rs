@@ -5,10 +5,10 @@
 //!   sorted   |..a1..|.a2.|.b1.|..c1..|......................      1 run, read front to back
 //! ```
 //!
-//! Writers place whole files, so what is sorted is files, by their first read. A block that several
-//! files share lies with the first of them. Blocks of a file that are not read lie between those
-//! that are, so sorted does not mean one run. Places are compared by pages of 4096 bytes of the
-//! image, as readers read them.
+//! Writers place whole files, so files are sorted, by their first read. A block that several files
+//! share lies with the first of them. Unread blocks of a file lie between its read ones, so a
+//! sorted image does not mean one run. Positions are compared by pages of 4096 bytes of the image,
+//! as readers read them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -60,7 +60,7 @@ pub struct StartLayout {
     pub present: Scatter,
     /// With the files first and in the order of their first reads.
     pub sorted: Scatter,
-    /// What is read and is no regular file of the image, each once.
+    /// Paths that are read and are no regular files of the image, each once.
     pub missing: Vec<Vec<u8>>,
 }
 
@@ -71,8 +71,8 @@ pub fn file_order<'a>(reads: impl IntoIterator<Item = &'a ReadPages>) -> Vec<Vec
     paths.filter(|path| seen.insert(*path)).cloned().collect()
 }
 
-/// Finds where what is read lies, in this image and in one whose files are sorted. What is invalid
-/// of the image is left out.
+/// Finds the positions of the read blocks, in this image and in one whose files are sorted. Invalid
+/// parts of the image are left out.
 pub fn start_layout(image: &dyn Image, reads: &[ReadPages]) -> StartLayout {
     let content = Content::new(image);
     let mut found = StartLayout::default();

@@ -51,10 +51,10 @@
 //! ```
 //!
 //! [`scan`] finds images in a larger file, [`extract`] writes a tree to a folder, [`verify`] checks
-//! all of it, [`compare`] sets two beside each other; `forebay_host::mount` shows one as a folder.
+//! all of it, [`compare`] compares two trees; `forebay_host::mount` shows one as a folder.
 //!
-//! Every byte of an image is taken for an attacker's: a value is an error or in range, and no
-//! allocation has the size of a number that was only read.
+//! Every byte of an image is treated as hostile: a value is an error or in range, and no allocation
+//! has the size of an unchecked number.
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -1,4 +1,4 @@
-//! The entries of a directory, checked: what Linux shows of them, and what is wrong with the rest.
+//! The entries of a directory, checked: those that Linux shows, and the errors of the others.
 //!
 //! ```text
 //!   stored    b   b   a   ../x       each format: in the image's order, whatever is there
@@ -27,7 +27,7 @@ const ODDITIES_MAX: usize = 64;
 pub struct EntryTarget {
     /// The inode's number, as the directory says it.
     pub ino: u64,
-    /// What the directory says that it is; none if that is no type.
+    /// Its type in the directory; none if that is invalid.
     pub kind: Option<Kind>,
 }
 
@@ -41,11 +41,11 @@ impl fmt::Display for EntryTarget {
 /// An entry of a directory that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryDefect {
-    /// The name as it is stored.
+    /// The stored name.
     pub name: Vec<u8>,
     /// What the entry names.
     pub target: EntryTarget,
-    /// What is wrong with it.
+    /// Its error.
     pub problem: EntryProblem,
 }
 
@@ -67,7 +67,7 @@ pub enum EntryProblem {
 }
 
 impl EntryDefect {
-    /// Whether the entry is shown with its own inode all the same.
+    /// Whether the entry is still shown with its own inode.
     pub const fn is_shown(&self) -> bool {
         matches!(self.problem, EntryProblem::Unsorted(..))
     }
@@ -112,7 +112,7 @@ impl fmt::Display for EntryDefect {
     }
 }
 
-/// An entry as it is stored, and what else the format knows of it.
+/// A stored entry, and data of the format about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored<T> {
     pub(crate) name: Vec<u8>,
@@ -160,8 +160,8 @@ pub(crate) struct Listing<T> {
 }
 
 impl<T: Clone> Listing<T> {
-    /// Checks what is stored. `find` says what Linux finds under the name of the entry at a place;
-    /// it is asked once for each name, with the first entry that has it, in their order.
+    /// Checks the stored entries. `find` returns what Linux finds under the name of an entry; it is
+    /// called once for each name, with the first entry that has it, in their order.
     pub(crate) fn new(
         stored: Vec<Stored<T>>,
         promise: Promise,
@@ -210,7 +210,7 @@ impl<T: Clone> Listing<T> {
     }
 }
 
-/// What has been checked so far.
+/// The state of the check.
 struct Check<T> {
     entries: Vec<Entry>,
     extras: Vec<T>,
@@ -225,8 +225,8 @@ impl<T: Clone> Check<T> {
         mut find: impl FnMut(&[Stored<T>], usize) -> Lookup<T>,
     ) {
         let groups = Groups::of(stored.iter().map(|entry| &entry.name[..]));
-        // What is found under a name, at the place of its first entry: the place, or none if it is
-        // foreign, and what that is.
+        // The result of a lookup, at the place of the name's first entry: the place, or none if it
+        // is foreign, and its target.
         let mut found: Vec<Option<(Option<usize>, EntryTarget)>> = vec![None; stored.len()];
         let mut dots = Dots::default();
         let mut greatest: Option<usize> = None;
@@ -413,11 +413,11 @@ impl Oddities {
     }
 }
 
-/// Memory of a listing beside its entries, in bytes.
+/// Memory of a listing without its entries, in bytes.
 const OVERHEAD: usize = 160;
-/// Memory of an entry beside itself and its name: an allocation.
+/// Memory of an entry besides itself and its name: an allocation.
 const ENTRY_OVERHEAD: usize = 16;
-/// Memory of a defect beside names.
+/// Memory of a defect without names.
 const DEFECT_COST: usize = 128;
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Memory {
         self.item(id).node.links += 1;
     }
 
-    /// Changes what is known of a node.
+    /// Changes the attributes of a node.
     pub(crate) fn change(&mut self, id: NodeId, change: impl Fn(&mut Node)) {
         change(&mut self.item(id).node);
     }

@@ -5,9 +5,9 @@
 //!                      └───┴───┘       few of it stay open, and the others are reached by `..`
 //! ```
 //!
-//! No name is ever followed through a symbolic link, and what `..` leads to must be the directory
-//! that was gone through on the way down. So whatever is put into the tree meanwhile, nothing
-//! outside it is reached.
+//! No name is ever followed through a symbolic link, and the target of `..` must be the directory
+//! that was opened on the way down. Whatever other processes put into the tree, nothing outside it
+//! is reached.
 
 use std::io;
 

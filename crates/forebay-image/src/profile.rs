@@ -44,7 +44,7 @@ enum Event {
     Read(NodeId, u64),
 }
 
-/// A profile as it is in its file.
+/// A profile as stored in its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The image that it was recorded of.
@@ -89,7 +89,7 @@ pub enum ProfileError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
 }
@@ -226,7 +226,7 @@ fn partial(path: &Path) -> PathBuf {
     PathBuf::from(partial)
 }
 
-/// Creates a new file, in place of one that was left behind. A symbolic link is not followed.
+/// Creates a new file, replacing one that was left behind. A symbolic link is not followed.
 fn create(path: &Path) -> io::Result<fs::File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -270,7 +270,7 @@ impl Profile {
         Ok(reads.collect())
     }
 
-    /// Parses the text of a profile; an error is a line and what is wrong with it.
+    /// Parses the text of a profile; an error is a line and its description.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
         let (_, magic) = lines.next().unwrap_or((1, ""));

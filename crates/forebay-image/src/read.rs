@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::image::{Block, Coding, Image, NodeId};
 use crate::source::Source;
 
-/// Fills `buffer` with a file's bytes from `offset` on, and says how many there were: fewer than
+/// Fills `buffer` with a file's bytes from `offset` on, and returns how many there were: fewer than
 /// asked for only at the file's end.
 ///
 /// # Errors

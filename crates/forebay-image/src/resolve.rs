@@ -6,12 +6,12 @@ use crate::image::{Image, Kind, NodeId};
 /// As many links as Linux follows on one path.
 const LINKS_MAX: usize = 40;
 
-/// What is done with a symbolic link at the path's end.
+/// How a symbolic link at the path's end is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
     /// It leads on.
     Last,
-    /// It is what is meant, unless a slash comes behind it.
+    /// It is the target itself, unless a slash follows it.
     Above,
 }
 
@@ -61,7 +61,7 @@ pub fn resolve(image: &dyn Image, path: &[u8], follow: Follow) -> Result<Resolve
     Ok(Resolved { node: way.here(), path: way.path })
 }
 
-/// The parts of a path, the first one last. A slash at the end asks for a directory.
+/// The parts of a path, the first one last. A slash at the end requires a directory.
 fn split(path: &[u8]) -> Vec<Vec<u8>> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
     let mut parts: Vec<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();

@@ -6,9 +6,9 @@
 //!   inside                squashfs                 what a wrapper begins with is searched too
 //! ```
 //!
-//! The file is read once, front to back, for the magic numbers. What follows one must open as an
-//! image whose root can be listed, so that bytes that only look like a beginning are passed over.
-//! The inside of what was found is searched as well: an image may hold others as they are.
+//! The file is read once, front to back, for the magic numbers. The bytes at one must open as an
+//! image whose root can be listed, so bytes that only look like a beginning are skipped. The inside
+//! of a found image is searched as well: an image may contain other images uncompressed.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::{cramfs, erofs, squashfs};
 const CHUNK: usize = 512 << 10;
 /// Bytes of a wrapper's content in which an image may begin.
 const HEAD: usize = 64 << 10;
-/// Bytes of a wrapper's content at most; what follows is taken for cut off.
+/// Maximum bytes of a wrapper's content; the rest counts as cut off.
 const UNPACKED_MAX: u64 = 1 << 30;
 
 /// An image inside a file.
@@ -34,7 +34,7 @@ const UNPACKED_MAX: u64 = 1 << 30;
 pub struct Hit {
     /// Where it begins in the file; if it is wrapped, where the wrapper does.
     pub offset: u64,
-    /// What it says about itself; `bytes` of it are its length.
+    /// Its summary; `bytes` is its length.
     pub summary: Summary,
     /// Whether the file or the wrapper ends before the image does.
     pub truncated: bool,
@@ -51,11 +51,11 @@ pub struct Wrapper {
     pub format: &'static str,
     /// Bytes of the stream in the file.
     pub bytes: u64,
-    /// Where the image begins in what it unpacks to.
+    /// The start of the image in the unpacked bytes.
     pub inside: u64,
 }
 
-/// The header that U-Boot puts before what it loads.
+/// The header that U-Boot puts before its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UImage {
     /// Where it begins in the file.
@@ -92,8 +92,8 @@ impl Hit {
     }
 }
 
-/// Finds the images in a file, in the order of their beginnings. `progress` is told how many bytes
-/// were searched.
+/// Finds the images in a file, in the order of their beginnings. `progress` gets the number of
+/// searched bytes.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ enum Magic {
     Xz,
 }
 
-/// The magic numbers: the bytes, and what they announce.
+/// The magic numbers: the bytes, and their meaning.
 const MAGICS: [(&[u8], Magic); 7] = [
     (b"hsqs", Magic::Squashfs),
     (b"\x45\x3d\xcd\x28", Magic::Cramfs),

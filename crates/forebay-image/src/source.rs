@@ -57,7 +57,7 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// What the system says when it is asked for the length.
+    /// The system's error for the length.
     pub fn new(mut file: File) -> io::Result<Self> {
         let len = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         Ok(Self { file, len })

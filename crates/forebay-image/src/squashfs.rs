@@ -9,8 +9,8 @@
 //! own, since `backhand` reads files as streams only and `lamfold-squash` neither tells where a
 //! block lies nor knows xattrs, so that neither serves `locate` and `decode`.
 //!
-//! What stays in memory is bounded: 4 MiB of decoded metadata, 4 MiB of inodes with their maps, and
-//! 16 MiB of listings with the last one that is too large for that, beside the places of the
+//! Memory is bounded: 4 MiB of decoded metadata, 4 MiB of inodes with their maps, and 16 MiB of
+//! listings with the last one that is too large for that, in addition to the positions of the
 //! tables' blocks.
 
 use std::fmt;
@@ -47,8 +47,8 @@ use xattr::Xattrs;
 
 /// Decoded inodes in memory, in bytes.
 const INODE_CACHE: usize = 4 << 20;
-/// Listings in memory, in bytes. Of those larger than an eighth of this the last one is kept beside
-/// them.
+/// Memory for cached listings, in bytes. Of those larger than an eighth of this only the last one
+/// is cached, in addition.
 const LISTING_CACHE: usize = 16 << 20;
 /// In a directory of more bytes than this a name is looked up by the index, unless the listing is
 /// in memory already.
@@ -393,8 +393,8 @@ impl Image for Squashfs {
         let content = &mut content[..len];
         let there = codec::decode(codec, raw, upto.min(len), content)
             .map_err(|failure| failed(failure.into()))?;
-        // A fragment may hold less than there is room for: a caller that asks for more gets what
-        //                                                  there is.
+        // A fragment may hold less than its maximum: a caller that requests more gets the existing
+        // bytes.
         let least = if block.variant == FRAGMENT { 0 } else { upto.min(len) };
         if there >= least {
             return Ok(there);

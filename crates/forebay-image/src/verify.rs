@@ -13,8 +13,8 @@ mod strict;
 
 pub use strict::{Finding, strict};
 
-/// After so many errors one behind the other, the rest of a file is left out: its size is as
-/// likely wrong as they are.
+/// After this many consecutive errors, the rest of a file is left out: its size is as likely wrong
+/// as they are.
 const ERRORS_MAX: usize = 16;
 
 /// What blocks there are.
@@ -80,7 +80,7 @@ impl AddAssign for Blocks {
     }
 }
 
-/// What was checked, and what is wrong.
+/// The checks, and the errors.
 #[derive(Debug, Default)]
 pub struct Report {
     /// What the image's own checks covered.
@@ -93,12 +93,12 @@ pub struct Report {
     pub bytes: u64,
     /// Their blocks.
     pub blocks: Blocks,
-    /// What is wrong, by path.
+    /// The errors, by path.
     pub damage: Vec<Fault>,
 }
 
-/// Checks the image, and decodes everything in its tree. Goes on after damage. `progress` is told
-/// how many more names are done.
+/// Checks the image, and decodes everything in its tree. Continues after damage. `progress` gets
+/// the number of further names that are done.
 pub fn verify(
     image: &dyn Image,
     mut tree: Tree,
@@ -137,7 +137,7 @@ pub fn verify(
 struct Worker<'a> {
     content: Content<'a>,
     found: Report,
-    /// What is wrong, with the place in the tree.
+    /// The errors, with the place in the tree.
     at: Vec<(usize, Fault)>,
 }
 

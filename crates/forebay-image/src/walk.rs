@@ -7,7 +7,7 @@
 //!   └── b        2
 //! ```
 //!
-//! What is wrong with the tree becomes a [`Fault`], and the walk goes on beside it.
+//! An error of the tree becomes a [`Fault`], and the walk continues with the rest.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +37,7 @@ pub struct Item {
     pub parent: usize,
     /// The name; empty for the root.
     pub name: Box<[u8]>,
-    /// What it names.
+    /// Its node.
     pub node: NodeId,
     /// What that is.
     pub kind: Kind,
@@ -45,18 +45,18 @@ pub struct Item {
     pub first: Option<usize>,
 }
 
-/// What a choice says of a path.
+/// The result of a choice for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// It is taken, with all below.
     In,
-    /// It is left out, with all below, whatever else is said.
+    /// It is left out, with everything below, whatever other choices say.
     Out,
     /// Neither.
     None,
 }
 
-/// All names of a tree, and what is wrong with it.
+/// All names of a tree, and its errors.
 #[derive(Debug, Default)]
 pub struct Tree {
     pub(crate) items: Vec<Item>,
@@ -70,8 +70,8 @@ impl Tree {
         Self::walk(image, &[], Scope::All, limits)
     }
 
-    /// What lies at and below some paths, and the directories above them. A path is as
-    /// [`Tree::path`] gives it, without links in it; what is missing is missing in the tree.
+    /// The nodes at and below some paths, and the directories above them. A path is as
+    /// [`Tree::path`] gives it, without links in it; a missing path is missing in the tree.
     pub fn of(image: &dyn Image, paths: &[Vec<u8>], limits: Limits) -> Self {
         let wanted: Vec<Vec<&[u8]>> = paths
             .iter()
@@ -119,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// The names, directories before what is in them.
+    /// The names, directories before their contents.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -242,13 +242,13 @@ enum Scope {
 }
 
 impl Scope {
-    /// What lies on some paths, of which so many parts have been walked.
+    /// The wanted part of some paths, after `walked` parts have been walked.
     fn of(paths: Vec<usize>, wanted: &[Vec<&[u8]>], walked: usize) -> Self {
         let is_over = |path: &usize| wanted[*path].len() == walked;
         if paths.iter().any(is_over) { Self::All } else { Self::Some(paths) }
     }
 
-    /// What is wanted below a name in a directory of a depth; none if it is not wanted itself.
+    /// The wanted part below a name in a directory of a depth; none if it is not wanted itself.
     fn below(&self, name: &[u8], wanted: &[Vec<&[u8]>], depth: usize) -> Option<Self> {
         let Self::Some(paths) = self else { return Some(Self::All) };
         let through = |path: &usize| wanted[*path].get(depth).is_some_and(|part| *part == name);
@@ -272,7 +272,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes in a directory's names. Says whether there is room for more.
+    /// Adds a directory's names. Returns whether there is space for more.
     fn list(&mut self, open: &Open, entries: &[Entry], stack: &mut Vec<Open>) -> bool {
         let mut names = HashSet::new();
         for entry in entries {
@@ -310,7 +310,7 @@ impl Walk<'_> {
     /// Why a directory is not walked, if it has been met before.
     fn refusal(&self, open: &Open, node: NodeId) -> Option<Cause> {
         let met = *self.directories.get(&node)?;
-        // The way up is as long as a path, so it is only walked for a fault that will be told.
+        // The way up is as long as a path, so it is only walked for a fault that is reported.
         if self.fault_bytes > FAULT_BYTES_MAX {
             return Some(Cause::TwoNames);
         }
@@ -353,7 +353,7 @@ impl Walk<'_> {
 
 /// Bytes of all faults at most. The path of each may be as long as the tree is deep.
 const FAULT_BYTES_MAX: usize = 64 << 20;
-/// What a fault takes beside its path, in bytes.
+/// Memory of a fault without its path, in bytes.
 const FAULT_COST: usize = 256;
 
 /// Whether a name can be that of a file: it stays in its directory.

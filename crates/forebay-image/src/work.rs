@@ -7,9 +7,9 @@ use std::thread;
 /// Neighbours go to the same thread: they lie in one directory and share blocks.
 const RUN: usize = 16;
 
-/// Calls `work` for each number below `count`, with a state that each thread makes for itself, and
-/// returns the states. Work that breaks off has all threads stop soon. A thread that cannot be had
-/// is done without.
+/// Calls `work` for each number below `count`, with a separate state for each thread, and returns
+/// the states. If one call stops early, all threads stop soon. If a thread cannot be started, the
+/// others do its work.
 pub(crate) fn each<S: Send>(
     threads: usize,
     count: usize,

@@ -27,7 +27,7 @@ use crate::wire::{
     Reader, SIMPLE_REPLY,
 };
 
-/// What a server says of its export.
+/// Properties of an export, from its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteExport {
     /// Its bytes.
@@ -71,7 +71,7 @@ pub enum ClientEvent {
     Ready(RemoteExport),
     /// A request has been answered.
     Reply(ClientReply),
-    /// Nothing more is to be received: what is amiss.
+    /// The connection is broken, with the reason.
     Broken(String),
 }
 
@@ -131,7 +131,7 @@ impl ClientSession {
         })
     }
 
-    /// Takes bytes as they have arrived; `out` gets what is to be sent.
+    /// Takes bytes as they arrive; `out` gets the bytes to send.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>, events: &mut Vec<ClientEvent>) {
         let mut whole = core::mem::take(&mut self.partial);
         whole.extend_from_slice(bytes);

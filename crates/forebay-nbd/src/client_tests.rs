@@ -91,7 +91,7 @@ fn a_client_learns_what_our_server_has_and_moves_bytes() {
         other => panic!("{other:?}"),
     };
     assert_eq!(reply(&events), (beyond, Err(Errno::Invalid.code()), vec![], vec![]));
-    // In another order than they were asked for.
+    // In another order than requested.
     agreed.ok(asked_write, &mut pair.to_client);
     assert_eq!(reply(&pair.run(Vec::new()).0), (write, Ok(()), vec![], vec![]));
     let extents = [

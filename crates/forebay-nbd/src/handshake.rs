@@ -17,9 +17,9 @@ use crate::wire::{
 /// What a client can choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Export {
-    /// Its name. The first export of a list has the empty name, too, if no other has.
+    /// Its name. The first export of a list also has the empty name, if no other has.
     pub name: String,
-    /// What people are told.
+    /// The description for people.
     pub description: String,
     /// Its bytes.
     pub size: u64,
@@ -81,11 +81,11 @@ pub(crate) struct Handshake {
 pub(crate) enum Progress {
     /// The message is not there as a whole.
     Partial,
-    /// The handshake goes on behind so many bytes.
+    /// The handshake continues after this many bytes.
     Next(usize),
-    /// TLS begins behind so many bytes.
+    /// TLS begins after this many bytes.
     StartTls(usize),
-    /// Requests begin behind so many bytes.
+    /// Requests begin after this many bytes.
     Begin(usize, Agreed),
     /// The client has said that it leaves.
     Aborted,
@@ -108,7 +108,7 @@ impl Handshake {
         Self { tls, ..Self::default() }
     }
 
-    /// The handshake that goes on inside TLS: what was agreed on in plain text is forgotten.
+    /// The handshake that continues inside TLS: agreements in plain text are forgotten.
     pub(crate) fn secured(&self) -> Self {
         let Self { greeted, no_zeroes, options, tls, .. } = *self;
         Self { greeted, no_zeroes, options, tls, is_secure: true, ..Self::default() }
@@ -218,7 +218,7 @@ impl Handshake {
         Agreed { export, style: self.style, allocation: self.allocation == Some(export) }
     }
 
-    /// The option of old clients, which cannot be told of an error.
+    /// The option of old clients, which cannot receive an error.
     fn export_name(
         &self,
         exports: &[Export],
@@ -258,7 +258,7 @@ impl Handshake {
         let export = &exports[index];
         let (flags, size) = (export.flags(style).to_be_bytes(), export.size.to_be_bytes());
         option.reply_parts(REP_INFO, &[&INFO_EXPORT.to_be_bytes(), &size, &flags], out);
-        // Each is sent once, however often it was asked for.
+        // Each is sent once, however often it was requested.
         let mut told = [false; 4];
         while let Some(kind) = reader.u16() {
             let Some(told) = told.get_mut(usize::from(kind)) else { continue };

@@ -36,7 +36,7 @@ pub struct Agreed {
     pub allocation: bool,
 }
 
-/// A run of bytes of an export that are alike.
+/// A run of bytes of an export with the same status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// How many bytes.
@@ -47,7 +47,7 @@ pub struct Extent {
     pub zero: bool,
 }
 
-/// What is sent in front of the data of a READ.
+/// The bytes sent before the data of a READ.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     bytes: [u8; 40],
@@ -64,7 +64,7 @@ impl Header {
 impl Agreed {
     /// Success without data.
     pub fn ok(&self, request: &Request, out: &mut Vec<u8>) {
-        // A READ is answered with chunks once these are agreed; the others may be, too.
+        // A READ is answered with chunks once these are agreed; the others may be too.
         if self.style == ReplyStyle::Extended
             || (self.style == ReplyStyle::Structured && request.command == Command::Read)
         {
@@ -87,7 +87,7 @@ impl Agreed {
         out.extend_from_slice(text);
     }
 
-    /// What goes in front of all the data of a READ, which is not empty.
+    /// The bytes before all the data of a READ, which is not empty.
     pub fn read_header(&self, request: &Request) -> Header {
         let mut header = Header { bytes: [0; 40], len: 0 };
         let mut push = |part: &[u8]| {

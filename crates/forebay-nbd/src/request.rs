@@ -1,4 +1,4 @@
-//! Requests: parsed, and checked against what was agreed.
+//! Requests: parsed, and checked against the negotiated options.
 //!
 //! ```text
 //!   compact   magic:4 flags:2 type:2 cookie:8 offset:8 length:4
@@ -9,14 +9,14 @@ use crate::handshake::Export;
 use crate::reply::{Agreed, ReplyStyle};
 use crate::wire::{EXTENDED_REQUEST, Errno, PAYLOAD_MAX, REQUEST, Reader};
 
-/// What a client can ask for.
+/// Commands of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Bytes of the export.
     Read,
     /// Bytes for the export.
     Write,
-    /// What was acknowledged before is on disk before the reply.
+    /// Data that was acknowledged before is on disk before the reply.
     Flush,
     /// The bytes are not needed any more.
     Trim,
@@ -51,7 +51,7 @@ impl Command {
 pub struct Request {
     /// What the client recognizes the reply by.
     pub cookie: u64,
-    /// What is asked for.
+    /// The command.
     pub command: Command,
     /// The first byte.
     pub offset: u64,
@@ -65,14 +65,14 @@ pub struct Request {
     pub one_extent: bool,
 }
 
-/// What becomes of a request.
+/// The result of parsing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// It is carried out; the payload of a WRITE follows.
+    /// It is executed; the payload of a WRITE follows.
     Accept(Request),
     /// It is answered as done: it has no bytes.
     Empty(Request),
-    /// It is answered with an error once so many bytes of payload have been skipped.
+    /// It is answered with an error once its `payload` bytes have been skipped.
     Refuse { request: Request, errno: Errno, text: &'static str, payload: u64 },
     /// The client leaves.
     Disconnect,
@@ -123,8 +123,8 @@ impl Agreed {
             no_hole: has(NO_HOLE),
             one_extent: has(REQ_ONE),
         };
-        // The protocol wants the flag for each WRITE with an extended header; qemu's client leaves
-        // it out and sends the payload all the same.
+        // The protocol requires the flag for each WRITE with an extended header; qemu's client
+        // omits it and still sends the payload.
         let has_payload = command == Command::Write || (has(PAYLOAD_LEN) && extended);
         let payload = if has_payload { length } else { 0 };
         if payload > 2 * u64::from(PAYLOAD_MAX) {

@@ -45,7 +45,7 @@ pub enum Event {
 pub enum Ending {
     /// The client has ended the handshake.
     Aborted,
-    /// The client has sent DISC: what it asked for before is answered.
+    /// The client has sent DISC: its earlier requests are answered.
     Disconnected,
     /// What the client sends cannot be understood, or is more than is allowed.
     Broken(&'static str),
@@ -205,7 +205,7 @@ impl Session {
     ) -> Option<()> {
         match parsed {
             Parsed::Accept(request) if request.command == Command::Write => {
-                // Its memory grows with what arrives, not with what is announced.
+                // Its memory grows with received data, not with the announced length.
                 let payload = self.spare.pop().unwrap_or_default();
                 self.phase = Phase::Payload(agreed, request, payload);
             }

@@ -222,7 +222,7 @@ fn handshakes_that_cannot_go_on_end_the_session() {
         flags().raw("IHAVEOPT").u32(99).u32((64 << 10) + 1),
         many,
     ];
-    // Clients of old have no flags; what they send next tells.
+    // Old clients have no flags; the next bytes decide.
     for bytes in &broken[1..] {
         let (_, events) = whole(bytes);
         assert!(matches!(&events[..], [Event::End(Ending::Broken(_))]), "{events:?}");

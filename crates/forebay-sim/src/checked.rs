@@ -1,8 +1,8 @@
 //! A world that believes nothing: it wraps another one and watches what passes.
 //!
-//! Contents are symbols: each byte of a page is the name of the write that it comes from. So a copy
-//! from the wrong frame, from a page still being read, or of the wrong bytes is seen at once,
-//! without a byte being moved. Three models are kept beside the engine and compared with it:
+//! Contents are symbols: each byte of a page is the name of the write that it comes from. A copy
+//! from the wrong frame, from a page still being read, or of the wrong bytes is therefore detected
+//! at once, without moving a byte. Three models run beside the engine and are compared with it:
 //!
 //! | file | model |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | `errors` | which descriptions have still to be told of a failed write |
 //! | `packed` | which raw bytes a block needs, and what the buffers of an image hold |
 //!
-//! Now and then the power fails in thought: what the devices would be left with is compared with
-//! what ended calls have promised, and the run goes on.
+//! Now and then a power failure is simulated without an effect on the run: the surviving data of
+//! the devices is compared with the promises of completed calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -52,7 +52,7 @@ pub struct Checked<W> {
     packed: Packed,
     requests: BTreeMap<RequestId, Moving>,
     calls: BTreeMap<CallId, Asked>,
-    /// Pages that a device could not read at least once, when they were asked for alone.
+    /// Pages that a device could not read at least once, when they were requested singly.
     failed: BTreeSet<(FileId, u64)>,
     /// Calls whose next input is a resume.
     woken: Vec<CallId>,
@@ -63,7 +63,7 @@ pub struct Checked<W> {
     counts: Counts,
 }
 
-/// What is watched.
+/// The outputs that are checked.
 #[derive(Clone, Debug)]
 pub struct Watched {
     /// Page memory in pages.
@@ -95,7 +95,7 @@ pub struct Placed {
     pub inode: Option<u64>,
 }
 
-/// What was seen.
+/// Counts of checked events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Inputs.
@@ -163,7 +163,7 @@ impl<W: World> Checked<W> {
         }
     }
 
-    /// The world inside, what was counted, and every input and output with its time, one a line.
+    /// The world inside, the counts, and every input and output with its time, one a line.
     ///
     /// # Panics
     /// If a call has had no reply, or a request is still at its device.
@@ -276,7 +276,7 @@ impl<W: World> Checked<W> {
     }
 
     fn end_write(&mut self, request: &Request, page: u64, is_ok: bool) {
-        // A request that failed may have been carried out in part.
+        // A failed request may have been executed in part.
         let durable = request.kind == RequestKind::DurableWrite;
         let ended = match (is_ok, durable) {
             (true, true) => Ended::Durable,
@@ -414,7 +414,8 @@ impl<W: World> Checked<W> {
         }
     }
 
-    /// A sync or a durable write has ended: it tells of what failed, and keeps what it promised.
+    /// A sync or a durable write has ended: it reports failures, and everything it acknowledged
+    /// must survive.
     fn see_synced(&mut self, asked: &Asked, result: Result<u64, IoError>, bytes: u64) {
         let told = self.owed.told(asked.handle) > asked.told;
         let owed = self.owed.tell(asked.handle);
@@ -424,7 +425,8 @@ impl<W: World> Checked<W> {
                 assert!(!asked.flush_failed, "a failed flush is reported to its caller");
                 assert_eq!(reply, bytes, "the reply counts the bytes");
                 self.counts.syncs += 1;
-                // Another task with this description has been told in place of this call.
+                // The error was reported to another task with this description instead of this
+                // call.
                 if told {
                     return;
                 }

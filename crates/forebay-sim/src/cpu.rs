@@ -60,7 +60,7 @@ pub(crate) enum Runner {
 
 /// Decides which runner gets a core, and for how long.
 pub(crate) trait RunQueue: Debug {
-    /// A runner wants a core.
+    /// A runner becomes ready.
     fn enqueue(&mut self, runner: Runner, arrival: Arrival, now: Instant);
 
     /// Takes out the runner that gets a core.
@@ -72,7 +72,7 @@ pub(crate) trait RunQueue: Debug {
     /// A runner had a core for some time.
     fn charge(&mut self, runner: Runner, from: Instant, to: Instant);
 
-    /// A runner leaves its core and wants none for now.
+    /// A runner leaves its core and sleeps.
     fn sleep(&mut self, runner: Runner, now: Instant);
 
     /// When a runner that was charged up to a moment has had its slice.
@@ -81,11 +81,11 @@ pub(crate) trait RunQueue: Debug {
     /// A driver's thread works for a runner from now on.
     fn serve(&mut self, _driver: Runner, _payer: Runner) {}
 
-    /// The share of a runner beside the others'; 1024 is the usual one.
+    /// The share of a runner relative to others; 1024 is the usual one.
     fn set_weight(&mut self, _runner: Runner, _weight: u32) {}
 }
 
-/// Why a runner wants a core.
+/// Why a runner becomes ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// It begins.
@@ -142,7 +142,7 @@ impl<T> Seats<T> {
     }
 }
 
-/// Cores and the runners that want them.
+/// Cores and the runners that are ready.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     cores: Vec<Option<Run>>,
@@ -174,15 +174,15 @@ pub(crate) struct Charged {
     mean_8: u64,
 }
 
-/// What is kept of a runner.
+/// State of a runner.
 #[derive(Debug, Default)]
 struct Seat {
-    /// What it had not done when it was pushed off its core.
+    /// The remaining work when it was preempted.
     rest: Option<Stretch>,
     queued: bool,
     /// Where it was last.
     core: usize,
-    /// Data of its own that it uses, in bytes.
+    /// The bytes of its own data that it uses.
     footprint: u64,
     usage: Usage,
 }
@@ -190,7 +190,7 @@ struct Seat {
 /// What a runner on a core has before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// What it has to do.
+    /// The work to do.
     pub(crate) work: Duration,
     /// Before this it does not end.
     pub(crate) not_before: Instant,
@@ -222,7 +222,7 @@ pub(crate) struct Placed {
     pub(crate) runner: Runner,
     /// What the switch costs.
     pub(crate) cost: Duration,
-    /// What it had not done when it was pushed off its last core.
+    /// The remaining work when it was preempted from its last core.
     pub(crate) rest: Option<Stretch>,
 }
 
@@ -247,7 +247,7 @@ pub(crate) enum Happens {
 }
 
 impl Cpu {
-    /// Idle cores beside some devices.
+    /// Idle cores and some devices.
     ///
     /// # Panics
     /// If there is no core.
@@ -275,13 +275,13 @@ impl Cpu {
         }
     }
 
-    /// A runner has data of its own and a weight.
+    /// Sets a runner's own data and its weight.
     pub(crate) fn set_traits(&mut self, runner: Runner, footprint: u64, weight: u32) {
         self.seats.of_mut(runner).footprint = footprint;
         self.queue.set_weight(runner, weight);
     }
 
-    /// A runner wants a core.
+    /// A runner becomes ready.
     pub(crate) fn enqueue(&mut self, runner: Runner, arrival: Arrival, now: Instant) {
         let seat = self.seats.of_mut(runner);
         assert!(!seat.queued, "a runner waits for one core at a time");
@@ -361,7 +361,7 @@ impl Cpu {
         None
     }
 
-    /// The slice of the runner on a core is over: the next runner goes on there.
+    /// The slice of the runner on a core is over: the next runner continues there.
     pub(crate) fn end_slice(&mut self, core: CoreId, now: Instant) -> Placed {
         self.exchange(core.0, Arrival::SliceOver, now)
     }
@@ -381,7 +381,7 @@ impl Cpu {
         run.until = (now + stretch.work).max(stretch.not_before);
     }
 
-    /// The runner leaves its core and wants none for now.
+    /// The runner leaves its core and sleeps.
     pub(crate) fn sleep(&mut self, core: CoreId, now: Instant) {
         let runner = self.leave(core, now);
         if self.preemptive {
@@ -404,7 +404,7 @@ impl Cpu {
         self.queue.serve(driver, payer);
     }
 
-    /// What is counted of a runner.
+    /// The counters of a runner.
     pub(crate) fn usage(&mut self, runner: Runner) -> &mut Usage {
         &mut self.seats.of_mut(runner).usage
     }
@@ -458,8 +458,8 @@ impl Cpu {
         first
     }
 
-    /// Whether a runner waits for a core and none is idle for it, or did lately: a runner that
-    /// keeps its core keeps it from those that will need it in a moment, too.
+    /// Whether a runner waits for a core and none is idle for it, or did so recently: a runner that
+    /// keeps its core also keeps it from runners that will need it in a moment.
     #[inline]
     pub(crate) fn contended(&self, now: Instant) -> bool {
         let waits = || self.waiting > self.cores.iter().filter(|run| run.is_none()).count();

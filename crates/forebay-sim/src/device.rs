@@ -55,7 +55,7 @@ pub struct DeviceAccess {
     pub command: Command,
 }
 
-/// What a device is told to do.
+/// Commands to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Data come from the device.

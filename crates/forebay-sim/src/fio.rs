@@ -1,11 +1,11 @@
 //! Jobs of fio, read from its job files and run request by request.
 //!
-//! A job file is text: sections of options. [`JobFile::parse`] says what was typed and what it
-//! means, or names the line that it cannot take. [`Job::stream`] then makes the requests, and they
-//! are the requests of the real tool: same file, offset, length and direction, in the same order,
-//! with syncs in the same places. Time enters by the rates of a job alone, which [`Stream::step`]
-//! keeps. A driver issues the requests, waits for them as [`Job::depth`] allows, pauses by
-//! [`Job::thinktime`] and stops by [`Job::runtime`].
+//! A job file is text: sections of options. [`JobFile::parse`] returns the options and their
+//! meaning, or names the line that it refuses. [`Job::stream`] then generates the requests, and
+//! they are the requests of the real tool: same file, offset, length and direction, in the same
+//! order, with syncs at the same positions. Time only matters for the rates of a job, which
+//! [`Stream::step`] keeps. A driver issues the requests, waits for them as [`Job::depth`] allows,
+//! pauses by [`Job::thinktime`] and stops by [`Job::runtime`].
 //!
 //! ```text
 //!  text ──parse.rs──► sections ──options.rs──► settings ──plan.rs──► jobs ──stream.rs──► requests
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Source:     fio 3.33, by running it and by reading its public source: `init.c`, `options.c`,
-//!             `parse.c`, `io_u.c`, `backend.c`, `filesetup.c`, `lib/rand.c`; 3.35 by reading alone
+//!             `parse.c`, `io_u.c`, `backend.c`, `filesetup.c`, `lib/rand.c`; 3.35 only by reading
 //! Behaviour:  The stream of every job equals what the installed fio logs with `write_iolog`.
 //! Differs:    Options that are not reproduced are refused. `bssplit` is sorted by share, as
 //!             fio sorts it, and not by size. All directions take the seed of place 10 to choose
@@ -89,7 +89,7 @@ impl JobFile {
 
 /// Which fio the requests are compared with.
 ///
-/// Version 3.35 changed the seeds of random offsets; everything else is alike.
+/// Version 3.35 changed the seeds of random offsets; everything else is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compat {
     /// fio up to 3.34.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A [`Scenario`](scenario::Scenario) is one run. A [`paper`] is many of them as data, and a
-//! [`report`] holds what was published beside what was measured. [`checked`] and [`swarm`] try to
-//! break the path. Nothing here asks a clock or draws a number that no seed names.
+//! [`report`] holds published and measured figures. [`checked`] and [`swarm`] try to break the
+//! path. Nothing here reads a clock or draws a number without a seed.
 //!
 //! ```
 //! use forebay_core::readahead::Spec;

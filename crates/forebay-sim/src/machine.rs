@@ -220,7 +220,7 @@ impl Machine {
         self.parameters.iter()
     }
 
-    /// What it has that is no number: keys and values.
+    /// Its parameters that are not numbers: keys and values.
     pub fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let texts = self.texts.iter().filter(|(key, _)| *key != "summary");
         texts.map(|(key, text)| (*key, text.as_str()))
@@ -318,7 +318,7 @@ impl Machine {
         self.kind
     }
 
-    /// What is known of the device beforehand.
+    /// Properties of the device.
     pub fn medium(&self) -> Medium {
         let kind = match self.kind {
             DeviceKind::Hdd | DeviceKind::Raid0 => MediumKind::Rotating,

@@ -17,10 +17,10 @@
 //! Contents are symbols: a frame holds a page of the image or of a decoded block. Every answer and
 //! every push is compared with what the image says lies there.
 //!
-//! What is not modelled: requests about names (so no file of a folder is brought in beforehand),
-//! reads of the image's tree, reclaim of the kernel's pages, and FUSE's limit on requests in the
-//! background. The think times of tasks pass without a core. Files that begin like a program are
-//! faulted in, page by page; all others are read.
+//! Not modelled: requests about names (so no file of a folder is prefetched), reads of the image's
+//! tree, reclaim of the kernel's pages, and FUSE's limit on requests in the background. The think
+//! times of tasks pass without a core. Files that begin like a program are faulted in, page by
+//! page; all others are read.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -94,13 +94,13 @@ pub struct MountOutcome {
     /// How long each request of the recording took, from the touch of its first page until its last
     /// page was there.
     pub waits: Summary,
-    /// What was counted.
+    /// The counters.
     pub counts: MountCounts,
-    /// Every step with its time, one a line, if that was asked for.
+    /// Every step with its time, one a line, if requested.
     pub trace: String,
 }
 
-/// What is counted during a replay.
+/// Counters of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountCounts {
     /// Requests of the recording that were replayed.
@@ -134,7 +134,7 @@ pub struct MountCounts {
 }
 
 impl MountSetup {
-    /// An image of so many bytes on the device of a machine.
+    /// An image of `bytes` bytes on the device of a machine.
     ///
     /// # Errors
     /// If there is no room for it on the device.

@@ -5,8 +5,8 @@
 //!                       a file                       others  the next one
 //! ```
 //!
-//! Blocks of a file lie one behind another, as those of cramfs and squashfs do. How long each is
-//! may be drawn: a share of what it decodes to that varies from block to block.
+//! Blocks of a file are adjacent, as in cramfs and squashfs. The length of each may be drawn: a
+//! share of its decoded size that varies from block to block.
 
 use forebay_core::packed::{Block, BlockMap, Coding, Pages, RawBytes};
 use forebay_core::units::{PAGE_SIZE, PageIndex};
@@ -33,19 +33,19 @@ pub struct Writer {
 /// How long the blocks of a file are when they are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Their mean share of what they decode to.
+    /// Their mean share of the decoded size.
     pub mean_ppm: u64,
     /// How far single pages stray from it, as a standard deviation.
     pub sigma_ppm: u64,
 }
 
 impl Writer {
-    /// An image that begins with so many bytes of metadata.
+    /// An image that begins with `metadata` bytes of metadata.
     pub const fn new(metadata: u64) -> Self {
         Self { at: metadata }
     }
 
-    /// Leaves room for what is of no interest.
+    /// Skips bytes that are not modelled.
     pub const fn skip(&mut self, bytes: u64) {
         self.at += bytes;
     }
@@ -55,8 +55,8 @@ impl Writer {
         self.at
     }
 
-    /// A file of `bytes` in blocks of `block_pages` pages, whose lengths are as `len` says, by
-    /// their numbers: none for a hole, all of what it decodes to for one that is stored as it is.
+    /// A file of `bytes` in blocks of `block_pages` pages. `len` gives their lengths by number:
+    /// none for a hole, the whole decoded size for a stored block.
     ///
     /// # Panics
     /// If a block has no page.
@@ -74,8 +74,8 @@ impl Writer {
 }
 
 impl Ratio {
-    /// The length of a packed block of so many pages. The share of each page is drawn by itself, so
-    /// that large blocks stray less; none is shorter than 20 bytes nor longer than zlib makes it.
+    /// The length of a packed block of `pages` pages. The share of each page is drawn separately,
+    /// so that large blocks vary less; none is shorter than 20 bytes nor longer than zlib makes it.
     pub fn draw(self, pages: u64, rng: &mut Rng) -> u64 {
         (0..pages).map(|_| self.page(rng)).sum()
     }
@@ -119,7 +119,7 @@ impl BlockMap for Blocks {
     fn pointers(&self, pages: Pages) -> RawBytes {
         let last = self.starts.len() as u64 - 1;
         let word = |page: u64| self.pointers + 4 * (page / self.block_pages).min(last);
-        // Where a block begins stands in the word before its own.
+        // The start of a block is in the word before its own.
         let start = word(pages.start).saturating_sub(4).max(self.pointers);
         RawBytes { start, end: word(pages.end.saturating_sub(1)) + 4 }
     }

@@ -1,9 +1,8 @@
-//! The papers: their experiments as data, run in virtual time, judged against what was published.
+//! The papers: their experiments as data, run in virtual time, compared with the published figures.
 //!
-//! Running, judging and printing are apart: [`Paper::cells`] lists what has to be measured, each
-//! [`Cell::measure`] stands for itself and may run on any thread, and [`Paper::judge`] makes the
-//! rows. A prediction is the median over draws from the machine's ranges, with its least and
-//! greatest.
+//! Running, judging and printing are separate: [`Paper::cells`] lists the measurements, each
+//! [`Cell::measure`] is independent and may run on any thread, and [`Paper::judge`] makes the rows.
+//! A prediction is the median over draws from the machine's ranges, with its minimum and maximum.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +55,7 @@ pub struct Paper {
     pub keeps_series: bool,
     /// What of it is scaled down unless it is run at full size; nothing if that is empty.
     pub scaled: &'static str,
-    /// Selects the rows of the narrower case in which alone the paper holds, if it names one.
+    /// Selects the rows of the narrower case in which the paper holds, if there is one.
     alone: Option<fn(&Row) -> bool>,
     /// Why its experiments would say nothing on a machine, if that is so.
     unfit: fn(&Machine) -> Option<&'static str>,
@@ -67,7 +66,7 @@ pub struct Paper {
 /// Which experiments are run, and whether the longest are run as the papers ran them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunSize {
-    /// Those alone of which a figure counts for its paper, scaled down.
+    /// Only those with a figure that counts for the paper, scaled down.
     Counted,
     /// All, scaled down by as much as their results allow.
     Scaled,
@@ -90,7 +89,7 @@ pub struct RunCost {
 /// Something to measure under one set of policies.
 #[derive(Clone)]
 pub(crate) struct Experiment {
-    /// What is run.
+    /// The workload.
     pub(crate) row: String,
     /// The policies, as a row names them.
     pub(crate) policy: String,
@@ -105,9 +104,9 @@ pub(crate) struct Experiment {
 pub(crate) enum Draws {
     /// Every draw from the machine's ranges.
     Each,
-    /// So many of them at most, the first ones.
+    /// At most this many of them, the first ones.
     First(u32),
-    /// The machine as it is.
+    /// The nominal machine.
     Nominal,
 }
 
@@ -123,7 +122,8 @@ pub struct Cell {
     seed: u64,
 }
 
-/// What was measured: bytes that the tasks moved, the run's outcome, and what else the paper needs.
+/// Results of a run: bytes that the tasks transferred, the run's outcome, and other figures of the
+/// paper.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub(crate) bytes: u64,
@@ -137,11 +137,11 @@ pub struct Measured {
 /// Numbers over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What was run.
+    /// The workload.
     pub row: String,
     /// The policies it was run with.
     pub policy: String,
-    /// What was measured.
+    /// The metric.
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
@@ -177,7 +177,7 @@ impl Paper {
         (self.unfit)(machine)
     }
 
-    /// What has to be measured for `draws` draws of a machine; one draw is the machine itself.
+    /// The measurements for `draws` draws of a machine; one draw is the nominal machine.
     pub fn cells(&self, machine: &Machine, size: RunSize, seed: u64, draws: u32) -> Vec<Cell> {
         let draws = draws.min(self.cost.draws_max[size as usize]);
         let points = latin_hypercube(seed, machine.uncertain().len(), draws as usize);
@@ -206,7 +206,7 @@ impl Paper {
         cells
     }
 
-    /// The rows of what was run, from one measurement per cell in the order of the cells.
+    /// The rows of the experiments, from one measurement per cell in the order of the cells.
     ///
     /// # Panics
     /// If cells and measurements do not match.
@@ -247,7 +247,7 @@ impl Experiment {
         Self { counts: true, ..self }
     }
 
-    /// The same, measured on the machine as it is alone.
+    /// The same, measured only on the nominal machine.
     pub(crate) fn nominal(self) -> Self {
         Self { draws: Draws::Nominal, ..self }
     }
@@ -277,7 +277,7 @@ impl Cell {
 }
 
 impl Measured {
-    /// What the run came to, with nothing beside it.
+    /// The outcome of the run, without other figures.
     pub(crate) fn new(bytes: u64, outcome: Outcome) -> Self {
         Self { bytes, outcome, figures: Vec::new(), series: Vec::new() }
     }
@@ -315,7 +315,7 @@ impl Results<'_> {
         self.of(policy, row).iter().map(figure).collect()
     }
 
-    /// A figure of an experiment that is measured once: NaN, and no row comes of it, if it was not
+    /// A figure of an experiment that is measured once: NaN, and there is no row, if it was not
     /// run.
     pub(crate) fn only(&self, policy: &str, row: &str, figure: impl Fn(&Measured) -> f64) -> f64 {
         self.of(policy, row).first().map_or(f64::NAN, figure)

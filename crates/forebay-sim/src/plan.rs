@@ -63,7 +63,7 @@ pub enum Advice {
     NoReuse,
 }
 
-/// What is wrong with a line.
+/// Errors in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepError {
     /// No step begins with this word.
@@ -79,9 +79,9 @@ pub enum StepError {
     BadNumber {
         /// The argument.
         argument: &'static str,
-        /// What it takes.
+        /// The expected arguments.
         expected: &'static str,
-        /// What was given.
+        /// The arguments found.
         given: String,
     },
     /// The bytes of a read end beyond the largest file.
@@ -93,12 +93,12 @@ pub enum StepError {
     },
 }
 
-/// What is wrong with a script.
+/// Errors in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
     /// The line, counted from one.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub error: StepError,
 }
 

@@ -46,7 +46,8 @@ pub struct Prices {
     pub decode_page: Duration,
     /// Beginning a block, whatever its size.
     pub decode_block: Duration,
-    /// What the first block of a call costs more, since others have had the cache meanwhile.
+    /// The additional cost of the first block of a call, because others have used the cache in the
+    /// meantime.
     pub decode_cold: Duration,
 }
 

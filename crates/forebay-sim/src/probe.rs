@@ -1,4 +1,4 @@
-//! From measured requests to a machine: what is measured, in which order, and what follows from it.
+//! From measured requests to a machine: the experiments, their order, and the resulting numbers.
 //!
 //! ```text
 //!   PLAN --> Bench::measure --> Samples --> fit --> Fit: kind, reason, numbers --> a machine file
@@ -59,7 +59,7 @@ pub enum Pattern {
     Flushed,
 }
 
-/// What came of an experiment.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// The time of each request that counts, in nanoseconds, in the order in which they were made.
@@ -74,7 +74,7 @@ pub struct Samples {
 
 /// Carries experiments out.
 pub trait Bench {
-    /// Why an experiment could not be carried out.
+    /// Why an experiment could not be executed.
     type Error;
 
     /// The bytes of the device, or of the file on it, that requests may lie in.
@@ -87,14 +87,14 @@ pub trait Bench {
     fn measure(&mut self, experiment: &Experiment) -> Result<Samples, Self::Error>;
 }
 
-/// All experiments that were carried out.
+/// All executed experiments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// The bytes that requests lay in.
     pub span: u64,
-    /// What a request costs the host beside the device, in nanoseconds.
+    /// The cost of a request on the host, without the device, in nanoseconds.
     pub overhead: u64,
-    /// What came of each.
+    /// The results of each.
     pub samples: BTreeMap<Experiment, Samples>,
 }
 
@@ -160,13 +160,13 @@ impl Measured {
         Ok(Self { span, overhead, samples })
     }
 
-    /// What came of the first experiment of a kind.
+    /// The results of the first experiment of a kind.
     fn find(&self, wanted: impl Fn(&Experiment) -> bool) -> Option<(&Experiment, &Samples)> {
         let has_some = |samples: &Samples| !samples.latencies.is_empty();
         self.samples.iter().find(|(experiment, samples)| wanted(experiment) && has_some(samples))
     }
 
-    /// Its latencies at the device alone, in ascending order, in nanoseconds.
+    /// Its latencies at the device only, in ascending order, in nanoseconds.
     fn sorted(&self, wanted: impl Fn(&Experiment) -> bool) -> Option<Vec<u64>> {
         let (_, samples) = self.find(wanted)?;
         let at_device = samples.latencies.iter().map(|took| took.saturating_sub(self.overhead));

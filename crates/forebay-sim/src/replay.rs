@@ -5,9 +5,9 @@
 //!   trace --Arrival--> Op::Direct --> engine: merge, elevator, depth --> device --> Reply
 //! ```
 //!
-//! There are no tasks and no processors: a request costs nothing before its device, and rules of
-//! dispatch, which choose what runs meanwhile, have nothing to decide. The replay reads the trace
-//! as it goes, in bounded memory.
+//! There are no tasks and no processors: a request costs nothing before its device, and dispatch
+//! rules, which choose the task that runs in the meantime, have no effect. The replay reads the
+//! trace in a stream, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,7 +37,7 @@ pub struct Arrival {
     pub sector: u64,
     /// The number of sectors; none for a flush.
     pub sectors: u64,
-    /// What it does: anything but [`RequestKind::Inode`].
+    /// Its kind: anything but [`RequestKind::Inode`].
     pub kind: RequestKind,
 }
 
@@ -49,7 +49,7 @@ pub enum Pace {
         /// 1,000,000 for the speed of the trace.
         speed_ppm: u64,
     },
-    /// As soon as fewer than so many of the same volume are in flight, whatever the times.
+    /// As soon as fewer than `depth` of the same volume are in flight, whatever the times.
     Closed {
         /// At least one.
         depth: u32,
@@ -65,7 +65,7 @@ pub struct Placement {
     pub sector: u64,
 }
 
-/// What is replayed on what.
+/// A trace and the machine that replays it.
 pub struct Replay<'a> {
     /// The kind of machine; each device is one of its.
     pub machine: &'a Machine,

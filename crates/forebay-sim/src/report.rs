@@ -1,15 +1,15 @@
-//! Published beside measured: the rows of a reproduction.
+//! Published and measured figures: the rows of a reproduction.
 
 use std::fmt;
 
-/// One figure of a paper, what was measured for it, and what that means.
+/// One figure of a paper, its measurement, and the verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The paper's short name.
     pub paper: &'static str,
-    /// What was run.
+    /// The workload.
     pub row: String,
-    /// What was measured.
+    /// The metric.
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
@@ -40,7 +40,7 @@ pub enum Role {
     Calibrated,
     /// The model had no say in it.
     Predicted,
-    /// Follows from the workload alone, whatever the policy and the machine.
+    /// Depends only on the workload, whatever the policy and the machine.
     Derived,
     /// Shown for comparison.
     Context,

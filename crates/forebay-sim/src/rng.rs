@@ -1,9 +1,9 @@
-//! Random numbers: one seed names a run, and every consumer has a stream of its own.
+//! Random numbers: one seed names a run, and every consumer has a separate stream.
 //!
 //! Source:     xoshiro256** and SplitMix64 (Blackman and Vigna, 2018); unbiased bounds by
 //!             multiplication (Lemire, 2019); Box-Muller; McKay, Beckman and Conover, 1979.
 //! Behaviour:  a seed is spread by SplitMix64 over the four words of xoshiro256**; a stream is
-//!             forked from the seed, a label and a number, never from what was drawn before.
+//!             forked from the seed, a label and a number, never from earlier draws.
 //! Differs:    nothing in the generators; logarithm, exponential and cosine are those of libm in
 //!             software, and each result becomes an integer at once.
 //! Not for:    secrets.
@@ -59,7 +59,7 @@ impl Rng {
         }
         loop {
             let wide = u128::from(self.next_u64()) * u128::from(n);
-            // What is refused is a remainder of `n`, so the division is rarely needed.
+            // Only a remainder of `n` is refused, so the division is rarely needed.
             let low = wide as u64;
             if low >= n || low >= n.wrapping_neg() % n {
                 return (wide >> 64) as u64;

@@ -42,11 +42,11 @@ pub struct PolicySet {
 /// A file to be made, by its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewFile {
-    /// What it holds at the start.
+    /// Its size at the start.
     pub bytes: u64,
-    /// What it can grow to.
+    /// Its maximum size.
     pub room: u64,
-    /// Whether it has metadata of its own that change with its writes.
+    /// Whether it has metadata that change with its writes.
     pub inode: bool,
 }
 
@@ -182,13 +182,13 @@ impl Scenario {
         self.engine.open(FileId(file), off.build())
     }
 
-    /// Says what the first tasks are like to a processor; the others are like most.
+    /// Sets the processor traits of the first tasks; the others have the defaults.
     #[must_use]
     pub fn with_traits(self, traits: Vec<Traits>) -> Self {
         Self { traits, ..self }
     }
 
-    /// Lets the tasks run to their ends; then what they wrote becomes safe.
+    /// Runs the tasks to their ends, and then makes their writes durable.
     pub fn run<'a>(
         mut self,
         tasks: Vec<Box<dyn Workload + 'a>>,

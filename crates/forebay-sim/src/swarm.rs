@@ -39,7 +39,7 @@ mod task;
 /// What one scenario came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swarmed {
-    /// What was counted on the way.
+    /// The counters.
     pub counts: Counts,
     /// Calls that ended well.
     pub calls: u64,

@@ -1,4 +1,4 @@
-//! Workloads: what the tasks of a run ask for.
+//! Workloads: the calls of the tasks of a run.
 //!
 //! A workload is a sequence of requests that depends on nothing but its own description, so that
 //! two policies are compared under the same questions. One file below this one holds one program:

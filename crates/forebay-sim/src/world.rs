@@ -96,7 +96,7 @@ pub struct SimWorld<'a> {
     /// When the state of the engine was last looked at, and whether pages were dirty and no request
     /// was at a device then.
     looked: (Instant, bool),
-    /// The pages that were dirty or on their way then.
+    /// The pages that were dirty or under writeback then.
     unsafe_pages: u64,
 }
 
@@ -197,7 +197,7 @@ impl<'a> SimWorld<'a> {
         self
     }
 
-    /// Says what distinguishes the first tasks; the others are like most.
+    /// Sets the traits of the first tasks; the others have the defaults.
     #[must_use]
     pub fn with_traits(mut self, traits: Vec<Traits>) -> Self {
         for (task, Traits { footprint, weight }) in traits.into_iter().enumerate() {
@@ -226,7 +226,7 @@ impl<'a> SimWorld<'a> {
         self.last_exit
     }
 
-    /// What was seen beside the calls.
+    /// The record of the run.
     pub fn into_record(mut self) -> Record {
         self.cpu.account_all(self.now);
         let tasks = (0..self.tasks.len() as u32).map(|task| Runner::Task(CallId(task)));
@@ -283,7 +283,7 @@ impl<'a> SimWorld<'a> {
         }
     }
 
-    /// Lets the next event happen; only a request that is done is an input by itself.
+    /// Processes the next event; only a completed request is an input itself.
     fn happen(&mut self) -> Option<Input> {
         let Reverse(event) = self.events.pop().expect("the caller has seen the event");
         self.now = event.at;
@@ -363,7 +363,7 @@ impl<'a> SimWorld<'a> {
         if self.alive == 0 && self.record.at_exit.is_none() {
             let (at, stats) = (self.last_exit, engine.stats());
             self.record.at_exit = Some(AtExit { at, stats, levels });
-            // What has arrived may still lie in a device's cache.
+            // Written data may still be in a device's cache.
             self.begin_finale(stats.pages_written > 0);
         }
     }

@@ -16,13 +16,13 @@ pub enum TraceError {
     Bad {
         /// Where it is.
         place: Place,
-        /// What is wrong.
+        /// The error.
         fault: Fault,
     },
     /// No format matches the first bytes.
     #[error("the format of the trace is not recognized: {found}")]
     UnknownFormat {
-        /// What it looks like.
+        /// The beginning of the file.
         found: String,
     },
     /// The trace has no request.
@@ -57,14 +57,14 @@ pub enum Place {
     Byte(u64),
 }
 
-/// What is wrong with a line or a record.
+/// An error in a line or a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The field.
     pub field: &'static str,
-    /// What it should be.
+    /// The expected text.
     pub expected: &'static str,
-    /// What is there, shortened.
+    /// The text found, shortened.
     pub found: String,
 }
 

@@ -125,7 +125,7 @@ impl Format {
         }
     }
 
-    /// What its times are: a unit, and what is done about a coarse one.
+    /// Its times: a unit, and the treatment of a coarse one.
     pub const fn times(self) -> &'static str {
         match self {
             Self::Msr => "100 ns",

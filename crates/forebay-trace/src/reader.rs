@@ -19,7 +19,7 @@ pub struct Options {
     pub skip_bad: u64,
 }
 
-/// What has become of the lines or records of a trace.
+/// Counts of the lines or records of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadReport {
     /// Lines or records that were read.
@@ -63,7 +63,7 @@ enum Source<'a> {
     Records(Bytes<'a>, Box<dyn RecordParser>),
 }
 
-/// Bytes of a stream, of which so many are at hand as a parser may need.
+/// Bytes of a stream, buffered up to the needs of a parser.
 struct Bytes<'a> {
     input: Input<'a>,
     buffer: Vec<u8>,
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         &self.names
     }
 
-    /// What was read so far.
+    /// The report so far.
     pub fn report(&self) -> ReadReport {
         let warnings = match &self.source {
             Source::Lines(_, parser) => parser.warnings(),
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A request with its time relative to the first one; nothing if it asks for no bytes.
+    /// A request with its time relative to the first one; nothing if it has no bytes.
     #[inline]
     fn checked(&mut self, mut record: Record) -> Result<Option<Record>, Fault> {
         if record.op.moves_data() && record.len == 0 {

@@ -13,9 +13,9 @@ pub struct Record {
     pub stream: u32,
     /// The file or device, as a number of [`Names`].
     pub object: u32,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// How it was asked.
+    /// Its flags.
     pub flags: Flags,
     /// The first byte.
     pub offset: u64,
@@ -66,7 +66,7 @@ pub enum Layer {
 pub struct Names {
     names: Vec<String>,
     numbers: HashMap<Vec<u8>, u32>,
-    /// The name that was asked for last, as the trace spells it.
+    /// The name that was looked up last, as the trace spells it.
     last: Option<(Vec<u8>, u32)>,
 }
 

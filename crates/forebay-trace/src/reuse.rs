@@ -1,8 +1,8 @@
-//! Reuse distances: how many other pages were asked for since a page was asked for last.
+//! Reuse distances: how many other pages were accessed since the last access of a page.
 //!
-//! The distance is that of a stack of pages in the order of their last use. The pages whose hash
-//! lies below a threshold stand for all (SHARDS, FAST 2015); the threshold falls so that memory is
-//! bounded, and each distance counts for as many as it stands for.
+//! The distance is that of a stack of pages in the order of their last use. Pages whose hash lies
+//! below a threshold represent all pages (SHARDS, FAST 2015). The threshold falls so that memory is
+//! bounded, and each distance counts for as many as it represents.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ pub struct ReuseDistances {
     histogram: ReuseHistogram,
 }
 
-/// How often each distance occurred, as far as it could be told.
+/// How often each distance occurred, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReuseHistogram {
     /// Accesses whose distance is at least 2^(n-1) and below 2^n pages; zero comes first.
@@ -53,7 +53,7 @@ impl ReuseDistances {
         }
     }
 
-    /// A page is asked for.
+    /// A page is accessed.
     #[inline]
     pub fn touch(&mut self, object: u32, page: u64) {
         let key = page ^ u64::from(object) << 44;
@@ -63,7 +63,7 @@ impl ReuseDistances {
         }
     }
 
-    /// What was measured.
+    /// The measured distances.
     pub fn histogram(&self) -> &ReuseHistogram {
         &self.histogram
     }
@@ -146,8 +146,8 @@ impl ReuseDistances {
 }
 
 impl ReuseHistogram {
-    /// The share of accesses that a cache of so many pages serves if the page that was not used for
-    /// longest leaves it, as far as the buckets tell: those that the size does not split.
+    /// The share of accesses that an LRU cache of `pages` pages serves, as far as the buckets tell:
+    /// buckets that the size splits do not count.
     pub fn hit_ratio(&self, pages: u64) -> f64 {
         let all: f64 = self.buckets.iter().sum::<f64>() + self.first;
         let whole = if pages == 0 { 0 } else { pages.ilog2() as usize + 1 };

@@ -6,7 +6,7 @@ use crate::error::TraceError;
 use crate::reader::Reader;
 use crate::record::Record;
 
-/// Requests that are held back unless something else is said.
+/// Requests that are buffered by default.
 pub const SORT_WINDOW: usize = 1 << 16;
 
 /// A reader whose requests come in the order of their times; those of one moment in the order of
@@ -22,7 +22,7 @@ pub struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    /// Sorts within a window of so many requests, at least one.
+    /// Sorts within a window of `window` requests, at least one.
     pub fn new(reader: Reader<'a>, window: usize) -> Self {
         let (window, held) = (window.max(1), VecDeque::new());
         Self { reader, held, window, given: 0, is_over: false }

@@ -1,26 +1,27 @@
-//! What a trace is like: operations, sizes, sequentiality, arrival, reuse.
+//! Statistics of a trace: operations, sizes, sequentiality, arrival, reuse.
 
 use crate::record::{Layer, Op, Record};
 use crate::reuse::ReuseDistances;
 
-/// Counts by powers of two: bucket n has what is at least 2^(n-1) and below 2^n; zero comes first.
+/// Counts by powers of two: bucket n counts values of at least 2^(n-1) and below 2^n; zero comes
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buckets(pub [u64; 65]);
 
-/// What one file or device was asked.
+/// Requests of one file or device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeStatistics {
     /// Requests that move data.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The byte behind the last one that was asked for.
+    /// The byte after the last requested one.
     pub end: u64,
     /// Where the request before it ended.
     last_end: Option<u64>,
 }
 
-/// What a trace is like.
+/// Statistics of a trace.
 pub struct Statistics {
     /// Requests by operation, in the order of [`Op::ALL`].
     pub ops: [u64; 9],

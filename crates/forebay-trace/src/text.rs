@@ -80,7 +80,7 @@ impl<R: Read> Lines<R> {
                 }
             }
         }
-        // The beginning is kept below what is read next.
+        // The beginning is kept below the next read.
         if self.start < SHOWN {
             let unread = self.buffer[self.start..self.end].to_vec();
             self.buffer.resize(self.buffer.len().max(SHOWN + unread.len()), 0);
@@ -203,7 +203,7 @@ pub(crate) fn short(name: &'static str, field: &[u8]) -> Result<u32, Fault> {
 /// Decimal digits and nothing else.
 #[inline]
 pub(crate) fn decimal(field: &[u8]) -> Option<u64> {
-    // So many digits always fit.
+    // This many digits always fit.
     const FIT: usize = 19;
     if field.is_empty() || field.len() > FIT + 1 {
         return None;

@@ -38,7 +38,7 @@ pub enum WriteError {
         number: u64,
         /// The format.
         format: WriteFormat,
-        /// What it cannot say.
+        /// What it cannot represent.
         why: String,
     },
 }

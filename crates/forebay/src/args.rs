@@ -25,16 +25,16 @@ pub(crate) mod watch;
 
 /// Model, run and check the I/O path of Linux
 ///
-/// Exit codes: 0 done; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
+/// Exit codes: 0 success; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
 /// `image`: there is damage, a difference, or a file that was not extracted; `advise`: there are
-/// findings; `doctor`: advise, watch or mount cannot work; `tune status`, `tune undo`: something is
-/// left changed, or that cannot be told); 2 an error.
+/// findings; `doctor`: advise, watch or mount cannot work; `tune status`, `tune undo`: changes are
+/// left, or their state is unknown); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100, after_help = help::list())]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Print whole lines and every column, also where they are wider than the terminal
+    /// Print whole lines and every column, even if they are wider than the terminal
     #[arg(long, global = true, display_order = 1000)]
     pub(crate) wide: bool,
 }
@@ -42,86 +42,87 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the experiments of five papers in virtual time and compare them with what was published
+    /// Run the experiments of five papers in virtual time and compare them with the published
+    /// figures
     ///
-    /// Without a paper: a line for each, with a verdict. A figure counts if the paper prints it,
-    /// the model predicts it and a tolerance was fixed for it. HOLDS: all agree. MOSTLY: the
-    /// headline and three quarters agree. ALONE ONLY: figures without load agree, most under load
-    /// do not. SIZE DIFFERS: the headline goes the published way, by another amount. FAILS: it does
-    /// not, or too many others are missed.
+    /// Without a paper, prints one line with a verdict for each. A figure counts if the paper
+    /// prints it, the model predicts it and a tolerance was fixed for it. HOLDS: all agree. MOSTLY:
+    /// the headline and three quarters agree. ALONE ONLY: figures without load agree, most under
+    /// load do not. SIZE DIFFERS: the headline has the published sign, but another size. FAILS: the
+    /// headline has the wrong sign, or too many other figures are missed.
     Reproduce(Reproduce),
-    /// Run a fio job file or a trace in virtual time on a modelled machine, or replay what a mount
-    /// was asked
+    /// Run a fio job file or a trace in virtual time on a modelled machine, or replay a recording
+    /// of a mount
     Simulate(Simulate),
-    /// Run jobs and traces under many settings, in chunks, and find the best ones
+    /// Run jobs and traces under many settings, in chunks, and find the best settings
     Sweep(sweep::Sweep),
-    /// Look into traces of I/O, convert, sample and measure them
+    /// Show, convert, sample and measure traces of I/O
     ///
     /// Formats: MSR Cambridge, Alibaba and Tencent CSV, CloudPhysics vscsi, oracleGeneral, fio's
     /// iolog, blktrace and blkparse, tracefs and perf script, biosnoop, strace, sysbench and MQSim,
-    /// each compressed by gzip or zstd or not. The first bytes tell which.
+    /// each plain or compressed by gzip or zstd. The format is detected from the first bytes.
     Trace(trace::Trace),
     /// Record the block requests of a device or a process of this machine as a trace (root)
     ///
-    /// The kernel's tracing is used through an instance of its own, which is removed at the end,
-    /// and by the next start if this one is killed. A request is recorded where it arrives at the
-    /// block layer. What a process writes through the page cache is submitted by the kernel's
-    /// flusher, and is in the trace of the device, not in that of the process.
+    /// Uses its own instance of the kernel's tracing, which is removed at the end. If this process
+    /// is killed, the next start removes the instance. A request is recorded where it arrives at
+    /// the block layer. Writes of a process through the page cache are submitted by the kernel's
+    /// flusher: they are in the trace of the device, not in the trace of the process.
     Record(record::Record),
     /// Run a fio job file on a real file or block device through the same engine
     ///
-    /// A job that writes needs a file that it may write: one that `run` makes in a folder and that
-    /// is gone afterwards, or a path with --allow-writes. Nothing else is written.
+    /// A job that writes needs a file that it may write: a file that `run` creates in a folder and
+    /// removes afterwards, or a path with --allow-writes. Nothing else is written.
     Run(run::RunOn),
     /// Measure a device of this machine, for at most a minute, and write it as a machine file
     ///
-    /// Reads by size, depth and place, past the page cache, and what calls, copies, switches and
-    /// faults cost. The device is fitted as one of the models: a disk or an array if reads are slow
-    /// and places matter, otherwise units behind a link. Nothing is written but the machine file,
-    /// and the file that --scratch names.
+    /// Measures reads by size, depth and offset with direct I/O, and the cost of calls, copies,
+    /// switches and faults. Fits one of the device models: a disk or an array if reads are slow and
+    /// their offsets matter, otherwise parallel units behind a link. Only the machine file, and the
+    /// file that --scratch names, are written.
     Probe(probe::Probe),
-    /// Mount a compressed image read-only, or show what a mounted one does
+    /// Mount a compressed image read-only, or show the counters of a mounted image
     Mount(Mount),
     /// Unmount images
     ///
-    /// A mount whose server has died is taken away even where files of it are open. Users other
-    /// than root unmount what they have mounted, by fusermount3. Nothing but images that `mount`
-    /// has mounted is unmounted.
+    /// Removes a mount whose server has died even if files of it are open. Users other than root
+    /// unmount their own mounts with fusermount3. Only images that `mount` has mounted are
+    /// unmounted.
     Unmount(Unmount),
-    /// Serve files, block devices, memory and objects as disks, to clients that speak NBD
+    /// Serve files, block devices, memory and objects as disks to NBD clients
     ///
-    /// What a client writes is in memory when it is acknowledged and on disk when a later FLUSH, or
-    /// the write itself with FUA, is acknowledged. SIGTERM and SIGINT end the server: requests that
-    /// have arrived are answered, and what was written is brought to disk, in the time of
-    /// `--drain-timeout`; a second signal ends it at once. SIGHUP has it read certificates and the
-    /// sizes of sources again, and open its log anew. `forebay serve status` shows what servers do.
+    /// Written data is in memory when the write is acknowledged, and on disk when a later FLUSH, or
+    /// the write itself with FUA, is acknowledged. SIGTERM and SIGINT end the server: it answers
+    /// the requests that have arrived and writes all acknowledged data to disk, within
+    /// `--drain-timeout`; a second signal ends it at once. On SIGHUP it reads certificates and the
+    /// sizes of sources again, and reopens its log. `forebay serve status` shows running servers.
     Serve(serve::Serve),
-    /// Show, commit or discard what `serve --overlay` has kept of writes
+    /// Show, commit or discard the writes that `serve --overlay` has kept
     Overlay(serve::Overlay),
-    /// Show live what the running kernel's I/O path does (reads only)
+    /// Show live what the running kernel's I/O path does (read-only)
     Watch(watch::Watch),
-    /// Judge the I/O path of this machine: findings with evidence, gain and remedy
+    /// Find problems of this machine's I/O path: findings with evidence, gain and remedy
     ///
-    /// Nothing is changed, and no privilege is needed; what may not be seen is said. The exit code
-    /// is 1 if there are findings and 0 if there are none.
+    /// Changes nothing and needs no privilege; data that the user may not read is reported as
+    /// missing. The exit code is 1 if there are findings and 0 if there are none.
     Advise(live::Advise),
-    /// Check what this machine allows, and say what each missing piece would give
+    /// Check what this machine allows, and show what each missing feature would enable
     ///
-    /// No file and no knob is written. Each thing is asked as the commands themselves do: /dev/fuse
-    /// and a ring of io_uring are opened, and where tracefs or debugfs is not mounted, root mounts
-    /// it without a place in the tree of files, where no other process sees it; it is gone with the
+    /// Writes no file and no knob. Each check does what the commands themselves do: it opens
+    /// /dev/fuse and a ring of io_uring. If tracefs or debugfs is not mounted, root mounts it
+    /// detached from the file tree, where no other process sees it; the mount ends with the
     /// process. The exit code is 1 if advise, watch or mount cannot work for this user, and 0 if
-    /// they can, if only in part; tune takes root and does not count.
+    /// they can work, even if only in part; tune needs root and does not count.
     Doctor(live::Doctor),
-    /// Show step by step which pages a readahead policy brings in
+    /// Show step by step which pages a readahead policy reads
     Plan(Plan),
-    /// List the policies, slot by slot
+    /// List the policies of each slot
     Policies(Policies),
-    /// Look into compressed images, extract, check, compare and make them
+    /// List, extract, check, compare and make compressed images
     Image(image::Image),
-    /// Measure ways to do things on this machine beside each other
+    /// Benchmark read paths, mounts and tuning on this machine
     Bench(Bench),
-    /// Steer readahead and writeback of the running kernel, or show and undo what was steered
+    /// Tune readahead and writeback of the running kernel, or show and undo the changes
     Tune(tune::Tune),
     /// List the modelled machines, or one machine's numbers with their sources
     Machines(Machines),
@@ -130,11 +131,11 @@ pub(crate) enum Command {
     /// For bash: `forebay completions bash > /etc/bash_completion.d/forebay`; for zsh a file
     /// `_forebay` in a folder of `$fpath`; for fish `~/.config/fish/completions/forebay.fish`.
     Completions(Completions),
-    /// Write the manual pages into a folder, of commands and of topics of help
+    /// Write the manual pages of commands and help topics into a folder
     ///
-    /// Pages of commands are for section 1 (`forebay-tune.1`), those of topics for section 7
-    /// (`forebay-safety.7`). `man -l FILE` shows one from where it lies; `man forebay-tune` finds
-    /// those in /usr/local/share/man/man1 and man7.
+    /// Pages of commands belong to section 1 (`forebay-tune.1`), pages of topics to section 7
+    /// (`forebay-safety.7`). `man -l FILE` shows a page at any path; `man forebay-tune` finds pages
+    /// in /usr/local/share/man/man1 and man7.
     Man(Man),
 }
 
@@ -146,7 +147,7 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-/// Shells that are completed.
+/// Shells with completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     /// GNU bash
@@ -160,7 +161,7 @@ pub(crate) enum Shell {
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// The folder; it is made if it is not there
+    /// The folder; created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }
@@ -168,43 +169,43 @@ pub(crate) struct Man {
 /// Arguments of `reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The paper: its claim, verdict and figures; without it a line for each of the five
+    /// The paper: its claim, verdict and figures; by default one line for each of the five
     pub(crate) paper: Option<String>,
     #[command(flatten)]
     pub(crate) output: FormatChoice,
-    /// Names the run: the same seed gives the same table
+    /// Seed of the run: the same seed gives the same table
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many draws from the ranges of the machine's parameters; 1 uses their values as they are
+    /// Number of draws from the ranges of the machine's parameters; 1 uses their nominal values
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) draws: u32,
-    /// Run the longest experiments at the size of the papers; otherwise they are scaled down, and
-    /// the names of rows say by how much
+    /// Run the longest experiments at the size of the papers; by default they are scaled down, and
+    /// the names of rows give the divisor
     #[arg(long)]
     pub(crate) full: bool,
-    /// Overrides a machine parameter, in its base unit or with a unit: `device.rate_outer=60MB/s`
+    /// Override a machine parameter, in its base unit or with a unit: `device.rate_outer=60MB/s`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Another machine than the paper's: a name or a TOML file
+    /// Use another machine than the paper's: a name or a TOML file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
     /// Exit with 1 if a predicted figure is outside its tolerance
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print every row, also those that are there for comparison only
+    /// Print every row, including rows that are only for comparison
     #[arg(long)]
     pub(crate) all: bool,
-    /// Writes what went on over time to a file whose name ends in .csv or .json
+    /// Write values over time to a file whose name ends in .csv or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: PageChoice,
 }
 
-/// Whether there is a page beside the table.
+/// Whether an HTML page is written as well as the table.
 #[derive(Debug, Args)]
 pub(crate) struct PageChoice {
-    /// Also writes a page with figures and every row, for any browser and without a network
+    /// Also write an HTML page with charts and every row; it needs no network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -224,18 +225,18 @@ pub(crate) struct Simulate {
     /// The machine: a name (see `forebay machines`) or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "vm-2026")]
     pub(crate) machine: String,
-    /// Overrides a machine parameter: `device.delay=100us`
+    /// Override a machine parameter: `device.delay=100us`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Names the run: the device's jitter and where files lie
+    /// Seed of the run: the device's jitter and the positions of files
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Also run the job for real, by system calls on this file, block device or, in a folder, a
-    /// file made for it, and print what was predicted beside what was measured. Exits with 1 if one
-    /// of them is off: throughput by more than 15 %, p50 by 25 %, p99 by a factor of 2
+    /// Also run the job for real, with system calls on this file or block device, or on a new file
+    /// in this folder, and print predicted and measured values side by side. Exit with 1 if
+    /// throughput differs by more than 15 %, p50 by 25 %, or p99 by a factor of 2
     #[arg(long, value_name = "PATH", conflicts_with_all = ["mount", "compare", "html"])]
     pub(crate) check: Option<PathBuf>,
-    /// With --check: lets the job overwrite what it names
+    /// With --check: allow the job to overwrite this path
     #[arg(long, requires = "check")]
     pub(crate) allow_writes: bool,
     #[command(flatten)]
@@ -249,9 +250,9 @@ pub(crate) struct Simulate {
 /// A recording that is replayed on a mounted image.
 #[derive(Debug, Args)]
 pub(crate) struct MountReplay {
-    /// Replay a recording of `mount --record` on a mounted image, without root. Each --policy is
-    /// a fill rule and gives a row. Record with `mount --policy off --window ours`, which is asked
-    /// for each page that is touched
+    /// Replay a recording of `mount --record` on a mounted image, without root. Each --policy is a
+    /// fill rule and gives a row. Record with `mount --policy off --window ours`, so that the mount
+    /// receives a request for each touched page
     #[arg(
         long,
         value_name = "FILE",
@@ -262,13 +263,13 @@ pub(crate) struct MountReplay {
     /// With --mount: the image that was recorded
     #[arg(long, value_name = "IMAGE", requires = "mount")]
     pub(crate) image: Option<PathBuf>,
-    /// With --mount: what reads ahead of readers
+    /// With --mount: which side reads ahead
     #[arg(long, value_enum, default_value_t, requires = "mount")]
     pub(crate) window: MountWindow,
     /// With --mount: memory for raw and decoded blocks, in bytes or with a unit: k, M, G
     #[arg(long, value_name = "SIZE", default_value = "32M", requires = "mount")]
     pub(crate) cache: String,
-    /// With --mount: worker threads for requests that take longer than a page
+    /// With --mount: worker threads for requests that would block
     #[arg(
         long,
         default_value_t = 2,
@@ -281,14 +282,14 @@ pub(crate) struct MountReplay {
 /// Which policies fill the slots.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyChoice {
-    /// The policy of a slot: `readahead=request-size:max=32`; the slots are readahead, flush,
-    /// controller, throttle, reclaim, elevator and dispatch (see `forebay policies`). A slot is
-    /// filled once. `run` takes readahead and dispatch, and for a job that writes all but elevator;
-    /// `simulate --mount` takes fill rules by their names
+    /// The policy of a slot: `readahead=request-size:max=32`. The slots are readahead, flush,
+    /// controller, throttle, reclaim, elevator and dispatch (see `forebay policies`); each slot
+    /// takes one policy. `run` accepts readahead and dispatch, and for a job that writes all except
+    /// elevator; `simulate --mount` accepts names of fill rules
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
-    /// Runs the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give
-    /// every combination, at most 1024, and the last one typed varies fastest
+    /// Run the job once with each policy: `readahead=linux-2.6.7,linux-6.18`. Several slots give
+    /// every combination, at most 1024; the last slot varies fastest
     #[arg(long, value_name = "SLOT=A,B,C")]
     pub(crate) compare: Vec<String>,
 }
@@ -296,7 +297,7 @@ pub(crate) struct PolicyChoice {
 /// How a job file is read.
 #[derive(Debug, Args)]
 pub(crate) struct JobOptions {
-    /// Whose random numbers: fio up to 3.34, or from 3.35 on
+    /// Use the random numbers of fio up to 3.34, or from 3.35 on
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fio_compat: FioCompat,
 }
@@ -320,25 +321,25 @@ pub(crate) struct Mount {
     /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`
     #[arg(required_unless_present_any = ["stats", "list"])]
     pub(crate) image: Option<PathBuf>,
-    /// The folder that it appears in
+    /// The folder to mount it on
     #[arg(required_unless_present_any = ["stats", "list"])]
     pub(crate) folder: Option<PathBuf>,
-    /// Shows what the image that is mounted on a folder has done so far
+    /// Show the counters of the image that is mounted on a folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "folder"])]
     pub(crate) stats: Option<PathBuf>,
-    /// Lists the images that are mounted, also those whose server has died
+    /// List mounted images, including those whose server has died
     #[arg(long, conflicts_with_all = ["image", "folder", "stats"])]
     pub(crate) list: bool,
-    /// With --stats: every counter instead of the twelve that tell most
+    /// With --stats: every counter instead of the twelve most useful
     #[arg(long, requires = "stats")]
     pub(crate) all: bool,
     /// With --stats: one JSON object; with --list: a list of them
     #[arg(long, conflicts_with = "image")]
     pub(crate) json: bool,
-    /// What is decoded, and when: a fill rule (see `forebay policies`)
+    /// The fill rule: what is decoded, and when (see `forebay policies`)
     #[arg(long, value_name = "NAME", default_value = "selective-then-idle")]
     pub(crate) policy: String,
-    /// What reads ahead of readers
+    /// Which side reads ahead
     #[arg(long, value_enum, default_value_t)]
     pub(crate) window: MountWindow,
     /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
@@ -347,48 +348,48 @@ pub(crate) struct Mount {
     /// Memory for blocks of an object, in bytes or with a unit: k, M, G; 4M at least
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) object_cache: String,
-    /// Threads for what takes longer than a page, beside the one that takes requests
+    /// Worker threads for requests that would block
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) threads: u32,
-    /// The time that every file shows, in seconds since 1970; `keep` shows what the image says,
-    /// which is 1970 where it says nothing
+    /// The modification time of every file, in seconds since 1970; `keep` uses the times of the
+    /// image, or 1970 if it has none
     #[arg(long, value_name = "SECONDS|keep", default_value = "keep", allow_hyphen_values = true)]
     pub(crate) time: String,
     /// Where the image begins in its file, in bytes or with a unit
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) offset: String,
-    /// Fill blocks that are too short with zeros, as Linux does with cramfs
+    /// Fill short blocks with zeros, as Linux does with cramfs
     #[arg(long, conflicts_with = "strict")]
     pub(crate) lenient: bool,
-    /// Check all that the image promises first, and refuse one that is damaged
+    /// Check the whole image first, and refuse it if it is damaged
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Read the image past the page cache
+    /// Read the image with direct I/O
     #[arg(long)]
     pub(crate) direct: bool,
     /// Stay in the foreground, and log to standard error
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Let other users in; root does so always
+    /// Allow access by other users; root always does
     #[arg(long)]
     pub(crate) allow_other: bool,
     /// Honour set-user-id bits and device nodes of the image (root only)
     #[arg(long)]
     pub(crate) trusted: bool,
-    /// What a start touches: if there is such a file, it is brought in beforehand, in its order;
-    /// if there is none, it is recorded and written when the mount ends
+    /// Prefetch profile of a program start: replayed if FILE exists, otherwise recorded and written
+    /// at unmount
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Record the profile anew
+    /// Record the profile again
     #[arg(long, requires = "profile")]
     pub(crate) profile_update: bool,
     /// Write every READ request of the kernel to this new file, for `simulate --mount`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Where a mount in the background logs to; without it to the system log
+    /// The log file of a mount in the background; by default the system log
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Says on standard output that the mount is usable; for the process that waits for it
+    /// Print to standard output when the mount is usable; for the process that waits for it
     #[arg(long, hide = true)]
     pub(crate) announce: bool,
 }
@@ -396,28 +397,28 @@ pub(crate) struct Mount {
 /// Arguments of `unmount`.
 #[derive(Debug, Args)]
 pub(crate) struct Unmount {
-    /// The folders that images are mounted on
+    /// The mounted folders
     #[arg(value_name = "DIR", required = true)]
     pub(crate) folders: Vec<PathBuf>,
-    /// Take mounts away that are in use; each ends with the last open file
+    /// Unmount even if files are open; the mount ends with the last open file
     #[arg(long)]
     pub(crate) lazy: bool,
 }
 
-/// What reads ahead in a mount.
+/// Which side reads ahead in a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MountWindow {
-    /// As the fill rule says: none for `off`, the kernel for all others
+    /// The choice of the fill rule: no readahead for `off`, the kernel for all others
     #[default]
     Rule,
-    /// The mount itself, by pages that it pushes
+    /// The mount itself, which pushes pages
     Ours,
-    /// The kernel; the fill rule answers or refuses what it asks for
+    /// The kernel; the fill rule answers or refuses its requests
     Kernel,
 }
 
 impl MountWindow {
-    /// As it is typed.
+    /// The name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Rule => "rule",
@@ -433,17 +434,17 @@ pub(crate) struct Plan {
     /// The readahead policy: `readahead=linux-6.18`
     #[arg(long, value_name = "SLOT=NAME", required = true)]
     pub(crate) policy: String,
-    /// The descriptor's read-ahead limit in KiB, that is the policy's `max` in other units; without
-    /// it the policy's own
+    /// The descriptor's read-ahead limit in KiB, which is the policy's `max` in other units; by
+    /// default the limit of the policy
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1 << 40))]
     pub(crate) ra_kb: Option<u64>,
-    /// The size of the file, in bytes or with a unit: k, M, G, T, each 1024 times the one before
+    /// The size of the file, in bytes or with a unit: k, M, G, T, each 1024 times the previous one
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) file_size: String,
-    /// The script; standard input if none is given. Lines: `r OFFSET BYTES` (pread), `t PAGE`
-    /// (touch through a mapping, which has a descriptor of its own), `f ADVICE` (posix_fadvise over
-    /// the file: 0 normal, 1 random, 2 sequential, 3 will need, 4 do not need, 5 no reuse), `n`
-    /// (new descriptor), `d` (drop the file's pages); empty lines and lines with `#` do nothing
+    /// The script; by default standard input. Lines: `r OFFSET BYTES` (pread), `t PAGE` (touch
+    /// through a mapping with a separate descriptor), `f ADVICE` (posix_fadvise over the file: 0
+    /// normal, 1 random, 2 sequential, 3 will need, 4 do not need, 5 no reuse), `n` (new
+    /// descriptor), `d` (drop the file's pages); empty lines and lines with `#` are ignored
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 }
@@ -458,7 +459,7 @@ pub(crate) struct Policies {
 /// Arguments of `machines`.
 #[derive(Debug, Args)]
 pub(crate) struct Machines {
-    /// A machine whose numbers are to be listed: a name or a TOML file
+    /// The machine whose numbers are listed: a name or a TOML file
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) output: FormatChoice,
@@ -471,39 +472,39 @@ pub(crate) struct Bench {
     pub(crate) what: BenchWhat,
 }
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchWhat {
-    /// Reads of 4 KiB: inline, deferred, by io_uring and as it pays, beside plain pread
+    /// Reads of 4 KiB: inline, deferred, by io_uring and adaptive, compared with plain pread
     ///
-    /// Every way reads cached and cold pages, one and 32 at a time, with the processors idle and
-    /// with a thread on each that only runs. The ways take turns in short rounds; figures are
-    /// medians of rounds, ratios medians of neighbours. The targets follow the table; they are met
-    /// or missed, and the exit code is 0 all the same.
+    /// Every path reads cached and cold pages, one and 32 at a time, with the processors idle and
+    /// with a busy thread on each. The paths alternate in short rounds; figures are medians of
+    /// rounds, ratios are medians over neighbouring rounds. The targets follow the table. The exit
+    /// code is 0 whether they are met or missed.
     Dispatch(BenchDispatch),
     /// Programs, files and pages of mounted images: our mount, other servers and the kernel (root)
     ///
-    /// Makes images of this machine's own files, mounts each in every way that there is, and does
-    /// the same work in all of them, each time with nothing cached. The ways take turns; figures
-    /// are medians of rounds, ratios medians of neighbours. The targets follow the table. Caches of
-    /// the whole machine are dropped before each round; no knob is changed, and all mounts are out
-    /// of others' sight.
+    /// Makes images of this machine's files, mounts each image in every available way, and does the
+    /// same work in each mount, always with cold caches. The mounts alternate; figures are medians
+    /// of rounds, ratios are medians over neighbouring rounds. The targets follow the table. The
+    /// caches of the whole machine are dropped before each round. No knob is changed, and other
+    /// processes do not see the mounts.
     Mount(BenchMount),
-    /// One process's part of `bench mount`
+    /// One process of `bench mount`
     #[command(hide = true)]
     MountPart(BenchMountPart),
-    /// The running kernel on slow devices: as it is, with fixed knobs, and tuned (root)
+    /// The running kernel on slow devices: with default knobs, with fixed knobs, and tuned (root)
     ///
-    /// Makes slow devices of its own, of files in memory, runs programs on each under every way in
-    /// turn, and prints figures as medians of rounds, ratios as medians of neighbours. The targets
-    /// follow the table. Only knobs of these devices are set; afterwards all others are compared
-    /// with what they were. Mounts are out of others' sight, and devices are taken out of the
-    /// kernel at the end, or at the begin of the next run.
+    /// Makes its own slow devices from files in memory, and runs programs on each device with each
+    /// setting in turn. Figures are medians of rounds, ratios are medians over neighbouring rounds.
+    /// The targets follow the table. Only knobs of these devices are written; at the end all other
+    /// knobs are compared with their old values. Other processes do not see the mounts. The devices
+    /// are removed from the kernel at the end, or at the start of the next run.
     Live(live_bench::BenchLive),
-    /// One process's part of `bench live`
+    /// One process of `bench live`
     #[command(hide = true)]
     LivePart(live_bench::BenchLivePart),
-    /// A slow device for programs of others
+    /// A slow device for other programs
     #[command(hide = true)]
     LiveRig(live_bench::BenchLiveRig),
 }
@@ -511,11 +512,11 @@ pub(crate) enum BenchWhat {
 /// Arguments of `bench dispatch`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchDispatch {
-    /// Where to read: a folder, for a file of 128 MiB that is made in it and goes away; or a file
-    /// or block device of 4 MiB or more, which is only read. Without it the current folder
+    /// Where to read: a folder, in which a file of 128 MiB is created and removed, or a file or
+    /// block device of 4 MiB or more, which is only read; by default the current folder
     #[arg(long, value_name = "PATH")]
     pub(crate) on: Option<PathBuf>,
-    /// How long each way is measured in each cell
+    /// How long each path is measured in each cell
     #[arg(
         long,
         value_name = "DURATION",
@@ -523,7 +524,7 @@ pub(crate) struct BenchDispatch {
         value_parser = within("100ms", "1h")
     )]
     pub(crate) time_per_cell: Duration,
-    /// One round each: shows that all ways work here, and says little of their speed
+    /// Run one round each: shows that all paths work here, but says little about their speed
     #[arg(long, conflicts_with = "time_per_cell")]
     pub(crate) quick: bool,
     #[command(flatten)]
@@ -535,10 +536,10 @@ pub(crate) struct BenchDispatch {
 /// Arguments of `bench mount`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchMount {
-    /// Where images are made, in a folder of their own that goes away at the end
+    /// The folder in which a temporary folder for images is created
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub(crate) work: PathBuf,
-    /// Leave the images; the next run with the same --work, --tree and --size takes them
+    /// Keep the images; the next run with the same --work, --tree and --size uses them
     #[arg(long)]
     pub(crate) keep: bool,
     /// The tree whose programs, modules and libraries the images hold
@@ -547,10 +548,10 @@ pub(crate) struct BenchMount {
     /// All files of an image together, in bytes or with a unit: k, M, G
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub(crate) size: String,
-    /// What is measured; without it everything but pushes
+    /// The workloads to run; by default all except pushes
     #[arg(long, value_name = "WORKLOAD", value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<MountWorkload>,
-    /// How often each way does each work
+    /// How often each mount runs each workload
     #[arg(
         long,
         value_name = "N",
@@ -558,7 +559,7 @@ pub(crate) struct BenchMount {
         value_parser = clap::value_parser!(u32).range(1..=1_000)
     )]
     pub(crate) rounds: u32,
-    /// One round with little work each: shows that all ways work here, and says little of speed
+    /// Run one short round each: shows that all mounts work here, but says little about their speed
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) quick: bool,
     /// Exit with 1 if a target is missed
@@ -570,25 +571,25 @@ pub(crate) struct BenchMount {
     pub(crate) page: PageChoice,
 }
 
-/// What is done in a mounted image.
+/// Workloads in a mounted image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum MountWorkload {
-    /// Pages of a mapped file, touched in no order
+    /// Pages of a mapped file, touched at random
     Faults,
-    /// The same with the image read past the page cache of the machine
+    /// The same, with the image read with direct I/O
     FaultsDirect,
     /// Pages of a mapped file on a device of 20 MB/s and 1,000 requests a second
     FaultsSlow,
-    /// All pages of a mapped file, touched in order
+    /// All pages of a mapped file, touched sequentially
     Mapped,
-    /// 4 KiB of a file at a time, in no order
+    /// 4 KiB of a file at a time, at random offsets
     Preads,
     /// The same by four processes
     #[value(name = "preads-4")]
     Preads4,
     /// 4 KiB at a time on a device of 20 MB/s and 1,000 requests a second
     PreadsSlow,
-    /// A long file from its begin to its end
+    /// A long file from beginning to end
     Sequential,
     /// Every file of the tree, by one process
     Tree,
@@ -597,27 +598,27 @@ pub(crate) enum MountWorkload {
     Tree4,
     /// The start of a program that imports many modules
     Start,
-    /// A million pages pushed by our mount; only if asked for
+    /// A million pages pushed by our mount; only on request
     Pushes,
-    /// What the codecs alone take for the same blocks
+    /// Time of the codecs alone for the same blocks
     Codec,
 }
 
 /// Arguments of `bench mount-part`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchMountPart {
-    /// What is done
+    /// The workload
     #[arg(value_enum)]
     pub(crate) part: MountWorkload,
     /// The file, or the root of the tree
     pub(crate) place: PathBuf,
-    /// Names the order of pages
+    /// Seed of the order of pages
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many pages
+    /// Number of pages
     #[arg(long, default_value_t = 256)]
     pub(crate) pages: usize,
-    /// Which process this is
+    /// Number of this process
     #[arg(long, default_value_t = 0)]
     pub(crate) number: usize,
     /// The program and its arguments

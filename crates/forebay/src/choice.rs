@@ -1,4 +1,4 @@
-//! From what was typed to what it names: machines, texts, sizes.
+//! Looks up typed names: machines, texts, sizes.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use forebay_sim::machine::{Machine, MachineError};
 
 use crate::messages::{Complaint, shown};
 
-/// The path that stands for standard input.
+/// The path for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// A machine by name, or from a file if the name has a dot or a slash.

@@ -33,7 +33,7 @@ pub(crate) fn with_hint(text: String, error: &anyhow::Error, words: &[OsString])
     format!("{text}{HINT}{hint}")
 }
 
-/// What the parser says of what was mistyped, its suggestion as the hint.
+/// The parser's message about a mistyped command line, with its suggestion as the hint.
 pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
     let mut hints = Vec::new();
     let mut text = String::new();
@@ -62,12 +62,12 @@ pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
     while text.contains("\n\n\n") {
         text = text.replace("\n\n\n", "\n\n");
     }
-    // The usage is a paragraph of its own.
+    // The usage is a separate paragraph.
     let gap = if text.contains("\nUsage: ") { "\n" } else { "" };
     format!("{}{gap}{HINT}{}\n", text.trim_end(), hints.join(HINT))
 }
 
-/// What could have been asked for in place of an unknown topic.
+/// The valid topics, for an unknown topic.
 fn about_topics(given: &str) -> String {
     let topics = help::TOPICS.each_ref().map(|topic| topic.name);
     let command = Arguments::command();
@@ -110,7 +110,7 @@ const USUAL: &[(ErrorKind, &str)] = &[
     (ErrorKind::OutOfMemory, "ask for less, or end something else"),
 ];
 
-/// Where the command that was typed says what it takes.
+/// Where the help of the typed command is.
 fn help_of(words: &[OsString]) -> String {
     let mut command = &Arguments::command();
     let mut call = "forebay".to_owned();

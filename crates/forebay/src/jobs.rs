@@ -19,7 +19,7 @@ use crate::messages::{self, Complaint};
 use crate::results::{ALL, Results, Row, Run};
 use crate::slots::PerSlot;
 
-/// A job file that was read; what it ignores has been said on standard error.
+/// Reads a job file; ignored options are reported on standard error.
 pub(crate) fn read(path: &Path) -> Result<JobFile> {
     let name = choice::name(path);
     let mut parsed = JobFile::parse(&choice::read(path)?, &name).map_err(Complaint::from)?;
@@ -133,7 +133,7 @@ impl Tally {
             *span = Some((first, finished.done));
         }
         match (finished.result, finished.op) {
-            // A sync moves no bytes of its own.
+            // A sync transfers no bytes itself.
             (Ok(_), Op::Sync { .. }) => {}
             // A touch of a mapped page gives the caller the page.
             (Ok(_), Op::Fault { .. }) => share.bytes += PAGE_SIZE,

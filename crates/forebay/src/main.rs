@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let message = messages::of_chain(&error, &words);
-            // Standard error may be closed; the exit code says it all the same.
+            // Standard error may be closed; the exit code still reports the error.
             let _ = writeln!(io::stderr(), "error: {message}");
             ExitCode::from(ERROR)
         }
@@ -91,10 +91,10 @@ fn run(command: &Command) -> Result<u8> {
     }
 }
 
-/// Prints what there is to print in place of a run: help, the version, or what was mistyped.
+/// Prints the help, the version, or the error of a mistyped command line, instead of a run.
 fn print_instead(instead: &clap::Error, words: &[OsString]) -> Result<u8> {
     if instead.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Standard error may be closed; the exit code says it all the same.
+        // Standard error may be closed; the exit code still reports the error.
         let _ = instead.print();
         return Ok(ERROR);
     }

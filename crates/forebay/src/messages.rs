@@ -70,7 +70,7 @@ impl From<SpecError> for Complaint {
 }
 
 impl From<MachineError> for Complaint {
-    /// The name that was meant is a way out, and no part of what is wrong.
+    /// The suggested name becomes a hint, and is no part of the error.
     fn from(mut error: MachineError) -> Self {
         let meant = match &mut error {
             MachineError::UnknownMachine { nearest, .. }
@@ -152,7 +152,7 @@ impl std::error::Error for Complaint {}
 /// An error and what lies below it on one line, hints at the end.
 pub(crate) fn of_chain(error: &anyhow::Error, words: &[OsString]) -> String {
     let text = hints::with_hint(format!("{error:#}"), error, words);
-    // What was typed may hold what a terminal would obey.
+    // Typed text may contain characters that control a terminal.
     let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(harmless).collect()
 }
@@ -184,9 +184,9 @@ pub(crate) fn spinner() -> ProgressBar {
     bar
 }
 
-/// Says what went wrong with one of several things; the others go on.
+/// Reports an error of one of several items; the others continue.
 pub(crate) fn complain(what: &dyn fmt::Display) {
-    // Standard error may be closed; the exit code says it all the same.
+    // Standard error may be closed; the exit code still reports the error.
     let _ = writeln!(io::stderr(), "error: {what}");
 }
 
@@ -196,12 +196,12 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
-/// Words filled up to the width of prose, indented by two, with what they are in front.
+/// Words filled up to the width of prose, indented by two, behind a label.
 pub(crate) fn paragraph(label: &str, words: &str) -> String {
     filled(&format!("  {label}"), words, screen::prose_columns())
 }
 
-/// Words filled up to a width, with what they are in front.
+/// Words filled up to a width, behind a label.
 pub(crate) fn filled(label: &str, words: &str, columns: usize) -> String {
     let indent = " ".repeat(label.len());
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Objects as images, what they have cost, and what is said of those that cannot be read.
+//! Objects as images, their cost, and the errors of unreadable ones.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use forebay_image::Source;
 
 use crate::messages::{Complaint, note, printable};
 
-/// The address that was typed in place of a path, if it is one.
+/// The address of an object, if the path is one.
 pub(crate) fn address(path: &Path) -> Option<&str> {
     path.to_str().filter(|typed| is_object(typed))
 }
 
-/// Opens an object as the source of an image, with a cache of so many bytes.
+/// Opens an object as the source of an image, with a cache of `cache` bytes.
 pub(crate) fn source(address: &str, cache: u64) -> Result<Arc<dyn Source>> {
     Ok(Arc::new(BackendSource::new(cached(address, cache)?)))
 }
 
-/// Opens an object, with a cache of so many bytes.
+/// Opens an object, with a cache of `cache` bytes.
 pub(crate) fn cached(address: &str, cache: u64) -> Result<Arc<BlockCache>> {
     let object = Arc::new(ObjectBackend::open(address).map_err(|error| complaint(&error))?);
     let name = printable(&object.address());
@@ -31,7 +31,7 @@ pub(crate) fn cached(address: &str, cache: u64) -> Result<Arc<BlockCache>> {
     Ok(cached)
 }
 
-/// Says what the objects have cost that were opened as images.
+/// Reports the cost of objects that were opened as images.
 pub(crate) fn say_cost() {
     for (name, object) in OPENED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let sent = object.requests().unwrap_or_default();
@@ -46,7 +46,7 @@ static OPENED: Mutex<Vec<(String, Arc<ObjectBackend>)>> = Mutex::new(Vec::new())
 /// What an object's cache has without a word about it, in bytes.
 pub(crate) const CACHE: u64 = 64 << 20;
 
-/// What is wrong, and what can be done about it.
+/// The error, with a hint.
 pub(crate) fn complaint(error: &ObjectError) -> Complaint {
     let hint = match error {
         ObjectError::Address { .. } => {

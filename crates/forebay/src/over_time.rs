@@ -33,7 +33,7 @@ pub(crate) fn figures(series: &[&Series]) -> Vec<Figure> {
         }
     }
     for figure in &mut figures {
-        // What stands alone has no legend.
+        // A single series has no legend.
         if let [only] = &figure.series[..] {
             figure.title = format!("{}: {}", figure.title, only.label);
         }
@@ -51,7 +51,7 @@ fn line(series: &Series, end: f64) -> Line {
     let (metric, unit) = (series.metric, series.unit);
     let join = if TURNED.contains(&metric) { Join::Steps } else { Join::Line };
     let mut known = thinned(&series.points);
-    // What is not turned stays as it is.
+    // A value that is not changed stays.
     if let (Join::Steps, Some((_, value))) = (join, known.last().copied()) {
         known.push((end, value));
     }
@@ -64,7 +64,7 @@ fn line(series: &Series, end: f64) -> Line {
     Line { label: metric.to_owned(), join, points: known.into_iter().map(point).collect() }
 }
 
-/// As many points as a figure can show; each is the mean of those that it stands for.
+/// As many points as a figure can show; each is the mean of the points it represents.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = points.len().div_ceil(POINTS_MAX).max(1);
     let mean = |part: &[(f64, f64)]| {
@@ -73,7 +73,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(every).map(mean).collect()
 }
 
-/// What a run in virtual time kept, which began so many seconds after the first one of its job.
+/// The values of a run in virtual time that began `begin` seconds after the first one of its job.
 pub(crate) fn of_run(run: &str, record: &Record, frames: u64, begin: f64) -> Vec<Series> {
     let make = |metric, unit, points| Series {
         row: run.to_owned(),

@@ -9,7 +9,7 @@
 //!   Page (one string) <---------+------> Destination: there as a whole or not at all
 //! ```
 //!
-//! What is common to all pages is here; what stands on a page is said by the command that makes it.
+//! This module has the common parts of all pages; each command adds its own content.
 
 use std::env;
 use std::fmt::Write;
@@ -162,7 +162,7 @@ impl Page {
         table::put(&mut self.html, table, caption, digits, TABLES_END);
     }
 
-    /// Figures beside each other, as many as there is room for.
+    /// Adjacent figures, as many as there is space for.
     pub(crate) fn figures<'a>(&mut self, figures: impl IntoIterator<Item = &'a Figure>) {
         let mut drawn = String::new();
         for figure in figures.into_iter().filter(|figure| !figure.is_empty()) {
@@ -257,7 +257,7 @@ pub(crate) fn beside(
     written.and(printed)
 }
 
-/// What was measured on, for results in real time.
+/// The machine of measurements in real time.
 pub(crate) fn this_machine() -> Vec<(&'static str, String)> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,4 @@
-//! What runs came to: every column for programs, and the ones that people want to see.
+//! Results of runs: every column for programs, and the important ones for people.
 //!
 //! ```text
 //!   --csv, --json --> one table: EVERY column, absent values empty or null
@@ -31,7 +31,7 @@ mod page;
 pub(crate) struct Results {
     pub(crate) title: String,
     pub(crate) rows: Vec<Row>,
-    /// The slots that people want to see.
+    /// The slots that are shown to people.
     pub(crate) shown: PerSlot<bool>,
     /// What is needed to repeat the runs.
     pub(crate) notes: Vec<String>,

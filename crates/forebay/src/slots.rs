@@ -53,7 +53,7 @@ pub(crate) struct Filled {
     pub(crate) labels: PerSlot<String>,
 }
 
-/// The runs that were asked for.
+/// The requested runs.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) runs: Vec<Filled>,
@@ -75,8 +75,8 @@ impl Chosen {
 /// The most runs that one command compares.
 const RUNS_MAX: usize = 1_024;
 
-/// Sets of policies for all slots, what was not typed from the machine's kernel. `place` says
-/// where a key of the machine stands.
+/// Sets of policies for all slots; slots that were not typed use the machine's kernel. `place`
+/// names the position of a key of the machine.
 pub(crate) fn sets(
     choice: &PolicyChoice,
     kernel: &Kernel,
@@ -178,8 +178,8 @@ pub(crate) fn of_server(policy: &[String]) -> Result<PolicySet> {
 /// Windows of 8 MiB hide 10 ms of a store that gives 800 MB/s.
 const SERVED_READAHEAD: &str = "linux-6.18:max=2048";
 
-/// A store of 20 MB/s has a second of dirty pages and 25 ms at it, also before its drain is known:
-/// a flush takes about a second, and a read stands behind little.
+/// A store of 20 MB/s has a second of dirty pages and 25 ms in flight, even before its drain is
+/// known: a flush takes about a second, and a read waits behind few writes.
 const SERVED_CONTROLLER: &str = "drain:start_mib=16,floor_mib=16,queue_ms=25";
 
 /// The readahead policy of `SLOT=NAME` in a command that has no other slot.
@@ -196,7 +196,8 @@ pub(crate) fn readahead_alone(typed: &str) -> Result<readahead::Spec> {
     Ok(spec::<dyn Readahead>(value)?)
 }
 
-/// What was typed: the texts of each slot, and which slots are compared, in the order of typing.
+/// The typed policies: the texts of each slot, and which slots are compared, in the order of
+/// typing.
 struct Typed {
     texts: PerSlot<Option<Vec<String>>>,
     compared: Vec<usize>,
@@ -233,7 +234,7 @@ impl Typed {
         self.texts[slot].is_some()
     }
 
-    /// Every combination of what is compared; the slot that was typed last varies fastest.
+    /// Every combination of the compared policies; the slot that was typed last varies fastest.
     fn product<'a>(&'a self, own: PerSlot<&'a str>) -> Result<Vec<PerSlot<&'a str>>> {
         let texts = |slot: usize| self.texts[slot].as_deref().unwrap_or_default();
         let counts = self.compared.iter().map(|&slot| texts(slot).len());
@@ -287,7 +288,7 @@ fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
     Ok(Filled { policies, labels })
 }
 
-/// A policy; an error says which slot it was for.
+/// A policy; an error names its slot.
 fn spec<T: Slot + ?Sized>(text: &str) -> Result<Spec<T>, Complaint> {
     Spec::<T>::parse(text).map_err(|error| {
         let name = text.split(':').next().unwrap_or_default();

@@ -65,7 +65,7 @@ pub(crate) enum Cell {
     Text(String),
     /// A whole number.
     Count(u64),
-    /// A measured number and how many decimals a reader wants.
+    /// A measured number and its shown decimals.
     Number(f64, usize),
     /// Not known, or not claimed.
     Missing,
@@ -89,7 +89,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
     /// Said above the table in text and Markdown.
     pub(crate) title: String,
-    /// Said below it: what is needed to repeat it.
+    /// Notes below it: the parameters that repeat it.
     pub(crate) notes: Vec<String>,
     /// Whether the columns of the text stand closer together.
     pub(crate) dense: bool,
@@ -136,7 +136,7 @@ impl Table {
         out.write_all(text.as_bytes()).context("cannot write the table")
     }
 
-    /// For a screen of so many columns.
+    /// For a screen of a number of columns.
     pub(crate) fn fitted(&self, screen: Option<usize>) -> String {
         let preset = if self.dense { DENSE } else { UNDERLINED };
         let all: Vec<usize> = (0..self.columns.len()).collect();
@@ -392,7 +392,7 @@ impl From<u64> for Cell {
     }
 }
 
-/// A heading of several lines stands in one where a table has but one for it.
+/// A heading of several lines becomes one line if the table allows only one.
 fn heading(text: &str, preset: &str) -> String {
     if preset == ASCII_MARKDOWN {
         text.replace('\n', " ").trim().to_owned()

@@ -28,7 +28,7 @@ enum Requests<'a> {
 }
 
 impl<'a> TraceSource<'a> {
-    /// Opens a trace, whose requests come as they stand in it.
+    /// Opens a trace, whose requests come in its own order.
     pub(crate) fn open(input: &TraceInput) -> Result<TraceSource<'a>> {
         let options = Options { format: input.format, skip_bad: input.skip_bad };
         let reader = reader(&input.file, &options)?;
@@ -98,7 +98,7 @@ impl<'a> TraceSource<'a> {
         self.format().layer()
     }
 
-    /// What became of lines and records.
+    /// Counts of lines and records.
     pub(crate) fn report(&self) -> ReadReport {
         self.reader().report()
     }
@@ -121,7 +121,7 @@ pub(crate) fn is_trace(path: &Path) -> bool {
     path.is_file() && reader(path, &Options::default()).is_ok()
 }
 
-/// What is wrong with a trace, and what to do about it.
+/// The error of a trace, with a hint.
 fn complaint(name: &str, error: &TraceError) -> Complaint {
     let complaint = Complaint::new(format!("{name}: {error}"));
     match error {
@@ -140,7 +140,7 @@ fn complaint(name: &str, error: &TraceError) -> Complaint {
     }
 }
 
-/// What was left out of a trace, and what its reader should know, as sentences.
+/// The omitted requests of a trace, and warnings for its reader, as sentences.
 pub(crate) fn warnings(report: &ReadReport) -> Vec<String> {
     let mut warnings = report.warnings.clone();
     if let Some((place, fault)) = &report.first_bad {

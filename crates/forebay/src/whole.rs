@@ -1,5 +1,5 @@
-//! Files that are there as a whole or not at all: written under another name beside their place,
-//! and then renamed.
+//! Atomic writes of files: a file is written under another name in the same folder and then
+//! renamed.
 //!
 //! ```text
 //!   page.html -> a link      what it leads to is replaced, and the link stays
@@ -20,7 +20,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::messages::{Complaint, shown};
 
-/// Writes the file, or leaves what was there before.
+/// Writes the file, or leaves the old one.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     put(path, bytes).with_context(|| format!("cannot write {}", shown(path)))
 }
@@ -55,7 +55,8 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
-/// A new file with another name in the same folder. What has such a name already is not touched.
+/// A new file with another name in the same folder. An existing file with such a name is not
+/// changed.
 fn made_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     remove_left(path);
     let mut number = 0;
@@ -104,7 +105,7 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = followed(path)?;
     let (beside, mut file) = made_beside(&path)?;
     if let Ok(before) = fs::metadata(&path) {
-        // Owner and group stay; a user who may not give files away owns what is written.
+        // Owner and group stay; a user who may not change owners owns the written file.
         let (owner, group) = (before.uid(), before.gid());
         let _ = std::os::unix::fs::fchown(&file, Some(owner), Some(group));
         let _ = file.set_permissions(before.permissions());

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     list: bool,
 }
 
-/// Measures the rows that were asked for and prints a table; 1 if a target was missed.
+/// Measures the requested rows and prints a table; 1 if a target was missed.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let is_asked = |row: &&Row| {
         arguments.row.is_empty() || arguments.row.iter().any(|name| row.name.contains(&**name))

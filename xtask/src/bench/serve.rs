@@ -1,4 +1,4 @@
-//! `cargo xtask bench serve`: `forebay serve` beside nbdkit and qemu-nbd, under fio's NBD engine.
+//! `cargo xtask bench serve`: `forebay serve`, nbdkit and qemu-nbd under fio's NBD engine.
 //!
 //! ```text
 //!   row --> a server on a socket of its own --> fio --> requests a second, the server's
@@ -43,7 +43,7 @@ struct Row {
     name: &'static str,
     /// What fio does.
     job: &'static str,
-    /// What is served.
+    /// The served size.
     megabytes: u64,
     forebay: &'static str,
     nbdkit: &'static str,
@@ -126,7 +126,7 @@ struct Figures {
     read: f64,
 }
 
-/// Measures the rows that were asked for and prints a table; 1 if a target was missed.
+/// Measures the requested rows and prints a table; 1 if a target was missed.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let program = match &arguments.program {
         Some(program) => program.clone(),
@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let folder = std::env::temp_dir().join(format!("forebay-bench-serve-{}", std::process::id()));
     fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let result = measure(arguments, &program, &folder);
-    // What was measured counts, whether or not the files can be removed.
+    // The measurements count, whether or not the files can be removed.
     let _ = fs::remove_dir_all(&folder);
     result
 }
@@ -289,7 +289,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

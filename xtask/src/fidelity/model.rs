@@ -17,7 +17,7 @@ use forebay_sim::plan::{Outcome, Player, Step};
 
 use super::seen::{Details, Windows};
 
-/// What each step makes resident, and what it does inside.
+/// The pages that each step makes resident, and the policy's decisions.
 pub(super) fn perform(
     spec: &Spec,
     file_bytes: u64,
@@ -53,8 +53,8 @@ struct Recorded<'a> {
 }
 
 impl Recorder {
-    /// Lets the policy act and writes down what it added, and the page that the engine will read
-    /// alone because the policy left it absent.
+    /// Runs the policy and records the pages that it added, and the page that the engine will read
+    /// singly because the policy left it absent.
     fn record(
         &mut self,
         wanted: Option<PageIndex>,

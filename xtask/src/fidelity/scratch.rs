@@ -111,7 +111,7 @@ impl Scratch {
         let image = self.directory.join("image");
         File::create_new(&image)?.set_len(IMAGE_BYTES)?;
         let image = text(&image)?;
-        // Tables that are written later would be I/O beside the one that is watched.
+        // Tables that are written later would add I/O to that which is observed.
         let now = "lazy_itable_init=0,lazy_journal_init=0";
         run("mkfs.ext4", &["-q", "-F", "-b", "4096", "-E", now, &image])?;
         let device = run("losetup", &["--find", "--show", &image])?;
@@ -196,7 +196,7 @@ fn lock(directory: &Path) -> Result<File> {
     }
 }
 
-/// Takes away what is mounted or attached, sets back the knobs, empties the directory.
+/// Unmounts and detaches everything, resets the knobs, empties the directory.
 fn clean(directory: &Path) -> Result<()> {
     super::trace::remove_instance(&directory.join("tracing"));
     unmount_below(directory)?;
@@ -231,7 +231,7 @@ fn backs(knob: &Path, image: &str) -> bool {
     matches!(file, Some(Ok(file)) if file.trim_end() == image)
 }
 
-/// Unmounts what is mounted at `place` or below, last mounted first.
+/// Unmounts everything at `place` or below, last mounted first.
 fn unmount_below(place: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     for line in mounts.lines().rev() {

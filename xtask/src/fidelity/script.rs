@@ -1,8 +1,8 @@
 //! Random scripts: which file, which limits, which steps.
 //!
-//! A script is made of phrases (a stream, a stride, faults here and there), each a few steps that
+//! A script consists of phrases (a stream, a stride, faults here and there), each a few steps that
 //! an application could do in a row. Every script draws which phrases it has and how often; most
-//! have only some. A script is named by its seed alone.
+//! have only some. Its seed alone identifies a script.
 
 use forebay_core::units::{PAGE_SIZE, PageIndex};
 use forebay_sim::plan::{Advice, Step};
@@ -26,7 +26,7 @@ pub(crate) const FILES: [u64; 14] = [
     16_384 * PAGE_SIZE,
 ];
 
-/// A script and what it runs on.
+/// A script and its file.
 #[derive(Debug)]
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
@@ -75,7 +75,7 @@ struct Writer {
     bytes: u64,
     ra_pages: u64,
     io_pages: u64,
-    /// The page behind the last one that was asked for.
+    /// The page after the last requested one.
     last: PageIndex,
     /// Whether pages may be mapped, so that they cannot be dropped one by one.
     touched: bool,

@@ -1,7 +1,7 @@
 //! The kernel's account of a step: which folios were added, which windows were chosen.
 //!
-//! A tracefs instance of its own keeps the events apart from other tracing. Only the file
-//! system's device is recorded, and one file of it is looked at.
+//! A private tracefs instance keeps the events apart from other tracing. Only the file system's
+//! device is recorded, and only events of one file are used.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -18,11 +18,11 @@ use crate::process::{run, text};
 #[derive(Debug)]
 pub(super) struct Tracer {
     instance: PathBuf,
-    /// What is read here is gone from the buffer.
+    /// Reading it removes events from the buffer.
     pipe: File,
 }
 
-/// What was recorded, in its order.
+/// The recorded events, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Events {
     /// First page and order of each folio that was added.
@@ -65,7 +65,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// What was recorded since the last call, of one file.
+    /// The events since the last call, of one file.
     pub(super) fn take(&self, inode: u64) -> Result<Events> {
         let mut trace = Vec::new();
         match (&self.pipe).read_to_end(&mut trace) {

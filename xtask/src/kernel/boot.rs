@@ -31,7 +31,7 @@ pub(super) fn boot_with(lab: &Lab, arguments: &[&str], script: &str) -> Result<S
     records(&console?)
 }
 
-/// One attempt, which may take so many seconds by the wall clock.
+/// One attempt, with a limit in seconds by the wall clock.
 fn boot_in(
     folder: &Path,
     lab: &Lab,
@@ -129,7 +129,7 @@ impl std::fmt::Display for Hung {
     }
 }
 
-/// The longest that a boot may take, by the wall clock: ten times what it takes on a quiet machine.
+/// The longest that a boot may take, by the wall clock: ten times its time on a quiet machine.
 const LIMIT_SECONDS: u32 = 600;
 
 /// The last line of the init.

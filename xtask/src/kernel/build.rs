@@ -1,6 +1,6 @@
 //! The build: hooks and files into the tree, configuration, make, and the init.
 //!
-//! What would be written again as it is stays untouched, so that make rebuilds what changed.
+//! A file that would not change is not written, so that make rebuilds only changed ones.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -61,12 +61,12 @@ pub(super) fn prepare() -> Result<Option<String>> {
     })
 }
 
-/// Builds what is not up to date.
+/// Builds everything that is not up to date.
 pub(super) fn build() -> Result<Lab> {
     build_within(SECONDS_MAX)
 }
 
-/// As [`build`], in so many seconds at most; [`Slow`] if they are not enough.
+/// As [`build`], within `seconds` seconds; [`Slow`] if they are not enough.
 pub(super) fn build_within(seconds: u32) -> Result<Lab> {
     programs(|name| find_program(name).is_some())?;
     let _lock = lock()?;
@@ -261,7 +261,7 @@ fn make_image(cache: &Path, image: &Path) -> Result<()> {
 /// Of the file in the image: 2,930 pages, below the 16 MiB that cramfs can hold.
 const IMAGE_BYTES: usize = 2930 * 4096;
 
-/// Makes sure that what the build runs is there.
+/// Makes sure that the programs of the build are installed.
 fn programs(is_there: impl Fn(&str) -> bool) -> Result<()> {
     let others = ["apt-get", "dpkg-deb", "tar", "timeout", "setarch", "mkfs.cramfs"];
     let needed = PACKAGES.iter().map(|package| package.program).chain(others);

@@ -1,9 +1,9 @@
 //! Hooks: where Linux calls our files, as a table.
 //!
 //! A patch is a file of `kernel/patches`. It names files of our own, which are copied from
-//! `kernel/linux`, and hooks: a file of Linux, the function (or struct, or table) in which an
-//! anchor line is looked for, and the one to three lines that go after it, before it or in its
-//! place. An anchor that is not there exactly once is an error that names file and function.
+//! `kernel/linux`, and hooks: a file of Linux, the function (or struct, or table) that contains an
+//! anchor line, and the one to three lines that go after it, before it, or replace it. An anchor
+//! that does not occur exactly once is an error that names file and function.
 //!
 //! ```text
 //!   [[hook]]

@@ -90,7 +90,7 @@ fn begin(source: &Source, patches: &[Patch], scratch: &Path) -> Result<()> {
     git(scratch, &["tag", "base"]).map(drop)
 }
 
-/// Has `git am` apply the series to a fresh repository; the outcome must be what was committed.
+/// Makes `git am` apply the series to a fresh repository; the result must be the committed one.
 fn check_am(source: &Source, patches: &[Patch], scratch: &Path, series: &[PathBuf]) -> Result<()> {
     let tree = git(scratch, &["rev-parse", "HEAD^{tree}"])?;
     begin(source, patches, scratch)?;
@@ -153,7 +153,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     Ok(finish(git.args(arguments))?.trim_end().to_owned())
 }
 
-/// What `checkpatch.pl --strict` says of a patch.
+/// The output of `checkpatch.pl --strict` for a patch.
 fn checkpatch(source: &Source, patch: &Path) -> Result<String> {
     let mut perl = Command::new("perl");
     perl.current_dir(source.tree()).arg("scripts/checkpatch.pl");
@@ -163,7 +163,7 @@ fn checkpatch(source: &Source, patch: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-/// Copies the cover letters beside the patches.
+/// Copies the cover letters to the patches.
 fn covers(to: &Path) -> Result<()> {
     let folder = root().join("kernel/cover");
     for entry in fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))? {

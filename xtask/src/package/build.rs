@@ -1,8 +1,8 @@
 //! From a source to a program and its package, the same bytes wherever that lies.
 //!
-//! What would differ is said to be the same: paths of source, target and registry by
-//! `--remap-path-prefix` and, for C, `-ffile-prefix-map`; times of the package's files by
-//! `SOURCE_DATE_EPOCH`, which is the time of the last commit.
+//! Varying values are fixed: paths of source, target and registry by `--remap-path-prefix` and, for
+//! C, `-ffile-prefix-map`; times of the package's files by `SOURCE_DATE_EPOCH`, which is the time
+//! of the last commit.
 
 use std::env;
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) struct Build {
 }
 
 impl Build {
-    /// Builds `source`; everything that comes of it lies in `folder`.
+    /// Builds `source`; all output lies in `folder`.
     pub(super) fn new(source: &Path, folder: &Path) -> Self {
         Self { source: source.to_owned(), folder: folder.to_owned() }
     }
@@ -88,7 +88,7 @@ impl Build {
         Ok(cargo)
     }
 
-    /// Has a command work on this source, and hear nothing of where it lies.
+    /// Makes a command work on this source, without knowledge of its path.
     fn dress(&self, command: &mut Command) -> Result<()> {
         let maps = [
             (self.source.clone(), "/forebay"),
@@ -122,7 +122,7 @@ impl Build {
 
 /// Writes the bill of materials of the program: each crate with version, licence and checksum.
 pub(super) fn bill(folder: &Path) -> Result<PathBuf> {
-    // The tool writes beside each manifest, so it is given manifests of its own.
+    // The tool writes beside each manifest, so it gets a copy of the manifests.
     let source = folder.join("bill/source");
     copy(&source)?;
     let manifest = source.join("crates/forebay/Cargo.toml");
@@ -144,13 +144,13 @@ pub(super) fn bill(folder: &Path) -> Result<PathBuf> {
     Ok(bill)
 }
 
-/// Copies what git knows, and what it would take, to a new place.
+/// Copies tracked and untracked files, but not ignored ones, to a new path.
 pub(super) fn copy(to: &Path) -> Result<()> {
     emptied(to)?;
     let names = run("git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
     for name in names.split('\0').filter(|name| !name.is_empty()) {
         let from = root().join(name);
-        // What was deleted and not yet committed is still known.
+        // Git still lists files whose deletion is not committed.
         let Ok(found) = from.symlink_metadata() else { continue };
         let place = to.join(name);
         fs::create_dir_all(place.parent().expect("a file lies in a folder"))?;
@@ -178,7 +178,7 @@ fn registry() -> Result<PathBuf> {
     home.context("neither CARGO_HOME nor HOME is set")
 }
 
-/// A folder without what was in it.
+/// A folder without its old contents.
 fn emptied(folder: &Path) -> Result<PathBuf> {
     let problem = || format!("cannot empty {}", folder.display());
     if folder.exists() {

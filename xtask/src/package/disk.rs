@@ -58,7 +58,7 @@ impl Disk {
 
     /// Makes dirty pages that stay dirty for longer than a look of a daemon takes.
     pub(super) fn burst(&self) -> Result<()> {
-        // Calls of fsync say that more of them will wait for what is dirty.
+        // Calls of fsync show that more of them will wait for dirty data.
         for _ in 0..COMMITS {
             let log = File::create(self.files().join("log"))?;
             log.sync_all().context("cannot sync a file of our own disk")?;
@@ -71,7 +71,7 @@ impl Disk {
             .context("cannot write to our own disk")
     }
 
-    /// What it is set to, by name.
+    /// Its settings, by name.
     pub(super) fn knobs(&self) -> Vec<(String, String)> {
         knobs(&self.number)
     }
@@ -96,7 +96,7 @@ pub(super) fn knobs(number: &str) -> Vec<(String, String)> {
     KNOBS.iter().filter_map(read).map(|(knob, value)| (knob, value.trim().to_owned())).collect()
 }
 
-/// Unmounts, detaches and removes what is there.
+/// Unmounts, detaches and removes what exists.
 fn clean(folder: &Path) -> Result<()> {
     let (image, files) = (folder.join("image"), folder.join("files"));
     let mounts = fs::read_to_string("/proc/self/mounts")?;

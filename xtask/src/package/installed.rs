@@ -1,4 +1,4 @@
-//! The package as dpkg has it: what it put where, and whether that is whole.
+//! The package as installed by dpkg: its files, and whether they are complete.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) struct Installed {
 impl Installed {
     /// Installs it.
     pub(super) fn new(package: &Path) -> Result<Self> {
-        // Before dpkg is asked: what fails half-way is purged, too.
+        // Before dpkg runs: a half-finished installation is purged too.
         let installed = Self { is_purged: false };
         finish(&mut dpkg(&["--install"], Some(package)))?;
         Ok(installed)
@@ -141,7 +141,7 @@ fn check_unit(path: &str) -> Result<()> {
     verify.env("MANWIDTH", "100");
     let output = verify.args(["verify", path]).output().context("cannot run systemd-analyze")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    // It reads all units that ours stands beside, and complains of those, too.
+    // It reads all units in the same directory, and reports errors of those too.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains(NAME)).collect();
     ensure!(ours.is_empty(), "systemd-analyze verify: {}", ours.join("\n"));
     ensure!(output.status.success(), "systemd-analyze verify: {said}");
@@ -151,7 +151,7 @@ fn check_unit(path: &str) -> Result<()> {
 /// Of the package.
 pub(super) const NAME: &str = "forebay";
 
-/// What it is there for.
+/// The installed program.
 pub(super) const PROGRAM: &str = "/usr/bin/forebay";
 
 const UNIT: &str = "forebay-tune.service";

@@ -70,7 +70,7 @@ fn is_steered() -> bool {
     ["journal", "lock", "log"].into_iter().any(says)
 }
 
-/// Whether any device has a limit of its own, and it can be written.
+/// Whether any device has its own limit, and it can be written.
 fn has_limits() -> bool {
     let devices = fs::read_dir("/sys/class/bdi").into_iter().flatten().flatten();
     let mut limits = devices.map(|device| device.path().join("strict_limit"));
@@ -83,7 +83,7 @@ pub(super) fn run(package: &Path, folder: &Path) -> Result<()> {
     let interrupted = interruption()?;
     let traces = Traces::find();
     let knobs = Knobs::of_machine();
-    // Dropped in the opposite order: what steers first, then the package, then the disk.
+    // Dropped in the opposite order: first the daemon, then the package, then the disk.
     let disk = Disk::new(folder)?;
     let mut installed = Installed::new(package)?;
     let files = installed.files()?;
@@ -112,12 +112,12 @@ fn step(what: &str) -> Result<()> {
     say(&format!("package: {what}"))
 }
 
-/// Has the policy steer our disk alone, as an administrator would: by editing the file that was
-/// installed. A dry run says which devices it then steers.
+/// Confines the policy to our disk, as an administrator would: by editing the installed file. A dry
+/// run shows which devices it then tunes.
 fn confine(disk: &Disk) -> Result<String> {
     let mut policy = fs::read_to_string(POLICY).with_context(|| format!("no {POLICY}"))?;
     let ours = format!("\nwithin = [\"{}\"]\n", disk.name());
-    // What is switched off is dirty limits, which show in /sys. Our disk lies on this machine's,
+    // Only dirty limits are switched off, which show in /sys. Our disk lies on this machine's,
     // which may be fast.
     for (from, to) in [
         ("\nwithin = []\n", ours.as_str()),
@@ -136,7 +136,7 @@ fn confine(disk: &Disk) -> Result<String> {
     Ok(policy)
 }
 
-/// The unit and the disk that it steers.
+/// The unit and the disk that it tunes.
 #[derive(Debug)]
 struct Stage<'a> {
     disk: &'a Disk,
@@ -173,7 +173,7 @@ impl Stage<'_> {
         step("removed while a limit was changed: ended, values as before")
     }
 
-    /// Starts the unit and writes until a limit of our disk is changed; what it was before.
+    /// Starts the unit and writes until a limit of our disk is changed; returns the old values.
     fn steers(&self) -> Result<(Service, Vec<(String, String)>)> {
         let before = self.disk.knobs();
         let mut service = Service::start(&self.unit, self.folder)?;

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{finish, run};
 
-/// What of a unit is carried out.
+/// The executed part of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     start: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts it, and waits until it says that it is ready.
+    /// Starts it, and waits until it reports that it is ready.
     pub(super) fn start(unit: &Unit, folder: &Path) -> Result<Self> {
         let (socket, log) = (folder.join("notify"), folder.join("log"));
         let _ = fs::remove_file(&socket);
@@ -103,7 +103,7 @@ impl Service {
         Ok(())
     }
 
-    /// What it has said.
+    /// Its output.
     pub(super) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default().trim().to_owned()
     }

@@ -21,7 +21,7 @@ impl Traces {
         let mut paths = BTreeSet::new();
         let mut folders: Vec<PathBuf> = PLACES.iter().map(PathBuf::from).collect();
         while let Some(folder) = folders.pop() {
-            // What vanishes meanwhile is another process's.
+            // A file that vanishes belongs to another process.
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
                 let path = entry.path();
@@ -37,8 +37,8 @@ impl Traces {
         Self { paths }
     }
 
-    /// What is there now, was not then, and is `files` of the package or named for it. Others work
-    /// on this machine, too, so that anything else may be theirs.
+    /// Files that exist now, did not exist then, and are `files` of the package or named after it.
+    /// Other processes work on this machine too, so other files may be theirs.
     pub(super) fn left(&self, files: &[String]) -> Vec<String> {
         let files: BTreeSet<&Path> = files.iter().map(Path::new).collect();
         let is_named = |path: &Path| {

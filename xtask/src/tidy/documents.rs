@@ -31,7 +31,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a link, if anything is.
+/// The error of a link, if there is one.
 fn judge(
     files: &[File],
     listed: &BTreeSet<String>,

@@ -80,7 +80,7 @@ fn arrows(path: &str, text: &str) -> Vec<Finding> {
 }
 
 impl Crate {
-    /// What is wrong with a dependency of this crate, if anything is.
+    /// The error of a dependency of this crate, if there is one.
     fn judge(&self, dependency: &Dependency<'_>) -> Option<String> {
         let (this, name) = (self.name, dependency.package);
         if is_ours(name) {

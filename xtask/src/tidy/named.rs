@@ -1,4 +1,4 @@
-//! Rules for the pages: files that they name are there, and those of one kind are made alike.
+//! Rules for the pages: named files exist, and pages of one kind have the same form.
 //!
 //! ```text
 //!  any page          `engine/fill.rs`  the end of the path of a file
@@ -23,7 +23,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     each.chain(decisions(files)).collect()
 }
 
-/// Rust files that are named and are not there. What changed is told of what was.
+/// Rust files that are named and do not exist. CHANGELOG.md may name removed ones.
 fn dead_names<'a>(
     page: &'a File,
     line: &'a str,

@@ -22,7 +22,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         .collect()
 }
 
-/// What is wrong with a promise, if anything is.
+/// The error of a promise, if there is one.
 fn breach(cells: &[&str], files: &[File]) -> Option<String> {
     let [promise, held_by] = cells else {
         return Some("write a promise and the test that holds it".to_owned());
@@ -51,7 +51,7 @@ enum Test {
     Ignored,
 }
 
-/// Looks for a test by name; its attributes and comments stand in the lines above it.
+/// Looks for a test by name; its attributes and comments are in the lines above it.
 fn test_in(text: &str, name: &str) -> Test {
     let begin = format!("fn {name}(");
     let all: Vec<&str> = text.lines().map(str::trim).collect();

@@ -26,7 +26,7 @@ pub(super) fn expanded(name: &str) -> Vec<String> {
     }
 }
 
-/// Whether a path is one that `pattern` means; `*` stands for any part of one name.
+/// Whether a path matches `pattern`; `*` matches any part of one name.
 pub(super) fn matches(pattern: &str, path: &str) -> bool {
     let (mut names, mut parts) = (path.split('/'), pattern.split('/'));
     loop {

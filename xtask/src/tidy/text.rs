@@ -80,7 +80,7 @@ fn exceptions(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// A module says what it is for before anything else.
+/// A module starts with its purpose.
 fn header(path: &str, text: &str) -> Vec<Finding> {
     if !is(path, "rs") || text.starts_with("//!") {
         return Vec::new();
@@ -118,7 +118,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Machines are not people: text names the caller, the worker, the daemon or the device. Names of
-/// tests and of code in pages stand in backticks.
+/// tests and of code in pages are in backticks.
 fn people(path: &str, text: &str) -> Vec<Finding> {
     let is_for_users = path == "README.md" || path.starts_with("docs/") && is(path, "md");
     let is_code = is(path, "rs") && path.contains("src/");

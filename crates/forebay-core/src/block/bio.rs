@@ -6,8 +6,8 @@ use crate::units::{
     CallId, DeviceId, FileId, FrameId, PAGE_SECTORS, PageIndex, RequestId, SECTOR_SIZE,
 };
 
-/// A contiguous run of one file's pages that wants to be read or written, or a run of sectors that
-/// bypasses the page cache.
+/// A contiguous run of one file's pages to be read or written, or a run of sectors that bypasses
+/// the page cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bio {
     pub(crate) kind: RequestKind,
@@ -51,7 +51,7 @@ impl Bio {
         self.sector + self.sectors
     }
 
-    /// What is left behind the first `sectors`.
+    /// The part after the first `sectors`.
     pub(super) fn behind(self, sectors: u64) -> Self {
         Self {
             first: self.first + sectors / PAGE_SECTORS,

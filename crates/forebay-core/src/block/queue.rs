@@ -137,7 +137,7 @@ impl Queue {
         id
     }
 
-    /// Whether the driver may ask for requests: enough of them wait, or nothing holds them back.
+    /// Whether the driver may take requests: enough of them wait, or nothing holds them back.
     pub(super) fn may_run(&self) -> bool {
         match (self.config.plug, self.unplug_at) {
             (Some(plug), Some(_)) => self.waiting >= plug.requests,
@@ -205,7 +205,7 @@ impl Queue {
         ready.push_back(held.request);
     }
 
-    /// When the queue wants to run by itself.
+    /// The timeout of the queue.
     pub(super) fn timeout(&self) -> Option<Instant> {
         match self.unplug_at {
             None if self.has_room() => self.elevator.timeout(),
@@ -222,7 +222,7 @@ impl Queue {
         counters
     }
 
-    /// A request has been made of a bio.
+    /// A bio became a request.
     pub(super) fn count(&mut self, now: Instant, bio: &Bio) {
         match bio.kind {
             RequestKind::Read => {
@@ -332,8 +332,8 @@ impl Queue {
         table.get(id)
     }
 
-    /// Where a bio joins: at the latest request's end or front, at any one's end, at any one's
-    /// front.
+    /// Where a bio joins: the end or front of the latest request, else the end of any, else the
+    /// front of any.
     fn joint(&self, table: &Table, bio: &Bio) -> Option<Joint> {
         bio.class()?;
         let all = self.elevator.merges_with_all();
@@ -472,7 +472,7 @@ impl Queue {
     }
 }
 
-/// A request has so many sectors more.
+/// A request grows by `sectors`.
 fn grow(request: &mut Request, sectors: u64) {
     request.sectors += sectors;
     request.pages = request.sectors.div_ceil(PAGE_SECTORS);

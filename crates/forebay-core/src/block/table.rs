@@ -18,7 +18,7 @@ pub(super) struct Held {
     /// The frame of its first page, if it is known.
     pub(super) frame: Option<FrameId>,
     pub(super) ahead: bool,
-    /// Whether it went through the elevator, which wants to hear of its end.
+    /// Whether it went through the elevator, which has to be notified of its completion.
     pub(super) queued: bool,
     /// Since when it is at the device.
     pub(super) given: Option<Instant>,
@@ -112,7 +112,7 @@ impl Table {
         self.get_mut(id).owners = Some(owners);
     }
 
-    /// Takes the first call out of a chain; says whether it has no part in a request any more.
+    /// Takes the first call out of a chain; returns whether it has no part in a request any more.
     pub(super) fn pop_owner(&mut self, owners: &mut Option<Owners>) -> Option<(CallId, bool)> {
         let Owners { first, last } = (*owners)?;
         let Owner { call, next } = self.owners[first as usize];

@@ -336,7 +336,7 @@ fn the_plugs_delay_begins_with_the_first_request_and_not_again_with_later_ones()
     assert_eq!(queues.timeout(), Some(Instant(170)), "an empty queue is plugged again");
 }
 
-/// What an elevator was asked and told, beside what it does with requests.
+/// The calls that an elevator received, besides requests.
 #[derive(Debug, Default)]
 struct Heard {
     /// The waiting task and the asking one, each time that a bio might join.
@@ -349,7 +349,7 @@ struct Heard {
 struct Telling {
     inner: Box<dyn Elevator>,
     heard: Arc<Mutex<Heard>>,
-    /// When it wants to be asked, and what it answers to completions.
+    /// The timeout it reports, and its answer to completions.
     timeout: Option<Instant>,
     kick: Kick,
 }

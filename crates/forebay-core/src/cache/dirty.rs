@@ -1,8 +1,8 @@
 //! Dirty pages: which they are, since when, and their way to the device.
 //!
-//! A page is *dirty* from the write that made it differ from the device until it is sent there, and
-//! *on its way* (under writeback) until that has ended. It can be dirtied again on its way; then it
-//! is dirty once more when it arrives.
+//! A page is *dirty* from the write that made it differ from the device until it is submitted, and
+//! *under writeback* until that write has completed. It can be dirtied again under writeback; then
+//! it is dirty once more at completion.
 //!
 //! ```text
 //!   queue   | a | b | c | a | d |     each entry has a number; a page's frame knows its own, so
@@ -19,7 +19,7 @@ use super::{DIRTY, PageCache, PageSet, WRITEBACK};
 use crate::time::Instant;
 use crate::units::{FileId, FrameId, PageIndex};
 
-/// What is known about all dirty pages.
+/// Bookkeeping of all dirty pages.
 #[derive(Debug, Default)]
 pub(super) struct DirtyPages {
     files: Vec<OfFile>,
@@ -29,7 +29,7 @@ pub(super) struct DirtyPages {
     first: u32,
     /// Whether the queue may not be in the order of its dues.
     unordered: bool,
-    /// Dirty pages that are not on their way.
+    /// Dirty pages that are not under writeback.
     waiting: u64,
     moving: u64,
 }
@@ -45,9 +45,9 @@ struct Entry {
 /// The pages of one file.
 #[derive(Debug, Default)]
 struct OfFile {
-    /// Dirty pages, those dirtied again on their way included.
+    /// Dirty pages, including those dirtied again under writeback.
     dirty: PageSet,
-    /// Dirty pages that are on their way too.
+    /// Dirty pages that are also under writeback.
     again: u64,
     writeback: PageSet,
     since: Option<Instant>,
@@ -62,7 +62,7 @@ pub(crate) struct Dirtied {
 }
 
 impl PageCache {
-    /// A page differs from the device as of now, and is old at `due`. Says whether it was clean.
+    /// A page differs from the device as of now, and is old at `due`. Returns whether it was clean.
     pub(crate) fn mark_dirty(&mut self, frame: FrameId, now: Instant, due: Instant) -> bool {
         let slot = &mut self.frames[frame.index()];
         let flags = slot.flags;
@@ -102,7 +102,8 @@ impl PageCache {
         self.dirty.moving += 1;
     }
 
-    /// The way of a page has ended, well or not. Says whether it is dirty again.
+    /// The writeback of a page has ended, with or without an error. Returns whether it is dirty
+    /// again.
     pub(crate) fn end_writeback(&mut self, frame: FrameId) -> bool {
         let slot = &mut self.frames[frame.index()];
         assert!(slot.flags & WRITEBACK != 0, "only what is on its way arrives");
@@ -122,7 +123,7 @@ impl PageCache {
         flags & DIRTY != 0
     }
 
-    /// A dirty page that is not on its way is clean again: its file has been cut.
+    /// A dirty page that is not under writeback is clean again: its file was truncated.
     fn cancel_dirty(&mut self, frame: FrameId) {
         let slot = &mut self.frames[frame.index()];
         assert_eq!(slot.flags & (DIRTY | WRITEBACK), DIRTY, "what is on its way cannot be stopped");
@@ -135,7 +136,7 @@ impl PageCache {
         reclaim.on_cleaned(frame.0, &mut table);
     }
 
-    /// The page that has been dirty longest, among those not on their way.
+    /// The page that has been dirty longest, among those not under writeback.
     pub(crate) fn oldest_dirty(&mut self) -> Option<Dirtied> {
         self.drop_void();
         let oldest = self.dirty.queue.front()?.frame;
@@ -161,7 +162,7 @@ impl PageCache {
         Some(self.dirtied(found?.frame))
     }
 
-    /// The first dirty page of a file from `from` on, and whether it is on its way too.
+    /// The first dirty page of a file from `from` on, and whether it is also under writeback.
     pub(crate) fn next_dirty(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, bool)> {
         let of_file = self.dirty.files.get(file.index())?;
         let page = of_file.dirty.next(from)?;
@@ -178,23 +179,24 @@ impl PageCache {
         run
     }
 
-    /// The first page of a file from `from` on that is on its way.
+    /// The first page of a file from `from` on that is under writeback.
     pub(crate) fn next_writeback(&self, file: FileId, from: PageIndex) -> Option<PageIndex> {
         self.dirty.files.get(file.index())?.writeback.next(from)
     }
 
-    /// Dirty pages of a file that are not on their way, and since when it has had dirty pages.
+    /// The number of dirty pages of a file that are not under writeback, and since when it has had
+    /// dirty pages.
     pub(crate) fn file_dirty(&self, file: FileId) -> (u64, Option<Instant>) {
         let of_file = self.dirty.files.get(file.index());
         of_file.map_or((0, None), |of_file| (of_file.dirty.len() - of_file.again, of_file.since))
     }
 
-    /// Dirty pages that are not on their way, and pages on their way.
+    /// Dirty pages that are not under writeback, and pages under writeback.
     pub(crate) fn dirty_counts(&self) -> (u64, u64) {
         (self.dirty.waiting, self.dirty.moving)
     }
 
-    /// Pages on their way that have been dirtied again.
+    /// Pages under writeback that have been dirtied again.
     pub(crate) fn redirtied(&self) -> u64 {
         self.dirty.files.iter().map(|of_file| of_file.again).sum()
     }
@@ -248,12 +250,12 @@ impl PageCache {
         self.frames[frame.index()].flags & (super::READING | WRITEBACK) != 0
     }
 
-    /// Whether a page differs from its device, on its way there or not.
+    /// Whether a page differs from its device, under writeback or not.
     pub(crate) fn is_unsafe(&self, frame: FrameId) -> bool {
         self.frames[frame.index()].is_unsafe()
     }
 
-    /// Whether a page is on its way to its device.
+    /// Whether a page is under writeback.
     pub(crate) fn is_writeback(&self, frame: FrameId) -> bool {
         self.frames[frame.index()].flags & WRITEBACK != 0
     }
@@ -292,7 +294,8 @@ impl PageCache {
     fn push_dirty(&mut self, frame: u32, due: u32) {
         let dirty = &mut self.dirty;
         dirty.waiting += 1;
-        // No entry of the page has the number of the next one, nor is any counted for it meanwhile.
+        // No entry of the page has the number of the next entry, and none is counted for it in
+        // between.
         self.frames[frame as usize].mark = dirty.number(dirty.queue.len());
         // Few void entries cost less than sweeping them.
         const VOID_MIN: u64 = 1_024;
@@ -334,7 +337,7 @@ impl PageCache {
         }
     }
 
-    /// Whether an entry is that of a dirty page that is not on its way.
+    /// Whether an entry belongs to a dirty page that is not under writeback.
     fn counts(&self, entry: Entry, place: usize) -> bool {
         let slot = &self.frames[entry.frame as usize];
         slot.flags & (DIRTY | WRITEBACK) == DIRTY && slot.mark == self.dirty.number(place)
@@ -368,7 +371,7 @@ fn ticks(due: Instant) -> u32 {
 }
 
 impl OfFile {
-    /// Whether a dirty page is on its way too.
+    /// Whether a dirty page is also under writeback.
     fn is_again(&self, page: PageIndex) -> bool {
         self.again > 0 && self.writeback.contains(page)
     }

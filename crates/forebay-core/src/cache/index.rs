@@ -4,9 +4,9 @@
 //!   slot:  | hash of file and page, 32 bits | frame + 1, 32 bits |      0: empty
 //! ```
 //!
-//! Pages that follow each other lie in slots that follow each other, so a sequential walk touches
-//! memory in order. The hash in the slot spares most looks at frames of other pages, and says where
-//! an entry would like to lie when one before it leaves. Half of the slots stay empty.
+//! Consecutive pages lie in consecutive slots, so a sequential walk touches memory in order. The
+//! hash in the slot avoids most lookups of frames of other pages, and gives the preferred slot of
+//! an entry when one before it is removed. Half of the slots stay empty.
 
 use alloc::vec::Vec;
 
@@ -100,7 +100,7 @@ impl Index {
         self.slots[at] = entry;
     }
 
-    /// The slot that an entry would like to lie in.
+    /// The preferred slot of an entry.
     fn home(&self, entry: u64) -> usize {
         (entry >> 32) as usize & (self.slots.len() - 1)
     }

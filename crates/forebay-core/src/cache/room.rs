@@ -22,8 +22,7 @@ impl PageCache {
         made || (self.evicts_any && self.evict_any(pages))
     }
 
-    /// Evicts idle pages, whichever come first, until so many frames are free; says whether they
-    /// are.
+    /// Evicts idle pages in any order until `pages` frames are free; returns whether they are.
     fn evict_any(&mut self, pages: u64) -> bool {
         let count = self.frames.len() as u32;
         let (dirty, moving) = self.dirty_counts();
@@ -58,12 +57,12 @@ impl PageCache {
         self.waits_for_pass
     }
 
-    /// When reclaim's background writer wakes by itself.
+    /// The timeout of reclaim's background writer.
     pub(crate) fn reclaim_timeout(&self) -> Option<Instant> {
         self.reclaim.timeout()
     }
 
-    /// Lets reclaim's background writer go on; returns the dirty page that it wants to be written.
+    /// Runs reclaim's background writer; returns the dirty page that it wants to be written.
     pub(crate) fn reclaim_background(&mut self, now: Instant) -> Option<Dirtied> {
         let before = self.counters.scanned;
         let (reclaim, mut table) = self.parts();

@@ -8,8 +8,8 @@ use crate::testing::{Random, specs};
 use crate::time::Duration;
 use crate::writeback::{Amount, Knobs};
 
-/// Each controller by itself, and with its parameters at their ends; once more with limits in
-/// seconds, where they exist.
+/// Each controller with its defaults, and with its parameters at their ends; once more with limits
+/// in seconds, where they exist.
 fn all_specs() -> Vec<String> {
     let mut all = specs::<dyn Controller>("");
     all.extend(specs::<dyn Controller>("map=1,"));

@@ -2,17 +2,17 @@
 //!
 //! Source:     Forebay, for the daemon as for the simulator; a fifth of memory is the
 //!             dirty_ratio of Linux.
-//! Behaviour:  limit and background level are what the devices write in a given time, by the
-//!             measured drain, within bounds. Until a drain is known, the limit is a modest amount,
-//!             an eighth of it in flight.
-//!             Pages in flight are what the slowest device writes in a given time at its best: a
-//!             drain measured beside readers must not shrink the queue, which would leave the
-//!             device to the readers and shrink the drain further. The best is forgotten by a 64th
-//!             at every sample. Levels follow what differs by more than a tenth; a limit falls no
-//!             faster than the dirty pages.
+//! Behaviour:  limit and background level are the amounts that the devices write in a given time,
+//!             at the measured drain, within bounds. Until a drain is measured, the limit is a
+//!             modest amount, with an eighth of it in flight. Pages in flight are the amount that
+//!             the slowest device writes in a given time at its best drain. A drain measured while
+//!             readers compete must not shrink the queue: this would leave the device to the
+//!             readers and shrink the drain further. The best drain decays by a 64th at every
+//!             sample. Levels change only by more than a tenth; a limit falls no faster than the
+//!             dirty pages.
 //! Differs:    nothing.
-//! Not for:    devices of very different speed beside each other: the limit is one for all, and the
-//!             pages in flight are those of the slowest, which the others may find few.
+//! Not for:    several devices of very different speed: they share one limit, and the pages in
+//!             flight are those of the slowest, which may be too few for the others.
 //!
 //! What a share of memory means depends on the machine: a fifth of 64 GiB is 14 s of a disk that
 //! writes 1 GB/s and 23 minutes of one that writes 10 MB/s. What users notice is time: how long a
@@ -35,7 +35,7 @@ use crate::writeback::{Amount, Knobs};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "drain",
-    summary: "limits as seconds of what the devices were seen to write",
+    summary: "limits as seconds of the devices' measured write rate",
     source: "Forebay",
     parameters: &[
         Parameter::new("limit_ms", 1_000, (10, 600_000), "drain in ms above which writers wait"),
@@ -82,7 +82,7 @@ struct Follow {
     limit_ms: u64,
     background_ms: u64,
     queue_ms: u64,
-    /// In pages, like the rest.
+    /// In pages, as the others.
     floor: u64,
     cap: u64,
     start: u64,
@@ -143,7 +143,7 @@ impl Controller for Follow {
             (Some(old), Some(new)) if !pages::moves(old, new) => Some(old),
             (_, new) => new,
         };
-        // A bounded limit may be less than the time it stands for.
+        // A bounded limit may be less than the requested time.
         let background = Amount::Pages(background.min(limit / 2));
         Knobs { limit: Amount::Pages(limit), background, in_flight, ..knobs }
     }

@@ -1,8 +1,8 @@
 //! Knobs that stay as they are.
 //!
-//! Source:     `fixed`: every kernel as it is delivered. `redhat` and `sol`: S. Park, T. Kim, H.
-//!             Shin, "An adaptive buffer flush policy for Linux-based storage servers", table of
-//!             the parameters; G. Mourani, "Securing and Optimizing Linux", for the whole line of
+//! Source:     `fixed`: the defaults of every kernel. `redhat` and `sol`: S. Park, T. Kim, H. Shin,
+//!             "An adaptive buffer flush policy for Linux-based storage servers", table of the
+//!             parameters; G. Mourani, "Securing and Optimizing Linux", for the whole line of
 //!             `sol`.
 //! Behaviour:  from the beginning to the end the flush rule's own knobs, or those that the
 //!             distribution or the tuning guide wrote to /proc/sys/vm/bdflush.
@@ -45,7 +45,7 @@ pub(super) const SOL: Policy = Policy {
         default: 5_000,
         low: 3_000,
         high: 5_000,
-        summary: "age_buffer in jiffies: 5000 in the guide, 3000 if the paper left it alone",
+        summary: "age_buffer in jiffies: 5000 in the guide, 3000 if the paper did not change it",
     }],
     build: |values| {
         let age = values.of("age");

@@ -1,9 +1,9 @@
 //! How a level in pages follows its target: not for every trifle, and downwards no faster than the
 //! dirty pages.
 //!
-//! Estimates of the drain waver, and a limit that moves with each of them would say nothing. A
-//! limit below the dirty level stops every writer until the surplus is written, so that it goes
-//! down only to what is dirty; writers that are paced below it let it come down step by step.
+//! Estimates of the drain fluctuate, and a limit that follows each of them would mean nothing. A
+//! limit below the dirty level stops every writer until the surplus is written, so it falls only to
+//! the dirty level; writers paced below it let it fall step by step.
 
 use super::Sample;
 use crate::units::{MIB, PAGE_SIZE};

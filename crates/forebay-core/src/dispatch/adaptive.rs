@@ -1,43 +1,44 @@
-//! Each class of requests is handled as costs least, by what it and its rivals have shown.
+//! Handles each class of requests in the cheapest way that the class and its competitors have
+//! shown.
 //!
 //! Source:     Forebay; the limit of a spin after A. Karlin, K. Li, M. Manasse, S. Owicki,
 //!             "Empirical studies of competitive spinning for a shared-memory multiprocessor"
 //!             (SOSP 1991); where it begins: K. Lee, "The selective context switch for the storage
 //!             which has no latency", Hanyang University (in Korean).
 //! Behaviour:  while the processor is idle, spins as long as it costs less than blocking at the
-//!             `idle` value of a processor; while others want it, tries the ways in turn and keeps
-//!             the one in which more requests are done. Rotating and remote media are never spun
-//!             for, nor without a limit what takes 50 switches in one of ten cases.
+//!             `idle` value of a processor. While other tasks need the processor, tries the modes
+//!             in turn and keeps the one that completes more requests. Rotating and remote media
+//!             are never spun for. A class of which one in ten requests takes 50 switches is never
+//!             spun for without a limit.
 //! Differs:    nothing is tried while the processor is idle: both ways show the device's time, and
 //!             a try of the worse one costs up to a whole switch.
 //! Not for:    tasks that share a class and fare differently under the two ways.
 //!
 //! # What it may cost
 //!
-//! *Idle.* Spinning to the end costs `U E[t]`. The limit `x` that costs least costs no more, so
-//! `switch P(t > x) <= U E[t]`: the asker loses at most `idle`, 3 % of its latency, whatever the
-//! times are. A hysteresis must not weaken that: longer spins are taken up at once, and only
-//! shorter ones have to gain `gain`, so its band lies on the side where the asker loses less. Where
-//! an endless spin is cut at 50 switches, `switch P(t > 50 switch) <= E[t] / 50` takes the place.
+//! *Idle.* Spinning to the end costs `U E[t]`. The cheapest limit `x` costs no more, so
+//! `switch P(t > x) <= U E[t]`: the caller loses at most `idle`, 3 % of its latency, whatever the
+//! times are. Hysteresis must not weaken this bound: a longer spin is adopted at once, and only a
+//! shorter one has to gain `gain`, so the band lies on the side where the caller loses less. If an
+//! endless spin is cut at 50 switches, `switch P(t > 50 switch) <= E[t] / 50` replaces the bound.
 //!
-//! *Wanted.* A mode is tried for an epoch of `trial_ms`. With a rate `r < 1` of the other, an epoch
-//! that has another to compare with loses `min(1 - r, 1/4)` of its length, and the scheduler's
-//! memory as much as half of `1 - r` of its own length, once, on the way back. The first epoch has
-//! nothing to compare with. In a run of 20 s with epochs and a memory of 1 s:
+//! *Contended.* A mode is tried for an epoch of `trial_ms`. With a rate `r < 1` of the other mode,
+//! an epoch that can be compared with another loses `min(1 - r, 1/4)` of its length. The
+//! scheduler's memory loses up to half of `1 - r` of its own length, once, on the return. The first
+//! epoch cannot be compared. In a run of 20 s with epochs and a memory of 1 s:
 //!
 //! ```text
 //!   the model's mode is better           1/4 s                        1.3 %
 //!   it is worse, r = 0.74                0.26 s, and as much again    2.6 %
 //! ```
 //!
-//! A trial is paid off when the loss that it showed is 1/200 of the time since. A memory as long as
-//! an epoch hides most of the first loss, so the first return comes after 10 to 15 s and not after
-//! 50: that is the second 0.26 s, and a run that ends right behind it, at 15 s, loses 3.5 %. A
-//! model that is wrong by more than `r = 0.74`, or a memory longer than an epoch, costs more.
-//! A third mode, a spin with a limit, is tried only if the times have two humps. Between
-//! rates there is no hysteresis: a change costs a part of one epoch, but staying with a mode that
-//! is 10 % worse costs 10 %. The `gain` holds for the model alone, whose change of mind is a reason
-//! to try.
+//! A trial is paid off when its measured loss is 1/200 of the time since. A memory as long as an
+//! epoch hides most of the first loss, so the first return comes after 10 to 15 s instead of 50:
+//! this is the second 0.26 s, and a run that ends directly after it, at 15 s, loses 3.5 %. A model
+//! that is wrong by more than `r = 0.74`, or a memory longer than an epoch, costs more. A third
+//! mode, a spin with a limit, is tried only if the times have two humps. Between rates there is no
+//! hysteresis: a change costs a part of one epoch, but staying with a mode that is 10 % worse costs
+//! 10 %. `gain` applies only to the model, whose change triggers a trial.
 
 use alloc::boxed::Box;
 
@@ -50,12 +51,12 @@ use crate::time::{Duration, Instant};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "adaptive",
-    summary: "Each class of requests is handled as was seen to cost least.",
+    summary: "Each class of requests is handled in the cheapest way measured.",
     source: "Forebay; Karlin, Li, Manasse, Owicki, SOSP 1991",
     parameters: &[
         Parameter::new("idle", 3, (0, 100), "value of an idle processor in percent"),
-        Parameter::new("busy", 100, (0, 1_000), "value of a wanted processor in percent"),
-        Parameter::new("latency", 0, (0, 1_000), "value of the asker's latency in percent"),
+        Parameter::new("busy", 100, (0, 1_000), "value of a contended processor in percent"),
+        Parameter::new("latency", 0, (0, 1_000), "value of the caller's latency in percent"),
         Parameter::new(
             "explore",
             64,
@@ -68,18 +69,18 @@ pub(super) const POLICY: Policy = Policy {
     build: |values| Box::new(Adaptive::new(values)),
 };
 
-/// Beyond so many switches nine of ten requests must end, or no spin is without a limit.
+/// Nine of ten requests must end within this number of switches, or every spin has a limit.
 const SPIN_MAX: u64 = 50;
 
-/// The largest request ahead of its use that may be carried out inline: bytes.
+/// The largest request ahead of its use that may be executed inline: bytes.
 const AHEAD_MAX: u64 = 16 << 10;
 
 /// The longest time, as expected, that the processor moves data for one request.
 const PROGRAMMED_MAX: Duration = Duration::from_millis(10);
 
-/// A request counts for no more than so many usual ones when modes are compared, so that one whose
-/// time was not the device's alone does not decide: a task that is preempted while it spins
-/// sees the end late.
+/// A request counts for at most this many usual requests when modes are compared. Otherwise a
+/// request whose time includes more than the device's would decide: a task that is preempted while
+/// it spins sees the completion late.
 const WORK_MAX: u64 = 8;
 
 #[derive(Debug)]
@@ -243,7 +244,7 @@ impl Seen {
         let bound = switch.times(SPIN_MAX);
         self.longest = if self.times.quantile(90) > bound { bound } else { ENDLESS };
         let prices = |processor| Prices { switch, processor, latency: settings.latency };
-        // No task waits for what is read ahead: the asker itself could use the processor.
+        // No task waits for read-ahead data: the caller itself could use the processor.
         let idle = prices(if ahead { settings.busy } else { settings.idle });
         let best = self.times.spin(idle);
         let shorter = self.weighed && best < self.idle;
@@ -259,7 +260,7 @@ impl Seen {
         self.fresh = 0;
     }
 
-    /// Whether a change of limits saves so many percent of the cost.
+    /// Whether a change of limits saves the given percentage of the cost.
     fn pays(&self, prices: Prices, from: Duration, to: Duration, gain: u64) -> bool {
         let (old, new) = (self.times.cost(prices, from), self.times.cost(prices, to));
         new * 100 < old * u128::from(100 - gain.min(100))
@@ -297,7 +298,7 @@ impl Means {
         Duration(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The time of so many bytes at the rate that was seen.
+    /// The time of `bytes` at the measured rate.
     fn time_of(self, bytes: u64) -> Duration {
         let each = (self.bytes / u128::from(self.samples.max(1))).max(1);
         let time = u128::from(self.time().0) * u128::from(bytes) / each;
@@ -322,7 +323,7 @@ mod tests {
     const IDLE: Processor = Processor { switch: SWITCH, contended: false };
     const WANTED: Processor = Processor { switch: SWITCH, contended: true };
 
-    /// What is said of a class after so many requests of so many microseconds.
+    /// Feeds `samples` requests of `us` microseconds to the rule.
     fn after(rule: &mut dyn Dispatch, class: &Class, medium: Medium, samples: u32, us: u64) {
         for _ in 0..samples {
             let handling = rule.choose(Instant::ZERO, class, medium, IDLE);
@@ -330,7 +331,8 @@ mod tests {
         }
     }
 
-    /// The answers to a class that takes so many microseconds: idle processor, wanted processor.
+    /// The decisions for a class whose requests take `us` microseconds: idle processor, contended
+    /// processor.
     fn answers(typed: &str, class: Class, medium: Medium, us: u64) -> [Handling; 2] {
         let mut rule = rule(typed);
         after(&mut *rule, &class, medium, 64, us);

@@ -1,9 +1,9 @@
-//! Every request is carried out in the context of the asker.
+//! Every request is executed in the context of the caller.
 //!
 //! Source:     K. Lee, "The selective context switch for the storage which has no latency", Hanyang
 //!             University (in Korean): a device that is marked as fast when it is set up.
 //! Behaviour:  requests of reads and writes go to the device at once, without plug, merging or
-//!             elevator, and the asker keeps the processor until they are done.
+//!             elevator, and the caller keeps the processor until they complete.
 //! Differs:    the mark may be a mistake: a class of requests of which one in ten takes longer than
 //!             50 switches is deferred, until one in ten takes no longer than 25. Where the
 //!             processor moves the data itself, no request is.
@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "inline",
-    summary: "The asker keeps the processor until the device is done.",
+    summary: "The caller keeps the processor until the device is done.",
     source: "K. Lee, selective context switch",
     parameters: &[],
     build: |_| Box::new(Inline { classes: Classes::new() }),
@@ -37,7 +37,7 @@ struct Inline {
 #[derive(Debug)]
 struct Seen {
     times: Histogram,
-    /// Samples since the class was judged.
+    /// Samples since the class was evaluated.
     fresh: u32,
     slow: bool,
 }

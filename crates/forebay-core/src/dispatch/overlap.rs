@@ -1,9 +1,9 @@
 //! What a class of requests has shown of the device's time, and how long it pays to spin.
 //!
 //! What matters is the part of the device's time that another task could use: all of it, or nothing
-//! where the processor moves the data itself. Each class keeps a histogram of these times `t` with
-//! four buckets an octave. With `U` for the value of the processor that spins and `lam` for that of
-//! the asker's latency, the limit of a spin is the `x` that makes the least of
+//! if the processor moves the data itself. Each class keeps a histogram of these times `t` with
+//! four buckets an octave. With `U` for the value of the spinning processor and `lam` for that of
+//! the caller's latency, the limit of a spin is the `x` that minimizes
 //!
 //! ```text
 //!   sum over t <= x of U t   +   the number of t > x, times (U x + switch (1 + lam))
@@ -23,7 +23,7 @@ use crate::time::Duration;
 /// Samples before a class is believed.
 pub(super) const SAMPLES_MIN: u32 = 32;
 
-/// Counts are halved when there are so many samples.
+/// Counts are halved at this number of samples.
 const SAMPLES_MAX: u32 = 1024;
 
 /// Four an octave of `u64`.
@@ -33,7 +33,7 @@ const BUCKETS: usize = 256;
 const CUTS: [u64; 3] =
     [10_968_499_650_544_839_024, 13_043_817_825_332_782_213, 15_511_800_964_685_064_949];
 
-/// Beyond so many switches nothing but an endless spin is weighed.
+/// Beyond this number of switches only an endless spin is considered.
 const SWITCHES_WEIGHED: u64 = 4;
 
 /// The times of a class, the older the fainter.
@@ -51,7 +51,7 @@ pub(super) struct Prices {
     pub(super) switch: Duration,
     /// The value of the processor that spins, in percent.
     pub(super) processor: u64,
-    /// The value of the asker's latency, in percent of the processor's.
+    /// The value of the caller's latency, in percent of the processor's.
     pub(super) latency: u64,
 }
 
@@ -183,8 +183,7 @@ impl<T> Classes<T> {
         Self { slots: (0..4 * SIZES).map(|_| None).collect() }
     }
 
-    /// The value of a class; `fresh` makes it at the first sight, the only time that memory is
-    /// asked for.
+    /// The value of a class; `fresh` makes it at the first access, which is the only allocation.
     pub(super) fn of(&mut self, class: &Class, fresh: impl FnOnce() -> T) -> &mut T {
         self.slots[slot(class)].get_or_insert_with(|| Box::new(fresh()))
     }
@@ -357,7 +356,7 @@ mod tests {
             let times: Vec<u64> = (0..200).map(draw).collect();
             let prophet: u64 = times.iter().map(|time| (*time).min(switch)).sum();
             assert!(times.iter().map(|time| cost(*time)).sum::<u64>() <= 2 * prophet);
-            // What is chosen knowing how often is not worse than either fixed rule.
+            // The choice, knowing the distribution, is not worse than either fixed rule.
             let histogram = histogram(times.iter().copied());
             let chosen = histogram.cost(prices, histogram.spin(prices));
             let (never, always) = (200 * switch, times.iter().sum::<u64>());

@@ -1,4 +1,4 @@
-//! What the asker loses with `adaptive` against the better fixed rule, wherever it finds itself.
+//! The caller's loss with `adaptive` compared with the better fixed rule, in many situations.
 
 use std::boxed::Box;
 use std::format;
@@ -15,7 +15,7 @@ const TIMES_US: [u64; 11] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 
 
 const SWITCHES_US: [u64; 3] = [2, 10, 40];
 
-/// The worst loss over the grid by the end of runs of so many seconds, and where each is.
+/// The worst loss over the grid at the end of runs of each length in seconds, and its position.
 fn worst<const N: usize>(
     programmed: bool,
     rivals: Rivals,
@@ -43,7 +43,7 @@ fn worst<const N: usize>(
     worst
 }
 
-/// The worst losses beside such rivals by the end of 20 and of 30 seconds.
+/// The worst losses with these competitors at the end of 20 and of 30 seconds.
 fn losses(programmed: bool, rivals: Rivals) -> [u64; 2] {
     let worst = worst(programmed, rivals, [20, 30]);
     assert!(worst.iter().all(|(loss, _)| *loss <= LOSS_MAX), "{rivals:?}: {worst:?}");
@@ -146,7 +146,7 @@ fn between_two_humps_it_does_more_than_either_fixed_rule() {
 
 #[test]
 fn what_was_tried_is_kept_without_contention() {
-    // However much the asker gets done meanwhile: it counts for no way.
+    // Work that the caller does in the meantime counts for neither mode.
     for idle in [100, 20_000] {
         let mut rule = rule("adaptive");
         let mut now = Instant::ZERO;

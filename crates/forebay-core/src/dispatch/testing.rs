@@ -13,15 +13,15 @@ pub(super) const READ: Class = Class { write: false, bytes: 4096, ahead: false }
 /// One request in a hundred takes five times as long.
 pub(super) const TAIL: (u64, u64) = (1, 5);
 
-/// How long the scheduler of [`Rivals::Shares`] knows a task by what it did.
+/// How long the scheduler of [`Rivals::Shares`] remembers the behaviour of a task.
 const MEMORY: u64 = 1_000_000_000;
 
-/// Where the asker finds itself.
+/// The situation of the caller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation<'a> {
     /// The longest usual time of the device from each moment on.
     pub(super) times: &'a [(Instant, Duration)],
-    /// So many percent of the requests take so many times as long.
+    /// This percentage of the requests takes this many times as long.
     pub(super) tail: (u64, u64),
     /// To another task and back.
     pub(super) switch: Duration,
@@ -34,10 +34,10 @@ pub(super) struct Situation<'a> {
 pub(super) enum Rivals {
     /// No other task.
     None,
-    /// Together with the asker so many tasks, each with the same share of the processor.
+    /// This many tasks besides the caller, each with the same share of the processor.
     Equal(u64),
-    /// So many tasks. The scheduler gives one that keeps the processor while the device works so
-    /// many thousandths of what it gives others, once it knows it as such.
+    /// This many tasks. Once the scheduler knows that a task keeps the processor while the device
+    /// works, it gives that task this many thousandths of the others' share.
     Shares(u64, u64),
 }
 

@@ -1,10 +1,10 @@
-//! Which way of handling a class is better while others want the processor, by trying.
+//! Finds by trials which mode of handling a class is better while other tasks need the processor.
 //!
-//! Time is cut into epochs; in each, one mode is at work, and what counts is how many requests of
-//! the class are done per time. A request counts by its device's time, which no mode changes: so
-//! an epoch is not judged by how many long requests happened to fall into it. The first third of
-//! an epoch after a change is not counted, because the scheduler still knows the asker by what it
-//! did before.
+//! Time is divided into epochs. In each epoch one mode is active, and the measure is the number of
+//! completed requests of the class per time. A request counts by its device time, which no mode
+//! changes, so the number of long requests in an epoch does not distort the result. The first third
+//! of an epoch after a change is not counted, because the scheduler still remembers the caller's
+//! earlier behaviour.
 //!
 //! ```text
 //!   |..mmmmmm|..mmmmmm|..mmmmmm|mmmmmmmm|mmmmmmmm| ... |..mm|..mmmmmm|mmmmmmmm|
@@ -26,13 +26,13 @@ const MODES: usize = 3;
 /// Epochs that the better mode stays at least, unless the model changes its mind.
 const STAY_MIN: u64 = 8;
 
-/// Epochs between trials that the model's change of mind asks for.
+/// Epochs between trials that a change of the model triggers.
 const RETHINK: u64 = 4;
 
-/// An epoch that hangs on few long gaps may become so many times as long.
+/// An epoch that depends on few long gaps may become this many times as long.
 const STRETCH: u64 = 2;
 
-/// An epoch must be so many times as long as its longest gap before it is judged.
+/// An epoch must be this many times as long as its longest gap before it is evaluated.
 const GAPS_MIN: u64 = 4;
 
 /// The device's time of the requests that were done, and the time that passed.
@@ -42,7 +42,7 @@ struct Rate {
     time: u64,
 }
 
-/// The epoch that goes on.
+/// The current epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     all: Rate,
@@ -53,7 +53,7 @@ struct Epoch {
     gap_max: u64,
 }
 
-/// What is known of a class's modes, and which is at work.
+/// Measurements of a class's modes, and the active mode.
 #[derive(Debug)]
 pub(super) struct Trials {
     /// The length of an epoch.
@@ -221,8 +221,8 @@ impl Rate {
         u64::try_from(time).unwrap_or(u64::MAX)
     }
 
-    /// With what was seen since: about the last four epochs, but what has changed by a quarter is
-    /// known afresh.
+    /// Merges newer measurements: about the last four epochs count, but a value that has changed by
+    /// a quarter starts afresh.
     fn with(self, seen: Self) -> Self {
         let expected = self.time_of(seen.work);
         if expected.abs_diff(seen.time) > expected / 4 {
@@ -246,8 +246,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const BOTH: [bool; MODES] = [true, false, true];
 
-    /// Runs for so many milliseconds; a request of 1 ms takes `gaps` of them by mode. Returns the
-    /// time in each mode in milliseconds.
+    /// Runs for `ms` milliseconds; a request of 1 ms takes `gaps` of them by mode. Returns the time
+    /// in each mode in milliseconds.
     fn run(trials: &mut Trials, now: &mut u64, ms: u64, gaps: [u64; MODES]) -> [u64; MODES] {
         let (end, mut spent) = (*now + ms, [0; MODES]);
         while *now < end {

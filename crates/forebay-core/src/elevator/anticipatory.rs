@@ -41,7 +41,7 @@ mod wait;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "anticipatory",
-    summary: "After a read, a moment is waited for the next one of the same task.",
+    summary: "After a read, the disk idles briefly for the next read of the same task.",
     source: "Linux 2.6.21, block/as-iosched.c",
     parameters: &[
         Parameter::new("read_expire", 125, TIME, "ms after which a read is served out of order"),
@@ -225,10 +225,11 @@ impl Elevator for Anticipatory {
     /// ```
     ///
     /// When it has expired, so have those of its class that came before it, and the oldest goes
-    /// whenever expired ones are looked for. That is once an interval, and later by a cycle at
-    /// most, because it is done only while the class has its batch, which has one request at least.
-    /// A batch begins when the old one's requests are done, takes its time, and ends with the next
-    /// look at the clock: with the jiffies lost in rounding, six steps and four jiffies a cycle.
+    /// whenever expired requests are looked for. That is once an interval, and later by a cycle at
+    /// most, because it is done only while the class has its batch, which has at least one request.
+    /// A batch begins when the requests of the previous batch are done, takes its time, and ends at
+    /// the next check of the clock: with the jiffies lost in rounding, six steps and four jiffies a
+    /// cycle.
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
         let step = service + self.jiffies.length(self.wait.expire());
         let expire = self.classes.iter().map(Class::expire).fold(0, u64::max);

@@ -1,22 +1,22 @@
 //! The elevator `cfq`: each task in turn has the disk for a slice of time.
 //!
 //! Source:     Linux 2.6.21, block/cfq-iosched.c.
-//! Behaviour:  each task has a queue for what it waits for; what is written behind shares one. The
-//!             queues take turns, the one served longest ago first. A queue keeps the disk until
-//!             its slice is over, which begins with its first completion; if it is empty, the disk
-//!             idles for it a while, unless its task thinks for longer than that, or seeks on a
-//!             disk that orders requests itself. A bio joins requests of its own queue only.
-//!             A queue that is alone is emptied into the dispatch list at once, where no
-//!             other request overtakes its requests.
+//! Behaviour:  each task has a queue for the requests that it waits for; asynchronous writes share
+//!             one. The queues take turns, the one served longest ago first. A queue keeps the disk
+//!             until the end of its slice, which begins with its first completion. If the queue is
+//!             empty, the disk idles for it a while, unless its task thinks for longer than that,
+//!             or seeks on a disk that orders requests itself. A bio joins only requests of its own
+//!             queue. If there is only one queue, it is emptied into the dispatch list at once,
+//!             where no other request overtakes its requests.
 //! Differs:    all tasks have the default priority, 4 of the best-effort class: there is no ionice,
 //!             no real-time and no idle class, and no request is metadata. That a task has exited
 //!             is not known: its queue is idled for as any other. A queue that runs while the disk
 //!             idles does not start the idling again, as from 2.6.22 on; 2.6.21 may idle without
 //!             end. A second request at the same sector stays behind the first one, which the
 //!             kernel would dispatch then. A bio's front is compared with all queues.
-//! Not for:    devices without a head; arrays; a reader that pauses beside a writer that keeps 64
-//!             requests queued: the writer is alone meanwhile, and the reader waits for all of
-//!             them, 0.3 to 0.4 s at the 99th percentile on a disk.
+//! Not for:    devices without a head; arrays; a reader that pauses while a writer keeps 64
+//!             requests queued: the writer is then the only queue, and the reader waits for all of
+//!             its requests, 0.3 to 0.4 s at the 99th percentile on a disk.
 //!
 //! ```text
 //!   first completion               idles        cut after 16 requests
@@ -25,10 +25,10 @@
 //!          |<---- slice of A ---------->|              |<--- slice of B
 //! ```
 //!
-//! Three rules of this version are not what its comments say, and are kept. A queue that is new
-//! goes before the last one of the new queues that stand in front, and to the end if none does.
-//! Time is carried over only if a slice took too long, not if it was idled out. And a queue may
-//! preempt another only while it is idled for itself, which then is never the case.
+//! Three rules of this version differ from its comments; the model follows the code. A new queue
+//! goes before the last of the new queues at the front, and to the end if there is none. Time is
+//! carried over only if a slice took too long, not if it was idled out. A queue may preempt another
+//! only while the disk idles for the preempting queue, which then never happens.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -51,16 +51,21 @@ mod turns;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "cfq",
-    summary: "Each task in turn has the disk for a slice of time.",
+    summary: "Each task in turn gets the disk for a time slice.",
     source: "Linux 2.6.21, block/cfq-iosched.c",
     parameters: &[
         Parameter::new("quantum", 4, (1, 1_024), "requests dispatched at a time"),
         Parameter::new("fifo_expire_sync", 125, TIME, "ms after which a read is served first"),
         Parameter::new("fifo_expire_async", 250, TIME, "ms after which a write is served first"),
         Parameter::new("back_seek_max", 16 * 1_024, (0, 1 << 30), "KiB of a seek backward"),
-        Parameter::new("back_seek_penalty", 2, (1, 1_024), "sectors forward that one back costs"),
+        Parameter::new(
+            "back_seek_penalty",
+            2,
+            (1, 1_024),
+            "forward sectors that one backward sector costs",
+        ),
         Parameter::new("slice_sync", 100, SLICE, "ms of a slice of a task"),
-        Parameter::new("slice_async", 40, SLICE, "ms of a slice of what is written behind"),
+        Parameter::new("slice_async", 40, SLICE, "ms of a slice of asynchronous writes"),
         Parameter::new(
             "slice_async_rq",
             2,
@@ -81,7 +86,7 @@ const SLICE: (u64, u64) = (1, 10_000);
 const PRIORITY: u64 = 4;
 const PRIORITIES: u64 = 8;
 
-/// With more than so many requests at once a device orders them itself.
+/// With more than this number of requests at once a device orders them itself.
 const DEPTH_UNORDERED: u64 = 4;
 
 /// A task that seeks farther than this on the average is seeky: 64 MiB.
@@ -90,14 +95,14 @@ const SEEKY: u64 = 128 * 1_024;
 /// How long a seeky task is idled for, in ms.
 const SEEKY_IDLE: u64 = 2;
 
-/// The queue of what is written behind; tasks have the places from one on.
+/// The queue of asynchronous writes; tasks have the slots from one on.
 const ASYNC: usize = 0;
 
 #[derive(Debug)]
 struct Cfq {
     jiffies: Jiffies,
     quantum: u64,
-    /// Jiffies until a request expires, of what is written behind and of tasks.
+    /// Jiffies until a request expires, of asynchronous writes and of tasks.
     expire: [u64; 2],
     /// Jiffies of a slice, of the same.
     slice: [u64; 2],
@@ -115,7 +120,7 @@ struct Cfq {
     idle_until: Option<u64>,
     /// Requests that the driver has.
     in_driver: u64,
-    /// Whether the device has ever had so many that it orders them itself.
+    /// Whether the device has ever had so many requests that it orders them itself.
     orders: bool,
 }
 
@@ -162,8 +167,7 @@ impl Cfq {
         self.active == Some(place)
     }
 
-    /// Ends the slice of the queue that has the disk. What it took too long is saved if it is known
-    /// that it did.
+    /// Ends the slice of the queue that has the disk. An overrun is carried over if it is known.
     fn end_slice(&mut self, now: u64, preempted: bool, saves: bool) {
         let Some(place) = self.active.take() else { return };
         self.idle_until = None;
@@ -172,7 +176,7 @@ impl Cfq {
         self.turns.file(&self.queues, place, preempted);
     }
 
-    /// Ends the idling if its time is over, and says whether a queue waits for that.
+    /// Ends the idling if its time is over, and returns whether a queue waits for that.
     fn settle(&mut self, now: u64) -> bool {
         let Some(until) = self.idle_until.filter(|until| *until <= now) else { return false };
         self.idle_until = None;
@@ -183,7 +187,7 @@ impl Cfq {
         !self.turns.is_empty()
     }
 
-    /// Idles for the queue that has the disk, which is empty, and says whether it does.
+    /// Idles for the queue that has the disk, which is empty, and returns whether it does.
     fn idle(&mut self, now: u64) -> bool {
         let Some(place) = self.active.filter(|_| self.idle > 0 && self.spent > 0) else {
             return false;
@@ -395,9 +399,10 @@ impl Elevator for Cfq {
     /// ```
     ///
     /// When it has expired, so have those of its queue that came before it, and the oldest goes
-    /// first in each turn. A queue in turn is passed by none, and one that waits becomes one in
-    /// turn when those have had theirs: two turns of all others lie between two of its own. A turn
-    /// looks at its end after each request; what was dispatched before is done before the next.
+    /// first in each turn. No other queue passes a queue in turn, and a queue that waits becomes
+    /// one in turn after those have had theirs: two turns of all other queues lie between two of
+    /// its own. A turn checks its end after each request; what was dispatched before is done before
+    /// the next.
     fn waits_at_most(&self, others: u64, service: Duration) -> Duration {
         let slice = self.slice.into_iter().map(|base| slice(base, PRIORITY)).fold(0, u64::max);
         let expire = self.expire.into_iter().fold(0, u64::max);
@@ -413,13 +418,13 @@ fn slice(base: u64, priority: u64) -> u64 {
     base + base / 5 * PRIORITY - base / 5 * priority
 }
 
-/// The requests after which a slice of what is written behind is cut.
+/// The requests after which a slice of asynchronous writes is cut.
 fn async_requests(base: u64, priority: u64) -> u64 {
     2 * (base + base * (PRIORITIES - 1 - priority))
 }
 
-/// Whether a request of a task takes the disk away from another queue: only from what is written
-/// behind, and, as 2.6.21 has it, only if the disk idles for that task.
+/// Whether a request of a task takes the disk away from another queue: only from asynchronous
+/// writes, and, as in 2.6.21, only if the disk idles for that task.
 fn preempts(is_awaited: bool, active_sync: bool) -> bool {
     is_awaited && !active_sync
 }

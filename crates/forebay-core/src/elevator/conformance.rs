@@ -16,7 +16,7 @@ mod starvation;
 /// The steps of a stream.
 const STEPS: u64 = 1_500;
 
-/// Every elevator by itself, with each parameter at its ends, and with all at random.
+/// Every elevator with its defaults, with each parameter at its ends, and with all at random.
 fn every() -> Vec<String> {
     let mut all = specs::<dyn Elevator>("");
     let mut random = Random(7);
@@ -81,7 +81,7 @@ impl Queue {
         id
     }
 
-    /// The driver takes what it has room for. Returns whether it took anything.
+    /// The driver takes requests up to the queue depth. Returns whether it took any.
     fn run(&mut self) -> bool {
         let before = self.device.len();
         while self.device.len() < self.depth && (!self.dispatched.is_empty() || self.ask()) {
@@ -117,7 +117,7 @@ impl Queue {
         request
     }
 
-    /// Time passes until the elevator wants to be asked, while nothing else happens.
+    /// Time passes until the elevator's timeout, while nothing else happens.
     fn wait_for_the_elevator(&mut self) {
         let idle = self.device.is_empty() && self.dispatched.is_empty();
         if idle && !self.waiting.is_empty() && !self.run() {
@@ -175,7 +175,7 @@ impl Queue {
         else {
             return;
         };
-        // The one may have joined, too, that came first.
+        // The earlier one may have joined too.
         let (kept, gone) = if random.below(4) > 0 { (lower, upper) } else { (upper, lower) };
         if !self.elevator.may_merge(&kept, &gone) {
             return;

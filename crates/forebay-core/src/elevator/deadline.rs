@@ -6,10 +6,10 @@
 //!             `fifo_batch` have gone. Then a direction is chosen, reads first, but writes after
 //!             `writes_starved` choices of reads: its oldest request if that has expired, else the
 //!             one behind the last if the direction is the same, else its lowest.
-//! Differs:    the kernel sends a request on at once when another one comes that begins at the same
-//!             sector and goes the same way; here both wait, the earlier one first. A time is
-//!             rounded down to jiffies, as the kernel's defaults are; what is written to its sysfs
-//!             files is rounded up.
+//! Differs:    the kernel sends a request on at once when another one arrives that begins at the
+//!             same sector in the same direction; here both wait, the earlier one first. A time is
+//!             rounded down to jiffies, as the kernel's defaults are; values written to its sysfs
+//!             files are rounded up.
 //! Not for:    synchronous readers that think between reads: each switch to another one costs a
 //!             seek.
 //!

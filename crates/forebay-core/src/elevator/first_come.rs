@@ -20,7 +20,7 @@ impl FirstCome {
         Self { waiting: VecDeque::new(), leave, merges_with_all }
     }
 
-    /// Puts a request that has changed in the place of what it was.
+    /// Replaces a request by its changed version.
     fn replace(&mut self, before: &Queued, after: &Queued) {
         // Most of what grows is the latest.
         let place = self.waiting.iter().rposition(|one| one.id == before.id);

@@ -88,7 +88,7 @@ impl Drift {
 }
 
 impl Habits {
-    /// The task has thought for so many jiffies.
+    /// The task has thought for `jiffies`.
     pub(super) fn thought(&mut self, jiffies: u64) {
         self.think.add(jiffies, |_| ONE / 2);
     }
@@ -106,7 +106,7 @@ impl Habits {
     }
 }
 
-/// Seven parts of what was and one of a sample.
+/// Seven parts of the old total and one of a sample.
 fn decayed(total: u128, sample: u64) -> u128 {
     (7 * total + u128::from(ONE) * u128::from(sample)) / 8
 }

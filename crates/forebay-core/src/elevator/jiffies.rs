@@ -33,24 +33,24 @@ impl Jiffies {
         Instant::ZERO + self.length(jiffy)
     }
 
-    /// So many jiffies as a length of time, rounded up to a nanosecond.
+    /// `jiffies` as a length of time, rounded up to a nanosecond.
     pub(super) fn length(self, jiffies: u64) -> Duration {
         let nanos = (u128::from(jiffies) * u128::from(SECOND)).div_ceil(u128::from(self.hz));
         Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Whole jiffies in so many milliseconds.
+    /// Whole jiffies in `millis` milliseconds.
     pub(super) fn of_millis(self, millis: u64) -> u64 {
         millis * self.hz / 1_000
     }
 
-    /// Whole jiffies in so many milliseconds, but one at least if there are any: a time that would
-    /// otherwise be switched off where the timer is slow.
+    /// Whole jiffies in `millis` milliseconds, but at least one if there are any: otherwise a slow
+    /// timer would switch a time off.
     pub(super) fn of_millis_or_one(self, millis: u64) -> u64 {
         self.of_millis(millis).max(millis.min(1))
     }
 
-    /// Whole milliseconds in so many jiffies.
+    /// Whole milliseconds in `jiffies`.
     pub(super) fn millis(self, jiffies: u64) -> u64 {
         jiffies.saturating_mul(1_000) / self.hz
     }

@@ -21,8 +21,8 @@ impl DispatchList {
         self.waiting.push_back(*request);
     }
 
-    /// Puts a request in its place among those at the end that go in its direction: in one upward
-    /// sweep from the boundary on, which then starts again from the lowest sector.
+    /// Sorts a request among those at the end that go in its direction: in one upward sweep from
+    /// the boundary on, which then starts again from the lowest sector.
     pub fn sort(&mut self, request: &Queued) {
         let ahead = |one: &Queued| one.sector >= self.boundary;
         let behind = |other: &Queued| {

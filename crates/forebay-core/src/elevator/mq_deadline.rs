@@ -32,7 +32,7 @@ mod tests;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "mq-deadline",
-    summary: "Sorted batches that pass gaps; a request that expires begins one.",
+    summary: "Sorted batches that continue across gaps; an expired request begins a batch.",
     source: "Linux 6.18, block/mq-deadline.c",
     parameters: &[READ_EXPIRE, WRITE_EXPIRE, FIFO_BATCH, WRITES_STARVED, FRONT_MERGES],
     build: |values| Box::new(MqDeadline::new(values)),

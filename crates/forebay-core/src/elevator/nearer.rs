@@ -13,12 +13,12 @@ use core::cmp::Reverse;
 use super::Queued;
 use super::sorted::Sorted;
 
-/// Where the head is and how it goes backward.
+/// The position of the head and its backward distances.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     /// The sector behind the last request.
     pub(super) at: u64,
-    /// How many sectors it goes back at most before it rather starts again from below.
+    /// How many sectors it goes backward at most before it starts again from below.
     pub(super) back_max: u64,
     /// How much more a sector backward costs than one forward.
     pub(super) back_penalty: u64,

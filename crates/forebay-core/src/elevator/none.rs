@@ -1,8 +1,8 @@
 //! No elevator: first come, first served.
 //!
 //! Source:     Linux 6.18, block/blk-mq.c with the scheduler `none`.
-//! Behaviour:  requests go to the device in the order in which they came; a bio joins the latest
-//!             one alone, as long as that waits.
+//! Behaviour:  requests go to the device in order of arrival; a bio joins only the latest one, as
+//!             long as that waits.
 //! Differs:    one queue for all processors.
 //! Not for:    a disk with many tasks.
 

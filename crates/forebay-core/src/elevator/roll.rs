@@ -29,7 +29,7 @@ impl Roll {
         }
     }
 
-    /// The place of the task of a request; what is written behind has none.
+    /// The place of the task of a request; asynchronous writes have none.
     pub(super) fn enter_asker(&mut self, request: &Queued) -> Option<usize> {
         (request.sync || request.task.is_some()).then(|| self.enter(request.task))
     }

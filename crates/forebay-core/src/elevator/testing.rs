@@ -41,7 +41,8 @@ impl Bench {
         self
     }
 
-    /// A request of 8 sectors comes; says its name, and whether the driver is to be asked at once.
+    /// A request of 8 sectors arrives; returns its name, and whether the driver is to be run at
+    /// once.
     pub(super) fn add(&mut self, by: By, sector: u64) -> (RequestId, Kick) {
         let id = RequestId(self.requests.len() as u32);
         let (write, task) = match by {
@@ -54,12 +55,12 @@ impl Bench {
         (id, self.elevator.insert(self.now, &request))
     }
 
-    /// The driver asks for one request; says where it begins.
+    /// The driver takes one request; returns its first sector.
     pub(super) fn next(&mut self) -> Option<u64> {
         self.take().map(|request| request.sector)
     }
 
-    /// The driver asks for one request.
+    /// The driver takes one request.
     pub(super) fn take(&mut self) -> Option<Queued> {
         if self.list.is_empty() {
             self.elevator.dispatch(self.now, &mut self.list);
@@ -108,9 +109,9 @@ impl Bench {
     }
 }
 
-/// Two tasks read their files, far from each other, page after page: each asks for the next one a
-/// millisecond after it got the last. Says whose request each of the first `count` was that the
-/// device did, in 5 ms.
+/// Two tasks read their files, far from each other, page after page: each requests the next page a
+/// millisecond after it got the last. Returns whose request each of the first `count` was that the
+/// device did, in 5 ms each.
 pub(super) fn two_readers(typed: &str, count: usize) -> Vec<u32> {
     let (service, think) = (Duration::from_millis(5), Duration::from_millis(1));
     let mut bench = Bench::new(typed);

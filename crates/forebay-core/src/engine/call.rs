@@ -1,4 +1,4 @@
-//! A call in flight: where it stands and what it waits for.
+//! A call in flight: its position and what it waits for.
 
 use super::Engine;
 use super::packed::Job;
@@ -23,7 +23,7 @@ pub(super) struct Cursor {
     pub(super) unseen: bool,
     /// Its turn among those that wait for memory, kept until it has got some; zero for none.
     pub(super) turn: u64,
-    /// What is to be done for it before it looks at its page of a packed file again.
+    /// The work for it before it looks at its page of a packed file again.
     pub(super) job: Option<Job>,
     pub(super) task: Task,
 }
@@ -44,7 +44,7 @@ pub(super) enum Wait {
     ReadPlace,
     /// A place for a write at a device.
     Place,
-    /// A request of its own.
+    /// A separate request.
     Request,
     /// All requests that it has a part in, past the page cache.
     Direct,
@@ -69,9 +69,9 @@ pub(super) enum Task {
     Truncate(HandleId),
     /// The pages from one to before another are dropped.
     Discard(HandleId, PageIndex, PageIndex),
-    /// So many bytes past the page cache.
+    /// This many bytes, bypassing the page cache.
     Direct(u64),
-    /// Advice that waits for pointer words, or for what it has brought in.
+    /// Advice that waits for pointer words, or for the pages that it reads.
     Advised(HandleId),
 }
 
@@ -157,8 +157,8 @@ impl Engine {
         self.block.unplug(self.now, self.files[file.index()].device);
     }
 
-    /// Parks a call until a device has a place for a read; says whether its policy has seen the
-    /// page that it stands at.
+    /// Parks a call until a device has a free read slot; returns whether its policy has seen the
+    /// current page.
     pub(super) fn wait_for_read_place(&mut self, call: CallId, device: DeviceId, seen: bool) {
         self.unchanged = false;
         let cursor = &mut self.calls[call.index()];
@@ -202,9 +202,9 @@ impl Engine {
         self.calls[call.index()].turn = 0;
     }
 
-    /// A call that changes pages gives up if what it waits for may never come: memory, a pass of
-    /// the flush rule, pages on their way to a device that is full. It is woken, and ends with the
-    /// error when it resumes; one that pauses may be resumed at once. Says whether it gives up.
+    /// Makes a call that changes pages give up if the event it waits for may never happen: memory,
+    /// a pass of the flush rule, writeback to a device that is full. It is woken, and ends with the
+    /// error when it resumes; one that pauses may be resumed at once. Returns whether it gives up.
     pub fn give_up(&mut self, call: CallId, error: IoError) -> bool {
         let Cursor { wait, task, .. } = self.calls[call.index()];
         let is_durable = matches!(task, Task::Sync(sync) if sync.is_durable());
@@ -264,8 +264,8 @@ impl Engine {
         self.outputs.push(Output::Wake(call));
     }
 
-    /// Wakes the calls of a chain that wait for a page; `error` says why it did not come, and the
-    /// page stays for them if it is there.
+    /// Wakes the calls of a chain that wait for a page; `error` is the reason if it could not be
+    /// read. A present page stays for them.
     pub(super) fn wake_page_waiters(
         &mut self,
         mut waiter: Option<CallId>,
@@ -288,7 +288,7 @@ impl Engine {
     pub(super) fn end_call(&mut self, call: CallId, result: Result<u64, IoError>) {
         self.calls[call.index()].wait = Wait::Idle;
         self.stats.errors += u64::from(result.is_err());
-        // What this call has let go is on its way before the caller hears of its end.
+        // Work that this call has released is submitted before the caller is notified of its end.
         self.push_ready();
         self.outputs.push(Output::Reply(call, result));
     }

@@ -60,7 +60,7 @@ impl Engine {
         assert!(writeback_waits.iter().all(|(calls, queued)| calls == queued), "queued once");
         let direct = waits(|wait| wait == Wait::Direct);
         assert_eq!(direct, self.block.owning_calls(), "a direct call waits for its requests");
-        // Metadata on their way may hold the place that dirty pages wait for.
+        // Metadata under writeback may hold the slot that dirty pages wait for.
         let metadata = self.block.pages(|kind| kind == RequestKind::Inode);
         let decodes = self.decodes().next().is_some();
         let moves = reading + writeback + metadata > 0 || decodes;

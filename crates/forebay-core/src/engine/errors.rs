@@ -2,8 +2,8 @@
 //!
 //! Source:     Linux 6.12, lib/errseq.c and mm/filemap.c.
 //! Behaviour:  a file counts its write errors; an open description keeps the count that was last
-//!             reported on it. An error that was reported on no description yet is reported on the
-//!             next one that is opened, too. Reports on internal descriptions do not count.
+//!             reported on it. An error that was reported on no description yet is also reported on
+//!             the next one that is opened. Reports on internal descriptions do not count.
 //! Differs:    one kind of error; the count does not wrap in 64 bits.
 //! Not for:    errors of reads, which the read itself returns.
 
@@ -15,11 +15,11 @@ pub(super) struct WriteErrors {
     seen: bool,
 }
 
-/// What was reported on an open description.
+/// The errors that were reported on an open description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     count: u64,
-    /// The description belongs to no client: what is reported on it counts as unreported.
+    /// The description belongs to no client: errors reported on it count as unreported.
     is_internal: bool,
 }
 

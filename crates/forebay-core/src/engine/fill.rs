@@ -1,4 +1,4 @@
-//! From an absent page to a bio: what a policy adds, and pages that are read alone.
+//! From an absent page to a bio: pages that a policy adds, and pages that are read singly.
 
 use super::{Engine, File};
 use crate::block::{Bio, BlockQueues};

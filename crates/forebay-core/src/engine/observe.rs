@@ -12,7 +12,7 @@ use crate::units::{DeviceId, FileId, FrameId, HandleId};
 use crate::writeback::{Knobs, Levels};
 
 impl Engine {
-    /// Pages of the whole page memory that differ from their devices, and what became of others.
+    /// Pages of the whole page memory that differ from their devices, and counts of written ones.
     pub fn levels(&self) -> Levels {
         self.writeback.levels()
     }
@@ -87,7 +87,7 @@ impl Engine {
         self.files[file.index()].bytes
     }
 
-    /// Pages added to the cache so far, whatever became of their reading.
+    /// Pages added to the cache so far, whether or not they could be read.
     pub fn pages_added(&self) -> u64 {
         self.cache.counters.added
     }
@@ -118,7 +118,7 @@ impl Engine {
         (self.cache.counters.scanned, self.cache.counters.scanned_behind)
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn stats(&self) -> Stats {
         let pages = self.cache.counters;
         let devices = (0..self.block.devices()).map(DeviceId);

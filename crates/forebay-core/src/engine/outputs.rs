@@ -1,4 +1,4 @@
-//! Outputs that wait to be carried out.
+//! Outputs that wait to be executed.
 
 use alloc::vec::Vec;
 

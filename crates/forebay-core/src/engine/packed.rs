@@ -1,6 +1,6 @@
 //! Packed files: pages that are decoded from blocks of an image, which is cached as a file itself.
 //!
-//! A demand for a page that is not ready becomes a *job*: what the fill rule has planned, done step
+//! A demand for a page that is not ready becomes a *job*: the plan of the fill rule, executed step
 //! by step on behalf of the call, which parks whenever it must wait.
 //!
 //! ```text
@@ -56,7 +56,7 @@ const OFFERS_MAX: usize = 64;
 pub(super) struct PackedFiles {
     files: Vec<PackedFile>,
     images: Vec<Image>,
-    /// What is being decoded: by calls, by their ids, then by idle processors.
+    /// Decodes in progress: of calls, by their ids, then of idle processors.
     decodes: Vec<Option<Decode>>,
     offers: VecDeque<Offer>,
     /// The first of the offers can be decoded.
@@ -65,16 +65,16 @@ pub(super) struct PackedFiles {
     holder: Option<CallId>,
     /// Calls that wait to be it, the first to wait first.
     holder_waiters: VecDeque<CallId>,
-    /// The pages that a readahead policy has asked for and no job has been made of.
+    /// The pages that a readahead policy has requested and that belong to no job yet.
     asked: Pages,
 }
 
 #[derive(Debug)]
 struct PackedFile {
     map: Box<dyn BlockMap>,
-    /// Where its image stands in the table.
+    /// The index of its image in the table.
     image: usize,
-    /// Pages that readahead brought and no call has demanded; absent from the cache.
+    /// Pages that readahead has read and no call has demanded; absent from the cache.
     deferred: Flags,
     /// Those among them that carry the marker.
     marked: Flags,
@@ -97,12 +97,12 @@ struct Offer {
     pages: Pages,
 }
 
-/// What a call wants of a packed file.
+/// The request of a call for a packed file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) handle: HandleId,
     pub(super) file: FileId,
-    /// The page that it stands at, and the page behind the last one of its request.
+    /// The current page, and the page after the last one of its request.
     pub(super) page: PageIndex,
     pub(super) end: PageIndex,
     /// It copies bytes out.
@@ -170,7 +170,7 @@ impl Engine {
         handle
     }
 
-    /// Whether a page of a packed file was brought in by readahead and is not decoded.
+    /// Whether a page of a packed file was read ahead and is not decoded.
     pub fn is_deferred(&self, file: FileId, page: PageIndex) -> bool {
         self.packed_place(file).is_some_and(|place| self.packed.files[place].deferred.has(page))
     }
@@ -192,7 +192,7 @@ impl Engine {
         Some(eager.build())
     }
 
-    /// Where a packed file stands in the table.
+    /// The index of a packed file in the table.
     pub(super) fn packed_place(&self, file: FileId) -> Option<usize> {
         match self.files[file.index()].kind {
             FileKind::Packed(place) => Some(place as usize),
@@ -208,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// Pages of a packed file are dropped: readahead has not brought them any more.
+    /// Pages of a packed file are dropped: they are no longer deferred.
     pub(super) fn forget_deferred(&mut self, file: FileId, pages: Pages) {
         if let Some(place) = self.packed_place(file) {
             self.packed.files[place].deferred.clear_all(pages);
@@ -216,13 +216,13 @@ impl Engine {
         }
     }
 
-    /// Whether readahead has asked for pages of a packed file that nothing was done for.
+    /// Whether readahead has requested pages of a packed file that have no job yet.
     pub(super) fn owes_window(&self) -> bool {
         !self.packed.asked.is_empty()
     }
 
-    /// Has the fill rule plan what a call wants and what readahead has asked for, and does it.
-    /// Says whether the call goes on at once.
+    /// Lets the fill rule plan the request of a call and the window of readahead, and executes the
+    /// plan. Returns whether the call continues at once.
     pub(super) fn bring(&mut self, call: CallId, ask: &Ask) -> bool {
         let window = core::mem::take(&mut self.packed.asked);
         let demand = self.demand(ask, window);
@@ -240,14 +240,14 @@ impl Engine {
         self.advance_job(call)
     }
 
-    /// The same for a call that wants none of the pages.
+    /// The same for a call that needs none of the pages.
     pub(super) fn bring_ahead(&mut self, call: CallId, ask: &Ask) -> bool {
         let window = self.packed.asked;
         let outside = if window.start > 0 { 0 } else { window.end };
         self.bring(call, &Ask { page: outside, ..*ask })
     }
 
-    /// What the fill rule is asked.
+    /// The demand that is passed to the fill rule.
     fn demand(&mut self, ask: &Ask, window: Pages) -> Demand {
         let Ask { file, page, end, copied, again, .. } = *ask;
         let file_pages = self.files[file.index()].pages();
@@ -310,7 +310,7 @@ impl Engine {
         assert!(stats.pages_unpacked <= stats.pages_decoded, "a page is ready once decoded");
     }
 
-    /// Whether readahead is asked for a file's pages through an open description.
+    /// Whether readahead is used for a file's pages through an open description.
     pub(super) fn reads_ahead(&self, handle: HandleId) -> bool {
         self.opened(handle).fill.as_ref().is_none_or(|fill| fill.ahead() != Ahead::Ours)
     }

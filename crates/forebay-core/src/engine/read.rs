@@ -15,7 +15,7 @@ pub(super) struct ReadCall {
     position: u64,
     /// The end inside the file.
     end: u64,
-    /// The end as it was asked.
+    /// The requested end.
     asked_end: u64,
 }
 
@@ -38,7 +38,7 @@ impl ReadCall {
 }
 
 impl Engine {
-    /// A read has been asked for: what is in memory is copied, and the rest goes on as a call.
+    /// A read arrives: cached pages are copied, and the rest continues as a call.
     pub(super) fn begin_read(&mut self, call: CallId, mut read: ReadCall) {
         let mut run = None;
         if self.copy_present(call, &mut read, &mut run) {
@@ -58,8 +58,8 @@ impl Engine {
         self.fetch_for_read(call, read, None, resumed);
     }
 
-    /// Copies pages as long as they are up to date and no policy is to see them. Says whether all
-    /// are.
+    /// Copies pages as long as they are up to date and no policy has to see them. Returns whether
+    /// all are.
     #[inline]
     fn copy_present(&mut self, call: CallId, read: &mut ReadCall, run: &mut Option<Copy>) -> bool {
         let opened = self.opened(read.handle);
@@ -91,7 +91,7 @@ impl Engine {
         let device = self.files[file.index()].device;
         let packed = self.is_packed(file);
         self.unchanged &= !packed;
-        // The file may have been cut meanwhile.
+        // The file may have been truncated in the meantime.
         read.end = read.end.min(self.files[file.index()].bytes).max(read.position);
         let mut seen = resumed;
         while read.position < read.end {
@@ -109,7 +109,7 @@ impl Engine {
                 hit = self.meet((call, &read), file, page, hit, sees_hits);
             }
             if packed && (self.owes_window() || hit.is_none()) {
-                // What it has met so far is copied before anything can take its place.
+                // The pages met so far are copied before they can be evicted.
                 self.push_copy(run.take());
                 self.calls[call.index()].task = Task::Read(read);
                 if self.bring_for_read(call, &read, file, again) {
@@ -144,7 +144,7 @@ impl Engine {
         self.end_read_call(call, &read, Ok(()));
     }
 
-    /// Copies the page that a read stands at, together with the ones before it if they lie in
+    /// Copies the current page of a read, together with the ones before it if they lie in
     /// consecutive frames.
     #[inline]
     fn copy_page(
@@ -169,7 +169,7 @@ impl Engine {
         read.position += len;
     }
 
-    /// Has the page that a read of a packed file stands at, and what readahead has asked for.
+    /// Makes the current page of a read of a packed file present, and the window of readahead.
     fn bring_for_read(&mut self, call: CallId, read: &ReadCall, file: FileId, again: bool) -> bool {
         let (handle, page) = (read.handle, read.position / PAGE_SIZE);
         let end = read.end.div_ceil(PAGE_SIZE);
@@ -182,8 +182,8 @@ impl Engine {
         }
     }
 
-    /// Shows a page of a read to the policy, as it was found and, if a marker came to light, once
-    /// more; returns the page as it is afterwards.
+    /// Shows a page of a read to the policy, as it was found and, if a marker was found, once more;
+    /// returns the page as it is afterwards.
     fn meet(
         &mut self,
         (call, read): (CallId, &ReadCall),
@@ -226,8 +226,8 @@ impl Engine {
         });
     }
 
-    /// As [`with_space`](Self::with_space), and a page that is there stays while the policy makes
-    /// room for others.
+    /// As [`with_space`](Self::with_space); a present page stays while the policy frees memory for
+    /// others.
     fn lend_space(
         &mut self,
         handle: HandleId,
@@ -365,7 +365,7 @@ impl Engine {
         Some(error)
     }
 
-    /// Ends a read: what was transferred before an error counts as a short read, as in read(2).
+    /// Ends a read: bytes transferred before an error make a short read, as in read(2).
     fn end_read_call(&mut self, call: CallId, read: &ReadCall, result: Result<(), IoError>) {
         let transferred = read.position - read.start;
         // A read that could give nothing leaves the file position of the last one.

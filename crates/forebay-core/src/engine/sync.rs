@@ -1,13 +1,13 @@
-//! Waiting until what was written is safe: fsync, and the end of a durable write.
+//! Waiting until written data is durable: fsync, and the end of a durable write.
 //!
 //! ```text
 //!   Write: send the range's dirty pages  ->  Arrive: wait for all that are on their way
 //!     -> Inode: send changed metadata    ->  Flush: empty the device's cache  ->  reply
 //! ```
 //!
-//! Each stage walks the pages once, in rising order, so a writer beside it cannot hold it up for
-//! ever. A durable write sends its pages so that they need no flush; it flushes only if others sent
-//! some of them before, or if the metadata have been sent since the last flush.
+//! Each stage walks the pages once, in rising order, so a concurrent writer cannot delay it for
+//! ever. A durable write submits its pages so that they need no flush; it flushes only if another
+//! call submitted some of them before, or if the metadata have been written since the last flush.
 
 use super::Engine;
 use super::call::{Cursor, Task, Wait};
@@ -24,7 +24,7 @@ pub(super) struct SyncCall {
     stage: Stage,
     /// The page that the stage has come to.
     at: PageIndex,
-    /// The page at `at` was waited for while it was both dirty and on its way.
+    /// The sync waited for the page at `at` while it was both dirty and under writeback.
     waited: bool,
     /// Pages that this call has sent.
     sent: u64,
@@ -76,7 +76,7 @@ impl SyncCall {
 }
 
 impl Engine {
-    /// A call begins to wait for what it has written.
+    /// A call begins to wait for the data that it has written.
     pub(super) fn begin_sync(&mut self, call: CallId, sync: SyncCall) {
         self.calls[call.index()] = Cursor::new(Task::Sync(sync));
         self.advance(call, false);
@@ -85,8 +85,8 @@ impl Engine {
     pub(super) fn advance_sync(&mut self, call: CallId, mut sync: SyncCall) {
         let file = self.file_of(sync.handle);
         if let Some(error) = self.take_error(call) {
-            // Errors of pages have been counted; a flush that failed concerns this call alone, as
-            // does that it gives up.
+            // Errors of pages have been counted; a failed flush concerns only this call, and so
+            // does giving up.
             if sync.stage == Stage::Flushed || error == IoError::NoSpace {
                 self.end_sync(call, &sync, Err(error));
                 return;
@@ -120,7 +120,8 @@ impl Engine {
             let waited = core::mem::take(&mut sync.waited) && page == sync.at;
             sync.at = page;
             if moves {
-                // What has been sent since the call waited holds all that was there when it began.
+                // Writes submitted since the call began to wait contain everything that was dirty
+                // when it began.
                 if waited {
                     sync.at += 1;
                     continue;
@@ -145,7 +146,7 @@ impl Engine {
         Next::Stage
     }
 
-    /// Waits for the pages that are on their way, one after another.
+    /// Waits for the pages under writeback, one after another.
     fn await_range(&mut self, call: CallId, file: FileId, sync: &mut SyncCall) -> Next {
         match self.cache.next_writeback(file, sync.at).filter(|page| *page < sync.end) {
             Some(page) => {
@@ -215,7 +216,7 @@ impl Engine {
     }
 }
 
-/// What comes after a step of a stage.
+/// The step that follows a step of a stage.
 enum Next {
     /// The call waits.
     Wait,

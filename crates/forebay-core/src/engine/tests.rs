@@ -228,7 +228,7 @@ fn a_page_stays_until_its_sleeper_has_resumed() {
     assert_eq!(hands.submits, []);
 }
 
-/// A file behind a plug of 4 requests, as file 1, beside the plain one.
+/// A file behind a plug of 4 requests, as file 1, besides the plain one.
 fn plugged(frames: u32) -> (Hands, HandleId, HandleId) {
     let (mut hands, plain) = Hands::new(frames, "off");
     let device = hands.engine.add_device(QueueConfig::default());
@@ -286,7 +286,7 @@ fn advice_to_the_end_drops_the_partial_last_page() {
     assert_eq!(hands.engine.resident_pages(FileId(0)), 0);
 }
 
-/// A policy that adds as much as it can when it sees a present page, and notes what it hears.
+/// A policy that adds as many pages as it can when it sees a present page, and records its calls.
 #[derive(Debug, Default)]
 struct Probe {
     sees_hits: bool,

@@ -31,7 +31,7 @@ pub(super) struct WriteCall {
 enum Hold {
     /// Until a pass of the flush rule has ended.
     Pass,
-    /// For a while; then the throttle is asked again.
+    /// For a while; then the throttle is called again.
     Pause(Duration),
 }
 
@@ -62,7 +62,7 @@ impl Engine {
 
     pub(super) fn advance_write(&mut self, call: CallId, mut write: WriteCall) {
         let file = self.file_of(write.handle);
-        // The file may have been cut meanwhile.
+        // The file may have been truncated in the meantime.
         let cut = write.position > self.files[file.index()].bytes;
         let error = self.take_error(call).or(cut.then_some(IoError::BeyondEnd));
         if let Some(error) = error {
@@ -129,9 +129,9 @@ impl Engine {
         self.end_write(call, &write, Ok(()));
     }
 
-    /// Whether a page may become dirty: some pages stay clean, and of the others each device has a
-    /// share of its own, half of what it would have if all were divided, so that a device that
-    /// takes no writes leaves room to the others.
+    /// Whether a page may become dirty: some pages stay clean, and each device has its own share of
+    /// the others, half of the equal share, so that a device that accepts no writes leaves memory
+    /// to the others.
     fn may_dirty(&self, file: FileId, found: Option<Hit>) -> bool {
         if found.is_some_and(|hit| self.cache.is_unsafe(hit.frame)) {
             return true;
@@ -158,7 +158,7 @@ impl Engine {
         page_start >= bytes || covers
     }
 
-    /// A page has been written, up to byte `end` of its file: what holds its writer up.
+    /// A page has been written, up to byte `end` of its file: what delays its writer.
     fn dirtied(&mut self, call: CallId, file: FileId, frame: FrameId, end: u64) -> Option<Hold> {
         let bytes = &mut self.files[file.index()].bytes;
         // The write fills one page, up to `end`.
@@ -190,12 +190,12 @@ impl Engine {
         }
     }
 
-    /// Ends a write: what was written before an error counts as a short write, as in write(2).
+    /// Ends a write: bytes written before an error make a short write, as in write(2).
     fn end_write(&mut self, call: CallId, write: &WriteCall, result: Result<(), IoError>) {
         let written = write.position - write.start;
         match result {
             Err(error) if written == 0 => self.end_call(call, Err(error)),
-            // It gives up: that a part of it is safe is nothing that its caller waits for.
+            // It gives up: its caller does not wait for a durable part of it.
             Err(IoError::NoSpace) => self.end_call(call, Ok(written)),
             Ok(()) | Err(_) if write.durable => {
                 self.unchanged = false;

@@ -1,4 +1,4 @@
-//! Dirty pages on their way: what flush rule, throttle and controller see, and what they set going.
+//! Writeback: the views of flush rule, throttle and controller, and the writes that they start.
 //!
 //! ```text
 //!   a written page -> mark_dirty -> ask_flush, ask_throttle     of the policies
@@ -39,7 +39,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Fresh policies from what was typed.
+    /// Builds new policies from their specifications.
     pub fn build(
         flush: &flush::Spec,
         controller: &control::Spec,
@@ -61,7 +61,7 @@ impl Default for Policies {
     }
 }
 
-/// All that the engine knows about dirty pages beside the page cache.
+/// The engine's state of dirty pages, besides the page cache.
 #[derive(Debug)]
 pub(super) struct Writeback {
     policies: Policies,
@@ -210,7 +210,7 @@ impl Writeback {
         inode.arrived > inode.flushed
     }
 
-    /// A flush has ended that began after so many arrivals of a file's metadata.
+    /// A flush has completed that began after `arrivals` completed writes of a file's metadata.
     pub(super) fn inode_flushed(&mut self, file: FileId, arrivals: u64) {
         let inode = &mut self.state.inodes[file.index()];
         inode.flushed = inode.flushed.max(arrivals);
@@ -250,14 +250,15 @@ impl Writeback {
         self.state.knobs_set
     }
 
-    /// When the flush rule or the controller wants to be called.
+    /// The timeout of the flush rule or the controller.
     pub(super) fn timeout(&self) -> Option<Instant> {
         Instant::earlier(self.policies.flush.timeout(), self.next_sample)
     }
 }
 
 impl Engine {
-    /// A page of a file has been written, which `allocated` it or not. Says whether it was clean.
+    /// A page of a file has been written, which `allocated` it or not. Returns whether it was
+    /// clean.
     pub(super) fn mark_dirty(&mut self, file: FileId, frame: FrameId, allocated: bool) -> bool {
         let state = &mut self.writeback.state;
         let expire = state.knobs.expire;
@@ -340,7 +341,7 @@ impl Engine {
         let moving = moving.map(|device| device.levels.writeback).sum::<u64>();
         let stuck = sender.state.memory_short && moving == 0;
         if stuck {
-            // Reclaim writes what it meets, whatever the rule thinks.
+            // Reclaim writes the pages that it meets, whatever the rule decides.
             const CLUSTER: u32 = 32;
             let mut left = CLUSTER;
             while left > 0 && sender.write_oldest() == Sent::Page {
@@ -462,7 +463,8 @@ impl Engine {
         }
         let last = self.block.data_writes(request.device) == 0;
         own.drain.end(self.now, request.pages, last);
-        // With a reserve, pages of a device that takes no writes may stay on their way for long.
+        // With a reserve, pages of a device that accepts no writes may stay under writeback for
+        // long.
         let at_once = self.reserve > 0 || !self.cache.waits_for_pass();
         if at_once || self.writeback.state.all.writeback == 0 {
             self.wake_memory_waiters();

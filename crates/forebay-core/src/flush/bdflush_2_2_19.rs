@@ -9,12 +9,12 @@
 //!             dirty with a flag (ext2_alloc_block in fs/ext2/inode.c, ext2_new_block in
 //!             balloc.c), and set_writetime never moves a time back.
 //! Differs:    a buffer is a page. The list of locked buffers holds nothing to write: a page that
-//!             is redirtied on its way becomes dirty when its write ends. kupdate's timer does not
-//!             slip by the length of its passes, but one that falls into an open pass is lost, and
-//!             it starts by itself when the interval is no longer 0. kupdate's walk over all
-//!             buffers is paid for after the pass, and bdflush's over the locked ones not at all.
-//!             Loop devices get no second chance to block. nrefill, nref_dirt and the dummies have
-//!             no effect in the kernel either.
+//!             is redirtied under writeback becomes dirty when its write completes. kupdate's timer
+//!             does not slip by the length of its passes, but a timeout that falls into an open
+//!             pass is lost, and the timer starts again when the interval is no longer 0. kupdate's
+//!             walk over all buffers is charged after the pass, and bdflush's walk over the locked
+//!             ones not at all. Loop devices get no second chance to block. nrefill, nref_dirt and
+//!             the dummies have no effect in the kernel either.
 //! Not for:    kernels before 2.2.19, which made every writer wait above nfract, and those from 2.4
 //!             on, which have other fields.
 //!
@@ -118,7 +118,7 @@ impl Flush for Bdflush {
         if balance > Balance::Below {
             self.bdflush.get_or_insert_default();
         }
-        // The first page after a rest asks for a run only to have the timer seen.
+        // The first page after a rest requests a run only to set the timer.
         let starts = !self.timer.armed;
         if starts {
             self.timer.arm(pages.now(), pages.knobs().interval);
@@ -132,7 +132,7 @@ impl Flush for Bdflush {
     }
 
     fn run(&mut self, pages: &mut dyn DirtyPages) {
-        // Pages that were dirtied on their way are dirty when they arrive, without another call.
+        // Pages that were dirtied under writeback become dirty at completion, without another call.
         let above = pages.all().dirty > 0 && Balance::of(pages) > Balance::Below;
         if above || pages.memory_is_short() {
             self.bdflush.get_or_insert_default();

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Linux 2.2.19 (kernel/sysctl.c, fs/buffer.c) reports no error for a number out of its range: the
-//! field keeps its value. Worse, it walks two columns, of least and of greatest values, and a
-//! number that is too small does not move the second one on: every later field is compared with the
-//! greatest value of the field before it. [`Vector::as_kernel`] does the same, so that an old line
-//! of a tuning guide does what it did; [`Vector::strict`] says what is wrong with it instead.
+//! field keeps its value. Worse, it walks two columns, of minima and of maxima, and a number that
+//! is too small does not advance the second one: every later field is compared with the maximum of
+//! the field before it. [`Vector::as_kernel`] does the same, so that an old line of a tuning guide
+//! has its old effect; [`Vector::strict`] reports the error instead.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -48,7 +48,7 @@ pub const FIELDS: &[Parameter] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vector(pub [u64; 9]);
 
-/// What is wrong with a line of nine integers.
+/// Errors of a line of nine integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VectorError {
     /// Fewer or more than nine.
@@ -60,14 +60,14 @@ pub enum VectorError {
     NotANumber {
         /// The field.
         field: &'static str,
-        /// What was given.
+        /// The value found.
         given: String,
     },
     /// A number out of the field's range.
     OutOfRange {
         /// The field.
         field: &'static str,
-        /// What was given.
+        /// The value found.
         given: String,
         /// The least value.
         low: u64,
@@ -109,9 +109,9 @@ impl Vector {
         Ok(vector)
     }
 
-    /// Reads integers over the present values as Linux 2.2.19 does: what is out of range is skipped
-    /// in silence, after a number that is too small the greatest values are those of the field
-    /// before, and the first word that is no decimal number ends the reading.
+    /// Reads integers over the current values as Linux 2.2.19 does: a value out of range is skipped
+    /// silently, after a number that is too small the maxima are those of the field before, and the
+    /// first word that is no decimal number ends the reading.
     #[must_use]
     pub fn as_kernel(mut self, text: &str) -> Self {
         let mut highs = FIELDS.iter().map(|field| i128::from(field.high));

@@ -29,8 +29,8 @@ fn drawn(random: &mut Random) -> Knobs {
     }
 }
 
-/// A random history: pages become dirty, writes end, time passes, memory is short, knobs turn.
-/// Returns what was written, after everything has been written.
+/// A random history: pages become dirty, writes complete, time passes, memory is short, knobs
+/// change. Returns the written pages, after everything has been written.
 fn history(spec: &str, seed: u64, slots: usize, turned: bool) -> Vec<Write> {
     let mut random = Random(seed);
     let mut bench = Bench::with_devices(spec, 1 + (seed % 3) as usize);

@@ -30,7 +30,7 @@ impl Inodes {
         self.changed.is_some()
     }
 
-    /// Writes what is old. Returns whether the device took it all.
+    /// Writes old metadata. Returns whether the device took all of it.
     pub(super) fn write(&mut self, pages: &mut dyn DirtyPages) -> bool {
         if pages.now() < Instant::ZERO + self.age {
             return true;

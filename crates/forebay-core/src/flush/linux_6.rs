@@ -114,7 +114,7 @@ struct Linux6 {
     commit_at: Option<Instant>,
     /// A write of metadata waits for the device.
     committing: bool,
-    /// The timers have been set since a page became dirty; otherwise the next page asks for a run.
+    /// The timers have been set since a page became dirty; otherwise the next page requests a run.
     awake: bool,
     threshold: Threshold,
 }
@@ -132,7 +132,7 @@ struct Line {
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
     device: usize,
-    /// Whether it stands in its device's line.
+    /// Whether it is in the queue of its device.
     queued: bool,
     /// Where the next chunk begins.
     at: PageIndex,
@@ -143,7 +143,7 @@ struct File {
     quota: u64,
 }
 
-/// What became of one file's turn.
+/// The result of one file's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Wrote,
@@ -236,7 +236,7 @@ impl Linux6 {
         self.lines[device].files.push_back(file);
     }
 
-    /// Starts a look if its time has come. One that is not over goes on with the new one.
+    /// Starts a scan if it is due. An unfinished scan continues with the new one.
     fn look_for_old(&mut self, pages: &dyn DirtyPages) {
         if self.look.is_some_and(|at| at <= pages.now()) {
             self.look = None;
@@ -258,7 +258,7 @@ impl Linux6 {
         done
     }
 
-    /// One chunk of each device in turn until none is left that wants to and can write. Returns
+    /// One chunk of each device in turn until none is left that has work and can write. Returns
     /// whether anything was written.
     fn write_in_turn(&mut self, pages: &mut dyn DirtyPages) -> bool {
         let devices = self.lines.len();
@@ -278,7 +278,8 @@ impl Linux6 {
         wrote
     }
 
-    /// One chunk of the first file of a device that wants it. Returns whether the device may go on.
+    /// One chunk of the first file of a device that has work. Returns whether the device may
+    /// continue.
     fn write_line(&mut self, line: usize, pages: &mut dyn DirtyPages) -> bool {
         let mut unwanted = 0;
         while let Some(&file) = self.lines[line].files.front() {
@@ -293,7 +294,7 @@ impl Linux6 {
                 return false;
             }
             let dirty = pages.file(file);
-            // What was redirtied on its way becomes dirty later, without another call.
+            // A page redirtied under writeback becomes dirty later, without another call.
             if dirty.dirty == 0 && dirty.since.is_none() {
                 let known = &mut self.files[file.index()];
                 known.queued = false;
@@ -321,8 +322,8 @@ impl Linux6 {
         false
     }
 
-    /// The turn of a file that has dirty pages: a chunk if `all` files are wanted or the look wants
-    /// this one. The chunk goes on at the file's beginning when it comes to its end.
+    /// The turn of a file that has dirty pages: a chunk if `all` files are written or the scan has
+    /// found this one. At the end of the file the chunk continues at its beginning.
     fn write_chunk(&mut self, file: FileId, all: bool, pages: &mut dyn DirtyPages) -> Turn {
         let dirty = pages.file(file);
         let known = &mut self.files[file.index()];
@@ -378,7 +379,7 @@ impl Linux6 {
     }
 }
 
-/// How much of a file is written before the next one's turn: half a second of the device, but no
+/// How much of a file is written before the next file's turn: half a second of the device, but no
 /// more than an eighth of the limit, in whole granules of at least one.
 fn chunk_pages(device: DeviceId, pages: &dyn DirtyPages) -> u64 {
     if let Some(batch) = pages.knobs().batch {

@@ -30,7 +30,7 @@ pub(super) struct Write {
 struct File {
     /// Dirty pages and their place in the order of age.
     dirty: BTreeMap<PageIndex, u64>,
-    /// Pages that became dirty on their way, and when they become old.
+    /// Pages that became dirty under writeback, and when they become old.
     again: BTreeMap<PageIndex, Instant>,
     since: Option<Instant>,
     /// When its metadata changed first.
@@ -287,7 +287,7 @@ impl Bench {
         Self { rule, pages }
     }
 
-    /// Makes a page dirty and runs the rule if it asks for it.
+    /// Makes a page dirty and runs the rule if the page requests it.
     pub(super) fn dirty(&mut self, file: u32, page: PageIndex) -> Demand {
         let demand = self.touch(file, page);
         if demand != Demand::Nothing {

@@ -78,7 +78,7 @@ impl Buffers {
         filled
     }
 
-    /// What was begun is not gone on with.
+    /// The started work is abandoned.
     pub(crate) fn abandon(&mut self) {
         self.filling = None;
     }
@@ -129,7 +129,7 @@ mod tests {
         let (pointers, data, more) = (bytes(0, 8), bytes(40_000, 100), bytes(80_000, 100));
         assert_eq!(fetch(&mut buffers, pointers, 100).len(), 4);
         assert_eq!(fetch(&mut buffers, data, 100).len(), 4);
-        assert_eq!(fetch(&mut buffers, more, 100).len(), 4, "in place of the pointers");
+        assert_eq!(fetch(&mut buffers, more, 100).len(), 4, "instead of the pointers");
         assert_eq!(fetch(&mut buffers, data, 100).len(), 0);
         assert_eq!(fetch(&mut buffers, pointers, 100).len(), 4);
         assert_eq!(fetch(&mut buffers, more, 100).len(), 0);

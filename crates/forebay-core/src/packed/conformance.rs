@@ -1,4 +1,4 @@
-//! What every fill rule of the table keeps, whatever it is asked.
+//! Properties of every fill rule of the table, for every demand.
 
 use std::string::String;
 use std::vec::Vec;

@@ -1,10 +1,10 @@
-//! Eager: all that readahead asks for is decoded before the asker goes on.
+//! Eager: the whole window of readahead is decoded before the caller continues.
 //!
 //! Source:     Linux 2.6.21, `fs/cramfs/inode.c`, `mm/filemap.c`; the baseline "CramFS" of S. Ahn,
 //!             S. Hyun, K. Koh, "Improving the read performance of compressed file systems
 //!             considering kernel read-ahead mechanism", KIISE 2010.
-//! Behaviour:  each page of the window is read and decoded by itself, in ascending order; the asker
-//!             waits for the last one.
+//! Behaviour:  each page of the window is read and decoded separately, in ascending order; the
+//!             caller waits for the last one.
 //! Differs:    nothing by default. With `bulk` the raw bytes of the window are read at once, as
 //!             squashfs and erofs of today do, and all of it is decoded as before.
 //! Not for:    random faults with a slow codec: up to 31 pages are paid for before one is seen.
@@ -17,7 +17,7 @@ use crate::policy::Parameter;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "eager",
-    summary: "decodes all that readahead asks for before the asker goes on",
+    summary: "decodes the whole window of readahead before the caller continues",
     source: "cramfs of Linux 2.6.21",
     parameters: &[Parameter::new(
         "bulk",

@@ -14,7 +14,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Flags of so many pages.
+    /// Flags of `pages` pages.
     pub(crate) fn new(pages: u64) -> Self {
         Self { words: Vec::new(), words_max: pages.div_ceil(BITS) }
     }
@@ -37,7 +37,7 @@ impl Flags {
         self.words[place] |= 1 << (page % BITS);
     }
 
-    /// Clears a page's flag; says whether it was set.
+    /// Clears a page's flag; returns whether it was set.
     pub(crate) fn clear(&mut self, page: PageIndex) -> bool {
         let was = self.has(page);
         if was {

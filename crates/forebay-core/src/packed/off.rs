@@ -1,4 +1,4 @@
-//! Off: nothing is read ahead, each demand brings in its own pages.
+//! Off: no readahead; each demand reads its own pages.
 //!
 //! Source:     "CramFS(RAOFF)" of S. Ahn, S. Hyun, K. Koh, "Improving the read performance of
 //!             compressed file systems considering kernel read-ahead mechanism", KIISE 2010.
@@ -13,7 +13,7 @@ use super::{Ahead, Demand, Fill, Pages, Plan, Policy};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "off",
-    summary: "reads and decodes the demanded pages alone, nothing ahead",
+    summary: "reads and decodes only the demanded pages, no readahead",
     source: "CramFS(RAOFF) of Ahn, Hyun and Koh",
     parameters: &[],
     build: |_| Box::new(Off),

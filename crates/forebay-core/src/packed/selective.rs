@@ -1,13 +1,14 @@
-//! Selective: the window's raw bytes are read at once, and only what is wanted is decoded.
+//! Selective: the window's raw bytes are read at once, and only the wanted pages are decoded.
 //!
 //! Source:     FCramFS of S. Ahn, S. Hyun, K. Koh, "Improving the read performance of compressed
 //!             file systems considering kernel read-ahead mechanism", KIISE 2010, section 3.2.
-//! Behaviour:  the window is readahead's own; its raw bytes come in one bulk read; the demanded
-//!             pages are decoded, all others are deferred. A demand for a deferred page decodes
-//!             that page alone and starts no window. Nothing is ever decoded in the background.
-//! Differs:    `window` may narrow readahead's window, which the paper leaves as it is; the default
-//!             does not.
-//! Not for:    sequential readers with a fast codec: each page costs a demand of its own.
+//! Behaviour:  the window is that of readahead; its raw bytes are read in one bulk read; the
+//!             demanded pages are decoded, all others are deferred. A demand for a deferred page
+//!             decodes only that page and starts no window. Nothing is ever decoded in the
+//!             background.
+//! Differs:    `window` may narrow readahead's window, which the paper leaves unchanged; the
+//!             default does not.
+//! Not for:    sequential readers with a fast codec: each page costs a separate demand.
 
 use alloc::boxed::Box;
 
@@ -25,7 +26,7 @@ pub(super) const WINDOW: Parameter = Parameter::new(
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "selective",
-    summary: "reads the window's raw bytes in bulk, decodes only what is demanded",
+    summary: "reads the window's raw bytes in bulk, decodes only demanded pages",
     source: "FCramFS of Ahn, Hyun and Koh",
     parameters: &[WINDOW],
     build: |values| Box::new(Selective { window: values.of("window") }),
@@ -43,14 +44,14 @@ impl Fill for Selective {
     }
 }
 
-/// What is read for a demand: of the window at most so many pages, with as many of them before the
-/// wanted ones as the window has by proportion; all that is wanted in any case.
+/// The pages read for a demand: at most `max` pages of the window, with the window's proportion of
+/// pages before the wanted ones, and always all wanted pages.
 pub(super) fn fetch(demand: &Demand, max: u64) -> Pages {
     let Demand { wanted, window, deferred, .. } = *demand;
     if deferred {
         return wanted;
     }
-    // A window that does not have what is wanted is none.
+    // A window without the wanted pages is ignored.
     let window = window.hull(wanted);
     let around = window.len().saturating_sub(wanted.len());
     let room = max.saturating_sub(wanted.len()).min(around);

@@ -1,13 +1,14 @@
-//! Selective, then idle: what is wanted first, the likely rest by a processor with nothing to do.
+//! Selective, then idle: the wanted pages first, the likely next ones by an idle processor.
 //!
 //! Source:     ours, on the rule of `selective`.
-//! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that goes on where
-//!             the last one and its offer ended, is decoded whole before its reader goes on. Of any
-//!             other demand only the wanted pages. Pages behind them are offered to an idle
-//!             processor: behind a `read` at the file's beginning the whole window, as files that
-//!             are read are mostly read whole; behind a fault as many as the last offers were
-//!             worth. A fault that goes on behind an offer doubles it, one inside it came too early
-//!             and says nothing, one elsewhere halves it, down to none; two in a row begin anew.
+//! Behaviour:  raw bytes as `selective`. A stream, that is a demand by `read` that continues where
+//!             the last one and its offer ended, is decoded completely before its reader continues.
+//!             Of any other demand only the wanted pages are decoded. Pages after them are offered
+//!             to an idle processor: after a `read` at the file's beginning the whole window,
+//!             because such files are mostly read completely; after a fault as many as the last
+//!             offers were used. A fault directly after an offer doubles it, one inside it came too
+//!             early and does not count, one elsewhere halves it, down to none; two in a row start
+//!             over.
 //! Differs:    `selective` decodes nothing that was not asked for.
 //! Not for:    one processor that is always busy: then it is `selective`.
 
@@ -20,11 +21,11 @@ use crate::policy::Parameter;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "selective-then-idle",
-    summary: "decodes what is demanded first, the likely rest by an idle processor",
+    summary: "decodes demanded pages first, likely ones on an idle processor",
     source: "ours",
     parameters: &[
         WINDOW,
-        Parameter::new("first", 2, (0, 1 << 16), "pages offered behind the first fault of a file"),
+        Parameter::new("first", 2, (0, 1 << 16), "pages offered after the first fault of a file"),
     ],
     build: |values| {
         let offer = values.of("first");

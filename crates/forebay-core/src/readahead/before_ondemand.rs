@@ -2,9 +2,9 @@
 //!
 //! Source:     Linux 2.6.7 and 2.6.21.5, mm/readahead.c, mm/fadvise.c, mm/filemap.c (the functions
 //!             `do_page_cache_readahead` and `filemap_nopage`).
-//! Behaviour:  Hints and errors move the descriptor's limit and nothing else. A range read skips
-//!             what is present and does nothing while the device is congested. A fault counts hits
-//!             and misses and reads a whole limit of pages, until misses lead by a hundred.
+//! Behaviour:  Hints and errors change only the descriptor's limit. A range read skips pages that
+//!             are present and does nothing while the device is congested. A fault counts hits and
+//!             misses and reads a whole limit of pages, until misses lead by a hundred.
 //! Differs:    two reads of one descriptor at a time share one state here; the kernels give each a
 //!             private copy and the last to finish wins.
 //! Not for:    kernels from 2.6.23 on, which fault and hint differently.
@@ -118,7 +118,7 @@ impl Faults {
         pages: &mut dyn AddressSpace,
     ) {
         match fault.mapping.advice {
-            // The page is read alone and found at the second look, which counts as a hit.
+            // The page is read singly and found at the second lookup, which counts as a hit.
             MapAdvice::Sequential | MapAdvice::Random => self.hits += 1,
             MapAdvice::Normal | MapAdvice::Huge => {
                 self.read_around(fault.page, around, limit.pages, pages);
@@ -139,7 +139,7 @@ impl Faults {
         }
         self.misses += 1;
         if self.misses > self.hits + LOTS_OF_MISSES {
-            // Found at the second look here too, so that the gap never closes by itself.
+            // Found at the second lookup here too, so the gap never closes without other hits.
             self.hits += 1;
             return;
         }

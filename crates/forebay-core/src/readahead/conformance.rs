@@ -1,7 +1,7 @@
 //! What every policy of the table keeps, whatever it decides.
 //!
 //! The bench itself asserts that no page is added past the end of the file, twice, or out of its
-//! folio's alignment, and its path reads alone what a policy leaves out.
+//! folio's alignment. Its path reads pages singly that a policy leaves out.
 
 use std::string::String;
 use std::vec::Vec;
@@ -16,7 +16,7 @@ use crate::units::{PAGE_SIZE, PageIndex};
 /// The far end of the page numbers that files are tested with.
 const FAR: PageIndex = 1 << 40;
 
-/// A stream of calls that is mostly local, drawn with weights of its own.
+/// A stream of calls that is mostly local, drawn with its own weights.
 struct Stream {
     random: Random,
     /// The pages that calls are made in; its end may lie past the end of the file.

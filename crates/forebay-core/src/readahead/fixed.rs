@@ -1,7 +1,7 @@
 //! A fixed number of pages from every missed page on.
 //!
 //! Source:     the simplest rule that reads ahead; a control for the adaptive ones.
-//! Behaviour:  a miss at page p reads [p, p + window), whatever was asked and whatever came before.
+//! Behaviour:  a miss at page p reads [p, p + window), whatever the request and its history.
 //! Differs:    nothing.
 //! Not for:    random reads smaller than the window, which waste the rest of it.
 

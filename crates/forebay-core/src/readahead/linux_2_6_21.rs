@@ -1,10 +1,10 @@
 //! Linux 2.6.21: the request, then doubling; called once per request.
 //!
 //! Source:     Linux 2.6.21.5, mm/readahead.c and mm/filemap.c.
-//! Behaviour:  A request that does not follow the one before is read as it is, up to the limit. The
-//!             first that follows reads 2 or 4 times as much, later windows double, and the next
-//!             one is submitted on the first page of the present one. A file that keeps being found
-//!             in the cache is left alone until a page of it is missing.
+//! Behaviour:  A request that does not follow the previous one is read exactly, up to the limit.
+//!             The first that follows reads 2 or 4 times as much, later windows double, and the
+//!             next one is submitted on the first page of the current one. A file that keeps being
+//!             found in the cache is skipped until a page of it is missing.
 //! Differs:    see `before_ondemand`.
 //! Not for:    random requests larger than the limit, which read up to two windows too much.
 //!
@@ -14,7 +14,7 @@
 //!             ^ reached: [current          )[ahead ...    ^ at most the limit, then called again
 //! ```
 //!
-//! The rule names the page at which it wants to be called again; that wish lives for one request.
+//! The rule names the page at which it is called again; this is valid for one request.
 
 use alloc::boxed::Box;
 
@@ -27,7 +27,7 @@ use crate::units::PageIndex;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "linux-2.6.21",
-    summary: "the request itself, doubled for each sequential one",
+    summary: "exactly the request; windows double for sequential ones",
     source: "Linux 2.6.21",
     parameters: &[MAX],
     build: |values| Box::new(Linux2621::new(values.of("max"))),
@@ -54,7 +54,7 @@ struct Linux2621 {
     cached: bool,
     /// Pages found cached in a row, in whole windows.
     hits: u64,
-    /// The page of the present request at which the rule wants to be called again.
+    /// The page of the current request at which the rule is called again.
     call_at: PageIndex,
     faults: Faults,
 }
@@ -103,7 +103,8 @@ impl Linux2621 {
         }
     }
 
-    /// A request that begins in the page where the last one ended is judged from the next page on.
+    /// A request that begins in the page where the last one ended is treated as beginning at the
+    /// next page.
     fn without_rest(&self, page: PageIndex, request: u64) -> (PageIndex, u64) {
         if page != self.prev {
             return (page, request);
@@ -133,7 +134,7 @@ impl Linux2621 {
         self.prev = self.prev.min(self.ahead.end().wrapping_sub(1));
     }
 
-    /// Submits the window behind the current one; says whether it is in place.
+    /// Submits the window after the current one; returns whether it is in place.
     fn read_further(&mut self, block: Block, pages: &mut dyn AddressSpace) -> bool {
         let size = self.next_size();
         self.ahead = Window { start: self.current.end(), size };
@@ -145,7 +146,7 @@ impl Linux2621 {
         ready
     }
 
-    /// Reads a window; says whether it is on its way or was there. Too much that was there turns
+    /// Reads a window; returns whether it is being read or was cached. Too many cached pages turn
     /// readahead off.
     fn get(&mut self, window: Window, block: Block, pages: &mut dyn AddressSpace) -> bool {
         if block == Block::No && pages.congested() {

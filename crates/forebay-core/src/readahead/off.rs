@@ -1,4 +1,4 @@
-//! Nothing ahead: every page is read alone when it is missed.
+//! No readahead: every page is read singly when it is missed.
 //!
 //! Source:     the path itself, with its readahead taken away.
 //! Behaviour:  a read of n absent pages becomes n reads of one page, each waited for.
@@ -12,7 +12,7 @@ use super::{Access, AddressSpace, Fault, Policy, Readahead};
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "off",
-    summary: "nothing ahead: each missing page is read alone",
+    summary: "no readahead: each missing page is read singly",
     source: "Forebay",
     parameters: &[],
     build: |_| Box::new(Off),

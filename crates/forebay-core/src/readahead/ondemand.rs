@@ -1,9 +1,9 @@
-//! On-demand readahead: asked on a miss or a marked folio alone.
+//! On-demand readahead: called only on a miss or a marked folio.
 //!
 //! Source:     Linux 6.12 and 6.18, mm/readahead.c and mm/filemap.c.
 //! Behaviour:  A miss opens a window if it is at page 0, larger than the limit, next to the end of
-//!             the last read, or behind more cached pages than it asks for; else it reads what was
-//!             asked. A window's tail is marked; a read of the mark submits the next, larger
+//!             the last read, or after more cached pages than it requests; else exactly the request
+//!             is read. The tail of a window is marked; a read of the mark submits the next, larger
 //!             window in advance.
 //! Differs:    No cgroup congestion and no folios under writeback. `skew=off` scans the cache as
 //!             the kernel's authors meant it, without the cursor error of the large folios.
@@ -75,7 +75,7 @@ pub(super) struct Version {
     pub(super) aligns_end: bool,
     /// The pages below which a window is read as single pages.
     pub(super) folio_window_min: u64,
-    /// What is still read when large folios meet a cached page.
+    /// The rest that is read when large folios meet a cached page.
     pub(super) remainder: Remainder,
     /// Whether a fault in an executable mapping reads forward instead of around.
     pub(super) executable_forward: bool,
@@ -90,7 +90,7 @@ pub(super) enum Grows {
     Window,
 }
 
-/// What is read behind a cached page that was in the way of a large folio.
+/// The rest that is read after a cached page that blocked a large folio.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Remainder {
     /// The rest of the window.

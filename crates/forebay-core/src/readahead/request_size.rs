@@ -1,8 +1,8 @@
-//! The request-size proposal: 2.6.7, told how much was asked for, with a previous window.
+//! The request-size proposal: 2.6.7 with knowledge of the request size, and with a previous window.
 //!
 //! Source:     J. Seol and K. Lee, "Linux 2.6.7 readahead performance improvement using read
-//!             request size", sections 3.1 to 3.3 and figure 1; what they leave open is read so
-//!             that their figure 5 comes out.
+//!             request size", sections 3.1 to 3.3 and figure 1; open questions are read so that
+//!             their figure 5 results.
 //! Behaviour:  A new window of a request of several pages is the request; the average is declared
 //!             behind it and read when the reader gets there. A jump saves the windows it leaves, a
 //!             jump back exchanges them. First window of 4 pages, limit of 64.
@@ -56,7 +56,7 @@ const PARAMETERS: &[Parameter] = &[
         default: 64,
         low: 0,
         high: 65_536,
-        summary: "pages of the largest window that no request asked for; 0 disables",
+        summary: "pages of the largest window beyond the request; 0 disables",
     },
     Parameter {
         name: "first",
@@ -103,12 +103,12 @@ impl Rule {
     }
 }
 
-/// What becomes of the window behind a request.
+/// What happens to the window after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Declared {
     /// It is read when the reader reaches it.
     Read,
-    /// It is taken for an ahead window that was read.
+    /// It counts as an ahead window that was read.
     Forgotten,
 }
 
@@ -230,7 +230,7 @@ impl RequestSize {
         }
     }
 
-    /// What the policy is told of a request.
+    /// The request size that the policy sees.
     fn told(&self, remaining: u64) -> u64 {
         if self.rule.request { remaining } else { 1 }
     }

@@ -6,7 +6,7 @@
 //!             and at zero readahead turns off. Misses in that state count pages until a limit's
 //!             worth came in sequence.
 //! Differs:    nothing.
-//! Not for:    use alone; `linux_2_6_7` and `request_size` decide when a window moves.
+//! Not for:    separate use; `linux_2_6_7` and `request_size` decide when a window moves.
 //!
 //! ```text
 //!      current window           ahead window (already submitted)
@@ -87,7 +87,7 @@ impl Serial {
         };
     }
 
-    /// Brings the speed memory under the limit; says whether anything is left of it.
+    /// Limits the speed memory; returns whether anything is left of it.
     pub(super) fn clamp(&mut self) -> bool {
         if self.next.cast_signed() > self.limit.pages.cast_signed() {
             self.next = self.limit.pages;
@@ -160,7 +160,7 @@ impl Serial {
     }
 
     /// While off, the size of the current window counts misses in sequence. A limit's worth of them
-    /// resumes readahead; the average of the runs stays what it was.
+    /// resumes readahead; the average of the runs does not change.
     fn miss_while_off(&mut self, page: PageIndex) {
         let max = self.limit.pages;
         if page == self.prev.wrapping_add(1) {

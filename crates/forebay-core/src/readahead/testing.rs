@@ -1,7 +1,7 @@
 //! A page cache without time or limits, for the policies' vectors.
 //!
-//! It logs what became resident: `+[a,b)` is a submitted run of single pages, `+[a,b)o2` one of
-//! folios of order 2, `S p` a page read alone.
+//! It logs which pages became resident: `+[a,b)` is a submitted run of single pages, `+[a,b)o2` one
+//! of folios of order 2, `S p` a page read singly.
 
 use std::boxed::Box;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ impl<P: Shown> Bench<P> {
         Self { policy: Box::new(policy), pages, spec: None }
     }
 
-    /// Reads page by page of a vector: first page, pages, what was submitted, clauses of the state.
+    /// Reads page by page of a vector: first page, pages, submitted pages, clauses of the state.
     pub(super) fn follow(&mut self, steps: &[(PageIndex, u64, &str, &str)]) {
         for &(page, count, submitted, state) in steps {
             assert_eq!(self.read(page, count), submitted, "R({page},{count})");
@@ -150,12 +150,12 @@ impl<P: Shown> Bench<P> {
 }
 
 impl<P: Readahead + ?Sized> Bench<P> {
-    /// Reads `count` whole pages from `page` on; returns what was submitted.
+    /// Reads `count` whole pages from `page` on; returns the submitted pages.
     pub(super) fn read(&mut self, page: PageIndex, count: u64) -> String {
         self.read_bytes(page * PAGE_SIZE, count * PAGE_SIZE)
     }
 
-    /// Reads `len` bytes from byte `offset` on; returns what was submitted.
+    /// Reads `len` bytes from byte `offset` on; returns the submitted pages.
     pub(super) fn read_bytes(&mut self, offset: u64, len: u64) -> String {
         let (start, count) = pages_touched(offset, len);
         for page in start..(start + count).min(self.pages.file_pages) {

@@ -18,8 +18,8 @@ impl Dice {
     }
 }
 
-/// Random reads, writes, folios, pins, cuts; the cache checks itself after each. Returns what was
-/// there after every hundredth step.
+/// Random reads, writes, folios, pins, truncations; the cache checks itself after each. Returns the
+/// cached pages after every hundredth step.
 fn play(policy: &str, frames: u32, seed: u64) -> Vec<Vec<PageIndex>> {
     let mut memory = Memory::new(policy, frames);
     let mut dice = Dice(seed);

@@ -40,12 +40,12 @@ impl FrameTable<'_> {
         self.frames[frame as usize].flags & PRESENT != 0
     }
 
-    /// Whether a page differs from its device, on its way there or not.
+    /// Whether a page differs from its device, under writeback or not.
     pub(super) fn is_unsafe(&self, frame: u32) -> bool {
         self.frames[frame as usize].is_unsafe()
     }
 
-    /// Whether a page is dirty and not on its way.
+    /// Whether a page is dirty and not under writeback.
     pub(super) fn waits_for_write(&self, frame: u32) -> bool {
         self.frames[frame as usize].flags & (DIRTY | WRITEBACK) == DIRTY
     }
@@ -74,7 +74,7 @@ impl FrameTable<'_> {
         (slot.file, slot.page)
     }
 
-    /// The frame of a page that is there.
+    /// The frame of a cached page.
     pub(super) fn find(&self, file: u32, page: PageIndex) -> u32 {
         frame_of(self.frames, self.index, FileId(file), page).expect("the page is there")
     }

@@ -1,4 +1,4 @@
-//! What is remembered of evicted pages: which they were, in the order in which they left.
+//! Records of evicted pages, in the order of their eviction.
 //!
 //! ```text
 //!   oldest -> page 7, stamp 40 <-> page 2, stamp 41 <-> ... <- newest     vacant -> . -> .

@@ -3,12 +3,12 @@
 //! Source:     Linux 2.2.19, mm/filemap.c (shrink_mmap), mm/vmscan.c (do_try_to_free_pages,
 //!             kswapd), mm/page_alloc.c (the watermarks, __get_free_pages), fs/buffer.c
 //!             (try_to_free_buffers, sync_page_buffers, grow_buffers).
-//! Behaviour:  a hand goes round over the frames. A page that was referenced loses the mark, a
-//!             clean one leaves. A dirty one is passed over by callers, which must not write;
-//!             kswapd notes it at the first visit and writes it, alone, at the next. The frame that
+//! Behaviour:  a hand walks over the frames in a circle. A referenced page loses the mark, a clean
+//!             one is evicted. Callers skip a dirty page, because they must not write. kswapd notes
+//!             it at the first visit and writes it, as a single page, at the next. The frame that
 //!             was freed last is used first, so the order of a file and that of frames drift apart
 //!             and these writes are seeks. Below the watermark *low* kswapd runs until *high*
-//!             frames are free; at *min* a caller scans itself, and a writer that frees nothing
+//!             frames are free. At *min* a caller scans itself, and a writer that frees nothing
 //!             waits for the end of a pass of the flush rule.
 //! Differs:    kswapd sees 4096 frames and goes on when a write has ended, since a scan costs no
 //!             time within the engine. Frames of processes and slabs are left out of a scan, and so
@@ -61,10 +61,10 @@ struct Clock {
     hand: Hand,
     watermarks: Watermarks,
     pages: u64,
-    /// Pages that are dirty or on their way.
+    /// Pages that are dirty or under writeback.
     dirty: u64,
     kswapd: Option<Scan>,
-    /// When kswapd goes on after it has freed nothing.
+    /// When kswapd continues after it has freed nothing.
     rests_until: Option<Instant>,
     /// The page that kswapd waits to write.
     held: Option<u32>,
@@ -87,18 +87,18 @@ struct Scan {
     /// Frames that the scan shall free.
     wanted: u64,
     freed: u64,
-    /// It has met a page that is on its way: time will give it a clean one.
+    /// It has met a page under writeback, which will become clean.
     met_moving: bool,
 }
 
 /// Why a scan came to a halt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
-    /// It has freed what it wanted.
+    /// It has freed the requested number.
     Done,
     /// All rounds are over.
     Exhausted,
-    /// It stands at a dirty page that is to be written.
+    /// It is at a dirty page that has to be written.
     Write(u32),
     /// It has seen as many frames as it may without time passing.
     Pause,

@@ -5,7 +5,7 @@
 //! Behaviour:  as `linux-3.18`, but active pages age only while they outnumber inactive ones by the
 //!             square root of ten times the GiB on both lists. A dirty folio that reclaim meets
 //!             becomes active, and goes to the end of the inactive list when it is clean. kswapd
-//!             writes only what it meets for the second time. Accesses count per folio.
+//!             writes only folios that it meets for the second time. Accesses count per folio.
 //! Differs:    as `linux-3.18`. The multi-generational LRU (CONFIG_LRU_GEN), which many
 //!             distributions switch on, is not modelled.
 //! Not for:    kernels that run the multi-generational LRU.
@@ -31,7 +31,7 @@ pub(super) const POLICY: Policy = Policy {
     },
 };
 
-/// How many active pages there may be for each inactive one, of so many pages in all.
+/// The number of active pages for each inactive one, of `pages` pages in all.
 fn ratio(pages: u64) -> u64 {
     const GIB_PAGES: u64 = 1 << 18;
     match pages / GIB_PAGES {

@@ -4,7 +4,8 @@
 //!             (`libcachesim.rs` of the simulator's tests).
 //! Behaviour:  one list; every access moves a page to the front, and the idle page at the back
 //!             leaves, one at a time.
-//! Differs:    dirty and busy pages stay in their places and are passed over: they go to the front.
+//! Differs:    dirty and busy pages are not evicted: reclaim skips them and moves them to the
+//!             front.
 //! Not for:    scans: they take everything that is used less often than they are long.
 
 use alloc::boxed::Box;
@@ -16,7 +17,7 @@ use crate::cache::Frame;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "lru",
-    summary: "the page whose last access is longest ago leaves",
+    summary: "evicts the least recently used page",
     source: "the textbook; as in libCacheSim",
     parameters: &[],
     build: |_| Box::new(Lru::default()),
@@ -25,7 +26,7 @@ pub(super) const POLICY: Policy = Policy {
 #[derive(Debug, Default)]
 struct Lru {
     pages: List,
-    /// Pages that are dirty or on their way.
+    /// Pages that are dirty or under writeback.
     dirty: u32,
 }
 

@@ -59,14 +59,14 @@ struct S3Fifo {
     uses: u8,
     /// Pages of the small queue beyond which the first ones that come join the main queue.
     small_max: u64,
-    /// Pages of the main queue beyond which it gives up one of its own.
+    /// Pages of the main queue beyond which it evicts one of its own.
     main_max: u64,
     /// Memory was full at least once.
     has_evicted: bool,
     small: List,
     main: List,
     ghosts: Ghosts,
-    /// Pages that are dirty or on their way.
+    /// Pages that are dirty or under writeback.
     dirty: u32,
 }
 
@@ -150,7 +150,7 @@ impl Reclaim for S3Fifo {
 }
 
 impl S3Fifo {
-    /// Looks at the last page of the small queue; says whether it was busy.
+    /// Looks at the last page of the small queue; returns whether it was busy.
     fn turn_small(&mut self, table: &mut FrameTable<'_>) -> bool {
         let Some(frame) = self.small.back() else { return false };
         let uses = table.rank(frame) & USES;
@@ -164,7 +164,7 @@ impl S3Fifo {
         self.leave(frame, table)
     }
 
-    /// Looks at the last page of the main queue; says whether it was busy.
+    /// Looks at the last page of the main queue; returns whether it was busy.
     fn turn_main(&mut self, table: &mut FrameTable<'_>) -> bool {
         let Some(frame) = self.main.back() else { return false };
         let rank = table.rank(frame);
@@ -203,10 +203,10 @@ mod tests {
         // Page 1, used twice, joins the main queue, which now has one too many: page 10 leaves.
         memory.read_each([20]);
         assert_eq!(memory.present([1, 10, 11, 20]), [1, 11, 20]);
-        // Page 20 leaves the small queue and comes back into the main one, which gives up page 11.
+        // Page 20 leaves the small queue and returns into the main one, which evicts page 11.
         memory.read_each([21, 20, 22]);
         assert_eq!(memory.present([1, 11, 12, 20, 21, 22]), [1, 12, 20, 22]);
-        // A scan takes the small queue alone.
+        // A scan uses only the small queue.
         memory.read_each(30..60);
         assert_eq!(memory.present([1, 12, 20]), [1, 12, 20]);
     }

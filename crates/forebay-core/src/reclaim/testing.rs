@@ -22,7 +22,7 @@ impl Memory {
         Self { cache: PageCache::with_reclaim(frames, &spec), now: Instant::ZERO }
     }
 
-    /// Reads a page: says whether it was there; nothing if there was no memory.
+    /// Reads a page: returns whether it was cached; none if there was no memory.
     pub(super) fn read(&mut self, page: PageIndex) -> Option<bool> {
         let found = self.cache.lookup(FILE, page);
         if found.is_none() {
@@ -50,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// Writes all of a page; says whether there was memory.
+    /// Writes all of a page; returns whether there was memory.
     pub(super) fn write(&mut self, page: PageIndex) -> bool {
         match self.cache.lookup(FILE, page) {
             Some(hit) => self.cache.touch(hit.frame),
@@ -72,8 +72,8 @@ impl Memory {
         self.cache.check();
     }
 
-    /// The pages that the background writer wants to be written, in its order; each of them is
-    /// sent, and arrives only afterwards.
+    /// The pages that the background writer submits, in its order; each of them completes only
+    /// afterwards.
     pub(super) fn background(&mut self) -> Vec<PageIndex> {
         let mut sent = Vec::new();
         while let Some(found) = self.cache.reclaim_background(self.now) {
@@ -91,7 +91,7 @@ impl Memory {
         self.cache.lookup(FILE, page).expect("the page is there").frame
     }
 
-    /// Which of these pages are there.
+    /// Which of these pages are cached.
     pub(super) fn present(&self, pages: impl IntoIterator<Item = PageIndex>) -> Vec<PageIndex> {
         pages.into_iter().filter(|page| self.cache.lookup(FILE, *page).is_some()).collect()
     }

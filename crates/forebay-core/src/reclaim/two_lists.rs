@@ -5,14 +5,14 @@
 //! Behaviour:  a new page is inactive; its second access makes it active. When no frame is free,
 //!             active pages move to the inactive list until they are no longer the majority, and
 //!             idle pages leave from the back of the inactive list, 32 at a time.
-//! Differs:    a dirty page, and one on its way, is on no list, and comes back to the front of its
-//!             own. No background reclaim and no refault distance; a busy page goes to the front
-//!             and is not isolated. The reclaim is done by the call that needs the frame. Accesses
-//!             count per page, so a cold page at the end takes its whole folio along; Linux counts
-//!             per folio. Every read of a part of a page is an access; Linux counts one per page
-//!             and call.
-//! Not for:    scans larger than memory beside a hot set that is touched only once between them,
-//!             and figures that depend on which clean pages stay beside dirty ones.
+//! Differs:    a page that is dirty or under writeback is on no list, and returns to the front of
+//!             its list. There is no background reclaim and no refault distance; a busy page goes
+//!             to the front and is not isolated. The call that needs the frame reclaims. Accesses
+//!             count per page, so a cold page at the end evicts its whole folio; Linux counts per
+//!             folio. Every read of a part of a page is an access; Linux counts one per page and
+//!             call.
+//! Not for:    scans larger than memory with a hot set that is touched only once between them, and
+//!             figures that depend on which clean pages stay while others are dirty.
 
 use alloc::boxed::Box;
 
@@ -84,7 +84,7 @@ impl Reclaim for TwoLists {
     }
 
     fn make_room(&mut self, pages: u64, _origin: Origin, table: &mut FrameTable<'_>) -> bool {
-        // Memory so small that a cluster is a large part of it frees only what it needs.
+        // If a cluster is a large part of memory, only the needed pages are freed.
         let cluster = CLUSTER.min(u64::from(table.frames_max) / 64);
         self.shrink(pages - table.free() + cluster, table);
         table.free() >= pages
@@ -114,7 +114,8 @@ impl TwoLists {
 
     fn shrink(&mut self, wanted: u64, table: &mut FrameTable<'_>) {
         let mut freed = 0;
-        // A second round finds what was active in the first, even if all that is inactive is busy.
+        // A second round finds pages that were active in the first, even if all inactive pages are
+        // busy.
         for second in [false, true] {
             if freed >= wanted {
                 return;
@@ -138,8 +139,8 @@ impl TwoLists {
         self.shrink_active(wanted.saturating_sub(freed), table);
     }
 
-    /// All that is inactive is busy, and so is what was active longest: raw pages that stay while
-    /// they are decoded. Looks at the rest, the oldest first.
+    /// All inactive pages are busy, and so is the page that was active longest: raw pages that stay
+    /// while they are decoded. Looks at the others, the oldest first.
     fn shrink_active(&mut self, wanted: u64, table: &mut FrameTable<'_>) {
         let mut freed = 0;
         while freed < wanted

@@ -1,4 +1,4 @@
-//! Active and inactive pages of a kernel that remembers what it has evicted.
+//! Active and inactive pages of a kernel that remembers evicted pages.
 //!
 //! ```text
 //!                 second access, or back soon after it left
@@ -21,7 +21,7 @@ use crate::time::Instant;
 /// In what kernels of this kind differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// Active pages allowed for each inactive one, when both are so many pages together.
+    /// Active pages allowed for each inactive one, for this number of pages on both lists.
     pub(super) active_per_inactive: fn(u64) -> u64,
     /// A dirty page that reclaim meets becomes active.
     pub(super) activates_dirty: bool,
@@ -37,9 +37,9 @@ pub(super) struct Workingset {
     rules: Rules,
     active: List,
     inactive: List,
-    /// Inactive pages that are neither dirty nor on their way.
+    /// Inactive pages that are neither dirty nor under writeback.
     clean_inactive: u64,
-    /// Pages that are dirty or on their way.
+    /// Pages that are dirty or under writeback.
     dirty: u64,
     /// Evictions and activations so far.
     age: u64,
@@ -47,7 +47,7 @@ pub(super) struct Workingset {
     /// Free frames from which on the background writer sleeps.
     high: u64,
     awake: bool,
-    /// A whole batch of the oldest inactive pages was dirty and not on its way.
+    /// A whole batch of the oldest inactive pages was dirty and not under writeback.
     flagged: bool,
 }
 
@@ -60,8 +60,8 @@ const NEXT: u8 = 1 << 2;
 
 /// Pages that one reclaim looks for at least.
 const CLUSTER: u64 = 32;
-/// Pages that one reclaim looks at beside dirty ones. The kernel begins with a 4096th of the list,
-/// at least so many, and waits before it looks further.
+/// Pages that one reclaim looks at, besides dirty ones. The kernel begins with a 4096th of the
+/// list, at least this many, and waits before it looks further.
 const SCAN_MAX: u64 = CLUSTER;
 
 impl Workingset {

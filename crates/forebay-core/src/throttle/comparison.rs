@@ -1,9 +1,9 @@
 //! All throttles on one small machine: how long writers and writes take, and how high the level is.
 //!
-//! The figures beside the names are those of an independent model of the same machine, whose
-//! flusher is not known to the last detail and which has no guard across the tasks of a processor.
-//! Times of the whole run agree within 5 %, and the moment when everything is written within 1 %.
-//! Where pauses leave the model's by more than a fifth, the row says so.
+//! The figures beside the names are those of an independent model of the same machine. Its flusher
+//! is not known in every detail, and it has no guard across the tasks of a processor. Times of the
+//! whole run agree within 5 %, and the time at which everything is written within 1 %. If pauses
+//! differ from the model's by more than a fifth, the row says so.
 
 use std::vec::Vec;
 
@@ -142,7 +142,7 @@ fn a_controlled_level_returns_to_its_setpoint() {
     row("pi", halved(case), &model, 5, &even(28));
 }
 
-/// The model's 110 ms are a debt of more than a second. From a cold start ours comes near the
+/// The model's 110 ms are a debt of more than a second. From a cold start our run comes near the
 /// ceiling first, where writers sleep what they owe and owe little.
 #[test]
 fn bounded_writes_owe_what_they_do_not_wait_for() {

@@ -9,8 +9,8 @@ use crate::time::{Duration, Instant};
 use crate::units::{CallId, DeviceId};
 use crate::writeback::Levels;
 
-/// The longest pause before a task is asked again: 200 ms, and up to the tick after, which is 10 ms
-/// away at 100 jiffies a second.
+/// The longest pause before a task is checked again: 200 ms, and up to the tick after, which is 10
+/// ms away at 100 jiffies a second.
 const PAUSE_MAX: Duration = Duration::from_millis(210);
 
 /// The questions of a stream.

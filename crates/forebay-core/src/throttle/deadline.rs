@@ -1,10 +1,10 @@
-//! No write waits longer than a bound; what it does not wait for stays on account.
+//! No write waits longer than a bound; the rest of its wait stays as a debt.
 //!
 //! Source:     Forebay.
-//! Behaviour:  a writer's pages cost what they cost under `paced`, but it sleeps at most 10 ms for
+//! Behaviour:  a writer's pages cost as much as under `paced`, but it sleeps at most 10 ms for
 //!             every 16 pages. Once it owes more than a second, it sleeps 100 ms more for each 16
-//!             pages. Where the room below the limit is nearly used up it sleeps whatever it owes,
-//!             but no more than what 16 pages cost there.
+//!             pages. If the room below the limit is nearly used up, it sleeps all that it owes,
+//!             but no more than the cost of 16 pages there.
 //! Differs:    a throttle sees pages, not calls: a bound holds for every 16 pages that a task makes
 //!             dirty, which is a write of 64 KiB. No more than two seconds are kept on account.
 //! Not for:    more writers than the device serves within the bound, whose level rises to the
@@ -22,7 +22,7 @@ use crate::units::CallId;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "deadline",
-    summary: "as paced, but a write of 64 KiB sleeps 10 ms at most and owes the rest",
+    summary: "as paced, but a write of 64 KiB sleeps at most 10 ms and owes the rest",
     source: "Forebay",
     parameters: &[
         Parameter {
@@ -58,7 +58,7 @@ pub(super) const POLICY: Policy = Policy {
 const DEBT_LONG: Duration = Duration::from_secs(1);
 const PAUSE_LONG: Duration = Duration::from_millis(100);
 
-/// What is owed beyond this is forgotten.
+/// Debt beyond this is forgotten.
 const DEBT_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]

@@ -2,16 +2,16 @@
 //!
 //! Source:     Linux 3.18, mm/page-writeback.c; lib/flex_proportions.c for a device's share.
 //! Behaviour:  no task is held below the middle of background and limit. Above it, a task that has
-//!             made some tens of pages dirty sleeps for as long as they take at its rate: the
-//!             device's rate limit, which follows bandwidth by number of writers, times a ratio
-//!             that falls to zero at the limit. What it thought meanwhile counts as slept.
-//! Differs:    the flusher's own updates of the bandwidth are not seen: it is learnt at the
-//!             writers' checks alone, while pages are under writeback below the middle too. The
-//!             limit moves when a knob is written, and then counts at once, as it does after a
-//!             write to dirty_ratio. Tasks are dealt to the processors in turn and stay there; what
-//!             an ended task has not paid for is forgotten. Every task is an ordinary one. A device
-//!             with a limit of its own holds no task below the common background level, where no
-//!             flusher might run.
+//!             dirtied some tens of pages sleeps for as long as they take at its rate: the device's
+//!             rate limit, which follows bandwidth by number of writers, times a ratio that falls
+//!             to zero at the limit. Think time between counts as slept.
+//! Differs:    the flusher's own updates of the bandwidth are not modelled: bandwidth is measured
+//!             only at the writers' checks, also below the middle while pages are under writeback.
+//!             The limit changes when a knob is written, and then counts at once, as after a write
+//!             to dirty_ratio. Tasks are assigned to the processors in turn and stay there; the
+//!             debt of an ended task is forgotten. Every task is an ordinary one. A device with its
+//!             own limit holds no task below the common background level, where no flusher might
+//!             run.
 //! Not for:    many writers to one device, whose pauses come close to 200 ms; the first seconds of
 //!             a device that is far from 100 MB/s.
 
@@ -54,7 +54,7 @@ pub(super) const PARAMETERS: [Parameter; 5] = [
         (1, 1_024),
         "processors; each forces a check after its part of the limit",
     ),
-    Parameter::new("strict", 0, (0, 1), "every device is bound by its own share of the limit"),
+    Parameter::new("strict", 0, (0, 1), "every device is bounded by its own share of the limit"),
     Parameter::new(
         "knob",
         1,
@@ -141,7 +141,7 @@ struct SmoothedLimit {
     thresh: Option<u64>,
 }
 
-/// What is known of one device.
+/// State of one device.
 #[derive(Clone, Copy, Debug)]
 struct Bdi {
     bandwidth: Bandwidth,
@@ -202,7 +202,7 @@ impl BalanceDirtyPages {
         initial_jiffies(self.hz) + now.0 / SECOND * self.hz + part
     }
 
-    /// How long a pause of so many jiffies that begins at `now` lasts.
+    /// How long a pause of `pause` jiffies that begins at `now` lasts.
     fn length(&self, now: Instant, pause: u64) -> Duration {
         if self.release == Release::V3_18 {
             return Duration(pause.saturating_mul(SECOND) / self.hz);

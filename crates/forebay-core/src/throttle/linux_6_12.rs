@@ -2,11 +2,11 @@
 //!
 //! Source:     Linux 6.12, mm/page-writeback.c (balance_dirty_pages, __wb_update_bandwidth);
 //!             kernel/time/timer.c (calc_index) for the length of a sleep.
-//! Behaviour:  as `linux-3.18`. A sleep ends at a tick, one jiffy after it has lasted as long as
-//!             asked, and at a multiple of eight jiffies from 63 on; the writer has paid for what
-//!             was asked alone. Bandwidth and rates are learnt when more than 200 ms have passed,
-//!             by a writer that is held; below the middle nothing is learnt. A device counts as
-//!             exceeded until a held writer finds that it is not.
+//! Behaviour:  as `linux-3.18`. A sleep ends at a tick, one jiffy after its requested length, and
+//!             at a multiple of eight jiffies from 63 on; the writer has paid only for the
+//!             requested length. Bandwidth and rates are measured when more than 200 ms have
+//!             passed, by a writer that is held; below the middle nothing is measured. A device
+//!             counts as exceeded until a held writer finds that it is not.
 //! Differs:    as `linux-3.18`. The flusher updates the bandwidth too, at the end of a chunk and
 //!             200 ms after the last page of a file has arrived, and starts afresh at a device that
 //!             was idle for a second; that is not seen. Writers whose pauses end at one tick go on

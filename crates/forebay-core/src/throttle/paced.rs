@@ -2,12 +2,12 @@
 //!
 //! Source:     Forebay; the future work of J. Oh, Y. Won, "The effect of Linux I/O throttling on
 //!             user write latency": pages should be made dirty more slowly than they are written.
-//! Behaviour:  above the background level, each writer that wants more than its share gets an equal
-//!             part of the measured drain; of all together somewhat more below the middle of
+//! Behaviour:  above the background level, each writer that needs more than its share gets an equal
+//!             part of the measured drain. All together get somewhat more below the middle of
 //!             background and limit and somewhat less above it. Pauses of less than 2 ms are saved
 //!             up. No writer fills more than the room below the limit in 200 ms.
-//! Differs:    Linux averages bandwidth over seconds, finds the number of writers by a feedback of
-//!             its own, and holds every task at the limit, light writers included.
+//! Differs:    Linux averages bandwidth over seconds, finds the number of writers by a separate
+//!             feedback, and holds every task at the limit, including light writers.
 //! Not for:    short bursts that would fit below the limit; devices that share the limit with a
 //!             much slower one, whose pages fill the room of all.
 

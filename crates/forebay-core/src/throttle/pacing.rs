@@ -17,9 +17,9 @@
 //!
 //! All writers together are never faster than the room in 200 ms, or than twice what the device has
 //! written in the last 10 ms or more, which shrinks with the room. Without a measured drain this is
-//! the only rule: writers find out how fast the device is by doubling, and the level comes to rest
-//! where they are as fast as it is. With a measured drain it catches the level if the drain has
-//! fallen and the measurement has not.
+//! the only rule: writers find the speed of the device by doubling, and the level settles where
+//! they are as fast as the device. With a measured drain this rule catches the level if the drain
+//! has fallen and the measurement has not.
 //!
 //! The free level lies a quarter of the way from background to setpoint. A flusher that stops at
 //! the background would leave a fast device idle while writers sleep, if they were held from there.
@@ -74,7 +74,7 @@ pub(super) struct Pacing {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Writer {
-    /// When it has paid for what it wrote.
+    /// When it has paid for the pages that it wrote.
     clock: Instant,
     /// The epoch in which it was last held, counted from two; zero if it never was.
     epoch: u64,
@@ -105,7 +105,7 @@ impl Band {
             return None;
         }
         let limit = view.limit.min(LEVEL_MAX);
-        // Each writer may go on with one page before it is asked again.
+        // Each writer may dirty one more page before it is checked again.
         let ahead = seen.min(limit / 8);
         let reserve = (limit / 32).max(2 * ahead);
         Some(Self {
@@ -218,8 +218,8 @@ impl Pacing {
         self.writers[task.index()].epoch + 1 >= epoch(now)
     }
 
-    /// The pause of a task for which there is no room: of any task at the limit, of a writer
-    /// that was held lately already at the ceiling.
+    /// The pause of a task without room: of any task at the limit, of a recently held writer
+    /// already at the ceiling.
     pub(super) fn without_room(
         &self,
         task: CallId,
@@ -230,7 +230,7 @@ impl Pacing {
         (band.dirty >= end).then_some(PAUSE_FULL)
     }
 
-    /// The pause of a task that sleeps what it owes.
+    /// The pause of a task that sleeps all that it owes.
     pub(super) fn pause(&self, task: CallId, now: Instant) -> Option<Duration> {
         let debt = self.debt(task, now);
         (debt >= PAUSE_MIN).then_some(debt.min(PAUSE_MAX))

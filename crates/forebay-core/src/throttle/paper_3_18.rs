@@ -10,7 +10,7 @@
 //!             checks. It names a floor of 20 ms in its text and 10 ms in its pseudo code. A
 //!             device's pages are scaled by its share of the completions, as the kernel's limit of
 //!             a device is; a device that has completed nothing counts by the level of all.
-//! Not for:    latency: a writer waits until the pages of others have been written, too.
+//! Not for:    latency: a writer also waits until the pages of other writers have been written.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ use crate::writeback::background_below;
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {
     name: "paper-3.18",
-    summary: "sleeps of up to 200 ms until the dirty pages ask for less than the floor",
+    summary: "sleeps of up to 200 ms until the required sleep is below the floor",
     source: "Oh and Won's description of Linux 3.18",
     parameters: &[
         Parameter {
@@ -89,7 +89,7 @@ impl Throttle for Paper318 {
     }
 }
 
-/// The dirty pages that count: those of all, or the device's as if it were alone.
+/// The dirty pages that count: those of all devices, or the device's as if it were the only one.
 fn level(view: &DirtyView, share: Fraction) -> u64 {
     let all = view.all.unsafe_pages();
     if share.is_nothing() { all } else { all.max(share.whole(view.own.unsafe_pages())) }

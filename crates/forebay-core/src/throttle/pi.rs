@@ -1,12 +1,12 @@
-//! Writers share a rate that a controller moves until the level stands at its setpoint.
+//! Writers share a rate that a controller moves until the level is at its setpoint.
 //!
 //! Source:     Forebay; a proportional-integral controller as in any textbook.
 //! Behaviour:  every 200 ms the rate of all writers becomes the drain, bent by the distance of the
 //!             level from the middle of background and limit and by the sum of these distances. The
 //!             sum stands still while the rate is at its bound. Shares and pauses are those of
 //!             `paced`.
-//! Differs:    `paced` has no memory of the distance: a drain that is measured wrong moves its
-//!             level for good, not for a while.
+//! Differs:    `paced` has no memory of the distance: a wrongly measured drain shifts its level
+//!             permanently, not temporarily.
 //! Not for:    drains that change faster than the level can follow, over which it swings.
 
 use alloc::boxed::Box;
@@ -34,7 +34,7 @@ pub(super) const POLICY: Policy = Policy {
 /// From one move of the rate to the next.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// A longer time without a look says nothing of the level meanwhile.
+/// After a longer time without a sample, the level in between is unknown.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 
 /// The bounds of the rate and of the sum, in millionths of the drain.

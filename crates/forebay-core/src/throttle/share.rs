@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::DirtyView;
 use crate::time::{Duration, Instant};
 
-/// After this time what was counted weighs half.
+/// After this time older counts weigh half.
 const PERIOD: Duration = Duration::from_secs(3);
 
 /// The completions of every device, ageing.
@@ -39,7 +39,7 @@ impl Shares {
         Self { all: Events { count: 1, ..Events::default() }, devices: Vec::new() }
     }
 
-    /// Counts what was completed since the last look; the share of the view's device.
+    /// Counts completed writes since the last sample; returns the share of the view's device.
     pub(super) fn observe(&mut self, view: &DirtyView) -> Fraction {
         let device = view.device.index();
         if self.devices.len() <= device {

@@ -91,7 +91,7 @@ impl Case {
     }
 }
 
-/// What was seen; times in microseconds.
+/// Results of a run; times in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) done: u64,
@@ -149,7 +149,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Runs a policy as it is typed.
+    /// Runs a policy given by its specification.
     pub(super) fn run(spec: &str, case: Case) -> Seen {
         Self::run_policy(Spec::parse(spec).unwrap().build(), case)
     }

@@ -1,4 +1,4 @@
-//! Bytes that begin at a page, as reads and writes past the page cache want them.
+//! Bytes that begin at a page, as direct I/O requires.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,15 +7,15 @@ use crate::uring::Lend;
 
 /// Owned bytes whose first lies at a multiple of 4096 in memory.
 pub struct Buffer {
-    /// Room for the bytes and for finding a multiple. A vector does not move its bytes when it is
-    /// moved itself, so a device may write to them meanwhile.
+    /// Space for the bytes and for alignment. A vector does not move its bytes when it is moved
+    /// itself, so a device may write to them in the meantime.
     room: Vec<u8>,
     start: usize,
     len: usize,
 }
 
 impl Buffer {
-    /// So many zeroes.
+    /// `len` zero bytes.
     #[must_use]
     pub fn new(len: usize) -> Self {
         let room = vec![0; len + ALIGN - 1];

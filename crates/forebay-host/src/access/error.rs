@@ -13,7 +13,7 @@ pub enum AccessError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What was asked for beyond reading, such as ` past the page cache`.
+        /// The requested mode beyond reading, such as ` past the page cache`.
         how: &'static str,
         /// Why not.
         error: io::Error,
@@ -25,10 +25,10 @@ pub enum AccessError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// What it must be a multiple of, in bytes.
+        /// The required alignment, in bytes.
         align: u64,
     },
-    /// The file was opened for reading alone.
+    /// The file was opened read-only.
     #[error("cannot write at {offset}: the file is open for reading alone")]
     ReadOnly {
         /// Where the write begins, in bytes.
@@ -70,7 +70,7 @@ pub enum AccessError {
         /// Why not all.
         error: io::Error,
     },
-    /// What was written may not be safe.
+    /// Written data may not be durable.
     #[error("cannot sync: {0}")]
     Sync(io::Error),
     /// The worker that carried the access out panicked; a part of a write may be written.

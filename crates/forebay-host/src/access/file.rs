@@ -51,7 +51,7 @@ pub struct Completion {
 }
 
 impl File {
-    /// Opens a file, or a block device, that is there.
+    /// Opens an existing file or block device.
     ///
     /// # Errors
     /// The file is not there, or cannot be read, written or read past the page cache.
@@ -107,8 +107,8 @@ impl File {
     /// Writes all bytes from `offset` on.
     ///
     /// # Errors
-    /// The kernel failed the write, the file is open for reading alone, or the write is not aligned
-    /// on a file opened past the page cache.
+    /// The kernel failed the write, the file is open read-only, or the write is not aligned on a
+    /// file opened for direct I/O.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), AccessError> {
         let inner = &*self.inner;
         inner.check(true, bytes, offset)?;
@@ -138,13 +138,14 @@ impl File {
         self.inner.file.sync_data().map_err(AccessError::Sync)
     }
 
-    /// How accesses are carried out.
+    /// How accesses are executed.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.inner.options.mode
     }
 
-    /// One line that says what is not as asked: io_uring is missing, and what takes its place.
+    /// One line that reports a difference from the request: io_uring is missing, and what replaces
+    /// it.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         self.inner.note.as_deref()
@@ -160,7 +161,7 @@ impl File {
         &self.inner
     }
 
-    /// What carries accesses out: the mode, or what takes its place without a ring.
+    /// How accesses are executed: the mode, or its replacement without a ring.
     fn way(&self) -> Mode {
         let Options { mode, uring, .. } = self.inner.options;
         let is_replaced = !uring && matches!(mode, Mode::Uring | Mode::Spin);
@@ -254,7 +255,7 @@ impl File {
 }
 
 impl Inner {
-    /// Starts a worker thread for each of so many accesses at a time.
+    /// Starts a worker thread for each of `accesses` concurrent accesses.
     pub(super) fn workers(self: &Arc<Self>, accesses: usize) -> Result<Workers, AccessError> {
         let file = Arc::clone(self);
         let work = move |order: &mut Order| file.serve(order);
@@ -277,7 +278,7 @@ impl Inner {
         read.map_err(|error| AccessError::Read { offset, len, error })
     }
 
-    /// Ends an order that the ring has carried out, or a part of it.
+    /// Ends an order that the ring has executed, or a part of it.
     pub(super) fn end(&self, mut order: Order, outcome: Outcome) -> Completion {
         let (offset, len) = (order.offset, order.buffer.len());
         let result = if order.write {
@@ -289,7 +290,7 @@ impl Inner {
         Completion { token: order.token, result, buffer: order.buffer }
     }
 
-    /// What is wrong with an access before it begins.
+    /// Checks an access before it begins.
     pub(super) fn check(&self, write: bool, bytes: &[u8], offset: u64) -> Result<(), AccessError> {
         let len = bytes.len();
         if write && !self.options.write {

@@ -1,4 +1,4 @@
-//! Decides how an access is carried out: what lies in memory at once, the rest by the rule.
+//! Decides how an access is executed: cached data at once, the rest by the rule.
 //!
 //! ```text
 //!   likely in memory   pread, one in sixteen timed        nothing else: it costs as much as pread
@@ -25,8 +25,8 @@ pub(super) struct Judge {
     clock: Clock,
 }
 
-/// Time as the rule is told it. Rules compare how much is done in a time, so it stands still while
-/// the asker has nothing to ask for.
+/// The clock of the rule. Rules compare the work done per time, so the clock stops while the caller
+/// issues no accesses.
 #[derive(Debug)]
 struct Clock {
     at: Duration,
@@ -40,7 +40,7 @@ impl Judge {
         Self { rule, device, watch: Watch::new(), clock }
     }
 
-    /// How an access is waited for, if it has to be, and the moment at which it was asked.
+    /// How to wait for an access, if it has to wait, and the time at which it was issued.
     pub(super) fn choose(&mut self, class: &Class) -> (Instant, Handling) {
         // Measured before the access begins, or the first one would seem to take as long.
         processor::costs();
@@ -62,7 +62,7 @@ impl Judge {
 }
 
 impl Clock {
-    /// A caller asks for an access.
+    /// A caller issues an access.
     fn asked(&mut self, now: Instant) -> time::Instant {
         let gap = now.saturating_duration_since(self.last);
         self.go_on(now, if gap > PAUSE { Duration::ZERO } else { gap })
@@ -119,13 +119,13 @@ impl Hits {
         Self { sizes: std::array::from_fn(size) }
     }
 
-    /// Whether so many bytes are likely in memory.
+    /// Whether `bytes` bytes are likely cached.
     pub(super) fn guess(&self, bytes: usize) -> Guess {
         let size = self.size(bytes);
         let likely = size.likely.load(Ordering::Relaxed);
         let count = size.count.load(Ordering::Relaxed).wrapping_add(1);
         size.count.store(count, Ordering::Relaxed);
-        // After a sample against the guess the next accesses are looked at, too.
+        // After a sample against the guess the next accesses are checked too.
         if likely >= SURE / 2 {
             let look = count.is_multiple_of(HITS_SEEN) || likely < SURE * 7 / 8;
             if look { Guess::HitToSee } else { Guess::Hit }
@@ -136,12 +136,12 @@ impl Hits {
         }
     }
 
-    /// So many bytes were in memory, or were not.
+    /// `bytes` bytes were cached, or were not.
     pub(super) fn learn(&self, bytes: usize, hit: bool) {
         let size = self.size(bytes);
         let likely = size.likely.load(Ordering::Relaxed);
         let seen = if hit { SURE } else { 0 };
-        // Half of what was known stays: contents come and go by the file, not by the page.
+        // Half of the old estimate stays: contents are cached and evicted by file, not by page.
         size.likely.store((likely + seen) / 2, Ordering::Relaxed);
     }
 
@@ -163,15 +163,15 @@ impl Hits {
 /// slice of 3 ms) and even a slow disk does tens of accesses.
 const RULE: &str = "adaptive:trial_ms=200";
 
-/// A caller that takes longer between two accesses has other work. Others have the processor for no
-/// longer than some milliseconds at a time, and what they take counts.
+/// A caller that takes longer between two accesses has other work. Other tasks hold the processor
+/// for no longer than some milliseconds at a time, and their time counts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const SURE: u32 = 1 << 16;
 
 const SIZES: usize = usize::BITS as usize;
 
-/// Reading the clock twice takes a tenth of a short read, so one in so many is timed.
+/// Reading the clock twice takes a tenth of a short read, so one in this many reads is timed.
 const HITS_SEEN: u32 = 16;
 
 /// A look that finds nothing costs several times a hit, a fraction of a wait.

@@ -1,8 +1,8 @@
-//! What a file lies on: what the kernel says of it, and how it behaves.
+//! The device of a file: the kernel's description, and its measured behaviour.
 //!
-//! Virtual disks are often flagged as rotating, whatever they are. So the flag holds only until the
-//! waiting times speak against it: an arm needs milliseconds to reach a distant place, and a device
-//! that is there in less than one, nearly always, has none.
+//! Virtual disks are often flagged as rotational, whatever they are. The flag is therefore valid
+//! only until latencies contradict it: an arm needs milliseconds to reach a distant sector, and a
+//! device that nearly always needs less than one has no arm.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use forebay_core::dispatch::{Medium, MediumKind};
 use rustix::fs::{AtFlags, FileType, StatxFlags, fstatfs, statx};
 
-/// What is known of a file's device.
+/// State of a file's device.
 #[derive(Debug)]
 pub(super) struct Device {
     kind: MediumKind,
@@ -32,7 +32,7 @@ pub(super) struct Alignment {
 }
 
 impl Device {
-    /// By what the kernel says of the open file.
+    /// The device as the kernel describes it for the open file.
     pub(super) fn of(file: impl AsFd) -> Self {
         let kind = if is_remote(&file) {
             MediumKind::Remote
@@ -44,7 +44,7 @@ impl Device {
         Self { kind, place: 0, far: 0, quick: 0 }
     }
 
-    /// What the rule is told.
+    /// The medium that the rule sees.
     pub(super) fn medium(&self) -> Medium {
         Medium { kind: self.kind, programmed: false }
     }
@@ -68,8 +68,8 @@ impl Device {
 }
 
 impl Alignment {
-    /// What the file asks for, or, where the kernel does not say (before Linux 6.1), 512 for
-    /// places, which nearly all take, and a page for memory.
+    /// The alignment that the file requires. If the kernel does not report it (before Linux 6.1),
+    /// 512 for offsets, which nearly all accept, and a page for memory.
     pub(super) fn of(file: impl AsFd) -> Self {
         let assumed = Self { memory: 512, offset: 512 };
         let Ok(found) = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
@@ -97,7 +97,7 @@ fn is_flagged_rotating(file: impl AsFd) -> bool {
     } else {
         (found.stx_dev_major, found.stx_dev_minor)
     };
-    // A partition has no queue of its own, but lies in the folder of its disk.
+    // A partition has no queue directory, but lies in the directory of its disk.
     ["queue", "../queue"].iter().any(|queue| {
         let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
         fs::read_to_string(path).is_ok_and(|flag| flag.trim() == "1")

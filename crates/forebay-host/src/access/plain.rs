@@ -45,8 +45,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Reads what is in memory: all of `bytes`, or nothing. A miss is not tried again, as it has
-/// started the device already.
+/// Reads cached data: all of `bytes`, or nothing. A miss is not tried again, because it has already
+/// started the device.
 pub(super) fn read_cached(file: &File, bytes: &mut [u8], offset: u64) -> bool {
     let len = bytes.len();
     let read = preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT);

@@ -4,9 +4,10 @@
 //!   read, write --> [ in flight: at most depth ] --> wait
 //! ```
 //!
-//! With io_uring, what was added is submitted when a caller waits and nothing has ended: one system
-//! call takes all that is new and brings all that has ended. A read of bytes in memory ends in that
-//! same call, so the ring makes the try that `RWF_NOWAIT` makes elsewhere, for many reads at once.
+//! With io_uring, new orders are submitted when a caller waits and nothing has completed: one
+//! system call submits all new orders and returns all completed ones. A read of cached bytes
+//! completes in that same call. The ring therefore makes the attempt that `RWF_NOWAIT` makes
+//! elsewhere, for many reads at once.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -31,7 +32,7 @@ pub const DEPTH_MAX: usize = 4096;
 /// A file with room for many accesses in flight. It stays on the thread that made it.
 #[derive(Debug)]
 pub struct Queue {
-    /// Dropped first: it waits for what is in flight.
+    /// Dropped first: it waits for accesses in flight.
     way: Way,
     file: Arc<Inner>,
     depth: usize,
@@ -41,7 +42,7 @@ pub struct Queue {
     hits: Hits,
     spare: Vec<Buffer>,
     note: Option<String>,
-    /// The kernel takes advantage of a ring that is used by one thread alone.
+    /// The kernel optimizes a ring that only one thread uses.
     stays: PhantomData<Rc<()>>,
 }
 
@@ -58,8 +59,8 @@ type OrderRing = Ring<(Access, u64), Buffer>;
 enum Looks {
     Never,
     Always,
-    /// By the rule, which learns of the waits of this queue: not how long an access takes, but how
-    /// long it is until the first of many has ended. They differ with the sizes of what is added.
+    /// By the rule, which learns the waits of this queue: not how long an access takes, but how
+    /// long it is until the first of many has completed. They vary with the sizes of the accesses.
     Rule {
         judge: Box<Judge>,
         class: Class,
@@ -110,8 +111,8 @@ impl Queue {
     /// Adds a write of the whole buffer. Accesses in flight that overlap have no order.
     ///
     /// # Errors
-    /// All places are taken, the file is open for reading alone, or the write is not aligned past
-    /// the page cache; with the buffer.
+    /// All slots are used, the file is open read-only, or the write is not aligned for direct I/O;
+    /// with the buffer.
     pub fn write(&mut self, offset: u64, buffer: Buffer, token: u64) -> Result<(), Refused> {
         self.add(Order { write: true, offset, buffer, token })
     }
@@ -145,7 +146,8 @@ impl Queue {
         }
     }
 
-    /// A buffer of so many bytes, of those that came back if one fits; its bytes are anything.
+    /// A buffer of `len` bytes, one of the returned buffers if one fits; its contents are
+    /// arbitrary.
     pub fn buffer(&mut self, len: usize) -> Buffer {
         match self.spare.pop() {
             Some(buffer) if buffer.len() == len => buffer,
@@ -172,7 +174,7 @@ impl Queue {
         self.depth
     }
 
-    /// One line that says what is not as asked: there is no ring of this depth.
+    /// One line that reports a difference from the request: there is no ring of this depth.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
@@ -213,7 +215,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Tries a read of what is in memory, where the way does not do so itself and it may help.
+    /// Tries a read of cached data, if the way does not do so itself and it may help.
     fn is_done_at_once(&mut self, order: &mut Order) -> bool {
         let options = self.file.options;
         if order.write || options.direct {
@@ -238,7 +240,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // Buffers are dropped, but what is written is written.
+        // Buffers are dropped, but writes complete.
         while self.wait().is_some() {}
     }
 }
@@ -256,7 +258,7 @@ impl Looks {
         }
     }
 
-    /// Remembers what was added last.
+    /// Remembers the last access.
     fn see(&mut self, order: &Order) {
         if let Self::Rule { class, offset, .. } = self {
             let bytes = order.buffer.len() as u64;

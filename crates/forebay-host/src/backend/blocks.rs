@@ -7,7 +7,7 @@
 //! fetched ahead of them, in requests of up to 1 MiB, several at once, which hides 10 ms up to
 //! 400 MB/s.
 //!
-//! A reader of a block that is on its way waits for it: no block is asked for twice at a time.
+//! A reader of a block that is being fetched waits for it: no block is requested twice at a time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use super::{Backend, Requests};
 /// A cache of a backend's blocks, of a stated size.
 pub struct BlockCache {
     shared: Arc<Shared>,
-    /// Runs of blocks to be brought ahead; threads end when it is gone.
+    /// Runs of blocks to be fetched ahead; threads end when it is dropped.
     ahead: Sender<Range<u64>>,
 }
 
@@ -77,7 +77,7 @@ impl BlockCache {
         Ok(Self { shared, ahead })
     }
 
-    /// Copies bytes that are in memory; says whether all of them were.
+    /// Copies bytes that are in memory; returns whether all of them were.
     pub fn read_near(&self, buffer: &mut [u8], offset: u64) -> bool {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > self.len() {
@@ -104,15 +104,15 @@ impl BlockCache {
         self.bring_ahead(&mut state, blocks);
     }
 
-    /// Has what is likely to be read next brought.
+    /// Starts to fetch the blocks that are likely to be read next.
     fn follow(&self, state: &mut State, blocks: &Range<u64>) {
         state.clock += 1;
         let ahead = state.ahead.on_read(blocks);
         self.bring_ahead(state, ahead.start..ahead.end.min(self.shared.blocks()));
     }
 
-    /// Has threads bring those of the blocks that are neither here nor on their way. What does not
-    /// fit their queue is not brought.
+    /// Makes threads fetch those of the blocks that are neither cached nor being fetched. Runs that
+    /// do not fit into their queue are dropped.
     fn bring_ahead(&self, state: &mut State, blocks: Range<u64>) {
         let mut at = blocks.start;
         while at < blocks.end {
@@ -134,7 +134,7 @@ impl Shared {
         self.inner.len().div_ceil(BLOCK)
     }
 
-    /// The block, brought if it is not here. `end` is where the reader's own blocks end.
+    /// The block, fetched if it is not cached. `end` is the end of the reader's own blocks.
     fn block(&self, at: u64, end: u64) -> io::Result<Arc<[u8]>> {
         let mut state = self.lock();
         loop {
@@ -157,9 +157,9 @@ impl Shared {
         }
     }
 
-    /// Brings blocks that are on their way because of the caller; returns the first.
+    /// Fetches blocks that the caller has marked as being fetched; returns the first.
     fn bring(&self, run: Range<u64>) -> io::Result<Arc<[u8]>> {
-        /// Takes away what did not come, also after a panic.
+        /// Removes blocks that were not fetched, also after a panic.
         struct Begun<'a>(&'a Shared, Range<u64>);
         impl Drop for Begun<'_> {
             fn drop(&mut self) {
@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// The first run of blocks that are neither here nor on their way, as long as one request.
+    /// The first run of blocks that are neither cached nor being fetched, at most one request long.
     fn missing(&self, blocks: Range<u64>) -> Range<u64> {
         let missing = |at: &u64| !self.blocks.contains_key(at);
         let start = blocks.clone().find(missing).unwrap_or(blocks.end);
@@ -295,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// A backend that writes down what it is asked for, and fails on demand.
+    /// A backend that records its requests, and fails on demand.
     struct Noted {
         bytes: Vec<u8>,
         reads: Mutex<Vec<Range<u64>>>,
@@ -401,7 +401,7 @@ mod tests {
         let mut buffer = vec![0; 1000];
         assert!(!cache.read_near(&mut buffer, 1 << 20));
         cache.will_need(&((1 << 20)..(1 << 20) + 1000));
-        // A read waits for what is on its way and asks for nothing.
+        // A read waits for blocks that are being fetched and requests nothing.
         cache.read_at(&mut buffer, 1 << 20).unwrap();
         assert!(cache.read_near(&mut buffer, 1 << 20));
         assert!(buffer == inner.bytes[1 << 20..][..1000]);

@@ -24,8 +24,8 @@ pub struct FileBackend {
 impl FileBackend {
     /// Opens a regular file or a block device.
     ///
-    /// The kernel is told that reads are random, so that its readahead stays out of the way of the
-    /// one under test. Its page cache remains below.
+    /// Advises the kernel that reads are random, so that its readahead does not interfere with the
+    /// one under test. The kernel's page cache remains below.
     ///
     /// # Errors
     /// The path cannot be opened, or is something else (a directory, a pipe, a terminal).
@@ -41,7 +41,7 @@ impl FileBackend {
     /// As [`open`](Self::open); a block device that is mounted, or otherwise in use, is busy.
     pub fn open_writable(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
-        // On a block device, and only there, this flag asks for it alone.
+        // On a block device, and only there, this flag requests exclusive access.
         let flags = if kind_of(&path)?.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
         let flags = i32::try_from(flags.bits()).unwrap_or(0);
         let file = File::options().read(true).write(true).custom_flags(flags).open(&path)?;

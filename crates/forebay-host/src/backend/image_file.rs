@@ -1,4 +1,4 @@
-//! A file inside a compressed image, decoded as it is read.
+//! A file inside a compressed image, decoded on read.
 
 use std::io;
 use std::sync::Arc;

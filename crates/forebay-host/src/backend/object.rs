@@ -5,8 +5,8 @@
 //!                                                           412, or another: Changed
 //! ```
 //!
-//! The version that was found at opening is demanded of each range, so bytes of two versions are
-//! never mixed. A server that names no version is held to the size alone.
+//! Each range request requires the version that was found at opening, so bytes of two versions are
+//! never mixed. For a server without versions only the size is checked.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -43,12 +43,12 @@ pub struct ObjectBackend {
 /// Why an object cannot be opened or read.
 #[derive(Debug, Error)]
 pub enum ObjectError {
-    /// What was typed is no address.
+    /// The text is no address.
     #[error("'{address}' is no address of an object: {why}")]
     Address {
-        /// What was typed, without secrets.
+        /// The text, without secrets.
         address: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
     /// It cannot be opened.
@@ -80,18 +80,18 @@ pub enum RequestFailure {
     /// The store refuses.
     #[error("access is denied ({0})")]
     Denied(String),
-    /// The object is no longer what it was at opening.
+    /// The object has changed since it was opened.
     #[error("the object was changed after it was opened")]
     Changed,
     /// The server sends whole objects only.
     #[error("the server does not send ranges of it")]
     NoRanges,
-    /// The reply has fewer or more bytes than were asked for.
+    /// The reply has fewer or more bytes than requested.
     #[error("the reply has {got} bytes, not {wanted}")]
     Length {
         /// Bytes that came.
         got: u64,
-        /// Bytes that were asked for.
+        /// The requested number of bytes.
         wanted: u64,
     },
     /// Anything else.
@@ -109,7 +109,7 @@ impl ObjectBackend {
         Self::open_with(address, Duration::from_millis(100))
     }
 
-    /// The same, with what is waited before a request is tried again for the first time.
+    /// The same, with the delay before the first retry of a request.
     fn open_with(address: &str, first_backoff: Duration) -> Result<Self, ObjectError> {
         let wrong = |why| ObjectError::Address { address: scrubbed(address), why };
         let address = ObjectAddress::parse(address).map_err(wrong)?;
@@ -208,12 +208,12 @@ impl ObjectBackend {
         }
     }
 
-    /// What names the bytes of a version exactly. A weak one names what looks alike.
+    /// Identifies the bytes of a version exactly. A weak one only identifies equivalent versions.
     fn strong_etag(&self) -> Option<&str> {
         self.version.e_tag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 
-    /// Whether a reply is of the version that was opened. Not every server keeps to conditions.
+    /// Whether a reply is of the version that was opened. Not every server honours conditions.
     fn is_same(&self, reply: &GetResult) -> bool {
         let (opened, found) = (&self.version, &reply.meta);
         let same_etag = match (&opened.e_tag, &found.e_tag) {
@@ -279,8 +279,8 @@ impl RequestFailure {
     }
 }
 
-/// What an object is now: its size and its version, from a range of one byte. A server that sends
-/// no ranges is found here, and an address that is signed for GET alone is enough.
+/// The current size and version of an object, from a range of one byte. This detects a server
+/// without ranges, and an address that is signed only for GET is enough.
 async fn version(
     store: &dyn ObjectStore,
     address: &ObjectAddress,

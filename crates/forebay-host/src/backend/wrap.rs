@@ -74,7 +74,7 @@ impl<B: Backend> FailAt<B> {
     }
 }
 
-/// A wrapper is what it wraps, but for something that comes before each read.
+/// A wrapper behaves like its backend, except for an action before each read.
 macro_rules! wraps {
     ($($wrapper:ident: |$this:ident, $offset:ident, $len:ident| $before:expr;)*) => {$(
         impl<B: Backend> Backend for $wrapper<B> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What was spent up to a moment.
+/// Counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     pub(super) cpu: Duration,
@@ -52,8 +52,7 @@ impl Counters {
         Self { cpu: cpu.saturating_sub(Duration::from_nanos(theirs)), switches: 0, each }
     }
 
-    /// What was spent since an earlier moment. A thread that has ended in between counts no
-    /// switches.
+    /// The difference to an earlier moment. A thread that has ended in between counts no switches.
     pub(super) fn since(mut self, before: &Self) -> Self {
         self.cpu = self.cpu.saturating_sub(before.cpu);
         for (thread, switches) in &self.each {

@@ -1,4 +1,4 @@
-//! What is read: a scratch file without a name, or what is there.
+//! The file that is read: an unnamed scratch file, or an existing one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{READ, shuffle};
 
-/// A file that goes away with the process, however it ends.
+/// A file that is removed when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Scratch {
     file: File,
@@ -20,12 +20,12 @@ pub struct Scratch {
 pub enum Subject {
     /// One that was made for it.
     Scratch(Scratch),
-    /// One that is there, and stays as it is.
+    /// An existing file, which is not changed.
     Present(PathBuf),
 }
 
 impl Scratch {
-    /// Makes and fills a file of so many bytes in a folder.
+    /// Creates and fills a file of `bytes` bytes in a folder.
     ///
     /// # Errors
     /// There is no room, or the folder cannot be written to.
@@ -56,7 +56,7 @@ impl Scratch {
             file.write_all(&block[..len as usize])?;
             left -= len;
         }
-        // What is dirty cannot be dropped from the page cache.
+        // Dirty pages cannot be dropped from the page cache.
         file.sync_all()?;
         Ok(Self { file })
     }
@@ -105,7 +105,7 @@ fn bytes(mut file: &File) -> io::Result<u64> {
     Ok(file.seek(io::SeekFrom::End(0))?.min(BYTES_MAX))
 }
 
-/// What is read, at the most: it has to stay in the page cache.
+/// The most that is read: it has to stay in the page cache.
 const BYTES_MAX: u64 = 128 << 20;
 
 /// A round reads no page twice.

@@ -1,4 +1,4 @@
-//! What programs meet in a mounted tree: parts of a measurement, each in a process of its own.
+//! Workloads of programs in a mounted tree: parts of a measurement, each in a separate process.
 //!
 //! ```text
 //!   bench --+-- server (or the kernel) ---- mounted tree

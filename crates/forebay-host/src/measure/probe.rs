@@ -30,24 +30,24 @@ pub struct ProbeRequests<'a> {
     pub depth: usize,
     /// Whether they write.
     pub write: bool,
-    /// Whether each is followed by a flush, which is what is timed.
+    /// Whether each is followed by a flush, which is then timed.
     pub flush: bool,
     /// No further one begins after this time.
     pub limit: Duration,
 }
 
-/// What came of them.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub struct ProbeTimes {
     /// The nanoseconds of each, in the order in which they were made.
     pub latencies: Vec<u64>,
     /// From the first request to the end of the last.
     pub elapsed: Duration,
-    /// What this process used of the processor meanwhile.
+    /// Processor time of this process.
     pub cpu: Duration,
 }
 
-/// What is probed.
+/// The probed file.
 #[derive(Debug)]
 pub struct ProbedFile {
     path: PathBuf,
@@ -69,7 +69,7 @@ pub struct HostPrices {
     pub copy: Vec<u64>,
     /// What the processor spends on a page of a read of 1 MiB through an empty page cache.
     pub cold_page: Vec<u64>,
-    /// What it spends on a read of 4 KiB past the page cache.
+    /// The processor time of a direct read of 4 KiB.
     pub direct_cpu: Vec<u64>,
     /// The touch of a page that is cached and not mapped.
     pub fault: Vec<u64>,

@@ -1,20 +1,20 @@
-//! Whether the adaptive mode does what is asked of it.
+//! Whether the adaptive mode meets its targets.
 
 use std::fmt;
 
 use super::{Cell, Pages, Row};
 use crate::access::Mode;
 
-/// A target and what was measured.
+/// A target and the measured value.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Where it was measured.
     pub cell: Cell,
-    /// What is compared.
+    /// The comparison.
     pub what: String,
     /// The value.
     pub measured: f64,
-    /// What it may be.
+    /// The bound.
     pub target: Target,
 }
 
@@ -36,7 +36,7 @@ impl Verdict {
 }
 
 impl Target {
-    /// Whether a value is what it may be.
+    /// Whether a value is within the bound.
     #[must_use]
     pub fn is_met_by(self, measured: f64) -> bool {
         match self {

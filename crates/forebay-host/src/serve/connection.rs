@@ -1,4 +1,4 @@
-//! One client: its socket, its session, and what it has not taken yet.
+//! One client: its socket, its session, and its unsent replies.
 //!
 //! ```text
 //!   recv --> Session --> requests --> Disk --ended--> sendmsg without waiting
@@ -80,7 +80,7 @@ struct Outgoing {
     held: usize,
     /// Replies that the client has not taken.
     queue: Vec<u8>,
-    /// Bytes that a thread of its own is sending.
+    /// Bytes that a separate thread is sending.
     sending: usize,
     is_broken: bool,
     /// The connection's thread waits for the bell.
@@ -108,7 +108,7 @@ impl Connection {
         (self.monitor.log)(&ServeEvent::Left { client, counters, why: why.as_deref() });
     }
 
-    /// The client as it is now.
+    /// The current state of the client.
     pub(super) fn report(&self) -> ClientReport {
         let outgoing = self.lock();
         ClientReport {
@@ -170,8 +170,8 @@ impl Connection {
         self.tell(event);
     }
 
-    /// A request has been answered, after so long, for which it may have waited. Says what is to be
-    /// logged of it.
+    /// A request has been answered, after `took`, part of which it may have waited. Returns the
+    /// line to log.
     fn end(
         &self,
         outgoing: &mut Outgoing,
@@ -190,7 +190,7 @@ impl Connection {
         outgoing.line(RequestLine { request: *request, took, error, refusal: None })
     }
 
-    /// Logs what is to be logged of a request.
+    /// Logs a line about a request.
     fn tell(&self, line: Option<RequestLine>) {
         let Some(RequestLine { request, took, error, refusal }) = line else { return };
         let (client, request, log) = (self.number, &request, &self.monitor.log);
@@ -221,7 +221,7 @@ impl Connection {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Takes what arrived through TLS, and answers what TLS itself asks. Says whether it is
+    /// Takes what arrived through TLS, and answers what TLS itself asks. Returns whether it is
     /// established.
     fn open(self: &Arc<Self>, bytes: &[u8], plain: &mut Vec<u8>) -> Result<bool, String> {
         let mut outgoing = self.lock();
@@ -244,7 +244,7 @@ impl Connection {
         self.push(outgoing, batch);
     }
 
-    /// Sends a batch as it is, or queues what the client does not take at once.
+    /// Sends a batch, or queues the part that the client does not read at once.
     fn push(self: &Arc<Self>, mut outgoing: MutexGuard<'_, Outgoing>, batch: &mut Batch) {
         let is_queueing = outgoing.sending > 0 || !outgoing.queue.is_empty();
         if !outgoing.is_broken {
@@ -304,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Has a thread send what is queued.
+    /// Makes a thread send the queue.
     fn send_later(self: &Arc<Self>, outgoing: &mut Outgoing) {
         let mut bytes = std::mem::take(&mut outgoing.queue);
         outgoing.sending = bytes.len();
@@ -354,7 +354,7 @@ impl Connection {
     }
 }
 
-/// What is logged of a request.
+/// The log line of a request.
 #[derive(Clone, Copy, Debug)]
 struct RequestLine {
     request: Request,

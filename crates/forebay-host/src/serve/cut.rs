@@ -1,4 +1,4 @@
-//! A store in memory that loses power: what no flush covers is there, page by page, or not.
+//! A store in memory that loses power: each page that no flush covers survives or not.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,14 +21,14 @@ struct State {
 }
 
 impl CutStore {
-    /// A store of so many zeroes.
+    /// A store of `bytes` zero bytes.
     pub(super) fn new(bytes: u64) -> Self {
         let now = vec![0; bytes as usize];
         let on_disk = now.clone();
         Self(Mutex::new(State { now, on_disk, pending: Vec::new(), left: u64::MAX }))
     }
 
-    /// After so many more writes and flushes all of them fail.
+    /// After `count` more writes and flushes all of them fail.
     pub(super) fn fail_after(&self, count: u64) {
         self.lock().left = count;
     }
@@ -63,7 +63,7 @@ impl State {
         self.now[at..at + bytes.len()].copy_from_slice(bytes);
         self.pending.push((at, bytes.to_vec()));
         if durable {
-            // With what was written to the same page before.
+            // With earlier writes to the same page.
             let (same, others) =
                 self.pending.drain(..).partition(|(other, _)| other / PAGE == at / PAGE);
             self.pending = others;

@@ -40,7 +40,7 @@ pub(super) struct Disk {
     state: Mutex<State>,
     /// Rings when a number is free again.
     free: Condvar,
-    /// Rings when the path wants to be called earlier than was known.
+    /// Signalled when the timeout of the path becomes earlier.
     clock: Condvar,
     exports: Vec<ServedStore>,
     origin: Instant,
@@ -53,7 +53,7 @@ struct ServedStore {
     reads: Sender<Job>,
     writes: Sender<Job>,
     jobs: (Receiver<Job>, Receiver<Job>),
-    /// Jobs that have not been carried out.
+    /// Jobs that have not been executed.
     under_way: AtomicU64,
     /// What the last read took, in nanoseconds.
     took: AtomicU64,
@@ -107,7 +107,7 @@ pub(super) struct EndedRequest {
     pub(super) waited: bool,
 }
 
-/// What came of some inputs.
+/// The results of some inputs.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) ended: Vec<EndedRequest>,
@@ -155,7 +155,7 @@ impl Disk {
         }
     }
 
-    /// Starts the clock and, for each store, so many threads that read and half as many that write.
+    /// Starts the clock and, for each store, `threads` readers and half as many writers.
     /// They end when the process does.
     ///
     /// # Errors
@@ -334,7 +334,7 @@ impl Disk {
         &*self.exports[export].store
     }
 
-    /// What the store of an export was asked for so far.
+    /// Requests to the store of an export so far.
     pub(super) fn counters(&self, export: usize) -> &StoreCounters {
         &self.exports[export].counters
     }
@@ -344,7 +344,7 @@ impl Disk {
         self.lock().path.grow(export as u32, bytes);
     }
 
-    /// What the engine counted, pages in memory, and each export as it is now.
+    /// The counters of the engine, pages in memory, and the current state of each export.
     pub(super) fn look(&self) -> (Stats, u64, Vec<ExportLevels>) {
         let state = self.lock();
         (state.path.stats(), state.path.resident_pages(), state.path.export_levels())
@@ -356,7 +356,7 @@ impl Disk {
         self.clock.notify_all();
     }
 
-    /// Carries a job out, and what comes of it.
+    /// Executes a job, and the work that follows.
     fn carry_on(&self, job: Job) {
         let done = self.carry_out(job);
         let mut outcome = Outcome::default();
@@ -457,7 +457,7 @@ impl Disk {
         }
     }
 
-    /// Calls the path when it wants to be called.
+    /// Calls the path at its timeouts.
     fn run_clock(&self) {
         let mut state = self.lock();
         while !state.is_closed {

@@ -15,7 +15,7 @@ pub enum ServeEvent<'a> {
     Connected {
         /// Its number, which no other client of this server has.
         client: u64,
-        /// What it is.
+        /// The client.
         peer: &'a Peer,
     },
     /// A client has chosen an export.
@@ -31,18 +31,18 @@ pub enum ServeEvent<'a> {
     Left {
         /// Its number.
         client: u64,
-        /// What it has asked for.
+        /// Its requests.
         counters: ClientCounters,
         /// Why it was sent away, if it was.
         why: Option<&'a str>,
     },
-    /// A request was answered with an error without being carried out.
+    /// A request was answered with an error without being executed.
     Refused {
         /// The client's number.
         client: u64,
         /// The request.
         request: &'a Request,
-        /// What is wrong with it.
+        /// The error.
         why: &'a str,
     },
     /// A request has failed.
@@ -76,7 +76,7 @@ pub enum ServeEvent<'a> {
 pub type ServeLog = Box<dyn Fn(&ServeEvent<'_>) + Send + Sync>;
 
 impl ServeEvent<'_> {
-    /// Whether it goes to standard error where no log was asked for.
+    /// Whether it goes to standard error if there is no log.
     pub fn is_trouble(&self) -> bool {
         matches!(self, Self::Left { why: Some(_), .. } | Self::Trouble(_))
     }

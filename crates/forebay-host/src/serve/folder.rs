@@ -6,8 +6,8 @@
 //!                                                         '------ replies ------'
 //! ```
 //!
-//! The kernel keeps no page of these files, so a page is held once, in our memory. Each open file
-//! is a client of its own: it is read ahead by itself, and its fsync is a FLUSH.
+//! The kernel keeps no page of these files, so a page is in memory only once, in ours. Each open
+//! file is a separate client with its own readahead, and its fsync is a FLUSH.
 
 use std::ffi::OsStr;
 use std::io;
@@ -48,13 +48,13 @@ pub(super) struct ExportFolder {
 struct Files {
     exports: Arc<[Export]>,
     disk: Arc<Disk>,
-    /// Nothing more is carried out.
+    /// No more requests are executed.
     is_closed: Arc<AtomicBool>,
     begun: SystemTime,
     owner: (u32, u32),
 }
 
-/// What is wrong with the names of exports, which become names of files.
+/// An error in the names of exports, which become names of files.
 pub(super) fn wrong_name(exports: &[Export]) -> Option<String> {
     let names: Vec<&str> = exports.iter().map(|export| file_name(&export.name)).collect();
     for (place, name) in names.iter().enumerate() {
@@ -106,8 +106,7 @@ impl ExportFolder {
         Ok(folder)
     }
 
-    /// Takes the folder away. Files that are open give errors from now on. Says whether there are
-    /// any.
+    /// Unmounts the folder. Open files give errors from now on. Returns whether there are any.
     pub(super) fn detach(&self) -> bool {
         self.is_closed.store(true, Relaxed);
         if self.identity.is_some() && MountIdentity::of(&self.path) != self.identity {
@@ -166,7 +165,7 @@ impl Files {
         })
     }
 
-    /// Has the path carry out a request of an open file. `end` gets the bytes and how it ended.
+    /// Makes the path execute a request of an open file. `end` gets the bytes and the result.
     fn request(
         &self,
         client: FileHandle,

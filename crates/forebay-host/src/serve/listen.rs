@@ -33,7 +33,7 @@ pub enum ListenAddress {
 #[derive(Debug)]
 pub(super) struct Listener(OwnedFd);
 
-/// What has connected.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A process of this machine.
@@ -52,7 +52,7 @@ pub enum Peer {
         /// Its port.
         port: u32,
     },
-    /// It cannot be told.
+    /// It is unknown.
     Unknown,
 }
 
@@ -99,8 +99,8 @@ impl Listener {
         (Self(socket), address)
     }
 
-    /// The next client; none once `closed` can be read. The socket itself stays as it is: one that
-    /// was handed over may be handed to the next server.
+    /// The next client; none once `closed` can be read. The socket itself is not changed: an
+    /// inherited one may be passed to the next server.
     pub(super) fn accept(&self, closed: &OwnedFd) -> io::Result<Option<(OwnedFd, Peer)>> {
         let mut ready = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
         loop {

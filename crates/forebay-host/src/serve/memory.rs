@@ -1,8 +1,7 @@
 //! Page memory: the bytes behind the engine's frames, and buffers for devices.
 //!
-//! A device's bytes go through a buffer of their own, so that no thread touches a frame without the
-//! lock: a page under writeback can be written anew, and what is sent is the page as it was, as a
-//! whole.
+//! A device's bytes go through a separate buffer, so that no thread touches a frame without the
+//! lock: a page under writeback can be written again, and the page is sent as it was at one moment.
 
 use forebay_core::units::FrameId;
 

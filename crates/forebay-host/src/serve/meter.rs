@@ -96,7 +96,7 @@ fn bound(bucket: usize) -> Duration {
 
 /// Log2 of the first bucket's end in nanoseconds.
 const FIRST_LOG: u32 = 10;
-/// Powers of two that are told apart.
+/// Powers of two that are distinguished.
 const OCTAVES: usize = 24;
 /// One below them, and one above.
 const BUCKETS: usize = 4 * OCTAVES + 2;
@@ -115,8 +115,8 @@ impl LatencyReport {
         self.counts.iter().sum()
     }
 
-    /// What so many thousandths of them did not reach, at most a quarter too long; none if there
-    /// were none, or if it is longer than 17 s.
+    /// The time that `permille` thousandths of them did not reach, at most a quarter too long; none
+    /// if there were none, or if it is longer than 17 s.
     pub fn permille(&self, permille: u64) -> Option<Duration> {
         let wanted = (self.count() * permille).div_ceil(1000).max(1);
         let mut seen = 0;
@@ -140,7 +140,7 @@ impl LatencyReport {
 /// What a client has asked for so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounters {
-    /// Requests that were carried out.
+    /// Executed requests.
     pub requests: u64,
     /// Bytes of READs among them.
     pub read_bytes: u64,
@@ -152,7 +152,7 @@ pub struct ClientCounters {
     pub wait: Duration,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests that were refused without being carried out.
+    /// Requests that were refused without being executed.
     pub refused: u64,
 }
 

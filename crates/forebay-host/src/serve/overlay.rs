@@ -7,11 +7,11 @@
 //!   read                            base     layer    base
 //! ```
 //!
-//! A page that is written goes to its own place in the layer, whole; nothing is read for it. Its
-//! bit is set in memory when the write has returned, and on disk by a flush, after the page itself
-//! has been brought there. So a bit on disk never stands for bytes that are not, and a loss of
-//! power shows of each page that no flush covers what the layer or the base had before, or what
-//! was written.
+//! A written page goes to its own position in the layer, as a whole; nothing is read for it. Its
+//! bit is set in memory when the write has returned. A flush sets the bit on disk, after it has
+//! synced the page itself. A bit on disk therefore never stands for missing bytes. After a power
+//! failure, each page that no flush covers has the old content of the layer or the base, or the
+//! written one.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -82,7 +82,7 @@ pub enum OverlayError {
 /// What an overlay holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayInfo {
-    /// What it was made over.
+    /// Its base.
     pub base: BaseIdentity,
     /// Bytes of the disk.
     pub bytes: u64,
@@ -103,12 +103,12 @@ pub struct OverlayStore {
     /// Pages of the map that a flush has to write, a bit for each. It is set after the bit in
     /// `present`, and cleared before that one is looked at.
     behind: Vec<AtomicU64>,
-    /// The map as it is on disk; one thread at a time writes it.
+    /// The map on disk; one thread at a time writes it.
     saved: Mutex<Vec<u64>>,
 }
 
 impl OverlayStore {
-    /// The bytes of a layer over a base of so many bytes.
+    /// The bytes of a layer over a base of `base_bytes` bytes.
     pub fn layer_bytes(base_bytes: u64) -> u64 {
         Layout::new(base_bytes).layer_bytes()
     }
@@ -167,8 +167,8 @@ impl OverlayStore {
         Ok(Self { base, layer, layout, present, behind, saved: Mutex::new(words) })
     }
 
-    /// Writes what a layer holds into its base, and empties the layer. `stamp` says what the base's
-    /// stamp is afterwards. Interrupted anywhere, it is done by doing it again.
+    /// Writes the contents of a layer to its base, and empties the layer. `stamp` returns the
+    /// base's stamp afterwards. After an interruption, it is completed by running it again.
     ///
     /// # Errors
     /// The layer or the base cannot be read or written; they are of different sizes.
@@ -247,7 +247,7 @@ impl OverlayStore {
         self.behind[(map_page / 64) as usize].fetch_or(bit(map_page), Release);
     }
 
-    /// Brings the bits of these pages to disk, whose bytes are there.
+    /// Syncs the bits of these pages, whose bytes are on disk.
     fn save(&self, pages: Range<u64>) -> io::Result<()> {
         let mut saved = self.lock();
         for map_page in Layout::map_pages_of(&pages) {
@@ -345,7 +345,7 @@ impl Store for OverlayStore {
         Ok(written)
     }
 
-    /// First the bytes, then the bits that stand for them.
+    /// First the bytes, then their bits.
     fn flush(&self) -> io::Result<()> {
         let mut saved = self.lock();
         let behind: Vec<u64> = self.behind.iter().map(|word| word.swap(0, Acquire)).collect();
@@ -495,7 +495,7 @@ fn write_all(store: &dyn Store, bytes: &[u8], offset: u64, durable: bool) -> io:
     }
 }
 
-/// A page of the map as it is on disk.
+/// A page of the map in its format on disk.
 fn packed(words: &[u64]) -> Page {
     let mut page = Page([0; PAGE]);
     for (bytes, word) in page.0.chunks_exact_mut(8).zip(words) {

@@ -1,4 +1,4 @@
-//! A store that is read alone: any backend, such as an object.
+//! A read-only store: any backend, such as an object.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};

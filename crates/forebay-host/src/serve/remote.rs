@@ -6,10 +6,10 @@
 //!            '--- replies <--- ClientSession <--- one thread ------'
 //! ```
 //!
-//! Each thread has one request on its way, so the server has as many as `--threads` says. A
-//! connection that breaks is made anew, and requests without a reply are sent again, for at most
+//! Each thread has one request in flight, so the server has as many as `--threads` says. A broken
+//! connection is opened again, and requests without a reply are sent again, for at most
 //! [`RETRY_TIME`]. Writes that the server had acknowledged and no FLUSH had covered may be lost
-//! with it: the next FLUSH fails then, once.
+//! with it: the next FLUSH then fails, once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -238,7 +238,7 @@ impl Remote {
         }
     }
 
-    /// The same over the connection that is there, or one that is made.
+    /// The same over the existing connection, or a new one.
     fn ask_once(self: &Arc<Self>, request: &Request, payload: &[u8]) -> io::Result<ClientReply> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut link = self.lock();
@@ -257,7 +257,7 @@ impl Remote {
         drop(link);
         self.sent.fetch_add(1, Relaxed);
         if let Err(error) = send(&socket, &header).and_then(|()| send(&socket, payload)) {
-            // The thread that receives notices, too.
+            // This also ends the thread that receives notices.
             let _ = shutdown(&*socket, Shutdown::Both);
             drop(writer);
             self.lose(generation, &error.to_string());
@@ -296,7 +296,7 @@ impl Remote {
             false => Ok(()),
         };
         let mut link = self.lock();
-        // A connection that broke meanwhile took writes with it that this FLUSH was to cover.
+        // A connection that broke in the meantime lost writes that this FLUSH should cover.
         if std::mem::take(&mut link.has_lost) && result.is_ok() {
             return Err(io::Error::other("writes may be lost with a connection that broke"));
         }
@@ -311,7 +311,7 @@ impl Remote {
         link.written += u64::from(!durable);
     }
 
-    /// A connection is there from now on; a thread receives from it.
+    /// A connection is established; a thread receives from it.
     fn adopt(self: &Arc<Self>, link: &mut Link, live: Live) -> io::Result<()> {
         link.generation += 1;
         link.replies.clear();
@@ -460,6 +460,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Bytes that are received at once.
 const RECEIVE_BYTES: usize = 128 << 10;
-/// Bytes that one request zeroes at most, and that the status is asked of: multiples of any block.
+/// The most bytes that one request zeroes or queries the status of: multiples of any block.
 const ZERO_MAX: u64 = 1 << 30;
 const STATUS_MAX: u64 = 1 << 30;

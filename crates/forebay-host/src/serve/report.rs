@@ -54,7 +54,7 @@ pub struct ExportReport {
 pub struct ClientReport {
     /// Its number, which no other client of this server has.
     pub number: u64,
-    /// What it is.
+    /// The client.
     pub peer: Peer,
     /// Whether the connection is encrypted.
     pub tls: bool,
@@ -64,6 +64,6 @@ pub struct ClientReport {
     pub in_flight: u32,
     /// Bytes of replies that it has not taken.
     pub untaken: u64,
-    /// What it has asked for.
+    /// Its requests.
     pub counters: ClientCounters,
 }

@@ -9,7 +9,7 @@ use super::disk::Disk;
 /// The extents of a BLOCK_STATUS request, from its offset on. They may end before it does.
 pub(super) fn extents(disk: &Disk, export: usize, request: &Request) -> io::Result<Vec<Extent>> {
     let (offset, length) = (request.offset, request.length);
-    // The cache is asked first: what is written to the store meanwhile is data in both.
+    // The cache is queried first: data written to the store in the meantime is data in both.
     let dirty = disk.unsafe_runs(export, (offset, length), RUNS_MAX);
     let mut end = offset + length;
     if dirty.len() == RUNS_MAX {
@@ -45,7 +45,7 @@ struct Extents {
 }
 
 impl Extents {
-    /// The bytes up to `end` are alike.
+    /// The bytes up to `end` have the same status.
     fn push(&mut self, end: u64, hole: bool) {
         let end = end.min(self.end);
         let length = end - self.from;

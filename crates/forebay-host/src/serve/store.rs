@@ -41,14 +41,15 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Whatever the device reports.
     fn flush(&self) -> io::Result<()>;
 
-    /// Zeroes bytes, faster than writing them; the space may be given up for a `hole`. Says whether
-    /// it can.
+    /// Zeroes bytes, faster than writing them; the space may be given up for a `hole`. Returns
+    /// whether it can.
     ///
     /// # Errors
     /// Whatever the device reports.
     fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool>;
 
-    /// The end of the run of bytes from `offset` on that are alike, and whether they are a hole.
+    /// The end of the run of bytes from `offset` on with the same status, and whether they are a
+    /// hole.
     ///
     /// # Errors
     /// Whatever the device reports.
@@ -60,7 +61,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Looks again how long it is; nothing else of it changes.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The size is unknown.
     fn refresh(&self) -> io::Result<u64> {
         Ok(self.bytes())
     }
@@ -137,7 +138,8 @@ impl Store for FileStore {
     fn read(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         if let Some(direct) = &self.direct {
             match preadv2(direct, buffers, offset, ReadWriteFlags::empty()) {
-                // The device has larger sectors than our pages, or the file system wants more.
+                // The device has larger sectors than our pages, or the file system requires more
+                // alignment.
                 Err(Errno::INVAL) => {}
                 result => return Ok(result?),
             }
@@ -193,7 +195,7 @@ impl Store for FileStore {
     }
 }
 
-/// Whether a file can give up space; nothing of it is changed.
+/// Whether a file can deallocate space; this changes nothing.
 fn can_zero(file: &File, bytes: u64) -> bool {
     // A hole behind the end changes nothing.
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -213,7 +215,7 @@ pub struct MemoryStore {
 const CHUNK: usize = 64 << 10;
 
 impl MemoryStore {
-    /// A store of so many bytes, none of which takes memory yet.
+    /// A store of `bytes` bytes, which are allocated on use.
     pub fn new(bytes: u64) -> Self {
         let count = usize::try_from(bytes.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
         Self { bytes, chunks: (0..count).map(|_| RwLock::new(None)).collect() }

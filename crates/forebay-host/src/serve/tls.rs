@@ -34,7 +34,7 @@ pub struct TlsKeys {
 pub struct TlsError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The error.
     pub why: String,
 }
 
@@ -43,7 +43,7 @@ impl TlsKeys {
     /// authority has signed.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read, or is invalid.
     pub fn load(folder: &Path, verify_peer: bool) -> Result<Self, TlsError> {
         let config = Mutex::new(config(folder, verify_peer)?);
         Ok(Self { folder: folder.to_owned(), verify_peer, config })
@@ -63,7 +63,7 @@ impl TlsKeys {
     pub(super) fn accept(&self) -> Result<TlsStream, String> {
         let config = Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner));
         let mut connection = ServerConnection::new(config).map_err(|error| error.to_string())?;
-        // What is queued is bounded by the budget of the client.
+        // The client's budget bounds the queue.
         connection.set_buffer_limit(None);
         Ok(TlsStream(Box::new(connection)))
     }
@@ -80,8 +80,8 @@ impl fmt::Debug for TlsKeys {
 pub(super) struct TlsStream(Box<ServerConnection>);
 
 impl TlsStream {
-    /// Takes bytes as they have arrived. `plain` gets their plain text, `out` what TLS itself has
-    /// to say: after an error, too.
+    /// Takes bytes as they arrive. `plain` gets their plain text, `out` the messages of TLS itself,
+    /// even after an error.
     pub(super) fn open(
         &mut self,
         mut bytes: &[u8],
@@ -118,7 +118,7 @@ impl TlsStream {
         self.take_records(out);
     }
 
-    /// Says that nothing more comes.
+    /// Announces the end of the connection.
     pub(super) fn close(&mut self, out: &mut Vec<u8>) {
         self.0.send_close_notify();
         self.take_records(out);

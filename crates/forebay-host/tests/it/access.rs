@@ -78,8 +78,8 @@ fn random_calls_at_depth_leave_what_the_model_holds() {
     }
 }
 
-/// Accesses in flight have no order, so those of a batch write to slices of their own, and reads
-/// see what was there before the batch.
+/// Accesses in flight have no order, so those of a batch write to separate slices, and reads see
+/// the state before the batch.
 fn play(queue: &mut Queue, model: &mut Vec<u8>, rng: &mut Rng, direct: bool, context: &str) {
     let depth = queue.depth() as u64;
     let slice = model.len() as u64 / depth / UNIT * UNIT;

@@ -112,7 +112,7 @@ fn a_full_queue_refuses_and_takes_more_when_something_has_ended() {
         queue.wait().unwrap();
         queue.read(0, refused.buffer, 2).unwrap();
         assert_eq!(queue.in_flight(), 2);
-        // A depth that cannot be is brought into range.
+        // An invalid depth is clamped.
         assert_eq!(Queue::new(&file, 0).unwrap().depth(), 1);
     }
     let temporary = file_on_disk(&[]);

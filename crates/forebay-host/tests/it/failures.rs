@@ -128,7 +128,7 @@ fn a_wrong_byte_is_found_and_named_by_its_place() {
         assert_eq!(
             outcome.first_error.unwrap().to_string(),
             format!(
-                "file 0 at byte 70001: a read delivered {found:#04x} in place of {expected:#04x}"
+                "file 0 at byte 70001: a read delivered {found:#04x} instead of {expected:#04x}"
             )
         );
     });

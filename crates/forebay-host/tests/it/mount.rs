@@ -276,7 +276,7 @@ fn refused_windows_reach_no_program_as_errors() {
     let truth = fs::read(scene.source().join("deep/er/large")).unwrap();
     assert!(fs::read(mount.path("deep/er/large")).unwrap() == truth);
     assert!(mount.counter("refusals") > 0);
-    // Every page was decoded for a demand of its own, and none for nothing.
+    // Every page was decoded for its own demand, and none was wasted.
     assert_eq!(mount.counter("pages_decoded"), truth.len() as u64 / 4096);
 }
 
@@ -378,7 +378,7 @@ fn a_profile_brings_in_what_was_recorded() {
     assert_eq!(third.counter("pages_replayed"), 0);
     third.end();
 
-    // A damaged one: the same, and what is wrong with it in plain letters.
+    // A damaged one: the same, and the error as plain text.
     fs::write(&profile, b"forebay-profile 1\nimage 1 1\nread \xff\x1b[31m 0 1\n").unwrap();
     let fourth = scene.mount(&options);
     let said = fourth.said();

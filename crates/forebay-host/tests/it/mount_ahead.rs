@@ -22,7 +22,7 @@ fn a_reader_of_a_folder_file_by_file_finds_the_next_one_there() {
     }
     scene.pack();
     let mount = scene.mount(&Options::default());
-    // As programs do that go through trees: all names first, with what is known of them.
+    // Like programs that walk trees: all names first, with their attributes.
     for entry in fs::read_dir(mount.path("many")).unwrap() {
         entry.unwrap().metadata().unwrap();
     }

@@ -134,7 +134,7 @@ fn inode_numbers_and_space_in_erofs_are_those_of_the_kernel() {
     }
 }
 
-/// Whatever `lseek` calls a hole is zeros; and what it calls data ends where a hole begins.
+/// Every hole that `lseek` reports is zeros; and reported data ends where a hole begins.
 fn holes_are_found(scene: &Scene, has_holes: bool) {
     let mount = scene.mount(&Options::default());
     for name in ["gap", "tail", "all", "holes", "of-0", "deep/random"] {

@@ -135,12 +135,12 @@ impl Guard {
         counters.iter().find(|(other, _)| other == name).expect("the counter is there").1
     }
 
-    /// What was logged so far.
+    /// The log so far.
     pub(crate) fn said(&self) -> Vec<String> {
         self.said.lock().expect(CALM).clone()
     }
 
-    /// What was logged, when that is enough: a line comes after the answer that it is about.
+    /// The log, once it is complete: a line follows the reply that it describes.
     pub(crate) fn said_at_last(&self, is_enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         loop {
             let said = self.said();
@@ -187,7 +187,7 @@ pub(crate) fn plausible(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Everything below a folder: path, what it is, and content or target.
+/// Everything below a folder: path, type, and content or target.
 pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];

@@ -30,7 +30,7 @@ impl Rig {
         Self::with(store, 256)
     }
 
-    /// With so many pages of memory.
+    /// With `pages` pages of memory.
     pub(crate) fn with(store: impl Store + 'static, pages: u64) -> Self {
         let folder = tempfile::tempdir().expect("the rig works");
         let export = ServedExport {
@@ -67,7 +67,7 @@ impl Rig {
     }
 }
 
-/// A client that speaks by itself.
+/// A client that speaks the protocol itself.
 pub(crate) struct Client {
     stream: UnixStream,
     cookie: u64,
@@ -171,7 +171,7 @@ impl Client {
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
 
-/// A file of so many bytes, each of which tells its place.
+/// A file of `bytes` bytes, each of which identifies its offset.
 fn file(folder: &TempDir, bytes: usize) -> (PathBuf, Vec<u8>) {
     let content: Vec<u8> = (0..bytes).map(|at| (at / 4096 + at % 251) as u8).collect();
     let path = folder.path().join("file");
@@ -213,7 +213,11 @@ fn stopping_brings_what_was_acknowledged_to_the_file() {
     rig.server.stop(Duration::from_secs(60)).unwrap();
     assert_eq!(&fs::read(&path).unwrap()[10_000..10_012], b"acknowledged");
     assert!(!socket.exists());
-    assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "the client is told by the end");
+    assert_eq!(
+        client.stream.read(&mut [0]).unwrap(),
+        0,
+        "the end of the connection tells the client"
+    );
 }
 
 #[test]
@@ -248,7 +252,7 @@ fn fresh_writes_over_a_hole_are_told_as_data() {
     assert_eq!(client.status(0, 1 << 20), expected);
 }
 
-/// Memory that fails as it is told to.
+/// Memory that fails on request.
 #[derive(Debug)]
 struct Faulty {
     inner: MemoryStore,

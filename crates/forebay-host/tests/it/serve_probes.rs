@@ -12,10 +12,10 @@ use crate::serve::Rig;
 const SIZE: u64 = 1 << 20;
 const MAX: u32 = 32 << 20;
 
-/// What is to come back.
+/// The expected answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// A simple reply with this error; 0 is success, and so many bytes of data.
+    /// A simple reply with this error, 0 being success, and this many bytes of data.
     Reply(u32, usize),
     /// The reply of this type to an option.
     Option(u32),
@@ -49,7 +49,7 @@ fn option(number: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The data of GO for a name of which so many bytes are announced.
+/// The data of GO for a name whose announced length is `announced`.
 fn go(announced: u32, name: &[u8], infos: u16) -> Vec<u8> {
     let mut data = announced.to_be_bytes().to_vec();
     data.extend(name);
@@ -101,7 +101,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>, Answer)> {
     ]
 }
 
-/// What a client sends in place of a handshake, behind its flags.
+/// Options that a client sends instead of a handshake, after its flags.
 fn options() -> Vec<(&'static str, Vec<u8>, Answer)> {
     let (unsup, invalid) = (Opt(0x8000_0001), Opt(0x8000_0003));
     let long = [b"IHAVEOPT\0\0\0\x07".to_vec(), (1_u32 << 31).to_be_bytes().to_vec()].concat();
@@ -172,7 +172,7 @@ fn probes_cost_their_sender_a_reply_or_the_connection() {
     let mut bystander = rig.client();
     for (name, bytes, expected) in requests() {
         let mut stream = chosen(&rig);
-        // What is closed in the midst of a payload may not take the rest.
+        // If the server closes in the middle of a payload, the rest may be refused.
         let sent = stream.write_all(&bytes);
         assert!(sent.is_ok() || expected == Closed, "{name}: {sent:?}");
         assert_eq!(answer(&mut stream, expected), expected, "{name}");

@@ -53,11 +53,11 @@ pub(crate) fn mem(bytes: &[u8]) -> Arc<dyn Backend> {
     Arc::new(MemBackend::new(bytes))
 }
 
-/// Every way to carry out requests.
+/// Every way to execute requests.
 pub(crate) const DISPATCHES: [Dispatch; 4] =
     [("inline", 1), ("deferred", 1), ("deferred", 4), ("adaptive", 4)];
 
-/// The engine's own thread alone.
+/// Only the engine's own thread.
 pub(crate) const INLINE: Dispatch = ("inline", 1);
 
 /// A rule of dispatch and a number of workers.
@@ -72,7 +72,7 @@ pub(crate) fn for_every_setup(frames: u64, test: impl Fn(&Setup)) {
     }
 }
 
-/// A verified run of a policy in so many frames.
+/// A verified run of a policy with `frames` frames.
 pub(crate) fn setup(policy: &str, frames: u64, dispatch: Dispatch) -> Setup {
     let readahead = Spec::parse(policy).expect("a test names a policy");
     let (rule, workers) = dispatch;

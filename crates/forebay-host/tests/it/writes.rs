@@ -1,4 +1,4 @@
-//! Runs that write: what callers read, what the backend holds at the end, and what goes wrong.
+//! Runs that write: data that callers read, data on the backend at the end, and errors.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Clusters: raw bytes that may hold more than what is wanted of them, so that a decoder stops
-//! where the content is full.
+//! Clusters: raw bytes that may decode to more than requested, so the decoder stops where the
+//! buffer is full.
 
 use super::{Failure, deflate, lz4, lz4_begin, microlzma, zstd};
 
@@ -17,7 +17,7 @@ pub(crate) enum Cluster {
 }
 
 /// Decodes a cluster whose content is exactly as long as `content`, or its first `upto` bytes and
-/// maybe more. Says how many bytes are there.
+/// maybe more. Returns how many bytes are there.
 ///
 /// With an `upto` of `content.len()` all is decoded and the end is checked, as far as the codec
 /// has one; content that goes on is [`Longer`](Failure::Longer) or invalid.
@@ -37,7 +37,7 @@ pub(crate) fn whole(
 }
 
 /// Decodes the beginning of a cluster that may hold more, until `content` is full or the cluster
-/// ends. Says how many bytes are there.
+/// ends. Returns how many bytes are there.
 pub(crate) fn begin(cluster: Cluster, raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
     match cluster {
         Cluster::Lz4 => lz4_begin::decode(raw, content),

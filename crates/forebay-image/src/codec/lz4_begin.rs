@@ -19,7 +19,7 @@ pub(super) fn decode(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
         let from = rest.get(..len).ok_or_else(ends)?;
         content[done..done + len].copy_from_slice(from);
         done += len;
-        // As many as were asked for, if any is left to be done.
+        // The number requested, if any work remains.
         rest = &rest[len..];
         if rest.is_empty() || done == content.len() {
             break;
@@ -37,7 +37,8 @@ pub(super) fn decode(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
     Ok(done)
 }
 
-/// Copies what begins at `start` to `to`; what is copied may be what was copied.
+/// Copies the bytes at `start` to `to`; the ranges may overlap, so copied bytes can be copied
+/// again.
 fn repeat(content: &mut [u8], start: usize, to: usize, len: usize) {
     let mut copied = 0;
     while copied < len {

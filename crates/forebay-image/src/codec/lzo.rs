@@ -1,6 +1,6 @@
 //! LZO1X streams, decoded whole.
 //!
-//! Unlike with the other codecs, raw bytes behind the end of the stream are an error.
+//! Unlike in the other codecs, raw bytes after the end of the stream are an error.
 
 use lzokay::Error;
 use lzokay::decompress::decompress;

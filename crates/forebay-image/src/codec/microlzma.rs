@@ -1,6 +1,6 @@
 //! MicroLZMA streams, by liblzma: LZMA whose first byte, always zero, says the properties instead.
 //!
-//! The safe interface of liblzma does not have them, so they are read as what they are made of:
+//! The safe interface of liblzma does not have them, so their parts are read separately:
 //!
 //! ```text
 //!   MicroLZMA            !properties | range coder's bytes but the first, which is zero

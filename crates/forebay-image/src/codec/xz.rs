@@ -1,7 +1,7 @@
 //! .xz streams with any of their filters, by liblzma.
 //!
-//! A decoder is made anew for each block, since liblzma's safe interface cannot take one up again.
-//! Its dictionary is allocated for that; beside what LZMA costs to decode, this is little.
+//! A new decoder is made for each block, because liblzma's safe interface cannot reuse one. Its
+//! dictionary is allocated each time; compared with the cost of decoding LZMA, this is little.
 
 use liblzma::stream::{Action, Error, Status, Stream};
 

@@ -1,7 +1,7 @@
 //! zlib streams: whole ones by libdeflate, the beginning of one by zlib-rs.
 //!
-//! libdeflate is half as fast again but knows only whole streams. It takes over as soon as a good
-//! part of the block is wanted, and then the rest of the block is there for nothing.
+//! libdeflate is half as fast again but decodes only whole streams. It is used as soon as a large
+//! part of the block is requested; the rest of the block is then decoded at no extra cost.
 
 use std::cell::RefCell;
 
@@ -40,8 +40,8 @@ fn whole(raw: &[u8], content: &mut [u8]) -> Result<usize, Failure> {
     })
 }
 
-/// Why a stream does not fit. libdeflate takes missing raw bytes for zeros, which may decode to
-/// anything, so the other decoder is asked whether the stream really goes on.
+/// Why a stream does not fit. libdeflate treats missing raw bytes as zeros, which may decode to
+/// anything, so the other decoder checks whether the stream really continues.
 fn longer(raw: &[u8], room: usize) -> Failure {
     match begin(raw, &mut vec![0; room + 1]) {
         Ok(there) if there > room => Failure::Longer { room },
@@ -68,7 +68,7 @@ pub(super) fn fill(
     let mut done = 0;
     while done < content.len() {
         let (used, made) = (inflater.total_in(), inflater.total_out());
-        // What was taken is no longer than `raw`.
+        // The used part is no longer than `raw`.
         let rest = &raw[usize::try_from(used).unwrap_or(raw.len())..];
         let status = inflater
             .decompress(rest, &mut content[done..], FlushDecompress::None)
@@ -136,8 +136,8 @@ impl Crc32 {
 
 /// Content below this, in bytes, is always decoded whole: a third of it is hardly a page.
 const WHOLE_MAX: usize = 16 << 10;
-/// At most one part in this many is decoded alone. It saves a quarter of the time for 16 KiB of a
-/// program and 60 % for 128 KiB; a half would save between nothing and 30 %.
+/// At most one part in this many is decoded separately. It saves a quarter of the time for 16 KiB
+/// of a program and 60 % for 128 KiB; a half would save between nothing and 30 %.
 const PREFIX_SHARE: usize = 3;
 
 thread_local! {

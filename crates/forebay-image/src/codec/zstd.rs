@@ -87,8 +87,8 @@ fn invalid(code: usize) -> Failure {
 
 /// The largest block of a frame, by RFC 8878.
 const BLOCK: usize = 128 << 10;
-/// Raw bytes handed over at once; smaller than a block's usual raw size, so that little is decoded
-/// beyond what is wanted.
+/// Raw bytes passed at once; smaller than a block's usual raw size, so that little is decoded
+/// beyond the request.
 const STEP: usize = 16 << 10;
 /// The largest window of a stream that is decoded in part: 8 MiB of memory.
 const WINDOW_LOG_MAX: u32 = 23;

@@ -1,4 +1,5 @@
-//! A tree on disk, beside an image: the same names and nodes, read without following links.
+//! A tree on disk, for comparison with an image: the same names and nodes, read without following
+//! links.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -139,7 +140,7 @@ impl List {
     }
 }
 
-/// The names in a directory with what is known of them.
+/// The names in a directory with their attributes.
 fn names(opener: &mut Opener<'_>, tree: &Tree, place: usize) -> io::Result<Vec<(Vec<u8>, Stat)>> {
     let directory = opener.open(tree.items(), place)?;
     let mut names = Vec::new();
@@ -223,7 +224,7 @@ impl Cursor<'_> {
             let item = &self.folder.tree.items()[place];
             let directory =
                 self.opener.open(self.folder.tree.items(), item.parent).map_err(refused)?;
-            // What was a file may be a pipe by now, which is not waited for.
+            // A file may have been replaced by a pipe, which must not block.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = rustix::fs::openat(directory, &item.name[..], flags, Mode::empty());
             self.open = Some((place, file.map_err(|error| refused(error.into()))?.into()));

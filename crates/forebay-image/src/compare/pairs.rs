@@ -12,7 +12,7 @@ pub(super) struct Pair {
     pub(super) second: usize,
 }
 
-/// Walks both trees in step. What only one has is named, what is below it is not.
+/// Walks both trees in step. A name that only one has is reported, and names below it are not.
 pub(super) fn pairs(a: &Tree, b: &Tree) -> (Vec<Pair>, Vec<(Vec<u8>, Difference)>) {
     let (inside_a, inside_b) = (Inside::new(a), Inside::new(b));
     let mut pairs = vec![Pair { first: 0, second: 0 }];

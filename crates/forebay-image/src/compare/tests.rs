@@ -1,4 +1,4 @@
-//! What is the same, and each way in which two trees can differ.
+//! Equal trees, and each kind of difference between two trees.
 
 use std::fs;
 

@@ -12,15 +12,15 @@ const AHEAD_MAX: u64 = 128 << 10;
 /// Bytes of the image that were read last.
 #[derive(Debug, Default)]
 pub(super) struct RawWindow {
-    /// Longer than what is in use, so that it is cleared once.
+    /// Longer than the used part, so that it is cleared once.
     bytes: Vec<u8>,
     len: usize,
     start: u64,
 }
 
 impl RawWindow {
-    /// The bytes of a block. If they are not there yet, some of those behind it are read too, for
-    /// so many bytes of content that come behind it: packed, they have no more raw bytes.
+    /// The raw bytes of a block. If they are not cached, some of those after it are read too, as
+    /// many as the content after it has: packed, they have no more raw bytes.
     pub(super) fn read(
         &mut self,
         image: &dyn Image,

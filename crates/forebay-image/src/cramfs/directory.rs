@@ -77,7 +77,7 @@ pub(super) fn list(bytes: &[u8], base: u64, order: Order, sorted: bool) -> Resul
     }))
 }
 
-/// Whether a name with its padding begins here that is too long for its length to be said.
+/// Whether a name with its padding begins here that is too long for its length field.
 fn is_long(bytes: &[u8]) -> bool {
     let Some(padded) = bytes.get(..LONG_NAME) else { return false };
     let len = padded.iter().position(|byte| *byte == 0).unwrap_or(LONG_NAME);
@@ -97,8 +97,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Whether Linux would find a name that stands here. One without bytes, at which it gives up,
-    /// hides no other.
+    /// Whether Linux would find a name at this position. An empty name, at which it stops, hides no
+    /// other.
     fn passes(&mut self, name: &'a [u8]) -> bool {
         let Some(first) = name.first() else { return false };
         let greatest = self.greatest.entry(name.len()).or_insert(name);

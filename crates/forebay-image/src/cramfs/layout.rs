@@ -46,7 +46,7 @@ pub(super) const SIGNATURE: &[u8; 16] = b"Compressed ROMFS";
 
 /// What the flags of a superblock say.
 pub(super) mod flag {
-    /// Size, checksum, blocks and files are there.
+    /// Size, checksum, blocks and files are present.
     pub(in super::super) const VERSION_2: u32 = 0x001;
     /// The names of a directory ascend.
     pub(in super::super) const SORTED: u32 = 0x002;
@@ -56,7 +56,7 @@ pub(super) mod flag {
     pub(in super::super) const WRONG_SIGNATURE: u32 = 0x200;
     /// The root directory may be anywhere.
     pub(in super::super) const SHIFTED_ROOT: u32 = 0x400;
-    /// Block pointers have flags of their own.
+    /// Block pointers contain flags.
     pub(in super::super) const EXTENDED: u32 = 0x800;
     /// Bits that readers need not know.
     pub(in super::super) const HARMLESS: u32 = 0x0ff;
@@ -217,7 +217,7 @@ impl Inode {
         self.name_words as usize * 4
     }
 
-    /// What it is; none if no type is known by that number.
+    /// Its type; none if the number is unknown.
     pub(super) const fn kind(&self) -> Option<Kind> {
         Kind::of_mode(self.mode)
     }

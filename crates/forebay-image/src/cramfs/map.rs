@@ -25,7 +25,7 @@ use crate::source::Source;
 const PIECE_BLOCKS: u64 = 1024;
 /// Memory for pointers, in bytes.
 const CACHE_BYTES: usize = 1 << 20;
-/// What a piece costs beside its pointers, in bytes.
+/// Memory of a piece in addition to its pointers, in bytes.
 const PIECE_COST: usize = 96;
 
 /// The pointers of all files of an image.

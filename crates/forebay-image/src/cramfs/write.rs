@@ -5,8 +5,8 @@
 //! equal are written once. Which contents are equal is seen when they are packed: equal bytes pack
 //! equally, and bytes that pack equally are equal.
 //!
-//! What the format cannot hold is an error that names the file, unless it is asked to be
-//! [`lossy`](Settings::lossy). Times are never kept.
+//! Data that the format cannot store is an error that names the file, unless the writer is
+//! [`lossy`](Settings::lossy). Times are never stored.
 //!
 //! An image is 272 MiB at most, so it is made in memory.
 
@@ -81,7 +81,7 @@ pub struct Written {
     pub blocks: u32,
     /// Contents that were there already.
     pub duplicates: u32,
-    /// What was lost: a sentence for each kind of loss, with the first path.
+    /// The losses: a sentence for each kind of loss, with the first path.
     pub warnings: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ pub enum WriteError {
     Limit {
         /// The node, from the image's root.
         path: String,
-        /// What is too large, and how large it may be.
+        /// The field that is too large, and its maximum.
         what: String,
     },
     /// The same as [`Limit`](Self::Limit), if a setting is too large.
@@ -117,15 +117,15 @@ pub enum WriteError {
     Setting {
         /// The setting, by its name in [`Settings`].
         setting: &'static str,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
-    /// A name that no file can have, or one that is there already.
+    /// An invalid or a duplicate name.
     #[error("/{path}: {what}")]
     Name {
         /// The directory and the name.
         path: String,
-        /// What is wrong with it.
+        /// The error.
         what: &'static str,
     },
 }

@@ -98,7 +98,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Checks what the header says of it.
+    /// Checks the header's description of it.
     pub(super) fn new(
         core: &Core,
         inode: &Inode,

@@ -22,7 +22,7 @@ use crate::source::Source;
 use super::core::{Core, Place};
 use super::superblock::{self, Superblock};
 
-/// What an extent needs to be decoded beside its bytes.
+/// The parameters for decoding an extent, besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     /// The number of the codec.

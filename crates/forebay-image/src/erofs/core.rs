@@ -149,7 +149,7 @@ impl Core {
             place.error("content", format!("{} lies behind another's end", run.theirs))
         })?;
         let block = self.locate(other, theirs)?;
-        // How much the other's block reaches to either side of the byte, of what is the file's.
+        // How far the other inode's block extends on either side of the byte, within this file.
         let before = (theirs - block.plain.start).min(run.offset - run.start);
         let after = (block.plain.end - theirs).min(run.end - run.offset);
         let plain = run.offset - before..run.offset + after;
@@ -209,7 +209,7 @@ impl Core {
     }
 }
 
-/// A run of a file that lies in another inode's content, and the byte that is asked for.
+/// A run of a file that lies in another inode's content, and the requested byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     /// Its first byte, in the file.
@@ -218,7 +218,7 @@ pub(super) struct Run {
     pub(super) end: u64,
     /// Where its first byte lies in the other's content.
     pub(super) theirs: u64,
-    /// The byte that is asked for, in the file.
+    /// The requested byte, in the file.
     pub(super) offset: u64,
 }
 

@@ -9,8 +9,8 @@
 //! The first name's offset says how many entries there are. A name ends where the next begins, and
 //! the last one with the block or with a zero.
 //!
-//! A directory has one parent, which its `..` names. An entry of another directory that names it
-//! all the same would make the tree endless, so it leads to no node, and nothing else is lost.
+//! A directory has one parent, which its `..` names. An entry in another directory that still names
+//! it would make the tree endless. Such an entry leads to no node, and nothing else is lost.
 
 use std::cmp::Ordering;
 
@@ -66,7 +66,7 @@ fn add(
             let at = begin + at as u64;
             inode.place.error(field, format!("{found}, in the entry at byte {at} of the directory"))
         })?;
-        // An inode that cannot be read says so when it is asked for.
+        // An inode that cannot be read reports its error when it is requested.
         let is_dot = matches!(raw.name, b"." | b"..");
         let kind = match raw.kind {
             None if !is_dot => core.inode(raw.nid).ok().map(|inode| inode.node.kind),
@@ -79,14 +79,14 @@ fn add(
     Ok(())
 }
 
-/// An entry as it is written down.
+/// An entry as stored.
 struct Raw<'a> {
     nid: u64,
     kind: Option<Kind>,
     name: &'a [u8],
 }
 
-/// The byte of the block, the field, and what is wrong with it.
+/// The byte of the block, the field, and the error.
 type Wrong = (usize, &'static str, String);
 
 impl<'a> Raw<'a> {
@@ -133,7 +133,7 @@ fn mark_strays(core: &Core, inode: &Inode, stored: &mut [Stored<()>]) {
     };
     for entry in stored.iter_mut().filter(is_below) {
         let nid = id::nid(entry.node);
-        // One that cannot be read says so when it is asked for.
+        // An inode that cannot be read reports its error when it is requested.
         let Ok(child) = core.inode(nid) else { continue };
         if child.node.kind != Kind::Directory {
             continue;

@@ -1,4 +1,4 @@
-//! Arrays of extents, which 48-bit images may have in place of an index.
+//! Arrays of extents, which 48-bit images may have instead of an index.
 //!
 //! ```text
 //!   an extent has 4, 8, 16 or 32 bytes; the array begins at a multiple of that
@@ -39,7 +39,7 @@ pub(super) struct Extents {
     starts: OnceLock<Vec<u64>>,
 }
 
-/// An extent as it is written down.
+/// An extent as stored.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     len: u32,

@@ -4,9 +4,9 @@
 //!   63 in the metabox   62 stray   58..61 kind   0..58 number
 //! ```
 //!
-//! An entry says what it names. If the inode is something else, one of them is wrong, and it is not
-//! for the reader to choose: the node is invalid. The kind travels in the name, so that no inode
-//! has to be read for a listing, and hard links still have one name.
+//! An entry contains the type of its inode. If the inode has another type, one of them is wrong,
+//! and the reader cannot choose: the node is invalid. The type is part of the node id, so that a
+//! listing reads no inode, and hard links still have one id.
 
 use crate::image::{Kind, NodeId};
 

@@ -35,7 +35,7 @@ use super::superblock::Superblock;
 /// Linux counts space in sectors of `1 << SECTOR_BITS` bytes.
 const SECTOR_BITS: u32 = 9;
 
-/// An inode, as far as it is always needed.
+/// The parts of an inode that are always needed.
 #[derive(Debug)]
 pub(super) struct Inode {
     /// What stat shows.
@@ -186,7 +186,7 @@ impl Inode {
             device: if device { decode_device(address) } else { (0, 0) },
         };
         let slots = u64::from(fields.slots);
-        // The first slot stands for a header of twelve bytes.
+        // The first slot is a header of twelve bytes.
         let xattrs = if slots == 0 { 0 } else { 12 + 4 * (slots - 1) };
         Ok(Self { node, layout, place, len, xattrs, map: OnceLock::new() })
     }
@@ -267,7 +267,7 @@ const fn decode_device(number: u32) -> (u32, u32) {
     (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xf_ff00)
 }
 
-/// Memory of an inode beside its index.
+/// Memory of an inode without its index.
 const OVERHEAD: usize = 320;
 const SMALL: usize = 32;
 const LARGE: usize = 64;

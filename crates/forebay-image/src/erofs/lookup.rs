@@ -1,8 +1,8 @@
 //! What Linux finds under the names of a directory.
 //!
-//! It searches by halves: among the blocks for the last one whose first name is not greater, then
-//! in that block. Bytes that the name shares with both ends of what is left are not compared again,
-//! so where names are not sorted the search may end at a name that only ends alike.
+//! It is a binary search: among the blocks for the last one whose first name is not greater, then
+//! in that block. Bytes that the name shares with both ends of the remaining range are not compared
+//! again, so if names are not sorted the search may end at a name that only has the same end.
 
 use std::cmp::Ordering;
 
@@ -52,7 +52,7 @@ impl<'a> Halves<'a> {
         Some(self.middle)
     }
 
-    /// Where the name stands beside the one in the middle; goes on with that half.
+    /// Compares the name with the middle one; continues with that half.
     fn compare(&mut self, other: &[u8]) -> Ordering {
         let begin = self.shared.0.min(self.shared.1);
         let rest = |name: &'a [u8]| name.get(begin..).unwrap_or_default();

@@ -48,7 +48,7 @@ pub(super) struct Clusters {
     tail: Option<Tail>,
 }
 
-/// The last extent of a file, where it is not in a cluster of its own.
+/// The last extent of a file, if it shares its cluster.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
     /// Its first byte, in the file.
@@ -167,7 +167,7 @@ fn extent_block(core: &Core, place: Place, extent: Extent, raw: Raw, offset: u64
     if len > EXTENT_MAX {
         return Err(place.error("extent", format!("{len} bytes")));
     }
-    // Images without the feature have LZ4 alone, and zeros behind it.
+    // Images without the feature have only LZ4, with zeros after it.
     let padded = core.superblock.has(superblock::ZERO_PADDING) || codec != 0;
     let mut variant = Variant { codec, partial: raw.partial, padded, metabox: None };
     let mut bytes = 0..0;
@@ -390,7 +390,7 @@ pub(super) struct Header {
 
 /// Packed indexes may have 2 bytes for a cluster.
 pub(super) const SMALL_INDEX: u16 = 1 << 0;
-/// With the large index's layout: an array of extents in its place.
+/// With the large index's layout: an array of extents instead of the index.
 const EXTENTS: u16 = 1 << 0;
 /// Heads of kind 1 may have clusters of more than a block.
 pub(super) const BIG_1: u16 = 1 << 1;

@@ -1,4 +1,4 @@
-//! The superblock: what the image says of itself, and what it asks of a reader.
+//! The superblock: properties of the image, and features that a reader needs.
 //!
 //! It begins at byte 1024, and all its numbers are little-endian, as everywhere in the image.
 //!
@@ -22,7 +22,7 @@ use crate::source::Source;
 
 use super::codecs;
 
-/// What is kept of a superblock.
+/// The used fields of a superblock.
 #[derive(Clone, Debug)]
 pub(super) struct Superblock {
     /// The block size is `1 << block_bits` bytes: 512 bytes to 64 KiB.
@@ -250,7 +250,7 @@ fn metabox(source: &dyn Source, size: u64) -> Result<u64> {
     Ok(inode)
 }
 
-/// Checks that the image has so many bytes.
+/// Checks that the image has `expected` bytes.
 pub(super) fn within(source: &dyn Source, expected: u64) -> Result<()> {
     let found = source.len();
     if found < expected { Err(Error::Truncated { expected, found }) } else { Ok(()) }

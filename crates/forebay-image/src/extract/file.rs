@@ -14,8 +14,7 @@ use crate::image::Node;
 /// Zeros of this length, at a multiple of it, need not be written.
 const HOLE: u64 = 4_096;
 
-/// Writes a file that is not there yet, with all that belongs to it; says how many bytes were
-/// written.
+/// Writes a new file, with all its attributes; returns how many bytes were written.
 pub(super) fn write(
     content: &mut Content<'_>,
     node: &Node,
@@ -46,7 +45,7 @@ pub(super) fn write(
     Ok(written)
 }
 
-/// What was written.
+/// The written part.
 #[derive(Default)]
 struct Dense {
     /// Bytes.

@@ -1,7 +1,8 @@
-//! What a file has beside its content: owner, attributes, mode, times; and what is nothing else.
+//! Attributes of a file besides its content: owner, attributes, mode, times; and nodes without
+//! content.
 //!
-//! The order matters: a change of owner takes set-user-id and capabilities away, and a mode may
-//! forbid its owner what is still to be done.
+//! The order matters: a change of owner removes set-user-id and capabilities, and a mode may forbid
+//! its owner the remaining operations.
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{
@@ -57,8 +58,9 @@ impl<'a> Marks<'a> {
 
     /// Marks what cannot be opened for reading, and was made just now: a link or a special file.
     ///
-    /// Another user that can write to the directory may have replaced the name, such as by a
-    /// hard link to a file of theirs. So it is looked at once, and all marks go to what was seen.
+    /// Another user that can write to the directory may have replaced the name, for example by a
+    /// hard link to a file of theirs. It is therefore opened once, and all attributes are set on
+    /// the opened file.
     pub(super) fn give(&mut self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Cause> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(seen_error)?;
@@ -92,7 +94,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// What is marked by its name; none of what is marked open.
+    /// The type of a node whose attributes are set by name; none for one that is open.
     const fn file_type(&self) -> Option<FileType> {
         match self.node.kind {
             Kind::Symlink => Some(FileType::Symlink),
@@ -104,7 +106,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Makes a device, pipe or socket and marks it; says whether it may be made.
+    /// Makes a device, pipe or socket and marks it; returns whether it may be made.
     pub(super) fn make_special(
         &mut self,
         directory: BorrowedFd<'_>,
@@ -179,7 +181,7 @@ impl<'a> Marks<'a> {
     /// The time of the last change, which is also the only known one of the last access.
     fn times(&self) -> Option<Timestamps> {
         let time = self.node.modified?;
-        // Numbers above have meanings of their own.
+        // Higher numbers have special meanings.
         let nanos = time.nanos.min(999_999_999);
         let time = Timespec { tv_sec: time.seconds, tv_nsec: nanos.into() };
         Some(Timestamps { last_access: time, last_modification: time })

@@ -15,13 +15,13 @@ pub(super) struct Names<'a> {
     pub(super) directory: BorrowedFd<'a>,
     /// A number that no other thread uses at the same time.
     pub(super) place: usize,
-    /// Whether what has the name already is replaced.
+    /// Whether an existing file with the name is replaced.
     pub(super) replace: bool,
 }
 
 impl Names<'_> {
-    /// Makes something under a temporary name and renames it. `make` says whether it made it;
-    /// what it leaves behind when it fails is removed.
+    /// Makes a file under a temporary name and renames it. `make` returns whether it made it; its
+    /// remains after a failure are removed.
     pub(super) fn put(
         &self,
         name: &[u8],
@@ -40,7 +40,7 @@ impl Names<'_> {
                     }
                     return renamed.map(|()| true);
                 }
-                // Another user's file, which is left alone.
+                // Another user's file, which is not changed.
                 Err(Cause::System { source, .. })
                     if source.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {}
                 Err(cause) => {
@@ -59,7 +59,7 @@ impl Names<'_> {
         }
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(self.directory, from, self.directory, to, flags) {
-            // The file system cannot; a hard link refuses what is there too.
+            // The file system cannot do that; a hard link also refuses an existing name.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 let directory = self.directory;
                 let linked = rustix::fs::linkat(directory, from, directory, to, AtFlags::empty());
@@ -71,7 +71,7 @@ impl Names<'_> {
     }
 
     fn remove(&self, name: &[u8]) {
-        // It is not there after most renames, and what is to be told has been told.
+        // After most renames it does not exist any more, and the error has been reported.
         let _ = rustix::fs::unlinkat(self.directory, name, AtFlags::empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Directories as they are stored, and what is shown of them.
+//! Stored directories, and the entries that are shown.
 
 use super::*;
 

@@ -46,7 +46,7 @@ fn images_are_found_at_any_offset_and_in_any_order() {
         (cramfs_of(false, true), "cramfs"),
     ];
     let (mut blob, mut wanted) = (Vec::new(), Vec::new());
-    // The edges of what is searched at once among the gaps.
+    // The gaps include the edges of a chunk.
     for (gap, (image, format)) in [0, 7, CHUNK - 5_000, CHUNK - 2, 3].into_iter().zip(&images) {
         blob.extend(noise(gap));
         let file: Arc<dyn Source> = Arc::new(image.clone());

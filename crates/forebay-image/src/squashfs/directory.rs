@@ -21,7 +21,7 @@ pub(super) const BYTES_MAX: u32 = 128 << 20;
 pub(super) const ENTRIES_MAX: usize = 4 << 20;
 /// Bytes of a name at most.
 pub(super) const NAME_MAX: usize = 256;
-/// What the size of a directory counts beside its bytes.
+/// The part of a directory's size that is not bytes.
 const SIZE_EMPTY: u32 = 3;
 /// Entries of a run at most.
 const RUN_MAX: u32 = 256;
@@ -81,7 +81,7 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Of so many entries that begin where the stream is.
+    /// For `count` entries that begin at the position of the stream.
     pub(super) const fn new(stream: Stream<'a>, count: u16) -> Self {
         Self { stream, left: count }
     }
@@ -117,7 +117,7 @@ impl Iterator for Index<'_> {
 /// Decoded bytes of a metadata block.
 const BLOCK: u32 = 8192;
 
-/// What an entry says of its inode.
+/// An entry's description of its inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
     pub(super) node: NodeId,
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
         Ok(Some((&buffer[..name_len], Named { node, target })))
     }
 
-    /// The next entry with a name of its own.
+    /// The next entry with its name.
     pub(super) fn next_stored(&mut self) -> Result<Option<Stored<()>>> {
         let mut buffer = [0; NAME_MAX];
         let next = self.next(&mut buffer)?;
@@ -222,7 +222,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The length of a name from what is stored, one less.
+/// The length of a name from the stored number, which is one less.
 fn name_len(stored: u32) -> Option<usize> {
     usize::try_from(stored).ok().filter(|len| *len < NAME_MAX).map(|len| len + 1)
 }

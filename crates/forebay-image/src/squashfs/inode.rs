@@ -23,7 +23,7 @@ use crate::image::{Kind, Node, NodeId, Time};
 const TARGET_MAX: u32 = 4096;
 /// A fragment, or a row of the xattr table, that is not there.
 const NONE: u32 = u32::MAX;
-/// Memory of a cached inode beside the map of its blocks.
+/// Memory of a cached inode without the map of its blocks.
 const OVERHEAD: usize = 384;
 
 /// A decoded inode.
@@ -37,7 +37,7 @@ pub(super) struct Inode {
     pub(super) at: u64,
 }
 
-/// What an inode has beside its node.
+/// The parts of an inode besides its node.
 #[derive(Debug)]
 pub(super) enum Content {
     File {

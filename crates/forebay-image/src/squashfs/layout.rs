@@ -10,8 +10,8 @@
 //!   96    options of the compressor, as a metadata block, if a flag says so
 //! ```
 //!
-//! A table that is not there has a place of all ones. Tables that are there follow each other in
-//! the order inodes, directories, fragments, exports, ids, xattrs.
+//! An absent table has a position of all ones. Existing tables follow each other in the order
+//! inodes, directories, fragments, exports, ids, xattrs.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(super) const SUPERBLOCK_LEN: u64 = 96;
 pub(super) const METADATA_LEN: usize = 8192;
 /// Bytes of a metadata block's header.
 pub(super) const METADATA_HEADER: u64 = 2;
-/// Bit of a metadata block's header that says that it is stored as it is.
+/// Bit of a metadata block's header for a stored block.
 pub(super) const METADATA_STORED: u16 = 0x8000;
 /// A table or an index that is not there.
 pub(super) const NO_TABLE: u64 = u64::MAX;
@@ -147,7 +147,7 @@ impl Superblock {
         Ok(Some(superblock))
     }
 
-    /// Parses the fields, and checks each by itself and against the others.
+    /// Parses the fields, and checks each separately and against the others.
     fn parse(bytes: &[u8]) -> Result<Self> {
         let mut fields = Reader::new(bytes, 0);
         fields.take(4, "magic")?;
@@ -236,7 +236,7 @@ impl Superblock {
         self.flags & FLAG_OPTIONS != 0
     }
 
-    /// What the compressor was told, in words; empty if the image does not say.
+    /// The options of the compressor, in words; empty if the image does not have them.
     pub(super) fn options(&self, source: &dyn Source) -> Result<String> {
         if !self.has_options() {
             return Ok(String::new());

@@ -13,8 +13,8 @@ use crate::listing::{EntryTarget, Groups, Lookup, Promise, Stored};
 /// The entries of a directory.
 pub(super) type Listing = crate::listing::Listing<()>;
 
-/// Bytes of runs that are read in all where an index leads to anything but a run of its directory.
-/// Behind that, names are taken for not found.
+/// Maximum bytes of runs that are read if an index leads to anything but a run of its directory.
+/// After that, names count as not found.
 const STRAY_BYTES_MAX: u32 = 64 << 20;
 
 /// What a name names, as the directory says it.
@@ -75,7 +75,7 @@ struct Starts {
 enum Start {
     /// At an entry that begins a run.
     Entry(usize),
-    /// Elsewhere: what is read there, if anything can be.
+    /// Elsewhere: the entries read there, if any can be read.
     Stray(Option<(Vec<Stored<()>>, Finder)>),
 }
 
@@ -131,8 +131,8 @@ impl Starts {
     }
 }
 
-/// What is read from a place on that is no run of the directory: what Linux would take for entries,
-/// up to where it gives up.
+/// Reads from a position that is no run of the directory the entries that Linux would accept, up to
+/// the point where it stops.
 fn stray(
     image: &Squashfs,
     place: Place,

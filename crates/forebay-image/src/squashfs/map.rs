@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Source:     squashfs 4.0 as Linux reads it (fs/squashfs/file.c)
-//! Behaviour:  short lists stay in memory as sums; of long ones every so many blocks have a mark,
-//!             from which a look-up adds up the few lengths that are left
+//! Behaviour:  short lists stay in memory as sums; long lists have a mark at regular intervals,
+//!             from which a lookup adds up the few remaining lengths
 //! Differs:    Linux keeps marks of a few files for the whole mount; here each file has its own
 //! Not for:    files of more than 2^28 blocks, which are refused
 
@@ -59,7 +59,7 @@ impl Word {
     }
 }
 
-/// The list of a file, with what is known of it so far.
+/// The list of a file, with the known part.
 #[derive(Debug)]
 pub(super) struct Map {
     /// The first raw byte of block 0.
@@ -76,7 +76,7 @@ pub(super) struct Map {
     marks: Mutex<Vec<Mark>>,
 }
 
-/// What is known at some block: where its length is, and where its raw bytes begin.
+/// The state at some block: the position of its length, and of its raw bytes.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     list: Place,
@@ -133,7 +133,7 @@ impl Map {
         let whole =
             self.add_up(&mut list.clone(), self.start, self.blocks, |found| sums.push(found));
         if whole.is_err() {
-            // Blocks before what is invalid can be read all the same.
+            // Blocks before an invalid one can still be read.
             return self.find_last(list, self.start, index + 1);
         }
         let found = usize::try_from(index).ok().and_then(|index| sums.get(index)).copied();
@@ -194,7 +194,7 @@ impl Map {
                     return Err(Error::field("length of a block", block, found));
                 }
                 each(Found { start, word });
-                // A place beyond the image is an error of the block that is there.
+                // A position beyond the image is an error of the block there.
                 start = start.saturating_add(u64::from(word.len()));
             }
             count -= now as u64;
@@ -207,7 +207,7 @@ impl Map {
     }
 }
 
-/// Bit of a length that says that the block is stored as it is.
+/// Bit of a length for a stored block.
 const STORED: u32 = 1 << 24;
 /// Lengths that are read from the list at once.
 const AT_ONCE: usize = 128;

@@ -22,7 +22,7 @@ use crate::source::Source;
 
 /// Decoded metadata in memory, in bytes.
 pub(super) const METADATA_CACHE: usize = 4 << 20;
-/// Memory of a cached block beside its bytes.
+/// Memory of a cached block without its bytes.
 const OVERHEAD: usize = 160;
 
 /// All metadata blocks of an image.
@@ -51,7 +51,7 @@ pub(super) struct Place {
 impl Place {
     /// A reference in the table that begins at `table`.
     pub(super) const fn of_reference(reference: u64, table: u64) -> Self {
-        // 48 bits beside a place in the image: saturation makes it one beyond the image.
+        // 48 bits plus a position in the image: saturation gives a position beyond the image.
         let block = table.saturating_add(reference >> 16);
         Self { block, inside: (reference & 0xffff) as u16 }
     }
@@ -93,8 +93,8 @@ impl Metadata {
         Ok(chunk)
     }
 
-    /// Reads header and raw bytes with one request, since a block is hardly ever longer than what
-    /// is there.
+    /// Reads header and raw bytes with one request, because a block is hardly ever longer than
+    /// this.
     fn read(&self, block: u64, end: u64) -> Result<Chunk> {
         let mut raw = [0; METADATA_LEN + METADATA_HEADER as usize];
         let there = usize::try_from(end.saturating_sub(block)).unwrap_or(raw.len()).min(raw.len());
@@ -181,7 +181,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// What is left of the present block, or the next one if that is nothing; never empty.
+    /// The rest of the current block, or the next one if it is empty; never empty.
     fn rest(&mut self) -> Result<&[u8]> {
         if self.at == self.chunk.bytes.len() {
             let next = self.chunk.next;

@@ -16,7 +16,7 @@ use crate::source::Source;
 /// places in memory.
 pub(super) const BLOCKS_MAX: usize = 1 << 18;
 
-/// Where a table is said to be.
+/// The stated position of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Its name, for errors.

@@ -41,8 +41,8 @@ pub(super) fn fixed(image: &Squashfs) -> Result<Vec<UsedBytes>> {
     Ok(used)
 }
 
-/// The bytes of metadata blocks that follow each other from the beginning of a range on, so many at
-/// most and up to the first that cannot be one.
+/// The bytes of adjacent metadata blocks from the beginning of a range on, at most `blocks` and up
+/// to the first invalid one.
 fn chain(source: &dyn Source, range: Range<u64>, mut blocks: u64) -> Result<Range<u64>> {
     let mut at = range.start;
     while blocks > 0 && at + METADATA_HEADER < range.end {

@@ -1,4 +1,4 @@
-//! What the tables of an image promise of each other. squashfs has no checksum of its own.
+//! Checks the tables of an image against each other. squashfs has no checksum.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,11 @@ use super::{Squashfs, lookup};
 use crate::error::{Error, Result};
 use crate::image::{Image, Kind, NodeId};
 
-/// Walks the tree, and compares what it finds with the directories, the export table and the
-/// superblock.
+/// Walks the tree, and compares it with the directories, the export table and the superblock.
 pub(super) fn verify(image: &Squashfs) -> Result<Vec<String>> {
     let tree = walk(image)?;
     let says = u64::from(image.superblock.inodes);
-    // Entries that are left out are damage of their own.
+    // Entries that are left out are separate damage.
     if tree.inodes != says && tree.left_out == 0 {
         let found = format!("{says}, but the tree has {}", tree.inodes);
         return Err(Error::field("number of inodes", 4, found));
@@ -43,7 +42,7 @@ struct Tree {
 fn walk(image: &Squashfs) -> Result<Tree> {
     let mut tree = Tree::default();
     let root = image.inode(image.root())?;
-    // Linux knows an inode by its number, so that the one it reads first stands for all of them.
+    // Linux identifies an inode by its number, so the one it reads first represents all of them.
     let mut by_number = BTreeMap::from([(root.node.ino, image.root())]);
     let mut directories = vec![image.root()];
     visit(image, image.root(), &mut tree)?;

@@ -29,7 +29,7 @@ pub(super) const BYTES_MAX: usize = 4 << 20;
 const ROW: usize = 16;
 /// Bytes before the places.
 const HEADER: u64 = 16;
-/// Flag beside the prefix: the value is elsewhere.
+/// Flag in the prefix: the value is elsewhere.
 const ELSEWHERE: u16 = 0x100;
 
 /// The table of an image.

@@ -1,4 +1,5 @@
-//! What is legal for one reader and shown otherwise by another, and bytes that no reader shows.
+//! Data that is legal for one reader and shown differently by another, and bytes that no reader
+//! shows.
 //!
 //! ```text
 //!   image   | superblock | block a      | gap | inodes | tables |  behind the end
@@ -6,10 +7,9 @@
 //!                             overlap    unused                    unused
 //! ```
 //!
-//! Everything that is reached from the root is laid beside everything else by its bytes of the
-//! image. Blocks that are the same to the byte are shared, as writers do with equal content, and so
-//! are bytes that are stored as they are. All other overlaps are findings, and so are bytes outside
-//! of everything unless they are zero, as padding is.
+//! The byte ranges of everything that is reachable from the root are compared. Identical blocks are
+//! shared, as writers do with equal content, and so are stored bytes. All other overlaps are
+//! findings. So are bytes outside of all ranges unless they are zero, as padding is.
 
 use std::fmt;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub enum Finding {
     Overlap {
         /// The bytes that both have.
         bytes: Range<u64>,
-        /// What has them, as its path and what of it.
+        /// Their owners, as the path and the part of it.
         owners: [String; 2],
     },
     /// There are more overlaps than are listed.
@@ -57,7 +57,7 @@ pub enum Finding {
         /// Whether they lie behind the end of the image.
         behind: bool,
     },
-    /// So many runs of bytes are in use that not all were compared.
+    /// Too many runs of bytes are in use to compare all.
     Many(usize),
 }
 
@@ -127,8 +127,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Compares what is reached in a whole tree by its bytes of the image. What cannot be read is left
-/// to [`verify`](super::verify()), and bytes that only it leads to count as unused.
+/// Compares the byte ranges of everything reachable in a whole tree. Unreadable parts are left to
+/// [`verify`](super::verify()), and bytes that only they lead to count as unused.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! What damage does to a reader: every truncation and every flipped bit of a small image.
 //!
-//! The damaged image is opened and everything that can be reached is read. The reader may say what
-//! is wrong, or give data. It must not panic, read or decode without end, or take memory without
-//! bound. After a truncation, what it gives must also be right.
+//! The damaged image is opened and everything reachable is read. The reader may report an error, or
+//! return data. It must not panic, read or decode without end, or use unbounded memory. After a
+//! truncation, the returned data must also be right.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,15 +16,15 @@ use forebay_image::{Block, Coding, Error, Image, Kind, Node, NodeId, Result, Sou
 /// How a format is opened: `cramfs::open` with options.
 pub(crate) type Open<'a> = &'a dyn Fn(&Arc<dyn Source>) -> Result<Option<Arc<dyn Image>>>;
 
-/// What was read of an image, by path.
+/// The contents read from an image, by path.
 pub(crate) type Walk = BTreeMap<Vec<u8>, Found>;
 
-/// What was read of a node.
+/// The result of reading a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// All of it.
     Whole(Node, Content, Vec<Xattr>),
-    /// What is wrong with it, or with a part of it.
+    /// Its error, or that of a part of it.
     Damaged(String),
 }
 
@@ -55,8 +55,8 @@ const DEPTH_MAX: usize = 512;
 const DECODED_MAX: u32 = 16 << 20;
 /// Reads of the source in one walk of a small image, at most.
 const READS_MAX: u64 = 500_000;
-/// Memory that a walk of a small image may take, in bytes: two of the largest blocks, raw and
-/// decoded, with what was read.
+/// Memory that a walk of a small image may use, in bytes: two of the largest blocks, raw and
+/// decoded, with the data read.
 const MEMORY_MAX: u64 = 64 << 20;
 
 /// Reads everything that can be reached from the root, within the bounds above.
@@ -80,7 +80,7 @@ pub(crate) fn walk_all(image: &dyn Image) -> Result<Walk, String> {
     Ok(walk)
 }
 
-/// Reads a node and hands out what is below it.
+/// Reads a node and returns the nodes below it.
 fn visit(
     image: &dyn Image,
     id: NodeId,
@@ -123,7 +123,7 @@ fn clear(error: &Error) -> Result<String, String> {
     Ok(text)
 }
 
-/// What a node holds; inside, what is broken; outside, what the reader says is wrong.
+/// The contents of a node; the inner error is damage, the outer one an error of the reader.
 type Checked<T> = Result<Result<T, String>>;
 
 fn names(
@@ -250,8 +250,8 @@ pub(crate) fn every_truncation(image: &[u8], open: Open<'_>) {
     }
 }
 
-/// Opens an image with each bit of some of its bytes flipped, and reads everything. Says how many
-/// of these images could be opened.
+/// Opens an image with each bit of some of its bytes flipped, and reads everything. Returns how
+/// many of these images could be opened.
 pub(crate) fn every_bit_flip(image: &[u8], bytes: Range<usize>, open: Open<'_>) -> usize {
     let mut damaged = image.to_vec();
     let mut opened = 0;

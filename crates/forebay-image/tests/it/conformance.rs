@@ -1,11 +1,11 @@
-//! Every image that a writer makes of a tree holds that tree, and so does what is extracted of it.
+//! Every image that a writer makes of a tree contains that tree, and so does its extraction.
 //!
 //! ```text
 //!   source ──writer──> image ──extract──> extracted
 //!      └────compare──────┘└──────compare──────┘
 //! ```
 //!
-//! What the kernel shows of an image that it mounts is compared, too.
+//! Images are also compared with the kernel's mount of them.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -117,8 +117,8 @@ fn the_kernel_shows_the_same_of_two_hundred_images() {
     assert!(by_the_kernel(1) >= 200 || !rustix::process::geteuid().is_root());
 }
 
-/// Makes one in so many images of a small tree, with options in every combination. Returns how many
-/// the kernel has mounted.
+/// Makes one in `one_in` images of a small tree, with options in every combination. Returns how
+/// many the kernel has mounted.
 fn by_the_kernel(one_in: usize) -> usize {
     let folder = source::scratch();
     let image = folder.path().join("image");
@@ -233,7 +233,7 @@ fn for_each(format: Format, options: &[&[&str]], make: impl Fn(&[&str], &Path, &
     }
 }
 
-/// Runs a writer: false, with a word on stderr, if it is not there or lacks what is asked for.
+/// Runs a writer: false, with a message on stderr, if it is missing or lacks the option.
 fn run([program, package]: [&str; 2], command: &mut Command) -> bool {
     let output = match command.output() {
         Ok(output) => output,
@@ -253,7 +253,7 @@ fn run([program, package]: [&str; 2], command: &mut Command) -> bool {
     false
 }
 
-/// The image is sound and the same as its source and as what is extracted of it.
+/// The image is sound and equal to its source and to its extraction.
 fn same(options: &[&str], source: &Path, image: &Path, folder: &Path) {
     let file: Arc<dyn Source> = Arc::new(FileSource::open(image).unwrap());
     let opened = forebay_image::open(&file, Options::default()).unwrap();

@@ -159,7 +159,7 @@ fn one_file(flags: u32, size: u32, body: &[u8], big_endian: bool) -> Vec<u8> {
     crafted(flags, 16, &[&entry, body].concat(), big_endian)
 }
 
-/// What is wrong with the file of [`one_file`].
+/// The error of the file of [`one_file`].
 fn file_error(image: &[u8]) -> String {
     let image = open(image, Options::default()).unwrap();
     content(image.as_ref(), "f").unwrap_err().to_string()

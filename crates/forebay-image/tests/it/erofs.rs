@@ -407,13 +407,13 @@ fn every_flipped_bit_of_metadata_is_survived() {
             flips += 8 * range.len();
             opened += abuse::every_bit_flip(bytes, range, &open_erofs);
         }
-        // Most of them concern one file, and the image is open all the same.
+        // Most of them affect one file, and the image still opens.
         assert!(flips > 800 && opened > flips / 2, "{options}: {opened} of {flips}");
     }
 }
 
-/// Where some inodes of a fixture are, of each sort that are not in its metabox. With each comes
-/// what is behind it: attributes, the map's header and its index, names of a directory.
+/// The positions of some inodes of a fixture, of each sort that are not in its metabox. Each
+/// includes the bytes after it: attributes, the map's header and its index, names of a directory.
 fn inodes(bytes: &[u8]) -> Vec<Range<usize>> {
     const BEHIND_MAX: usize = 112;
     let field = |at: usize, len: usize| {

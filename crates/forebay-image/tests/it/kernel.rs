@@ -80,7 +80,7 @@ impl Mounted {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         match mounted {
             Ok(done) if done.status.success() => Some(Self { folder, _scratch: scratch }),
-            // It knows the format, so what it refuses is ours to mend.
+            // It knows the format, so a refusal is a bug of ours.
             Ok(done) if known.contains(format) && Path::new("/dev/loop-control").exists() => {
                 panic!("{format}: {}", String::from_utf8_lossy(&done.stderr));
             }
@@ -99,7 +99,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Compares all directories of the root; says how many names were found and how many were not.
+/// Compares all directories of the root; returns how many names were found and how many were not.
 fn compare(bytes: Vec<u8>, format: &str) -> Option<(u32, u32)> {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("image");
@@ -131,7 +131,7 @@ fn compare(bytes: Vec<u8>, format: &str) -> Option<(u32, u32)> {
                 Err(error) if [Some(2), Some(5)].contains(&error.raw_os_error()) => None,
                 Err(error) => panic!("{path}/{name}: {error}"),
             };
-            // Its search of erofs takes some names for others, so that it finds what is not listed.
+            // Its search of erofs confuses some names, so that it finds names that are not listed.
             let is_listed = theirs.contains(name.as_bytes());
             if is_listed || ours.is_some() {
                 assert_eq!(ours, kernel, "{format}: {path}/{name}: {theirs:?} {defects:?}");

@@ -7,7 +7,7 @@ use forebay_image::verify::verify;
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Coding, Error, Image, NodeId, Options, Source, read_at};
 
-/// The parts of an image; all metadata is stored as it is.
+/// The parts of an image; all metadata is stored uncompressed.
 #[derive(Default)]
 pub(crate) struct Craft {
     /// What lies from byte 96 on.
@@ -271,7 +271,7 @@ fn a_file_is_no_larger_than_its_list_and_the_table_allow() {
     // Longer than any table of that size could say.
     let (craft, node) = one(2, 2, &[&file(96, NONE, 0, u32::MAX, &[])]);
     assert!(said(craft.open().unwrap().node(NodeId(node))).contains("longer than the inode table"));
-    // Longer than what is supported.
+    // Longer than supported.
     let mut extended = 96_u64.to_le_bytes().to_vec();
     extended.extend((4096_u64 << 28 | 1).to_le_bytes());
     extended.extend([0; 8]);
@@ -291,7 +291,7 @@ fn a_block_is_valid_by_itself() {
     let mut bytes = vec![0; 4106];
     assert_eq!(read_at(&image, id, 0, &mut bytes).unwrap(), 4106);
     assert!(bytes.iter().all(|byte| *byte == 7));
-    // Too long, an unknown bit, or stored and empty: what is before can be read.
+    // Too long, an unknown bit, or stored and empty: earlier blocks can be read.
     for bad in [4097, STORED << 1, STORED] {
         let (image, id) = open(&[4096 | STORED, bad], 4106);
         assert!(image.locate(id, 0).is_ok());

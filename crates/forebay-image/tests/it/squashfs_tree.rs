@@ -117,7 +117,7 @@ fn special(root: &Path) {
     }
 }
 
-/// Modes, owners, times and xattrs that are not what they are by themselves.
+/// Modes, owners, times and xattrs that differ from the defaults.
 fn decorate(root: &Path) {
     let is_root = rustix::process::geteuid().is_root();
     for (name, mode) in [("one", 0o4751), ("block", 0), ("a", 0o1777), ("empty", 0o2700)] {
@@ -158,7 +158,7 @@ pub(crate) fn set_time(path: &Path, seconds: i64) {
     rustix::fs::utimensat(CWD, path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-/// What is the same of a node in a tree and in its image.
+/// The equal attributes of a node in a tree and in its image.
 #[derive(Debug, PartialEq, Eq)]
 struct Same {
     kind: Kind,
@@ -182,7 +182,7 @@ pub(crate) fn compare(tree: &Path, image: &dyn Image, with_xattrs: bool) {
         let wanted = wanted(&path, &metadata, with_xattrs);
         assert_eq!(found(image, id, with_xattrs), wanted, "{}", path.display());
         let node = image.node(id).unwrap();
-        // What is one inode in the tree is one node and one number in the image.
+        // One inode in the tree is one node and one number in the image.
         let one = *links.entry(metadata.ino()).or_insert((id, node.ino));
         assert_eq!(one, (id, node.ino), "{}", path.display());
         match node.kind {

@@ -8,7 +8,7 @@ use forebay_nbd::{
 /// sends.
 ///
 /// # Panics
-/// If what comes of the bytes depends on how they are cut, or memory grows beyond them.
+/// If the outcome depends on how the bytes are split, or memory grows beyond them.
 pub(crate) fn survives(bytes: &[u8]) {
     let Some((&choice, rest)) = bytes.split_first() else { return };
     let tls = [TlsPolicy::Off, TlsPolicy::Allowed, TlsPolicy::Required][usize::from(choice) % 3];
@@ -70,7 +70,7 @@ fn served(bytes: &[u8], tls: TlsPolicy, piece: usize) -> (Vec<u8>, Vec<Event>) {
             break;
         }
     }
-    // Where STARTTLS is cut decides what is behind it: nothing of that is compared.
+    // The split around STARTTLS decides which bytes follow it: none of them are compared.
     if let Some(at) = all.iter().position(|event| *event == Event::StartTls) {
         all.truncate(at);
         out.clear();

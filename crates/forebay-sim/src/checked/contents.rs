@@ -1,7 +1,7 @@
 //! What files and frames hold in symbols, and what must never be lost of it.
 //!
-//! The model of a file is flat: the newest version of each byte, as the copies were carried out
-//! page by page. A frame is what a read brought and copies changed. Bytes behind the end of a file
+//! The model of a file is flat: the newest version of each byte, as the copies were executed page
+//! by page. A frame holds the result of a read and of later copies. Bytes after the end of a file
 //! do not count until the file has grown over them, which only a write can do.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(super) type Pages = BTreeMap<u64, Rc<Runs>>;
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) size: u64,
-    /// The most that it has been since it was last empty for good.
+    /// Its maximum since it was last durably empty.
     pub(super) extent: u64,
     /// How often it has been cut.
     pub(super) cuts: u64,
@@ -95,13 +95,13 @@ impl Contents {
         self.files[file.index()].extent = 0;
     }
 
-    /// A page is on its way into a frame.
+    /// A page is being read into a frame.
     pub(super) fn begin_read(&mut self, frame: FrameId, place: Place) {
         self.frames.insert(frame, Held { place, runs: None });
     }
 
-    /// A read has brought a page, or nothing. What it brings may be older than what was written
-    /// only where a write failed.
+    /// The read of a page has completed, with or without data. Its data may be older than the last
+    /// write only if a write failed.
     pub(super) fn end_read(&mut self, frame: FrameId, place: Place, brought: Option<Rc<Runs>>) {
         let Some(runs) = brought else {
             self.frames.remove(&frame);
@@ -207,11 +207,11 @@ impl Contents {
         }
     }
 
-    /// All that has been written to a file.
+    /// All data written to a file.
     pub(super) fn promise_all(&self, file: FileId) -> Promise {
         let model = self.file(file);
         let mut pages = model.pages.clone();
-        // What has failed before is another call's error.
+        // Earlier failures belong to another call.
         for (page, failed) in &model.failed {
             let newest = of(&model.pages, *page);
             for (bytes, [newest, failed]) in pieces([&*newest, &**failed], &(0..PAGE_SIZE)) {
@@ -228,7 +228,7 @@ impl Contents {
         Promise { cuts: self.file(file).cuts, ..Promise::default() }
     }
 
-    /// A call has ended well: what it promised is safe now and from now on, unless it failed.
+    /// A call has succeeded: everything it acknowledged is durable from now on, unless it failed.
     pub(super) fn keep(
         &mut self,
         file: FileId,
@@ -269,7 +269,7 @@ impl Contents {
         }
     }
 
-    /// What is left of a page after the power failed; says whether it is the newest.
+    /// The content of a page after a power failure; returns whether it is the newest.
     pub(super) fn see_survivor(&self, (file, page): Place, runs: &Runs) -> bool {
         let model = self.file(file);
         if page == INODE {

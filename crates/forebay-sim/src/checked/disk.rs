@@ -1,4 +1,5 @@
-//! A device's memory in symbols: what is safe, what a loss of power may destroy, what is moving.
+//! A device's memory in symbols: durable data, data that a power failure may destroy, data in
+//! flight.
 //!
 //! ```text
 //!   in flight --done--> cached: older, newer --flush done--> durable
@@ -48,7 +49,7 @@ pub(super) enum Ended {
     Cached,
     /// It is safe.
     Durable,
-    /// It was not carried out.
+    /// It was not executed.
     Nothing,
 }
 
@@ -60,7 +61,7 @@ impl Disk {
         assert!(before.is_none(), "a page is written by one request at a time");
     }
 
-    /// The write of a page has ended; returns what it took along.
+    /// The write of a page has ended; returns the data it wrote.
     pub(super) fn end(&mut self, place: Place, ended: Ended) -> Rc<Runs> {
         self.done += 1;
         let cell = self.cells.get_mut(&place).expect("what ends was submitted");
@@ -98,7 +99,7 @@ impl Disk {
         Rc::clone(cell.cached.last().map_or(&cell.durable, |(_, runs)| runs))
     }
 
-    /// What is safe of a page.
+    /// The durable content of a page.
     pub(super) fn durable(&self, place: Place) -> Rc<Runs> {
         self.cells
             .get(&place)

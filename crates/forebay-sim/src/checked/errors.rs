@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use forebay_core::units::{FileId, HandleId};
 
-/// The open descriptions and what they owe.
+/// The open descriptions and the errors they have to report.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
     handles: BTreeMap<HandleId, (FileId, bool)>,
@@ -28,7 +28,7 @@ impl Owed {
         }
     }
 
-    /// Whether a description owes an error; it is told.
+    /// Whether a description has an error to report; marks it as reported.
     pub(super) fn tell(&mut self, handle: HandleId) -> bool {
         let (_, owed) = self.handles.get_mut(&handle).expect("a call names an open file");
         let owed = std::mem::take(owed);

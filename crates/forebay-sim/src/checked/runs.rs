@@ -1,7 +1,7 @@
 //! Which write each byte of a page comes from, as runs of equal bytes.
 //!
-//! Every copy into page memory is a version of its own, the later the greater. A byte of a file is
-//! told from another by its place, so a version and a place name its value.
+//! Every copy into page memory is a new version with a greater number. A version and a position
+//! together identify the value of a byte.
 //!
 //! ```text
 //!   bytes    0 ......... 100 ......... 612 ......... 4096

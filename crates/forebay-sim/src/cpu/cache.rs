@@ -3,10 +3,10 @@
 //! Source:     L. McVoy, C. Staelin, "lmbench: portable tools for performance analysis", USENIX
 //!             1996 (rings of processes with data); C. Li, C. Ding, K. Shen, "Quantifying the cost
 //!             of context switch", ExpCS 2007 (direct and indirect cost).
-//! Behaviour:  a core's cache of C bytes holds what its last runners touched. A runner touches F
-//!             bytes, at most C; if others have brought in G bytes since it left the core,
-//!             F + G - C of its bytes are gone, at least none and at most F. It brings them back
-//!             at the price of refilling C, in proportion.
+//! Behaviour:  a core's cache of C bytes holds the data of its last runners. A runner touches F
+//!             bytes, at most C. If others have loaded G bytes since it left the core, F + G - C of
+//!             its bytes are evicted, at least none and at most F. It loads them again at the price
+//!             of refilling C, in proportion.
 //! Differs:    one cache a core, wholly associative in effect; runners share no data; one that
 //!             comes twice counts twice, up to C. A runner that was never on the core has lost all.
 //! Not for:    caches that cores share, and what a migration costs beyond them.
@@ -24,7 +24,7 @@ pub(super) struct Caches {
 
 #[derive(Clone, Debug, Default)]
 struct Core {
-    /// Bytes that runners have brought in so far, each time they got the core.
+    /// Bytes that runners have loaded so far, each time they got the core.
     brought: u64,
     /// What that was when each runner left, by its number.
     left: Vec<Option<u64>>,
@@ -35,12 +35,12 @@ impl Caches {
         Self { prices: *prices, cores: vec![Core::default(); prices.cores as usize] }
     }
 
-    /// Whether it makes a difference on which core a runner goes on.
+    /// Whether it matters on which core a runner continues.
     pub(super) const fn matter(&self) -> bool {
         self.prices.cache_bytes > 0
     }
 
-    /// A runner gets a core; `data` are the bytes of its own that it uses.
+    /// A runner gets a core; `data` are the bytes of its own data that it uses.
     pub(super) fn switch(&mut self, core: usize, runner: usize, data: u64) -> Duration {
         if !self.matter() {
             return self.prices.context_switch;
@@ -65,24 +65,24 @@ impl Caches {
     }
 }
 
-/// The bytes of the cache that a runner with data of its own fills.
+/// The bytes of the cache that a runner with `data` bytes of its own fills.
 fn footprint(prices: &Prices, data: u64) -> u64 {
     prices.footprint_bytes.saturating_add(data).min(prices.cache_bytes)
 }
 
-/// What it costs to give a core to a runner after others have brought in so many bytes.
+/// The cost of switching a core to a runner after others have loaded `others` bytes.
 fn cost(prices: &Prices, data: u64, others: u64) -> Duration {
     let (own, cache) = (footprint(prices, data), prices.cache_bytes);
     let untouched = cache - others.min(cache);
     let evicted = own.saturating_sub(untouched);
     let refill = u128::from(prices.refill.as_nanos()) * u128::from(evicted);
-    // What is evicted is no more than the cache, so the quotient is no more than the price.
+    // No more than the cache is evicted, so the quotient is no more than the price.
     let refill = (refill / u128::from(cache.max(1))) as u64;
     prices.context_switch + Duration(refill)
 }
 
-/// What one switch costs in a ring of `processes` that wake each other in turn on one core, each
-/// using `data_bytes` of its own, when it has gone round for long enough (lmbench's `lat_ctx`).
+/// The cost of one switch in a ring of `processes` that wake each other in turn on one core, each
+/// using `data_bytes` of its own, in the steady state (lmbench's `lat_ctx`).
 pub fn ring_switch(prices: &Prices, processes: u32, data_bytes: u64) -> Duration {
     let others = u64::from(processes.saturating_sub(1));
     cost(prices, data_bytes, others.saturating_mul(footprint(prices, data_bytes)))

@@ -2,17 +2,16 @@
 //!
 //! Source:     Linux 2.6.36 to 6.5, kernel/sched/fair.c: the rule of 2.6.23 with the lengths that
 //!             2.6.36 has come to.
-//! Behaviour:  a runner's virtual time goes on while it has a core, the slower the greater its
-//!             weight; the one furthest behind comes next. In a period of 6 ms, or 0.75 ms a
-//!             runner if that is more, each has a slice by its weight, of 0.75 ms at least (as
-//!             from 5.12 on). A woken runner is put half a period behind the least virtual time at
-//!             most, and preempts one that is more than 1 ms of its own virtual time ahead. All
-//!             three lengths are multiplied by 1 and the logarithm of the number of cores, up
-//!             to 8.
-//! Differs:    one queue for all cores, and exact time in place of ticks. A driver's thread runs
-//!             on the virtual time of the asker for what it does, so that handing work over
-//!             changes no share. A new runner begins at the least virtual time. Left out
-//!             are groups and buddies.
+//! Behaviour:  a runner's virtual time advances while it has a core, the slower the greater its
+//!             weight; the one furthest behind runs next. In a period of 6 ms, or 0.75 ms a runner
+//!             if that is more, each has a slice by its weight, of 0.75 ms at least (as from 5.12
+//!             on). A woken runner is placed at most half a period behind the least virtual time.
+//!             It preempts a runner that is more than 1 ms of its own virtual time ahead. All three
+//!             lengths are multiplied by 1 and the logarithm of the number of cores, up to 8.
+//! Differs:    one queue for all cores, and exact time instead of ticks. A driver's thread runs on
+//!             the virtual time of the caller whose request it handles, so that handing work over
+//!             changes no share. A new runner begins at the least virtual time. Groups and buddies
+//!             are left out.
 //! Not for:    machines of many cores: the kernel balances queues there.
 
 use std::collections::BTreeSet;
@@ -43,14 +42,14 @@ pub(super) struct Fair {
     on_cores: Vec<Runner>,
     /// The weights of all that run or wait.
     load: u64,
-    /// The least virtual time of those, which never goes back.
+    /// The least virtual time of those, which never decreases.
     least: u128,
     sequence: u64,
     /// 1 and the logarithm of the number of cores.
     factor: u64,
 }
 
-/// Virtual time, and a number that orders what has the same.
+/// Virtual time, and a sequence number for ties.
 type Key = (u128, u64, Runner);
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +57,7 @@ struct Entity {
     /// Virtual time.
     virtual_time: u128,
     weight: u64,
-    /// Whose virtual time goes on while this one has a core.
+    /// The runner whose virtual time advances while this one has a core.
     payer: Runner,
     /// Time on a core since it was picked.
     ran: u64,

@@ -2,12 +2,12 @@
 //!
 //! Source:     Linux 2.6.20 and 2.6.21, kernel/sched.c, at nice 0.
 //! Behaviour:  priorities 115 (has slept) to 125 (has run) follow an average of sleep between 0 and
-//!             1 s: it grows by the time asleep and shrinks by the time on a core, divided by the
-//!             bonus. Slices are 100 ms of ticks. Whose slice is over waits in the expired array
-//!             until the active one is empty; an interactive runner (118 or better) goes back to
-//!             the active one, unless the first that expired has waited for a second a runner.
-//!             Sleep for a device lifts a task to 117 at most; kernel threads know no such limit.
-//!             A woken runner preempts only what is strictly worse, otherwise queues behind.
+//!             1 s. The average grows by the time asleep and shrinks by the time on a core, divided
+//!             by the bonus. Slices are 100 ms of ticks. A runner whose slice is over waits in the
+//!             expired array until the active one is empty. An interactive runner (118 or better)
+//!             returns to the active one, unless the first that expired has waited for a second a
+//!             runner. Sleep for a device lifts a task to 117 at most; kernel threads have no such
+//!             limit. A woken runner preempts only a strictly worse one, and otherwise queues.
 //! Differs:    one pair of arrays for all cores. Left out are other nice levels, the bonus for
 //!             time in the queue, the limit to what one long sleep can give, and the turns among
 //!             interactive runners within a slice. Ticks are those of 250 Hz: a slice shrinks by
@@ -92,7 +92,7 @@ impl O1 {
 
     fn end_slice(&mut self, runner: Runner, now: Instant) {
         let entity = self.seats.of_mut(runner);
-        // The average is brought up to date only after the priority was looked at.
+        // The average is updated only after the priority was read.
         entity.priority = entity.effective();
         entity.slice_ticks = SLICE_TICKS;
         entity.settle();

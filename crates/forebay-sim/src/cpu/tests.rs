@@ -1,4 +1,4 @@
-//! Cores by hand: which runner gets which, when, and what is counted.
+//! Small schedules by hand: which runner gets which core, when, and the counters.
 
 use super::testing::task;
 use super::*;
@@ -24,7 +24,7 @@ fn long(cpu: &mut Cpu, core: CoreId, at: Instant) {
     cpu.occupy(core, Duration::from_secs(10), at);
 }
 
-/// Tasks that want a core of their own accord at time zero.
+/// Tasks that each need a core at time zero.
 fn wanting(prices: Prices, tasks: u32) -> Cpu {
     let mut cpu = Cpu::new(&prices, 1);
     (0..tasks).for_each(|number| cpu.enqueue(task(number), Arrival::New, Instant(0)));
@@ -49,7 +49,7 @@ fn two_cores() -> Cpu {
     cpu
 }
 
-/// Task 2 has slept for a second, and task 3 goes on where it left.
+/// Task 2 has slept for a second, and task 3 continues from that state.
 fn one_sleeps() -> (Cpu, Instant) {
     let mut cpu = two_cores();
     let at = Instant(MS);

@@ -1,4 +1,4 @@
-//! What was had of the processor, and how it was come by.
+//! Processor time of a runner, and its switches.
 
 use std::ops::AddAssign;
 

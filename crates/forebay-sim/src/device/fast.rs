@@ -2,13 +2,13 @@
 //!
 //! Source:     NVMeVirt's simple model (Kim et al., FAST 2023); its calibration for the Samsung
 //!             970 PRO; the virtual disk measured in docs/devices.md, fast device.
-//! Behaviour:  a request is cut into stripes; each stripe takes the unit that is free first, pays
-//!             the fixed delay once per unit and request, and the unit's time per byte; the bytes
-//!             then cross the link one after another. The request is done with its last stripe.
-//!             Few requests may have a much longer delay, beside the jitter that all have.
-//!             Writes may have a delay of their own, and drain at a rate of their own once a
-//!             buffer of them is full. They lie in a volatile cache: a flush waits for all that
-//!             were given before, and takes its own time; so does a durable write, for itself.
+//! Behaviour:  a request is cut into stripes. Each stripe takes the unit that is free first, and
+//!             pays the fixed delay once per unit and request, and the unit's time per byte. The
+//!             bytes then cross the link one after another. The request completes with its last
+//!             stripe. A few requests may have a much longer delay, in addition to the jitter of
+//!             all. Writes may have their own delay, and drain at their own rate once a buffer of
+//!             them is full. They lie in a volatile cache: a flush waits for all earlier writes,
+//!             and takes its own time; a durable write also takes that time, for itself.
 //! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
 //!             random requests do not collide by chance; flash pages, erasing and the write
 //!             buffer are left out.
@@ -44,7 +44,7 @@ pub struct FastParameters {
     pub jitter_sigma_ppm: u64,
     /// How many of a million requests are much slower than the others.
     pub tail_ppm: u64,
-    /// What is added to the delay of those.
+    /// The time added to the delay of those.
     pub tail_ns: u64,
 }
 
@@ -143,7 +143,8 @@ impl Fast {
     fn transfer(&mut self, now: Instant, access: &DeviceAccess, delay: Duration) -> Completion {
         let stripe_bytes = self.parameters.stripe_bytes.max(1);
         self.requests += 1;
-        // Chance is asked once for every request, so that a larger share adds to the same requests.
+        // Chance is drawn once for every request, so that a larger share includes the same
+        // requests.
         let late = self.tail.chance(self.parameters.tail_ppm);
         self.late = Duration(if late { self.parameters.tail_ns } else { 0 });
         let mut left = access.bytes();
@@ -169,7 +170,7 @@ impl Fast {
         let moved = self.transfer(now, access, Duration(delay));
         let rate = self.parameters.write_bytes_per_s;
         self.drained = self.drained.max(now) + transfer_time(access.bytes(), rate);
-        // What is left when the write is done fits into the buffer.
+        // The data that remains when the write completes fits into the buffer.
         let buffered = transfer_time(self.parameters.write_buffer_bytes, rate);
         let has_room = Instant(self.drained.0.saturating_sub(buffered.as_nanos()));
         let done = moved.done.max(has_room) + after;

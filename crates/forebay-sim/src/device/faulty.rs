@@ -51,8 +51,8 @@ impl Faulty {
 impl Device for Faulty {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         let mut completion = self.inner.service(now, access);
-        // Chance is asked once per request and kind, whatever the plan, so that a plan with
-        // another rate picks among the same numbers.
+        // Chance is drawn once per request and kind, whatever the plan, so that a plan with another
+        // rate picks among the same numbers.
         let fail_ppm = match access.command {
             Command::Read => self.plan.fail_ppm,
             Command::Write | Command::DurableWrite => self.plan.fail_write_ppm,

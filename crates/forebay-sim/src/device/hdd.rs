@@ -3,11 +3,11 @@
 //! Source:     Ruemmler and Wilkes, IEEE Computer 27(3), 1994, reduced to the formulas of
 //!             docs/devices.md, disk (Seagate Barracuda 7200.7, Hitachi Deskstar 7K500).
 //! Behaviour:  a read pays command, seek by distance, a uniform wait for the sector and its bytes
-//!             at the rate of the zone. The drive then reads on until its segment is full or the
-//!             arm must move; a read that continues pays the command and the interface, and waits
-//!             only for what the surface has not yet brought. Writes are done once they are in the
-//!             cache, and reach the surface in ascending order while no read wants the arm. A flush
-//!             puts down all of them; a durable write is a write and a flush.
+//!             at the rate of the zone. The drive then continues to read until its segment is full
+//!             or the arm must move. A read that continues pays the command and the interface, and
+//!             waits only for bytes that the surface has not yet delivered. Writes complete once
+//!             they are in the cache, and reach the surface in ascending order while no read needs
+//!             the arm. A flush writes all of them; a durable write is a write and a flush.
 //! Differs:    rotation is drawn, not tracked, and resuming a full segment costs none; jitter is on
 //!             command, seek and rotation only, so that streams keep the exact rate; reads do not
 //!             look into the write cache; cached writes are neither joined nor cut where they
@@ -29,7 +29,7 @@ pub struct HddParameters {
     pub capacity_sectors: u64,
     /// Sustained rate of the outermost zone, where sector zero lies.
     pub rate_outer_bytes_per_s: u64,
-    /// The innermost zone's rate as a share of the outermost one's.
+    /// The innermost zone's rate as a share of the outermost zone's.
     pub inner_share_ppm: u64,
     /// Rate between buffer and host.
     pub interface_bytes_per_s: u64,
@@ -146,7 +146,7 @@ impl Hdd {
         Completion::success(start, done)
     }
 
-    /// The drive's own reading, if it has brought everything before `sector` by `start`.
+    /// The drive's read-ahead, if it has read everything before `sector` by `start`.
     fn prefetched(&self, start: Instant, sector: u64) -> Option<Prefetch> {
         let prefetch = self.prefetch?;
         let skipped = sector.checked_sub(prefetch.next)?;
@@ -242,7 +242,7 @@ impl Hdd {
         }
     }
 
-    /// Puts the next cached write on the surface and says when it is there.
+    /// Writes the next cached write to the surface and returns its completion time.
     fn destage_one(&mut self) -> Instant {
         let next = self.cache.next(self.head);
         let (sector, (sectors, arrived)) = next.expect("there is a write to put on the surface");
@@ -294,7 +294,8 @@ impl WriteCache {
         }
     }
 
-    /// Forgets the write that begins at `sector`: it is on its way to the surface, or overwritten.
+    /// Forgets the write that begins at `sector`: it is being written to the surface, or
+    /// overwritten.
     fn take(&mut self, sector: u64) {
         if let Some((sectors, _)) = self.writes.remove(&sector) {
             self.bytes -= sectors * SECTOR_SIZE;

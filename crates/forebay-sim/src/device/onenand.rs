@@ -2,10 +2,10 @@
 //!
 //! Source:     Linux 2.6.21, drivers/mtd/onenand/onenand_base.c and drivers/mtd/mtdblock.c; Samsung
 //!             KFG1G16Q2M (1 Gbit); the numbers in docs/devices.md, OneNAND.
-//! Behaviour:  a read loads each of its pages into a buffer, and the host's processor fetches it
-//!             from there word by word. With overlap the next page loads into the other buffer
-//!             meanwhile. A page that a buffer still holds is not loaded again. A write puts each
-//!             page into a buffer, and the array programs it. One request after another.
+//! Behaviour:  a read loads each of its pages into a buffer, and the host's processor copies it
+//!             from there word by word. With overlap the next page loads into the other buffer at
+//!             the same time. A page that a buffer still holds is not loaded again. A write puts
+//!             each page into a buffer, and the array programs it. Requests run one after another.
 //! Differs:    a part of a page is fetched in proportion to its sectors, and loaded or programmed
 //!             as a whole. Erasing, and mtdblock's copy of the block that is written to, are left
 //!             out, so that writes are too fast. Calls of the driver count as the processor's work.
@@ -74,8 +74,8 @@ struct Span {
 }
 
 impl Buffers {
-    /// Takes `page` into the buffer that was not used last, unless one holds it; says whether one
-    /// did.
+    /// Takes `page` into the buffer that was not used last, unless one holds it; returns whether
+    /// one did.
     fn take(&mut self, page: u64) -> bool {
         let [last, other] = self.0;
         if last == Some(page) {
@@ -85,8 +85,8 @@ impl Buffers {
         other == Some(page)
     }
 
-    /// Takes the pages of `span` one after another; says which of the first two were there. Those
-    /// behind never are: the first two fill both buffers.
+    /// Takes the pages of `span` one after another; returns which of the first two were there.
+    /// Those behind never are: the first two fill both buffers.
     fn take_all(&mut self, span: &Span) -> [bool; 2] {
         let first = self.take(span.first);
         let second = span.pages() > 1 && self.take(span.first + 1);
@@ -203,7 +203,7 @@ impl Device for OneNand {
         let start = now.max(self.free);
         let span = Span::of(access);
         let time = match (access.command, &span) {
-            // What is written is in the array.
+            // Written data is in the array.
             (Command::Flush, _) => return Completion::success(start, start),
             (Command::Read | Command::Write | Command::DurableWrite, None) => Duration::ZERO,
             (Command::Read, Some(span)) => self.read(span),

@@ -61,7 +61,7 @@ pub struct SsdParameters {
     pub program_ns: u64,
     /// What the drive takes of writes before they are programmed; zero turns this off.
     pub write_cache_bytes: u64,
-    /// Time to make safe what is programmed: the map of pages.
+    /// Time to make programmed data durable: the map of pages.
     pub flush_ns: u64,
     /// Sigma of the log-normal jitter on the time of a read at its die.
     pub jitter_sigma_ppm: u64,
@@ -173,7 +173,7 @@ impl Ssd {
     fn read(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         let (start, taken) = self.take_command(now, self.parameters.command_ns);
         let continues = access.sector == self.read_end;
-        // The drive reads ahead: what a stream asks for was begun with the request before.
+        // The drive reads ahead: the next read of a stream was started with the request before.
         let since = if continues { self.read_since } else { taken };
         self.read_end = access.end();
         self.read_since = taken;
@@ -183,7 +183,7 @@ impl Ssd {
             // The rest of a stripe is in memory since its beginning was read.
             number += 1;
         }
-        // Of so many stripes the link takes longer than the dies.
+        // For this number of stripes the link takes longer than the dies.
         let end = access.end().div_ceil(stripe).min(number.saturating_add(STRIPES_MAX));
         let mut ready = taken;
         while number < end {
@@ -197,14 +197,14 @@ impl Ssd {
         Completion::success(start, done)
     }
 
-    /// Reads one stripe at the die of its address and says when it is there.
+    /// Reads one stripe at the die of its address and returns its completion time.
     fn read_stripe(&mut self, since: Instant, number: u64) -> Instant {
         let time = Duration(self.parameters.read_ns);
         let time = self.jitter.jittered(time, self.parameters.jitter_sigma_ppm);
         let at = (number % self.dies.len() as u64) as usize;
         let die = &mut self.dies[at];
-        // Programs follow each other, so what is left of the one under way is the rest of what is
-        // left of all. The others go on after the read.
+        // Programs follow each other, so the remainder of the current one is the remainder of all,
+        // modulo its length. The others continue after the read.
         let left = die.programmed.since(since).as_nanos();
         let program = self.parameters.program_ns.max(1);
         let under_way = if left == 0 { 0 } else { (left - 1) % program + 1 };
@@ -238,7 +238,7 @@ impl Ssd {
         (Completion::success(start, done), programmed)
     }
 
-    /// Programs a write that is in memory at `from` and says when all of it is.
+    /// Programs a write that is in memory at `from` and returns when all of it is.
     fn program(&mut self, from: Instant, access: &DeviceAccess, continues: bool) -> Instant {
         let cost_ppm = self.cost_ppm(access, continues);
         let buffered = access.bytes() <= self.buffer_left;

@@ -1,6 +1,6 @@
 //! What can be wrong with a job file, and where.
 
-/// A job file that cannot be taken: the place, and what is wrong there.
+/// A job file that is refused: the position, and the error there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {kind}")]
 pub struct JobError {
@@ -10,11 +10,11 @@ pub struct JobError {
     pub line: u32,
     /// The option at fault; empty if the line is no option.
     pub option: String,
-    /// What is wrong.
+    /// The error.
     pub kind: Box<JobErrorKind>,
 }
 
-/// What is wrong with one line of a job file.
+/// Errors in one line of a job file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobErrorKind {
     /// An option stands before the first section.
@@ -53,9 +53,9 @@ pub enum JobErrorKind {
     NotSupported {
         /// The option.
         option: String,
-        /// The value that asks for it; empty if there is none.
+        /// The value that requires it; empty if there is none.
         value: String,
-        /// What is missing.
+        /// The missing feature.
         why: &'static str,
     },
     /// An option that needs a value has none.
@@ -98,7 +98,7 @@ pub enum JobErrorKind {
         /// The contradiction.
         why: String,
     },
-    /// More than a stated maximum was asked for.
+    /// A value above a stated maximum.
     #[error("job '{job}': {what} is {found}, at most {most} are supported")]
     TooMany {
         /// The job's name.

@@ -36,7 +36,7 @@ pub struct Job {
     pub thinktime: Duration,
     /// Requests between two pauses.
     pub thinktime_blocks: u64,
-    /// The job ends after this time, even if its stream goes on.
+    /// The job ends after this time, even if its stream continues.
     pub runtime: Option<Duration>,
     /// The stream does not end; only the runtime ends the job.
     pub time_based: bool,

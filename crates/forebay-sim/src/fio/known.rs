@@ -2,23 +2,23 @@
 
 use super::options::{FILES, IGNORED, LIMITED, REFUSED, REQUESTS, Row, Rule, TIMING, WRITES};
 
-/// An option of fio, and what becomes of it.
+/// An option of fio, and how it is treated.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownOption {
-    /// What it is about; empty where it is refused or ignored.
+    /// Its group; empty if it is refused or ignored.
     pub group: &'static str,
     /// Its name, and others that fio has for it.
     pub names: &'static [&'static str],
-    /// What becomes of it.
+    /// How it is treated.
     pub treatment: Treatment,
 }
 
-/// What becomes of an option.
+/// Treatments of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It does what it does in fio.
+    /// It has the effect that it has in fio.
     Understood,
-    /// It changes neither the requests nor what they meet; the text says why.
+    /// It changes neither the requests nor their environment; the text says why.
     Ignored(&'static str),
     /// Only these values are taken, since they change nothing; the text says why.
     Only(&'static [&'static str], &'static str),

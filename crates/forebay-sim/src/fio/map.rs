@@ -67,7 +67,7 @@ impl BlockMap {
         self.find_free(block + 1).or_else(|| self.find_free(0))
     }
 
-    /// Takes the blocks from `first`, up to `count` and to the first busy one; says how many.
+    /// Takes the blocks from `first`, up to `count` and to the first busy one; returns how many.
     pub(super) fn take_run(&mut self, first: u64, count: u64) -> u64 {
         let mut taken = 0;
         while taken < count {

@@ -69,7 +69,7 @@ impl FileState {
         }
     }
 
-    /// Opens the file, which forgets what was visited.
+    /// Opens the file and forgets the visited blocks.
     pub(super) fn start(&mut self) {
         self.open = true;
         self.forget();
@@ -94,7 +94,7 @@ impl FileState {
         self.last_end[direction] = offset + len;
     }
 
-    /// Takes blocks of the random map; says how many of the bytes are left to request.
+    /// Takes blocks of the random map; returns how many of the bytes are left to request.
     pub(super) fn mark(&mut self, offset: u64, len: u64, block: u64) -> u64 {
         let first = (offset - self.offset) / block;
         match &mut self.map {

@@ -1,4 +1,4 @@
-//! The table of options: what fio knows, and what becomes of it here.
+//! The table of fio's options, and how each is treated.
 //!
 //! Source:     fio 3.33, `options.c`; the engines' own options from `engines/*.c`
 //! Behaviour:  Every option of fio is listed. It is set, ignored with a note, taken only at the
@@ -13,12 +13,12 @@ use super::parse::Entry;
 use super::settings::{COUNT_MAX, Given, PERCENT, Sequencer, Service, Setter, Settings, TIME};
 use super::value::{self, SECOND_US};
 
-/// What becomes of an option.
+/// How an option is treated.
 #[derive(Clone, Copy)]
 pub(super) enum Rule {
     /// It is set.
     Set(Setter),
-    /// It changes neither the requests nor what they meet.
+    /// It changes neither the requests nor their environment.
     Ignored(&'static str),
     /// Only these values are taken, since they change nothing.
     Only(&'static [&'static str], &'static str),
@@ -79,7 +79,7 @@ fn set(
     Ok(())
 }
 
-/// Names of an option, and what becomes of it.
+/// Names of an option, and how it is treated.
 pub(super) type Row = (&'static [&'static str], Rule);
 
 fn tables() -> impl Iterator<Item = &'static Row> {
@@ -155,7 +155,7 @@ pub(super) const REQUESTS: &[Row] = &[
         &["random_generator"],
         Rule::Set(|to, given| {
             if given.text()? == "lfsr" {
-                return Err(given.not_supported("only the tausworthe generators are drawn from"));
+                return Err(given.not_supported("only the tausworthe generators are supported"));
             }
             to.wide = Some(given.word(&[("tausworthe", false), ("tausworthe64", true)])?);
             Ok(())
@@ -253,7 +253,7 @@ pub(super) const FILES: &[Row] = &[
     ),
 ];
 
-/// What comes with writes.
+/// Options of writes.
 pub(super) const WRITES: &[Row] = &[
     (
         &["sync"],
@@ -396,7 +396,7 @@ pub(super) const LIMITED: &[Row] = &[
     (&["thinktime_spin"], Rule::Only(&["0"], NO_THINKING)),
     (&["thinktime_iotime"], Rule::Only(&["0"], NO_THINKING)),
     (&["replay_no_stall"], Rule::Only(&["0"], NO_REPLAY)),
-    (&["flow"], Rule::Only(&["0"], "jobs do not steer each other")),
+    (&["flow"], Rule::Only(&["0"], "jobs do not control each other")),
 ];
 
 /// Options that change nothing here.
@@ -516,7 +516,7 @@ pub(super) const IGNORED: &[Row] = &[
     ),
     (
         &["continue_on_error", "ignore_error", "error_dump", "unique_filename", "softrandommap"],
-        Rule::Ignored("what it guards against does not happen"),
+        Rule::Ignored("the problem that it prevents does not occur"),
     ),
     (&["rate_cycle", "ratecycle"], Rule::Ignored("without rate_min= it does nothing")),
     (&["flow_id", "flow_sleep", "flow_watermark"], Rule::Ignored("without flow= it does nothing")),

@@ -4,8 +4,8 @@
 //! Behaviour:  A line is blank, a comment, a `[section]` or an option with or without a value.
 //!             `;` and `#` end a line wherever they stand. A section whose name starts with
 //!             `global` sets defaults.
-//! Differs:    Variables, arithmetic and `include` are refused, because the text alone must say
-//!             what the job is. A blank after `=` is refused: fio reads `bs= 4k` as 4 bytes.
+//! Differs:    Variables, arithmetic and `include` are refused, because the text alone must define
+//!             the job. A blank after `=` is refused: fio reads `bs= 4k` as 4 bytes.
 //! Not for:    command lines of fio, whose options are spelt `--name=value`
 
 use super::error::{JobError, JobErrorKind};

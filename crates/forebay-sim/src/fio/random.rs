@@ -45,7 +45,7 @@ impl Random {
         Self::Wide(words).warmed_up()
     }
 
-    /// A generator of the width that `wide` asks for.
+    /// A wide or a narrow generator.
     pub(super) fn new(seed: u64, wide: bool) -> Self {
         if wide { Self::wide(seed) } else { Self::narrow(seed) }
     }

@@ -1,17 +1,17 @@
-//! How a job keeps to its rate.
+//! How a job keeps its rate.
 //!
 //! Source:     fio 3.33, `backend.c` (`usec_for_io`, `handle_thinktime`), `io_u.c` (`rate_ddir`),
 //!             `init.c` (`rate_iops`)
-//! Behaviour:  The next request of a direction may be made so many microseconds after the start as
-//!             its bytes so far take at its rate. A mixed job that is too early in one direction
-//!             takes the other if that is due, and else sleeps until the first of the two is.
-//!             `rate_iops` counts each request as the smallest block.
+//! Behaviour:  The next request of a direction may be issued when the time since the start is at
+//!             least the time that its bytes so far take at its rate. A mixed job that is too early
+//!             in one direction takes the other if that is due, and else sleeps until the first of
+//!             the two is due. `rate_iops` counts each request as the smallest block.
 //! Differs:    With several requests in flight fio waits for all of them before it sleeps.
 //! Not for:    `rate_process=poisson`, and `rate_min`, which ends a job that is too slow
 
 use super::plan::Plan;
 
-/// What was asked of both directions so far, and when more may be.
+/// The bytes of both directions so far, and when more may be issued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     /// Bytes a second, reads and writes; zero for no limit.

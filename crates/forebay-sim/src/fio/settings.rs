@@ -1,4 +1,4 @@
-//! What was typed: the value of every option, before it is known what they mean together.
+//! The value of every option, before their combination is checked.
 //!
 //! Source:     fio 3.33, `options.c`, `thread_options.h`, `filesetup.c` (file lists)
 //! Behaviour:  A job starts from the defaults as the global sections above it left them. The
@@ -175,7 +175,7 @@ impl Default for Settings {
 /// A setter of the option table.
 pub(super) type Setter = fn(&mut Settings, &Given<'_>) -> Result<(), JobErrorKind>;
 
-/// One option's value, with what is needed to complain about it.
+/// One option's value, with the context for error messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given<'a> {
     pub(super) entry: Entry<'a>,
@@ -469,13 +469,13 @@ const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("pareto", Distribution::Pareto { h: 0.2, center: None }),
 ];
 
-/// What a percentage looks like.
+/// The form of a percentage.
 pub(super) const PERCENT: &str = "a percentage from 0 to 100";
 
-/// What a time looks like.
+/// The form of a time.
 pub(super) const TIME: &str = "a time such as 10, 10s or 500ms";
 
-/// What a split looks like.
+/// The form of a split.
 const SPLIT: &str = "sizes with shares such as 4k/60:64k/40";
 
 /// fio's own limit on the entries of `bssplit`.

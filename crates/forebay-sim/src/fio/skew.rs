@@ -15,7 +15,7 @@ use super::random::Random;
 /// How random offsets spread over a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Every block alike.
+    /// Every block with the same probability.
     Uniform,
     /// Zipf with exponent `theta`.
     Zipf {

@@ -39,7 +39,7 @@ pub enum Action {
     Io(Io),
     /// Syncs a file.
     Sync(Sync),
-    /// Keeps its rate: nothing happens until so many microseconds after the job's start.
+    /// Keeps its rate: nothing happens until this many microseconds after the job's start.
     Wait(u64),
     /// Ends.
     End,
@@ -47,7 +47,7 @@ pub enum Action {
 
 /// The requests of one job; made by [`Job::stream`](super::Job::stream).
 ///
-/// As an iterator it gives the reads and writes alone, as if no time passed between them.
+/// As an iterator it gives only the reads and writes, as if no time passed between them.
 #[derive(Clone, Debug)]
 pub struct Stream {
     plan: Arc<Plan>,
@@ -76,7 +76,7 @@ pub struct Stream {
     rate: Rate,
     /// A request that waits for its moment: file, direction, moment.
     held: Option<(usize, bool, u64)>,
-    /// The driver wants the job to end.
+    /// The driver has ended the job.
     stopped: bool,
 }
 
@@ -95,9 +95,9 @@ struct Generators {
 enum Round {
     /// Before the first loop.
     Fresh,
-    /// In a loop that has issued so many bytes.
+    /// In a loop that has issued this many bytes.
     Running(u64),
-    /// At the end of a loop of so many bytes, with the next file to be synced.
+    /// At the end of a loop of this many bytes, with the next file to be synced.
     Syncing(u64, usize),
     /// After a loop.
     Between,
@@ -105,7 +105,7 @@ enum Round {
     Over,
 }
 
-/// What came of trying to make a request.
+/// The result of an attempt to make a request.
 enum Made {
     Io(Io),
     Sync(Sync),
@@ -197,7 +197,7 @@ impl Stream {
         }
     }
 
-    /// Makes no further request: what is left are the syncs of the end.
+    /// Makes no further request: only the syncs of the end remain.
     pub fn stop(&mut self) {
         self.stopped = true;
     }

@@ -2,10 +2,10 @@
 //!
 //! Source:     fio 3.33, `io_u.c` (`get_rw_ddir`), `backend.c` (`do_io`), `filesetup.c`
 //!             (`generic_close_file` and its caller), `fio.h` (`should_fsync`); 3.38 by reading
-//! Behaviour:  `fsync=N` syncs in place of the next request once a multiple of N writes was made,
-//!             unless the job's last act was a sync. The file is the one that is next in turn, not
-//!             the one that was written. `end_fsync` and `fsync_on_close` sync every file at the
-//!             end of each loop, and the latter also every file that is closed before.
+//! Behaviour:  `fsync=N` syncs instead of the next request once a multiple of N writes was made,
+//!             unless the job's last operation was a sync. The file is the one that is next in
+//!             turn, not the one that was written. `end_fsync` and `fsync_on_close` sync every file
+//!             at the end of each loop, and the latter also every file that is closed before.
 //! Differs:    Up to 3.37 a read after the sync makes the job sync again; later versions sync only
 //!             behind a write. Both are reproduced, the later from 3.35 on already. Where a file is
 //!             closed when it is synced at the end, fio opens it, which drops its clean pages.
@@ -28,9 +28,9 @@ pub struct Sync {
 /// Why a file is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
-    /// `fsync=N`: so many writes were made.
+    /// `fsync=N`: N writes were made.
     Fsync,
-    /// `fdatasync=N`: so many writes were made.
+    /// `fdatasync=N`: N writes were made.
     Fdatasync,
     /// `end_fsync` or `fsync_on_close`: a loop has ended. All requests in flight are over then.
     End {
@@ -84,7 +84,7 @@ impl Syncs {
         }
     }
 
-    /// The sync that takes the place of the next request, after so many `writes`.
+    /// The sync that replaces the next request, after `writes` writes.
     pub(super) fn due(&mut self, writes: u64) -> Option<SyncKind> {
         if !self.may_sync() || (self.only_behind_writes && self.last != Last::Write) {
             return None;

@@ -7,14 +7,14 @@
 //! Differs:    What fio takes without complaint and gets wrong is refused: fractions, unknown
 //!             unit letters (`10sec` is 10 us to fio), parentheses, numbers beyond 64 bits.
 //!             `4ki` has the value of `4k`, because fio looks for all three letters of `kib`.
-//! Not for:    values with a meaning of their own, such as `rw` or `bssplit`
+//! Not for:    values with special meanings, such as `rw` or `bssplit`
 
 /// A quantity of bytes, or a share of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many hundredths.
+    /// A number of hundredths.
     Percent(u64),
 }
 
@@ -78,8 +78,8 @@ pub(super) fn fraction(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// A list for read, write and trim. An empty place keeps what was set before; the last value
-/// given fills the places after it.
+/// A list for read, write and trim. An empty element keeps the earlier value; the last value given
+/// fills the elements after it.
 pub(super) fn by_direction<T: Copy>(
     text: &str,
     old: [T; 3],

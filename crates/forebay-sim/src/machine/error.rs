@@ -18,13 +18,13 @@ pub enum Place {
     Override,
 }
 
-/// What is wrong with a machine.
+/// Errors of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
     /// No machine has this name.
     #[error("no machine `{given}`{}", or_nearest(nearest))]
     UnknownMachine {
-        /// What was asked for.
+        /// The text found.
         given: String,
         /// The name nearest to it.
         nearest: Option<Box<str>>,
@@ -110,8 +110,8 @@ pub(super) fn nearest<'a>(
     (distance(word) * 2 <= length).then(|| word.into())
 }
 
-/// What is compared of two words: in one table only what follows the dot, for `device.` makes no
-/// two keys near.
+/// The parts of two words that are compared: within one table only the part after the dot, because
+/// `device.` makes no two keys similar.
 fn compared<'a>(given: &'a str, word: &'a str) -> (&'a str, &'a str) {
     match (given.split_once('.'), word.split_once('.')) {
         (Some((table, name)), Some((other, tail))) if table == other => (name, tail),

@@ -251,7 +251,7 @@ impl Reader<'_> {
         table.get(name).ok_or_else(|| missing(head.span()))
     }
 
-    /// Refuses whatever stands in the file and is not a key of a device of `kind`.
+    /// Refuses every key of the file that a device of `kind` does not have.
     fn check_names(&self, kind: DeviceKind) -> Result<(), MachineError> {
         let check = |name: &str, span| {
             if names(kind).any(|known| known == name) {

@@ -61,7 +61,7 @@ pub(super) struct Text {
     pub(super) allowed: &'static [&'static str],
     /// What says whether it is a policy, if it has to be one.
     pub(super) policy: Option<IsPolicy>,
-    /// What it is, for the error about another value.
+    /// Its description, for the error about another value.
     pub(super) what: &'static str,
     /// The kinds of device that have it; none if every machine has it.
     pub(super) devices: &'static [DeviceKind],
@@ -169,7 +169,7 @@ impl Text {
     }
 }
 
-/// What is described as a disk, or as several of them.
+/// Devices that are described as a disk, or as several of them.
 const DISKS: &[DeviceKind] = &[DeviceKind::Hdd, DeviceKind::Raid0];
 const SATA_OR_SCSI: &[DeviceKind] = &[DeviceKind::Hdd, DeviceKind::Raid0, DeviceKind::Ssd];
 const COMMANDED: &[DeviceKind] =

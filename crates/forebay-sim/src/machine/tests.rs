@@ -397,8 +397,8 @@ fn a_medium_is_what_the_waiting_times_of_the_device_are_made_of() {
     assert_eq!(store.medium(), of(MediumKind::Remote));
 }
 
-/// The time of a switch to a task that has `data` bytes of its own, in a ring of `tasks` such tasks
-/// on a machine of `prices`, by the model of docs/devices.md, processor.
+/// The time of a switch to a task with `data` bytes of its own, in a ring of `tasks` such tasks on
+/// a machine of `prices`, by the model of docs/devices.md, processor.
 fn switch(prices: &Prices, tasks: u64, data: u64) -> u64 {
     let cache = prices.cache_bytes;
     let footprint = prices.footprint_bytes + data;
@@ -430,7 +430,7 @@ fn two_tasks_without_data_fit_into_the_boards_cache_in_every_draw() {
     }
 }
 
-/// What the asker and the driver's thread of the board spend on a read of 4 KiB.
+/// The time that the caller and the driver's thread of the board spend on a read of 4 KiB.
 fn lone_read(machine: &Machine) -> (u64, u64) {
     let mut machine = machine.clone();
     machine.set("device.jitter", "0").unwrap();
@@ -456,8 +456,8 @@ fn the_boards_reads_divide_as_the_unmodified_kernel_needs() {
     let (reader, thread) = lone_read(&machine);
     assert_eq!((reader, thread), (59_980, 152_500));
     assert!(corners.iter().all(|reader| (57_000..=70_000).contains(reader)), "{corners:?}");
-    // Each switch belongs to the task that it brings. The thread's share, by which ten busy tasks
-    // beside it stretch the reads of the paper's unmodified kernel, is 0.67 to 0.74.
+    // Each switch counts for the task that it switches to. The thread's share, by which ten busy
+    // tasks stretch the reads of the paper's unmodified kernel, is 0.67 to 0.74.
     let switch = 6_940;
     for reader in [reader, corners[0], corners[1]] {
         let share = (thread + switch) * 1_000 / (thread + reader + 2 * switch);

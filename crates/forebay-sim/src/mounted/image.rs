@@ -21,7 +21,7 @@ pub trait PackedImage: Debug {
     /// The pages of a program by its first bytes; none if it does not begin like one.
     fn program(&self, file: u64) -> Option<ProgramPages>;
 
-    /// How long it takes to decode so many bytes of a block.
+    /// The time to decode `bytes` bytes of a block.
     fn decode_time(&self, block: &PackedBlock, bytes: u64) -> Duration;
 
     /// Whether a block cannot be decoded.
@@ -77,7 +77,7 @@ impl Codec {
     }
 }
 
-/// How long a codec takes for so many bytes of content.
+/// The time of a codec for `bytes` bytes of content.
 pub fn decode_time(codec: Codec, bytes: u64) -> Duration {
     transfer_time(bytes, codec.rate())
 }

@@ -1,4 +1,4 @@
-//! What has to be done for requests in flight: which thread does it, and what it costs.
+//! The work for requests in flight: which thread does it, and its cost.
 
 use forebay_core::io::IoError;
 use forebay_core::packed::{Pages, RawBytes};
@@ -11,7 +11,7 @@ use super::server::{Act, Flow, MountSim, Pace, WorkerJob};
 use super::threads::Event;
 
 impl MountSim<'_> {
-    /// Answers what has ended, and carries on with what others need.
+    /// Answers completed requests, and continues with the work of others.
     pub(super) fn go_on(&mut self, thread: usize, round: Round, pace: Pace) {
         let Round { ended, jobs } = round;
         let mut acts = Vec::new();
@@ -24,7 +24,7 @@ impl MountSim<'_> {
         self.threads.begin_with(thread, acts.into_iter());
     }
 
-    /// Which jobs a thread carries out itself, in reverse order; the others go to workers.
+    /// Which jobs a thread executes itself, in reverse order; the others go to workers.
     pub(super) fn divide(
         &mut self,
         thread: usize,
@@ -136,7 +136,7 @@ impl MountSim<'_> {
         Done { job, result, waited: false }
     }
 
-    /// Looks for a while whether a fast device has brought what a job needs.
+    /// Polls for a while whether a fast device has read the data of a job.
     pub(super) fn look(&mut self, thread: usize, job: Job, until: Instant) -> Flow {
         let Job::Read(request, _) = &job else { unreachable!("reads alone are looked for") };
         let pages = Pages::new(request.first, request.first + request.pages);
@@ -179,7 +179,7 @@ impl MountSim<'_> {
         }
     }
 
-    /// Gives something to a worker; if too much waits for one, it is carried out here.
+    /// Gives work to a worker; if too much is queued, it is executed here.
     pub(super) fn hand_over(&mut self, thread: usize, job: WorkerJob) {
         if self.jobs.len() >= WORKER_QUEUE_MAX || self.workers == 0 {
             self.finish_job(thread, job);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Source:     Linux 6.18, fs/fuse/file.c, fs/fuse/dev.c (`fuse_notify_store`), mm/filemap.c.
-//! Behaviour:  a window is a READ that locks its pages. A window that was refused leaves pages that
-//!             are not up to date, each of which is read alone when it is touched.
+//! Behaviour:  a window is a READ that locks its pages. A refused window leaves pages that are not
+//!             up to date, each of which is read singly when it is touched.
 //! Differs:    pages are never reclaimed; a store takes no time between its pages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,7 +26,7 @@ use super::{PackedImage, has_windows};
 /// The kernel's end.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// The kernel's readahead; none if the mount alone reads ahead.
+    /// The kernel's readahead; none if only the mount reads ahead.
     windows: Option<Spec>,
     files: BTreeMap<u64, CachedFile>,
     /// READs that were sent and not answered.
@@ -38,7 +38,7 @@ pub(super) struct Kernel {
     waiters: BTreeMap<(u64, PageIndex), Vec<usize>>,
     /// Threads whose page could not be read.
     failed: BTreeSet<usize>,
-    /// Threads that may go on.
+    /// Woken threads.
     woken: Vec<usize>,
     is_unmounted: bool,
 }
@@ -52,10 +52,10 @@ pub(super) struct SentRead {
     is_alone: bool,
 }
 
-/// What came of a touch.
+/// The result of a touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touched {
-    /// All pages are there.
+    /// All pages are cached.
     Ready,
     /// The page at this place is waited for.
     Waits(PageIndex),
@@ -63,7 +63,7 @@ pub(super) enum Touched {
     Failed,
 }
 
-/// What came of a store.
+/// The result of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
     /// The kernel has taken all pages.
@@ -144,7 +144,7 @@ impl Kernel {
         u64::from(self.sent)
     }
 
-    /// Threads that may go on since this was asked last.
+    /// Threads woken since the last call.
     pub(super) fn take_woken(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.woken)
     }
@@ -229,7 +229,7 @@ impl Kernel {
         Stored::Whole
     }
 
-    /// The mount goes away: requests are forgotten, and all that waits goes on.
+    /// The file system is unmounted: requests are dropped, and all waiters continue.
     pub(super) fn unmount(&mut self) {
         self.is_unmounted = true;
         self.queue.clear();
@@ -264,7 +264,7 @@ impl Kernel {
         if matches!(state, Some(PageState::Locked | PageState::Ready)) {
             return;
         }
-        // Without windows the request is as long as the touch; a page that failed is read alone.
+        // Without windows the request is as long as the touch; a failed page is read singly.
         let mut end = page + 1;
         if self.windows.is_none() && state.is_none() {
             end = (page..rest.end).find(|page| space.pages.contains_key(page)).unwrap_or(rest.end);

@@ -1,7 +1,7 @@
-//! Requests to the path of the core, the jobs that come of them, and what frames hold.
+//! Requests to the path of the core, the resulting jobs, and the contents of frames.
 //!
 //! The same steps as those of the real mount (`forebay-host/src/image_path/driver.rs`), in the same
-//! order, with symbols in place of bytes.
+//! order, with symbols instead of bytes.
 
 use forebay_core::io::{self, Decode, IoError};
 use forebay_core::packed::{Pages, RawBytes};
@@ -42,7 +42,7 @@ pub(super) struct Slot {
     waited: bool,
 }
 
-/// What becomes of a request when it ends.
+/// What follows the end of a request.
 #[derive(Debug)]
 pub(super) enum Then {
     /// Nothing.
@@ -53,7 +53,7 @@ pub(super) enum Then {
     Hand(Box<Read>),
 }
 
-/// What came of some inputs.
+/// The results of some inputs.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) ended: Vec<Ended>,
@@ -79,7 +79,7 @@ pub(super) enum Job {
     Decode { decode: Decode, block: PackedBlock, upto: u64, filled: Vec<(u64, FrameId)> },
 }
 
-/// A job that was carried out.
+/// An executed job.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) job: Job,
@@ -121,7 +121,7 @@ impl MountSim<'_> {
         round
     }
 
-    /// Has jobs' results go on.
+    /// Continues with the results of jobs.
     pub(super) fn finish(&mut self, done: Vec<Done>) -> Round {
         let mut round = Round::default();
         for Done { job, result, waited } in done {
@@ -173,7 +173,7 @@ impl MountSim<'_> {
         self.slots[number as usize].then = Then::Drop;
     }
 
-    /// Asserts that what was copied is what the image says lies there.
+    /// Asserts that the copied bytes are those that the image has there.
     ///
     /// # Panics
     /// If it is not.

@@ -14,7 +14,7 @@ use super::raw::SentRequest;
 use super::server::{Act, Flow, MountSim, Pace};
 use super::threads::Event;
 
-/// Raw bytes that are brought in.
+/// Raw bytes to be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fetch {
     /// Those of pages of a file.
@@ -41,7 +41,7 @@ impl MountSim<'_> {
         }
     }
 
-    /// Has raw bytes of pages brought in; if too many wait, it is forgotten.
+    /// Reads raw bytes of pages; if too many reads wait, this one is dropped.
     pub(super) fn fetch_pages(&mut self, file: u64, pages: Pages) {
         if !pages.is_empty() {
             self.queue_fetch(Fetch::Pages(file, pages));
@@ -63,7 +63,7 @@ impl MountSim<'_> {
         self.submitted(&sent);
     }
 
-    /// Requests are on their way.
+    /// Requests were submitted.
     pub(super) fn submitted(&mut self, sent: &[SentRequest]) {
         for SentRequest { number, done } in sent {
             self.cost += self.prices.request_submit;
@@ -135,7 +135,7 @@ impl MountSim<'_> {
         Flow::On
     }
 
-    /// Waits for what was read, and gives it to the kernel.
+    /// Waits for read data, and gives it to the kernel.
     pub(super) fn push_read(&mut self, thread: usize, number: u32, run: FilePages) -> Flow {
         let Some((copied, result)) = self.take_over(number) else {
             return self.again(thread, Act::PushRead { number, run });

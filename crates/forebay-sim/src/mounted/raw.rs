@@ -82,7 +82,7 @@ impl ImageFile {
         self.clipped(pages).all(|page| self.pages[page] == RawPage::Present)
     }
 
-    /// Whether pages are in memory or on their way.
+    /// Whether pages are in memory or being read.
     pub(super) fn is_coming(&self, pages: Pages) -> bool {
         self.clipped(pages).all(|page| self.pages[page] != RawPage::Absent)
     }
@@ -116,7 +116,7 @@ impl ImageFile {
         self.send(now)
     }
 
-    /// A thread waits for pages that are on their way.
+    /// A thread waits for pages that are being read.
     pub(super) fn wait(&mut self, thread: usize, pages: Pages) {
         self.waiters.push((thread, pages));
     }

@@ -24,8 +24,8 @@ use super::PackedImage;
 pub(super) struct Program {
     /// The task's number in the recording.
     pub(super) task: u32,
-    /// The request that its first one follows: a program and a place in it; none for one that
-    /// begins by itself.
+    /// The request that its first one follows: a program and an index in it; none for an
+    /// independent one.
     pub(super) follows: Option<(usize, usize)>,
     pub(super) touches: Vec<Touch>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Program {
 pub(super) struct Touch {
     pub(super) file: u64,
     pub(super) pages: Pages,
-    /// The time from the end of what it follows.
+    /// The time from the end of the preceding request.
     pub(super) think: Duration,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Touch {
 pub struct ReplayError {
     /// Its place among the requests of the recording, from 0.
     pub request: usize,
-    /// What is wrong with it.
+    /// The error.
     pub reason: ReplayReason,
 }
 

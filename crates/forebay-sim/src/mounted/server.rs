@@ -94,14 +94,14 @@ pub(super) enum Pace {
     Quick,
     /// It shares with other workers.
     Patient,
-    /// It does everything by itself.
+    /// It does all work itself.
     Alone,
 }
 
 /// A step of a thread.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// A task goes on with its next request, `think` after what it follows.
+    /// A task continues with its next request, `think` after the one it follows.
     NextTouch,
     Sleep(Instant),
     Touch {
@@ -269,7 +269,7 @@ impl<'a> MountSim<'a> {
         self.wake_threads();
     }
 
-    /// A thread on a core goes on until it has something to pay or waits.
+    /// A thread on a core runs until it has a cost to pay or waits.
     fn step(&mut self, core: CoreId, thread: usize, switch: Duration) {
         self.cost = switch;
         loop {
@@ -553,7 +553,7 @@ impl<'a> MountSim<'a> {
         }
     }
 
-    /// Has the bytes brought that a READ is answered with.
+    /// Reads the bytes that answer a READ.
     fn answer(&mut self, thread: usize, read: Box<Read>, pace: Pace) {
         let (start, end) = read.bytes;
         let Some(parts) = self.image.parts(read.call.file, start, end - start) else {
@@ -586,7 +586,7 @@ impl<'a> MountSim<'a> {
         }
     }
 
-    /// Sees to what comes next.
+    /// Schedules the work that follows.
     fn replied(&mut self, ended: Ended) {
         let Ended { read, raw, waited, .. } = ended;
         let Read { call, plan, .. } = *read;

@@ -29,7 +29,7 @@ struct Thread {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has a core or wants one.
+    /// It is running or ready.
     Busy,
     Asleep,
     Over,
@@ -48,7 +48,7 @@ pub(super) enum Event {
     Unmount,
 }
 
-/// What comes next.
+/// The next event.
 #[derive(Debug)]
 pub(super) enum Next {
     /// An event.
@@ -137,7 +137,7 @@ impl Threads {
         self.cpu.sleep(core, now);
     }
 
-    /// What comes next, and when.
+    /// The next event, and its time.
     pub(super) fn next(&mut self, now: &mut Instant) -> Next {
         loop {
             let placed = self.cpu.dispatch(*now).or_else(|| self.cpu.preempt(*now));

@@ -1,5 +1,4 @@
-//! What a row says beside its figures: what was run, what the paper prints, what counts as
-//! agreement.
+//! The text of a row besides its figures: the workload, the published figure, and the tolerance.
 
 use super::Results;
 use crate::report::{Role, Row, spread};
@@ -20,7 +19,7 @@ pub(super) fn percent(one: f64, other: f64) -> f64 {
     100.0 * (one / other - 1.0)
 }
 
-/// A row's words and numbers, apart from what was measured.
+/// A row's words and numbers, without its measurements.
 #[derive(Clone, Debug)]
 pub(super) struct Claim<'a> {
     pub(super) row: String,

@@ -2,10 +2,10 @@
 //!
 //! Source:     K. Lee, "The selective context switch for the storage which has no latency", Hanyang
 //!             University (in Korean); tables 2, 3 and 4.
-//! Behaviour:  reads of one page, random and sequential, alone, beside ten tasks that compute and
-//!             beside ten that read cached pages; the start of a system; a ring of tasks for the
-//!             price of a switch. Each under the kernel's O(1) scheduler and under one that charges
-//!             the driver's thread to the asker.
+//! Behaviour:  reads of one page, random and sequential: alone, with ten tasks that compute, and
+//!             with ten tasks that read cached pages; the start of a system; a ring of tasks for
+//!             the cost of a switch. Each runs under the kernel's O(1) scheduler and under one that
+//!             charges the driver's thread to the caller.
 //! Differs:    the paper prints neither bytes nor request size nor passes. Reads have 4 KiB and no
 //!             readahead, which is what equal times of both patterns mean; their number follows
 //!             from the unmodified kernel's time. What its ten tasks with input and output did is
@@ -38,8 +38,8 @@ pub(super) const PAPER: Paper = Paper {
     name: "context-switch",
     citation: "K. Lee: The selective context switch for the storage which has no latency",
     machine: "mips-2007",
-    claim: "Reading flash on the spot, without a context switch, takes 6 % less time alone and 10 \
-            to 20 % less beside ten busy tasks.",
+    claim: "Reading flash synchronously, without a context switch, takes 6 % less time alone and \
+            10 to 20 % less with ten busy tasks.",
     headline: Headline::change(
         "time saved, 10 tasks",
         ["random, 10 compute", "gain", "inline (fair)"],
@@ -50,13 +50,13 @@ pub(super) const PAPER: Paper = Paper {
         draws_max: [1, u32::MAX, u32::MAX],
     },
     about: "Modelled: block queue and plug of Linux 2.6.21, OneNAND behind the thread of the MTD \
-            block layer, cost of a switch by what it evicts, two schedulers. Calibrated on table 2 \
-            and on the unmodified kernel's columns. Not claimed: agreement under load. The model \
-            of the kernel's own O(1) scheduler contradicts the paper there: an inline reader \
-            is charged for the device's time, loses the bonus of a sleeper, and is slower beside \
-            ten busy tasks, not 10 to 20 % faster.",
+            block layer, the cost of a switch including cache refills, two schedulers. Calibrated \
+            on table 2 and on the unmodified kernel's columns. Not claimed: agreement under load. \
+            There the model of the kernel's own O(1) scheduler contradicts the paper: an inline \
+            reader is charged for the device's time, loses the bonus of a sleeper, and is slower \
+            with ten busy tasks, not 10 to 20 % faster.",
     measured: "measured is the median over the draws in table 2; elsewhere it is one run on the \
-               board as it is, and range has it and runs of a sixteenth of its length on draws.",
+               nominal board, and range also has runs of a sixteenth of its length on draws.",
     keeps_series: false,
     scaled: "",
     alone: Some(|row| CASES.iter().any(|case| case.name == row.row && case.company.is_alone())),
@@ -73,17 +73,17 @@ const INLINE: &str = "inline";
 const ADAPTIVE: &str = "adaptive";
 const MODES: [&str; 3] = [DEFERRED, INLINE, ADAPTIVE];
 
-/// How processor time is shared: by the kernel's own rules, and in fair shares of the askers.
+/// How processor time is shared: by the kernel's own rules, and in fair shares of the callers.
 const SCHEDULERS: [&str; 2] = [O1, FAIR];
 const O1: &str = "o1";
 const FAIR: &str = "fair";
 
-/// Reads of the paper's runs: as many as give the unmodified kernel's 46300 ms on the board as it
-/// is.
+/// Reads of the paper's runs: as many as give the unmodified kernel's 46300 ms on the nominal
+/// board.
 const READS: u64 = 208_200;
 
-/// The reader's weight beside tasks of 1024 under fair shares: the one that gives the unmodified
-/// kernel's 386473 ms beside ten tasks that compute.
+/// The reader's weight, relative to tasks of 1024, under fair shares: the one that gives the
+/// unmodified kernel's 386473 ms with ten tasks that compute.
 const WEIGHT: u32 = 1_413;
 
 /// Reads of the start of a system, and what its tasks compute after each: half of the time, which
@@ -96,7 +96,7 @@ const BOOT_TASKS: u32 = 4;
 const DRAWS: Draws = Draws::First(8);
 const DRAWN_SCALE: u64 = 16;
 
-/// By what runs are shortened further where their counted figures alone are wanted.
+/// The divisor by which runs are shortened further if only their counted figures are needed.
 const COUNTED_SCALE: u64 = 8;
 
 /// A row of tables 3 and 4.
@@ -150,14 +150,14 @@ const CASES: [Case; 7] = [
 
 const BOOT: &str = "boot";
 
-/// The first case beside busy tasks.
+/// The first case with busy tasks.
 const LOADED: usize = 2;
 
 /// A rest in which the driver's thread earns all the credit that the O(1) scheduler gives.
 const REST: Duration = Duration::from_secs(1);
 
-/// Cases that are measured with more cores too, under fair shares alone: the model of the O(1)
-/// scheduler has one queue for all cores, which that kernel has not.
+/// Cases that are measured with more cores too, only under fair shares: the model of the O(1)
+/// scheduler has one queue for all cores, and that kernel does not.
 const ON_CORES: [usize; 2] = [0, LOADED];
 const CORES: [u32; 2] = [2, 4];
 
@@ -180,7 +180,7 @@ impl Case {
     }
 }
 
-/// What was run, as a row names it.
+/// The name of a workload in a row.
 fn on_cores(case: &Case, cores: u32) -> String {
     if cores == 1 { case.name.to_owned() } else { format!("{}, {cores} cores", case.name) }
 }

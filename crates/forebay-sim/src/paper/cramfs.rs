@@ -36,18 +36,18 @@ pub(super) const PAPER: Paper = Paper {
     citation: "S. Ahn, S. Hyun, K. Koh: Improving the read performance of compressed file systems \
                considering kernel read-ahead mechanism",
     machine: "omap2-2010",
-    claim: "Bulk reads of compressed data, and decompression of demanded pages alone, cut the time \
-            of major faults of a system start by 28 %.",
+    claim: "Bulk reads of compressed data, and decompression of only the demanded pages, cut the \
+            time of major faults of a system start by 28 %.",
     headline: Headline::change(
         "time of major faults",
         [BOOT, "time of major faults", "FCramFS against CramFS"],
     ),
     cost: RunCost { fixed: [0.0, 0.2, 0.2], draw: [0.06; 3], draws_max: [u32::MAX; 3] },
     about: "Modelled: faults and readahead of Linux 2.6.21, cramfs with its two buffers, the page \
-            cache of the image, OneNAND, decoding on the asker's processor. Calibrated on the \
-            baseline columns of table 1 alone: the trace, whose number of files they leave open, \
-            and the packing ratio. Not claimed: the 35 pages that FCramFS decodes beyond those \
-            touched, the sizes in the figures, and figure 7 beyond its order.",
+            cache of the image, OneNAND, decoding on the caller's processor. Calibrated only on \
+            the baseline columns of table 1: the trace, whose number of files they do not \
+            determine, and the packing ratio. Not claimed: the 35 pages that FCramFS decodes \
+            beyond those touched, the sizes in the figures, and figure 7 beyond its order.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: false,
     scaled: "",
@@ -78,10 +78,10 @@ const FCRAMFS: Named = named("FCramFS", System::Packed("selective"), 32);
 const BULK: Named = named("CramFS, bulk", System::Packed("eager:bulk=on"), 32);
 const OURS: Named = named("selective-then-idle", System::Packed("selective-then-idle"), 32);
 
-/// All that the paper measures, and what stands beside it.
+/// The paper's systems, and systems of our own for comparison.
 const SYSTEMS: [Named; 7] = [EXT3_OFF, EXT3, RAOFF, CRAMFS, FCRAMFS, BULK, OURS];
 
-/// What is run, as a row names it.
+/// The name of the workload in a row.
 const BOOT: &str = "start";
 const T1S: &str = "start, 23 files";
 const VIEWER: &str = "viewer";

@@ -4,10 +4,10 @@
 //!             servers", Seoul National University (in Korean); tables 2 and 3 as the text counts
 //!             them, figures 2 to 6, and the introduction's eight backups at once.
 //! Behaviour:  bonnie with 100 MB and 1000 MB under the settings of a distribution, of a tuning
-//!             guide and of the proposal; each of the guide's fields alone; eight writers beside
-//!             two small clients, for the stall that the introduction reports.
-//! Differs:    bonnie never syncs, so what its block write leaves in memory, and the time until
-//!             that is safe, stand beside its rates. The writers come without a network.
+//!             guide and of the proposal; each field of the guide separately; eight writers and two
+//!             small clients, for the stall that the introduction reports.
+//! Differs:    bonnie never syncs, so the data that its block write leaves in memory, and the time
+//!             until that data is durable, are reported with its rates. The writers use no network.
 //! Not for:    the paper's figures, which carry no numbers.
 
 use super::{Draws, Experiment, Headline, Paper, RunCost, RunSize};
@@ -30,22 +30,20 @@ pub(super) const PAPER: Paper = Paper {
     citation: "S. Park, T. Kim, H. Shin: An adaptive buffer flush policy for Linux-based storage \
                servers",
     machine: "raid-2001",
-    claim: "No fixed setting of bdflush serves light and heavy loads: a tuning guide's setting \
+    claim: "No fixed setting of bdflush suits both light and heavy loads: a tuning guide's setting \
             writes 1 GB at half the rate of the default; adapting it to the load is 20 % faster \
-            than \
-            the default.",
+            than the default.",
     headline: Headline::ratio(
         "rate of a 1 GB write",
         ["bonnie -s 1000", "block write against redhat", "sol"],
     ),
     cost: RunCost { fixed: [11.0, 35.0, 90.0], draw: [0.2, 1.3, 1.6], draws_max: [u32::MAX; 3] },
     about: "Modelled: bdflush and kupdate of Linux 2.2.19, four disks in RAID 0, one processor, \
-            bonnie 1.x call by call; kswapd writes in the order of page frames. Calibrated on the \
-            distribution's settings alone. dyn:cap=98 assumes that nfract stays below 99 while \
-            only writes happen; dyn stands beside it. Not claimed: \
-            the collapse under the tuning guide's settings, which the model does not show, and the \
-            order of reads before writes, for there is no elevator. KB are 1024 bytes, as bonnie \
-            prints them.",
+            bonnie 1.x call by call; kswapd writes in the order of page frames. Calibrated only on \
+            the distribution's settings. dyn:cap=98 assumes that nfract stays below 99 while only \
+            writes happen; dyn is run as well. Not claimed: the collapse under the tuning guide's \
+            settings, which the model does not show, and the order of reads before writes, because \
+            there is no elevator. KB are 1024 bytes, as bonnie prints them.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: true,
     scaled: "runs of 1000 MB count 4 draws of 12, and the writers of the stall write a fourth of \
@@ -59,13 +57,13 @@ pub(super) const PAPER: Paper = Paper {
 /// The sizes of the file, as typed.
 const SIZES: [u64; 2] = [100, 1_000];
 
-/// What the tables have, and what is predicted.
+/// The settings of the tables, and the predicted ones.
 const PUBLISHED: [Setting; 3] = [REDHAT, SOL, DYN];
 
-/// What stands beside them.
+/// Settings for comparison.
 const BESIDE: [Setting; 4] = [DYN_FULL, SOL_YOUNG, BOUNDED, DRAIN];
 
-/// What is kept over time.
+/// Settings whose values over time are recorded.
 const OVER_TIME: [Setting; 5] = [REDHAT, SOL, DYN, BOUNDED, DRAIN];
 
 /// Draws of a run over 1000 MB, which takes 30 times as long as one over 100 MB.

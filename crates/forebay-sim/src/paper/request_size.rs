@@ -2,12 +2,12 @@
 //!
 //! Source:     J. Seol, K. Lee, "Linux 2.6.7 readahead performance improvement using read request
 //!             size", Dongguk University; figures 3 to 5 and the text of section 4.
-//! Behaviour:  sysbench reads 1000 blocks at random places of 128 files of 32 MiB, with blocks of
-//!             16 KiB to 1 MiB, on a cold cache; sequential and interleaved readers stand for the
-//!             claims of sections 3.2 and 3.3.
-//! Differs:    the paper names no disk and prints its figures without numbers; what its text says
-//!             of them is judged here. Its requests come from sysbench 0.4.5 to 0.4.9 with the
-//!             generator in its default state, which is the same on every machine.
+//! Behaviour:  sysbench reads 1000 random blocks of 128 files of 32 MiB, with blocks of 16 KiB to 1
+//!             MiB, on a cold cache; sequential and interleaved readers test the claims of sections
+//!             3.2 and 3.3.
+//! Differs:    the paper names no disk and prints its figures without numbers; the statements of
+//!             its text about them are checked here. Its requests come from sysbench 0.4.5 to 0.4.9
+//!             with the generator in its default state, which is the same on every machine.
 //! Not for:    the paper's absolute times, which no disk can have at all block sizes at once.
 
 use forebay_core::readahead::Spec;
@@ -28,17 +28,17 @@ pub(super) const PAPER: Paper = Paper {
     citation: "J. Seol, K. Lee: Linux 2.6.7 readahead performance improvement using read request \
                size",
     machine: "desktop-2004",
-    claim: "Readahead that starts from the size of the request reads about 10 % faster at random \
-            from 128 KiB requests on, and reads 12 000 to 30 000 pages less.",
+    claim: "Readahead that starts from the size of the request makes random reads about 10 % \
+            faster from 128 KiB requests on, and reads 12 000 to 30 000 pages less.",
     headline: Headline::change(
         "throughput, 128K reads",
         ["rndrd 128 KiB", "throughput gain", AFTER],
     ),
     cost: RunCost { fixed: [0.0; 3], draw: [0.45, 0.75, 0.75], draws_max: [8, u32::MAX, u32::MAX] },
     about: "Modelled: the readahead of Linux 2.6.7 and of the proposal page by page, a page cache \
-            of two lists, the 2.6 request plug, one disk of the time. Calibrated on the unmodified \
-            kernel alone. Not claimed: absolute times, which depend on a disk that the paper does \
-            not name.",
+            of two lists, the 2.6 request plug, one disk of the period. Calibrated only on the \
+            unmodified kernel. Not claimed: absolute times, which depend on a disk that the paper \
+            does not name.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: false,
     scaled: "",
@@ -48,12 +48,12 @@ pub(super) const PAPER: Paper = Paper {
     rows: |results, _| rows(results),
 };
 
-/// What is run.
+/// The workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// sysbench `rndrd` with blocks of so many bytes.
+    /// sysbench `rndrd` with blocks of this many bytes.
     Random(u64),
-    /// One file from end to end, so many bytes a read.
+    /// One file from end to end, with reads of this many bytes.
     Sequential(u64),
     /// Two streams of single pages in turn.
     Interleaved,
@@ -208,7 +208,7 @@ fn pages(results: &Results<'_>, kind: Kind, policy: &str) -> Row {
         .row(results, results.figures(policy, &kind.name(), pages_read))
 }
 
-/// What the text says of figures 3 to 5, and the same for the other competitors.
+/// The statements of the text about figures 3 to 5, and the same for the other competitors.
 fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
     let large = kib >= 128;
     let mut rows = Vec::new();
@@ -341,7 +341,7 @@ fn kept_windows(results: &Results<'_>, policy: &str) -> Row {
     )
 }
 
-/// What is left of the gain with one change taken back.
+/// The remaining gain with one change switched off.
 fn ablated(results: &Results<'_>, kind: Kind, policy: &str) -> Vec<Row> {
     let claim = |metric, unit| Claim::context(kind.name(), (metric, unit), policy, "ablation");
     let gain = results.compared((policy, BEFORE), &kind.name(), |after, before| {

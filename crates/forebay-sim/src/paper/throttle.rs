@@ -4,8 +4,8 @@
 //!             University; figure 1, table 1 and the text of section 3.
 //! Behaviour:  70 GB are written at random over a file of 30 GB, on a machine with 8 GB and one
 //!             flash drive; with the throttle of the kernel, without one, and with others.
-//! Differs:    one writer of 4 KiB, which the paper does not say. Its times are taken to end with
-//!             the last write; how long it takes until all is durable stands beside them.
+//! Differs:    one writer of 4 KiB, which the paper does not specify. Its times are assumed to end
+//!             with the last write; the time until all data is durable is also reported.
 //! Not for:    machines whose memory runs out for other reasons than writes.
 //!
 //! ```text
@@ -38,13 +38,13 @@ pub(super) const PAPER: Paper = Paper {
         draws_max: [1, u32::MAX, u32::MAX],
     },
     about: "Modelled: the throttle of Linux 3.18 and the flusher page by page, the page cache, one \
-            flash drive, and reclaim of 3.18, which leaves clean active pages alone. Calibrated on \
-            the stock kernel alone. The stock and the modified kernel \
-            are measured once, with the range of scaled draws; the others are scaled down. What \
-            follows: the gain is fewer bytes to the drive, as more writes meet a page that is \
-            dirty already and more is left dirty at the end; at one dirty level a run takes \
-            about the same time with and without the throttle. Not claimed: latencies, which the \
-            paper does not print.",
+            flash drive, and reclaim of 3.18, which does not evict clean active pages. Calibrated \
+            only on the stock kernel. The stock and the modified kernel are measured once, with \
+            the range of scaled draws; the others are scaled down. Result: the gain is fewer bytes \
+            written to the drive, because more writes meet a page that is already dirty and more \
+            pages are left dirty at the end; at the same dirty level a run takes about the same \
+            time with and without the throttle. Not claimed: latencies, which the paper does not \
+            print.",
     measured: "measured is one run, whose name says by what its sizes are divided; range has it \
                and the draws, which are divided by 64.",
     keeps_series: false,
@@ -94,8 +94,8 @@ const OFF: Setup = Setup::of("off");
 const HIGH: Setup =
     Setup { name: "linux-3.18 (limit 100 %)", flush: "linux-6:limit=100,background=90", ..STOCK };
 
-/// No throttle where memory bounds what is dirty to about what the stock throttle keeps dirty, 1.33
-/// GB: of a memory of this size reclaim leaves nearly three quarters to dirty pages.
+/// No throttle, with a memory that bounds dirty pages to about the level of the stock throttle,
+/// 1.33 GB: of a memory of this size reclaim leaves nearly three quarters to dirty pages.
 const LOW: Setup = Setup { name: "off (memory 24.5 %)", memory_ppm: 245_000, ..OFF };
 
 const PUBLISHED: [Setup; 2] = [STOCK, OFF];

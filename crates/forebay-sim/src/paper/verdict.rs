@@ -1,4 +1,4 @@
-//! How a paper as a whole compares with what was measured, in one word.
+//! The verdict on a paper as a whole, in one word.
 //!
 //! ```text
 //!   counted        figures that the paper prints, that the model predicts, with a tolerance
@@ -16,10 +16,10 @@ use std::fmt;
 use super::Paper;
 use crate::report::{Role, Row, Verdict};
 
-/// The figure that stands for a paper in an overview.
+/// The figure that represents a paper in an overview.
 #[derive(Clone, Copy, Debug)]
 pub struct Headline {
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub text: &'static str,
     /// How the name of its row begins; the rest says how much the run is scaled down.
     pub row: &'static str,
@@ -31,7 +31,7 @@ pub struct Headline {
     neutral: f64,
 }
 
-/// What a reproduction says of a paper.
+/// Verdicts of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaperVerdict {
     /// Every counted figure agrees.

@@ -12,7 +12,7 @@ use forebay_core::units::{CallId, FileId, HandleId, PAGE_SIZE, PageIndex};
 
 use super::{Advice, Outcome, Step};
 
-/// One file, a descriptor that reads it and a mapping with a descriptor of its own.
+/// One file, a descriptor that reads it and a mapping with a separate descriptor.
 pub struct Player<'a> {
     engine: Engine,
     file: FileId,
@@ -73,7 +73,7 @@ impl<'a> Player<'a> {
         self.perform(Op::Advise { handle: self.reading, advice, offset: 0, len: 0 })
     }
 
-    /// Carries one call out and returns the pages that it brought in.
+    /// Executes one call and returns the pages that it read.
     fn perform(&mut self, op: Op) -> BTreeSet<PageIndex> {
         let now = self.engine.now();
         let inputs = VecDeque::from([Input::Call(CallId(0), op)]);
@@ -83,7 +83,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// A world in which everything is done as soon as it is asked.
+/// A world in which every output completes at once.
 struct AtOnce {
     now: Instant,
     inputs: VecDeque<Input>,

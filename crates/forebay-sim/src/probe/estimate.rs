@@ -57,7 +57,7 @@ pub(super) fn quantile(sorted: &[u64], share: f64) -> f64 {
     sorted.get(libm::round(last * share) as usize).map_or(0.0, |value| *value as f64)
 }
 
-/// So many standard deviations hold nineteen of twenty.
+/// This many standard deviations contain 95 % of the samples.
 const DEVIATIONS: f64 = 1.96;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The numbers of units behind a link, by running the model beside what was measured.
+//! The numbers of units behind a link, found by comparing runs of the model with the measurements.
 //!
 //! Jitter and tail come from the quantiles of small reads. Delay, rates, stripe and units are those
 //! for which the model, given the same requests, is nearest to the measured medians: the least sum
@@ -215,7 +215,7 @@ fn tail(small: &[u64]) -> [Number; 2] {
     ]
 }
 
-/// What writes tell: their delay, how fast they drain, what is taken faster before, and a flush.
+/// The numbers of writes: their delay, their drain, the bytes accepted faster before, and a flush.
 fn write_numbers(measured: &Measured, fitted: &FastParameters) -> Vec<Number> {
     let Some(small) = measured.sorted(|known| *known == WRITE_SMALL) else {
         let why = "no scratch file was given";
@@ -267,7 +267,8 @@ fn drain(samples: &Samples, bytes: u64) -> (f64, f64, u64) {
         return (overall, 0.0, samples.requests);
     }
     let (slow, fast) = (overall * whole / last, overall * whole / first);
-    // Of all bytes so many went at the fast rate, the rest at the slow one, in the time of all.
+    // Of all bytes, this many went at the fast rate and the rest at the slow one, in the time of
+    // all.
     let total = (bytes * samples.requests) as f64;
     let quick = total * (1.0 / slow - 1.0 / overall) / (1.0 / slow - 1.0 / fast);
     (slow, quick * (1.0 - slow / fast), samples.requests)

@@ -1,4 +1,4 @@
-//! What was found, as a machine file.
+//! The measured numbers, as a machine file.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::disk::assumed;
 use super::fit::{DeviceFit, Number};
 use crate::machine::{DeviceKind, Dimension, dimension};
 
-/// What is known of the host beside its device.
+/// Facts about the host, besides its device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     /// Memory that files can be cached in, in bytes.

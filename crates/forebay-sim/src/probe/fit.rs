@@ -1,4 +1,4 @@
-//! Which model a device behaves like, and why.
+//! Which model fits a device, and why.
 
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ use crate::machine::DeviceKind;
 pub struct Number {
     /// Its dotted name.
     pub key: &'static str,
-    /// What it is.
+    /// The estimate.
     pub estimate: Estimate,
     /// Class letter and origin, as machine files have them.
     pub source: String,
@@ -28,7 +28,7 @@ pub struct DeviceFit {
     pub numbers: Vec<Number>,
 }
 
-/// A device and how far its model is from what was measured.
+/// A device and the distance of its model from the measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The device.
@@ -41,7 +41,7 @@ pub struct Fit {
 /// What a fit needs and did not get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unfit {
-    /// The span is shorter than what has to be read.
+    /// The span is shorter than the experiments need.
     #[error("the probed span has {0} bytes, and at least {SPAN_MIN} are needed")]
     Span(u64),
     /// An experiment has no samples.
@@ -57,11 +57,12 @@ pub enum Unfit {
 /// The least span that can be probed: 64 MiB.
 pub const SPAN_MIN: u64 = 64 << 20;
 
-/// The model that a device behaves like, with its parameters.
+/// The model that fits a device, with its parameters.
 ///
-/// A device behaves rotationally if random reads are slow and sequential ones of the same size are
-/// at least four times as fast without any in flight beside them: a drive that reads on. If more
-/// requests in flight are served faster, it is an array. Any other device is units behind a link.
+/// A device behaves rotationally if random reads are slow, and sequential reads of the same size,
+/// with no other request in flight, are at least four times as fast: a drive that reads ahead. If
+/// more requests in flight are served faster, it is an array. Any other device is units behind a
+/// link.
 ///
 /// # Errors
 /// What was measured is too little.
@@ -106,5 +107,5 @@ fn speedup(measured: &Measured) -> Option<f64> {
     Some(each(1)? / each(32)?.max(1.0))
 }
 
-/// Nothing without a moving part takes that long by itself and reads on at the same time.
+/// No device without moving parts takes that long and reads ahead at the same time.
 const ROTATIONAL_NS: f64 = 1_500_000.0;

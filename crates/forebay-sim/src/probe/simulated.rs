@@ -8,7 +8,7 @@ use forebay_core::units::SECTOR_SIZE;
 use super::{Bench, Experiment, Pattern, Samples};
 use crate::device::{Device, DeviceAccess};
 
-/// A device that is probed. Its time goes on from experiment to experiment.
+/// A probed device. Its time continues from experiment to experiment.
 #[derive(Debug)]
 pub struct Simulated {
     device: Box<dyn Device>,

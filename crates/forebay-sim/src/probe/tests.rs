@@ -16,7 +16,7 @@ fn builtin(name: &str) -> Machine {
     Machine::builtin(name).expect("it comes with the program")
 }
 
-/// The machine file of what was found, read again.
+/// The machine file of the measurements, read again.
 fn probed(machine: &Machine, fit: &Fit) -> Machine {
     let price = |key, value: f64| Number {
         key,
@@ -123,7 +123,7 @@ fn an_array_is_recovered() {
     recovers("raid-2001", DeviceKind::Raid0, outer);
 }
 
-/// The models of flash have more parts than a probe can tell apart: what is found is units behind a
+/// The models of flash have more parts than a probe can distinguish: the result is units behind a
 /// link, whose reads take as long.
 #[test]
 fn flash_is_found_as_units_behind_a_link_whose_reads_take_as_long() {

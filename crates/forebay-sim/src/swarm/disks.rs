@@ -1,10 +1,10 @@
 //! Random served disks, each named by one number, that try to break the rules of durability.
 //!
-//! A seed decides everything: how many exports, connections and pages of memory there are, which
-//! policies, how slow the stores are, when they fail, are full and lose power, when the server is
-//! killed, which connections vanish, and what is asked. Contents are symbols: each cell of 512
-//! bytes holds the number of the write that it comes from. Each scenario runs twice, and both runs
-//! must leave the same trace.
+//! A seed decides everything: the number of exports, connections and pages of memory, the policies,
+//! how slow the stores are, when they fail, are full and lose power, when the server is killed,
+//! which connections vanish, and the requests. Contents are symbols: each cell of 512 bytes holds
+//! the number of the write that it comes from. Each scenario runs twice, and both runs must leave
+//! the same trace.
 //!
 //! | file | what |
 //! | --- | --- |

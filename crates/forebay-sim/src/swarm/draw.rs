@@ -103,7 +103,7 @@ pub(super) fn random_rules(rng: &mut Rng) -> (elevator::Spec, dispatch::Spec) {
     (random_spec(rng), random_spec(rng))
 }
 
-/// Any policy of a slot; its parameters are left alone, small, or anything that they may be.
+/// Any policy of a slot; its parameters are defaults, small, or any valid value.
 fn random_spec<T: Slot + ?Sized>(rng: &mut Rng) -> policy::Spec<T> {
     let policies = T::policies();
     let policy = &policies[rng.below(policies.len() as u64) as usize];

@@ -120,7 +120,7 @@ struct RandomFile {
 enum RandomBlock {
     Hole,
     Stored(u64),
-    /// A block, where its content begins in what it decodes to, and whether it can be decoded.
+    /// A block, the start of its content in the decoded bytes, and whether it can be decoded.
     Packed(PackedBlock, u32, bool),
     /// Its place in the image is damaged.
     Lost,

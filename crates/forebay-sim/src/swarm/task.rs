@@ -1,4 +1,4 @@
-//! A task that asks for anything; how often it asks for what is drawn once for the task.
+//! A task with random calls; the weights of the calls are drawn once for the task.
 
 use std::cell::RefCell;
 use std::rc::Rc;

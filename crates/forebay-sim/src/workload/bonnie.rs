@@ -11,11 +11,11 @@
 //!
 //! Source:     bonnie 1.x by Tim Bray, `Bonnie.c`, in the form that counts seeks in chunks; glibc's
 //!             `stdio` and `random`
-//! Behaviour:  The phases follow each other on one file, each through a descriptor of its own. The
+//! Behaviour:  The phases follow each other on one file, each through a separate descriptor. The
 //!             time of a phase ends with its `close`, and nothing is ever synced. The three
 //!             children of the last phase seed `random()` with their pids; 5 s after the fork they
 //!             begin to take 4000 tickets from one pipe, first come, first served. A child writes
-//!             back the first and every tenth block that it reads, and draws one number more then.
+//!             back the first and every tenth block that it reads, and draws one more number then.
 //! Differs:    The pipe, `lseek`, `open` and `close` take no time. A child looks once a second
 //!             whether its parent has forked it, which is soon enough for its start. The bytes of a
 //!             phase are the file's, and for the seeks those of the blocks read.
@@ -45,8 +45,8 @@ pub struct Bonnie {
     pub get: Duration,
     /// The pids of the three children, which are the seeds of their seeks; `None` for no seeks.
     pub pids: Option<[u32; SEEKERS]>,
-    /// Syncs the file behind the block write, as no bonnie does: a mark of its own tells how long
-    /// it takes until the data is durable.
+    /// Syncs the file after the block write, as no bonnie does: a separate mark shows how long it
+    /// takes until the data is durable.
     pub sync_block_write: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Phase {
     Rewrite,
     /// Each block written to a new file.
     BlockWrite,
-    /// The block write until its data is durable; only if that was asked for.
+    /// The block write until its data is durable; only on request.
     BlockWriteDurable,
     /// `getc` of every byte.
     GetChars,
@@ -244,7 +244,7 @@ impl Process {
         Some(step)
     }
 
-    /// The parent sleeps until the tickets go out; what it reads from its children takes no time.
+    /// The parent sleeps until the tickets are sent; its reads from the children take no time.
     fn fork(&mut self, now: Instant) -> Step {
         if self.bonnie.pids.is_none() {
             return Step::Exit;
@@ -271,7 +271,7 @@ impl Process {
         Some(Step::Call(op))
     }
 
-    /// Closes the file, reads the clock and goes on to the next phase.
+    /// Closes the file, reads the clock and continues with the next phase.
     fn end(&mut self, now: Instant) {
         let start = self.start.expect("a phase that ends has begun");
         let (phase, bytes) = (self.phase, self.bonnie.file_bytes());
@@ -356,7 +356,7 @@ pub const TICKETS: u64 = 4_000;
 /// The bytes of a block.
 pub const CHUNK: u64 = 16 * KIB;
 
-/// A child writes back one of so many blocks.
+/// A child writes back one of this many blocks.
 const UPDATE_EVERY: u64 = 10;
 
 /// How long the parent waits for its children to get ready.
@@ -381,7 +381,7 @@ mod tests {
         Bonnie { size_mib: 1, ..Bonnie::new(1, PUT, GET) }
     }
 
-    /// All steps of a task that runs alone; a call takes a microsecond.
+    /// All steps of a single task; a call takes a microsecond.
     fn steps(task: &mut dyn Workload) -> Vec<Step> {
         let mut now = Instant::ZERO;
         let mut steps = Vec::new();

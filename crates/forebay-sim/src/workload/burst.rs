@@ -1,12 +1,12 @@
-//! A backup burst: many sequential writers at once, beside a light writer and a reader.
+//! A backup burst: many concurrent sequential writers, a light writer and a reader.
 //!
 //! Source:     the case for which the buffer flushing of Linux 2.2 was to be tuned: eight clients
 //!             that each copy 1 GB to one file server by `dd bs=1k` over NFS at the same time. The
 //!             light writer and the reader are the probes of a measurement on Linux 6.18.
-//! Behaviour:  Each writer writes a file of its own from start to end. The light writer appends a
-//!             block at a fixed pace and starts over at the end of its file; one that was late does
-//!             not hurry afterwards. The reader reads a block at an evenly drawn place, and waits
-//!             between an answer and the next question. Both end when the writers have.
+//! Behaviour:  Each writer writes its own file from start to end. The light writer appends a block
+//!             at a fixed rate and starts over at the end of its file; after a late write it does
+//!             not catch up. The reader reads a block at a uniformly random offset, and waits
+//!             between a reply and the next request. Both end when the writers have ended.
 //! Differs:    A client's `dd` with blocks of 1 KiB over NFS reaches the server as writes of the
 //!             mount's `wsize`, so that 8 KiB are the default here. The writes of a client come in
 //!             order and one at a time, where an NFS client keeps several in flight. The probe on
@@ -25,7 +25,7 @@ use super::marks::Log;
 use super::nfs_server::server_threads;
 use crate::rng::Rng;
 
-/// The burst and those beside it.
+/// The burst and the two small clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// How many write their backup.
@@ -38,8 +38,8 @@ pub struct Burst {
     pub light: Option<Probe>,
     /// The reader, if there is one.
     pub reader: Option<Probe>,
-    /// The threads of the server that carry out what all of these ask for; without it each is a
-    /// task of its own.
+    /// The threads of the server that execute all of these calls; without it each client is a
+    /// separate task.
     pub threads: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ pub struct Probe {
 pub struct File {
     /// Its bytes before the burst.
     pub bytes: u64,
-    /// What it can grow to.
+    /// Its maximum size.
     pub room: u64,
 }
 
@@ -157,7 +157,7 @@ impl Burst {
 }
 
 impl Probe {
-    /// Single pages every so many milliseconds.
+    /// Single pages every `millis` milliseconds.
     const fn pages(file_bytes: u64, millis: u64) -> Self {
         Self { file_bytes, block: 4 * KIB, every: Duration::from_millis(millis) }
     }
@@ -174,7 +174,7 @@ struct Common {
     handle: HandleId,
     /// The mark, until it is made.
     mark: Option<Mark>,
-    /// A call was made that had not returned when the task was asked last.
+    /// The last call had not returned at the last step of the task.
     calling: bool,
     /// Writers of the burst that have not ended.
     writing: Rc<Cell<u32>>,

@@ -164,7 +164,7 @@ impl<'a> Group<'a> {
         tasks.map(|task| task as Box<dyn Workload>).collect()
     }
 
-    /// The same tasks, each of which may run in a thread of its own.
+    /// The same tasks, each of which may run in a separate thread.
     pub fn threads(
         &self,
         compat: Compat,
@@ -206,9 +206,9 @@ struct Shared {
     /// Writes are durable when they return.
     durable: bool,
     calls_in_flight: u32,
-    /// The first sync of the end, which waits until it is alone.
+    /// The first sync of the end, which waits until it is the only call.
     held: Option<Sync>,
-    /// What is said of the mappings that requests go through, if they do.
+    /// The state of mappings, if requests go through them.
     mapping: Option<Mapping>,
     /// Pages of the latest request that have not been touched.
     untouched: Option<(HandleId, Range<u64>)>,
@@ -320,7 +320,7 @@ impl Shared {
     }
 }
 
-/// The mappings of a job that reads through them. fio advises of them what it would of files.
+/// The mappings of a job that reads through them. fio gives them the same advice as files.
 fn mapping(job: &Job) -> Option<Mapping> {
     let advice = match job.advice {
         fio::Advice::Normal => MapAdvice::Normal,
@@ -338,7 +338,7 @@ fn opening(job: &Job, handles: &[HandleId]) -> Vec<Op> {
         let advise = |advice| Op::Advise { handle: *handle, advice, offset, len };
         match job.advice {
             fio::Advice::Normal => {}
-            // It is said of the mapping.
+            // The advice applies to the mapping.
             fio::Advice::Random | fio::Advice::Sequential if job.ioengine == Engine::Mmap => {}
             fio::Advice::Random => opening.push(advise(Advice::Pattern(Pattern::Random))),
             fio::Advice::Sequential => {

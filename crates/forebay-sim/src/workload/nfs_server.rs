@@ -6,7 +6,7 @@
 //! Behaviour:  A request waits in the order of its arrival until a thread is free. A write that
 //!             sleeps in the kernel keeps its thread, so that requests of other clients wait too.
 //! Differs:    A client has one request at a time. The network takes no time and loses nothing.
-//! Not for:    servers that answer writes before they are carried out
+//! Not for:    servers that answer writes before they are executed
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use forebay_core::io::Op;
 use forebay_core::time::Instant;
 use forebay_core::workload::{Step, Workload};
 
-/// A client, which is a task without a thread of its own, and where its request stands.
+/// A client, which is a task without a thread, and the state of its request.
 struct Client {
     program: Box<dyn Workload>,
     state: ClientState,
@@ -27,7 +27,7 @@ enum ClientState {
     Thinking(Instant),
     /// Its request has been waiting for a thread since then.
     Queued(Instant, Op),
-    /// A thread carries its request out.
+    /// A thread executes its request.
     Served,
     Gone,
 }
@@ -35,7 +35,7 @@ enum ClientState {
 /// A thread of the server.
 struct ServerThread {
     clients: Rc<RefCell<Vec<Client>>>,
-    /// The client whose request it carries out.
+    /// The client whose request it executes.
     serves: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn server_threads(
 }
 
 impl Client {
-    /// The client goes on at a moment.
+    /// The client continues at a moment.
     fn advance(&mut self, now: Instant) {
         self.state = match self.program.next(now) {
             Step::Call(op) => ClientState::Queued(now, op),

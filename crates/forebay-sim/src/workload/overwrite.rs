@@ -1,11 +1,11 @@
 //! Random writes over a hot file: the load of Oh and Won.
 //!
 //! Source:     Oh and Won, a study of `balance_dirty_pages` of Linux 3.18: 70 GB written at random
-//!             over a file of 30 GB, on a machine with 8 GB of memory; the file of 50 GB beside it
-//!             is not touched
-//! Behaviour:  The file is there before. Buffered writes of one block each go to places drawn
-//!             evenly from all its blocks, one after the other, until all bytes are written. The
-//!             writer that finishes last syncs the file if that is asked for.
+//!             over a file of 30 GB, on a machine with 8 GB of memory; the other file, of 50 GB, is
+//!             not used
+//! Behaviour:  The file exists before. Buffered writes of one block each go to uniformly random
+//!             blocks, one after the other, until all bytes are written. The writer that finishes
+//!             last syncs the file if requested.
 //! Differs:    The paper does not say how many write, how large a write is, or whether the file is
 //!             synced at the end. Here one writer writes 4 KiB at a time unless told otherwise. GB
 //!             are taken as 10^9 bytes. A scaled-down load hits dirty pages as often only if the
@@ -26,7 +26,7 @@ use crate::rng::Rng;
 /// Random writes over one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwrite {
-    /// The bytes of the file; what is left over of a block is not written.
+    /// The bytes of the file; an incomplete last block is not written.
     pub file_bytes: u64,
     /// The bytes written by all writers; rounded down to blocks.
     pub total_bytes: u64,
@@ -62,7 +62,7 @@ impl Overwrite {
 
     /// The writers, each through its own handle as far as there are handles, and their marks.
     ///
-    /// The places are drawn from `seed`; each writer has numbers of its own.
+    /// The offsets are drawn from `seed`; each writer has its own numbers.
     pub fn tasks(&self, handles: &[HandleId], seed: u64) -> (Vec<Box<dyn Workload>>, Log<Mark>) {
         let (block, writers) = (self.block.max(1), self.writers.max(1));
         let log = Log::with_capacity(writers as usize);
@@ -145,7 +145,7 @@ impl Workload for Writer {
 /// The hot file of the paper.
 const FILE_BYTES: u64 = 30_000_000_000;
 
-/// What is written over it.
+/// The bytes written over it.
 const TOTAL_BYTES: u64 = 70_000_000_000;
 
 #[cfg(test)]

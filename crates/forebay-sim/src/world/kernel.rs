@@ -16,7 +16,7 @@ use super::SimWorld;
 use super::request::Ended;
 use crate::cpu::{Arrival, CoreId, Runner};
 
-/// A kernel thread: what it has to do on a core.
+/// A kernel thread: its work on a core.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     pub(super) debt: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Thread {
     awake: bool,
 }
 
-/// A request on its way to a kernel thread.
+/// A request that is being passed to a kernel thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assigned {
     /// When it reaches the thread.
@@ -68,7 +68,7 @@ impl Thread {
 }
 
 impl SimWorld<'_> {
-    /// Lets the flusher ask for a core if it has something to do.
+    /// Makes the flusher runnable if it has work.
     #[inline]
     pub(super) fn wake_flusher(&mut self) {
         let thread = &self.flusher;

@@ -1,4 +1,4 @@
-//! What a world saw beside the calls.
+//! The record of a run, besides its calls.
 
 use std::ops::AddAssign;
 
@@ -10,13 +10,13 @@ use super::task::Layers;
 use crate::cpu::Usage;
 use crate::stats::Latencies;
 
-/// What a world saw beside the calls.
+/// The record of a run, besides its calls.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// Sectors that devices read and wrote in each second in which they did, the first second being
     /// number 0.
     pub seconds: Vec<(u64, Moved)>,
-    /// Windows of readahead that were asked for in each second in which one was.
+    /// Windows of readahead in each second that had any.
     pub windows: Vec<(u64, Windows)>,
     /// The pauses of each task, up to the last one that paused.
     pub pauses: Vec<Pauses>,
@@ -26,8 +26,8 @@ pub struct Record {
     pub busy: Vec<(u64, Duration)>,
     /// How long pages were dirty while no device had a request.
     pub idle_while_dirty: Duration,
-    /// Pages that were dirty or on their way times the nanoseconds that they were, until the last
-    /// task exited; by the time they give the mean level.
+    /// Pages that were dirty or under writeback, times the nanoseconds for which they were, until
+    /// the last task exited; divided by the time this is the mean level.
     pub unsafe_page_nanos: u128,
     /// The same in each second in which there were such pages, of the first [`LEVELS_MAX`] ones.
     pub levels: Vec<(u64, u128)>,
@@ -56,11 +56,11 @@ pub struct Record {
 pub struct FaultTime {
     /// How many there were.
     pub count: u64,
-    /// From the touch to the moment when the program goes on.
+    /// From the touch until the program continues.
     pub total: Duration,
     /// Of it, entering and leaving the kernel, and adding the file's pages to the cache.
     pub memory: Duration,
-    /// Of it, decoding, and what is done about raw pages before.
+    /// Of it, decoding, and the work on raw pages before.
     pub file_system: Duration,
 }
 
@@ -97,7 +97,7 @@ pub struct AtExit {
     pub at: Instant,
     /// What the engine had counted.
     pub stats: Stats,
-    /// Pages that were dirty or on their way.
+    /// Pages that were dirty or under writeback.
     pub levels: Levels,
 }
 
@@ -147,7 +147,7 @@ impl Record {
         }
     }
 
-    /// The knobs of writeback have been set, perhaps to what they were.
+    /// The knobs of writeback were set, possibly to the same values.
     pub(super) fn note_knobs(&mut self, now: Instant, knobs: &Knobs) {
         if self.knobs.last().is_some_and(|(_, last)| last != knobs) {
             self.knobs.push((now, *knobs));

@@ -1,4 +1,4 @@
-//! Requests on their way to devices, and which runner has the core while a device works.
+//! Requests in flight to devices, and which runner has the core while a device works.
 //!
 //! ```text
 //!                     device moves the data        processor moves the data
@@ -129,7 +129,7 @@ impl SimWorld<'_> {
         self.reads_opened = engine.reads_opened();
     }
 
-    /// All that an input has caused is paid for: reads, too, that wait for their turn.
+    /// Charges all work of an input, including reads that wait for their turn.
     pub(super) fn charge_rest(&mut self, engine: &Engine) {
         self.charge_pages(engine);
         let scanned = engine.frames_scanned().0;
@@ -140,7 +140,7 @@ impl SimWorld<'_> {
         self.reads_charged = self.reads_opened;
     }
 
-    /// The engine has handled the input of a task: what it costs lies before the task.
+    /// The engine has handled the input of a task: its cost is charged before the task continues.
     #[inline]
     pub(super) fn settle_input(&mut self) {
         let cost = std::mem::take(&mut self.cost);
@@ -199,8 +199,8 @@ impl SimWorld<'_> {
         Input::Done(ended.id, result, Some(ended.took))
     }
 
-    /// A runner serves a request on its core for as long as it may. What has not ended by then ends
-    /// by an event.
+    /// A runner serves a request on its core for as long as it may. If the request has not
+    /// completed by then, an event completes it.
     pub(super) fn serve(
         &mut self,
         core: CoreId,

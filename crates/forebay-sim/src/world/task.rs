@@ -1,4 +1,4 @@
-//! Tasks: their programs, where they stand, and what they do on their cores.
+//! Tasks: their programs, their states, and their work on cores.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,11 @@ use crate::cpu::{Arrival, CoreId, Runner};
 /// What distinguishes a task from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// Data of its own that it uses between two switches, in bytes, beyond what every task does.
+    /// Its own data that it uses between two switches, in bytes, in addition to the data of every
+    /// task.
     pub footprint: u64,
-    /// Its share of the processor beside others, if the scheduler gives shares; 1024 is nice 0.
+    /// Its share of the processor relative to others, if the scheduler gives shares; 1024 is nice
+    /// 0.
     pub weight: u32,
 }
 
@@ -59,7 +61,7 @@ pub(super) enum State {
     Ready,
     /// The engine handles its call, or it computes; it may have been pushed off its core.
     OnCore,
-    /// As before, but its call was woken meanwhile.
+    /// As before, but its call was woken in the meantime.
     OnCoreAndWoken,
     /// Its call waits.
     Blocked,
@@ -100,7 +102,7 @@ impl<'a> Task<'a> {
 }
 
 impl SimWorld<'_> {
-    /// Wakes a task; one that has not left its core goes on there.
+    /// Wakes a task; one that has not left its core continues there.
     pub(super) fn awaken(&mut self, task: CallId) {
         let state = &mut self.tasks[task.index()].state;
         let before = *state;
@@ -114,7 +116,7 @@ impl SimWorld<'_> {
         let runner = Runner::Task(task);
         self.cpu.usage(runner).switches.wake(in_place);
         if !in_place {
-            // What is waited for in a call is a device, memory, or the end of a pause.
+            // A call waits for a device, memory, or the end of a pause.
             let uninterruptible = before == State::Blocked;
             self.cpu.enqueue(runner, Arrival::Woken { uninterruptible }, self.now);
         }
@@ -158,7 +160,7 @@ impl SimWorld<'_> {
         self.step(core, task)
     }
 
-    /// The call of a task waits; if what it waits for has come, the task goes on at once.
+    /// The call of a task waits; if the event has already happened, the task continues at once.
     fn wait(&mut self, core: CoreId, task: CallId) -> Option<Input> {
         let slot = &mut self.tasks[task.index()];
         let switches = &mut self.cpu.usage(Runner::Task(task)).switches;

@@ -276,7 +276,7 @@ fn windows_are_known_of_each_second_in_which_there_were_some() {
     let mut machine = Machine::new(dear(), Chip::new(100, false), Handling::Deferred);
     machine.readahead = "fixed:max=8";
     let later = |seconds: u64| Step::Sleep(Instant(seconds * 1_000 * MS));
-    // A page that is there asks for nothing; from page 8 on there is another window.
+    // A cached page triggers nothing; from page 8 on there is another window.
     let seen = machine.run(|handle| {
         let first = [read(handle, 0, 1), read(handle, 3, 1), later(2)];
         vec![script(first.into_iter().chain([read(handle, 8, 4), read(handle, 100, 9)]))]

@@ -15,7 +15,7 @@ use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::faults::{Faults, Touch};
 use forebay_sim::workload::reads::Calls;
 
-/// Allocations of a run of so many reads of 16 pages, set-up included.
+/// Allocations of a run of `reads` reads of 16 pages, including set-up.
 fn allocations(policy: &str, file_bytes: u64, reads: u64) -> u64 {
     let mut machine = Machine::builtin("vm-2026").unwrap();
     machine.set("memory.page_cache", "16MiB").unwrap();
@@ -42,7 +42,7 @@ fn random_reads(handle: HandleId, bytes: u64, reads: u64) -> impl Iterator<Item 
     })
 }
 
-/// Allocations of so many faults on a packed file, set-up included.
+/// Allocations of `faults` faults on a packed file, including set-up.
 fn packed_allocations(fill: &str, block_pages: u64, faults: u64) -> u64 {
     let mut machine = Machine::builtin("vm-2026").unwrap();
     machine.set("memory.page_cache", "4MiB").unwrap();

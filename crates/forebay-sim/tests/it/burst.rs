@@ -16,7 +16,7 @@ struct Served {
     outcome: Outcome,
     /// Pauses of the light writer.
     light_pauses: u64,
-    /// The longest write of the burst's writers that was asked for after 400 ms.
+    /// The longest write of the burst's writers among those issued after 400 ms.
     longest_write: Duration,
     longest_read: Duration,
     /// When the burst's writers had ended.
@@ -34,7 +34,7 @@ fn spec<T: Slot + ?Sized>(text: &str) -> Spec<T> {
     Spec::parse(text).unwrap()
 }
 
-/// What runs beside the writers.
+/// The load that runs with the writers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Light,

@@ -65,7 +65,7 @@ fn units_mean_what_they_mean_to_fio() {
     }
 }
 
-/// What was compared so far.
+/// The comparisons so far.
 #[derive(Debug, Default)]
 struct Tally {
     jobs: u64,

@@ -1,4 +1,4 @@
-//! Reclaim policies beside libCacheSim: the same requests give the same hits, one by one.
+//! Reclaim policies compared with libCacheSim: the same requests give the same hits, one by one.
 //!
 //! Its Python package is `libcachesim` (`pip install libcachesim`, tried with 0.3.5).
 
@@ -14,8 +14,8 @@ use forebay_core::time::Instant;
 use forebay_core::units::{CallId, PAGE_SIZE};
 use forebay_sim::rng::Rng;
 
-/// Prints, for the requests on its input and a cache of so many objects, a line of hits and misses
-/// for LRU and one for S3-FIFO.
+/// Prints, for the requests on its input and a cache of the given number of objects, a line of hits
+/// and misses for LRU and one for S3-FIFO.
 const SCRIPT: &str = r#"
 import sys, libcachesim
 frames, requests = int(sys.argv[1]), sys.stdin.read().split()

@@ -81,7 +81,7 @@ impl LineParser for Blkparse {
     }
 }
 
-/// `SECTOR + SECTORS`; a flush of its own may have none.
+/// `SECTOR + SECTORS`; a separate flush may have none.
 pub(crate) fn range(fields: &mut Fields<'_>, op: Op) -> Result<(u64, u64), Fault> {
     if op == Op::Flush {
         return Ok((0, 0));

@@ -33,7 +33,7 @@ const QUEUE: u64 = 1;
 const ISSUE: u64 = 7;
 const INSERT: u64 = 12;
 
-/// Categories, shifted as they stand in an action.
+/// Categories, shifted as in an action.
 const WRITE: u64 = 2 << 16;
 const FLUSH: u64 = 4 << 16;
 const SYNC: u64 = 8 << 16;

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Actions are read, write, sync, datasync and trim; offset and length are bytes. Times of version
-//! 3 are microseconds since the run began. In version 2, `wait` waits until so many milliseconds
-//! after the job began, as fio does; its manual says otherwise. fio appends, so a file can hold
-//! several runs: each follows the one before it.
+//! 3 are microseconds since the run began. In version 2, `wait` waits until the given number of
+//! milliseconds after the start of the job, as fio does; its manual says otherwise. fio appends, so
+//! a file can hold several runs: each follows the previous one.
 
 use crate::error::Fault;
 use crate::format::{LineParser, Parsed};

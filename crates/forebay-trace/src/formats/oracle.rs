@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Objects have no addresses, and requests no direction: they are reads of a whole object, whose
-//! number stands in the offset.
+//! number is in the offset.
 
 use crate::error::Fault;
 use crate::format::{Parsed, RecordParser};

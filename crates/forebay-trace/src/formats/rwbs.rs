@@ -1,4 +1,4 @@
-//! The letters by which the kernel says what a block request is: `WS`, `FWFSM`, `RA`.
+//! The letters with which the kernel describes a block request: `WS`, `FWFSM`, `RA`.
 
 use crate::error::Fault;
 use crate::record::{Flags, Op};
@@ -9,7 +9,7 @@ pub(crate) fn parse(letters: &[u8]) -> Result<Option<(Op, Flags)>, Fault> {
     let mut flags = Flags::default();
     let mut rest = letters;
     let mut op = None;
-    // An F in front is a flush, of its own or before a write.
+    // A leading F is a flush, separate or before a write.
     if let Some(behind) = rest.strip_prefix(b"F") {
         flags = flags.with(Flags::PREFLUSH);
         op = Some(Op::Flush);

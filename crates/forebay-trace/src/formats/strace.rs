@@ -240,7 +240,7 @@ impl Strace {
                 self.mapped_bytes = self.mapped_bytes.saturating_add(call.number(1)?);
             }
             b"io_uring_enter" => self.rings += 1,
-            // Pairs of descriptors stand in an argument.
+            // Pairs of descriptors are in an argument.
             b"pipe" | b"pipe2" | b"socketpair" => {
                 for descriptor in call.pair() {
                     self.files.open(pid, descriptor, Description::OTHER, false)?;

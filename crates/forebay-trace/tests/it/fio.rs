@@ -1,4 +1,4 @@
-//! fio itself replays what is written, and writes what is read.
+//! fio itself replays written traces, and writes traces that are read.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is written is read again as it was.
+//! A written trace is read again unchanged.
 
 use forebay_trace::{Flags, Names, Op, Options, Reader, Record, WriteFormat, Writer};
 

@@ -214,7 +214,7 @@ pub(crate) fn all() -> Vec<(Format, Vec<u8>)> {
     ]
 }
 
-/// A trace to its end, with the names that its numbers stand for.
+/// Reads a trace to its end, with the names of its numbers.
 pub(crate) fn read(bytes: &[u8]) -> (Format, Vec<(String, Record)>) {
     let mut reader = Reader::new(bytes, &Options::default()).expect("the sample is whole");
     let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! What can be typed about the running kernel.
+//! Arguments of the commands that examine the running kernel.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::duration::within;
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Look at a recorded machine: a folder with its proc and sys; what it would have to be asked
-    /// is unknown
+    /// Check a recorded machine: a folder with its proc and sys; features that need a test on the
+    /// machine are unknown
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 }
@@ -23,31 +23,31 @@ pub(crate) struct Doctor {
 /// Arguments of `advise`.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
-    /// Watch the machine first: what processes read, and what devices can do
+    /// Watch the machine first, to learn what processes read and what devices can do
     #[arg(long, value_name = "DURATION", value_parser = within("1s", "1h"))]
     pub(crate) watch: Option<Duration>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// Read a recorded machine: a folder with its proc and sys
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Show the changes of knobs that the remedies of an advice (`ID`) or a device consist of, ask,
-    /// and make them; without a name, of all. They stay until `--undo` or a restart. Exit code 1 if
-    /// nothing was changed
+    /// Show the knob changes of the remedies of a finding (`ID`) or a device, ask for confirmation,
+    /// and make them; by default those of all findings. The changes stay until `--undo` or a
+    /// restart. Exit code 1 if nothing was changed
     #[arg(long, value_name = "ID|DEVICE", num_args = 0..=1, default_missing_value = "",
           conflicts_with_all = ["json", "root", "record"])]
     pub(crate) fix: Option<String>,
-    /// With `--fix`: do not ask
+    /// With `--fix`: do not ask for confirmation
     #[arg(long, requires = "fix")]
     pub(crate) yes: bool,
-    /// Put back what `--fix` has changed
+    /// Revert the changes of `--fix`
     #[arg(long, conflicts_with_all = ["watch", "json", "root", "record", "fix"])]
     pub(crate) undo: bool,
     /// The folder of the journal of `--fix`
     #[arg(long, value_name = "DIR", default_value = FIXES_FOLDER)]
     pub(crate) state: PathBuf,
-    /// Record what is read of this machine into a new folder, and say nothing else
+    /// Record what `advise` reads of this machine into a new folder, and print nothing else
     #[arg(long, value_name = "DIR", conflicts_with_all = ["watch", "json", "root"])]
     pub(crate) record: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What can be typed after `bench live`.
+//! Arguments of `bench live`.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use crate::table::FormatChoice;
 /// Arguments of `bench live`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchLive {
-    /// Where mounts, the tuner's journal and logs lie, in a folder that goes away at the end
+    /// The folder in which a temporary folder for mounts, the journal and logs is created
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub(crate) work: PathBuf,
-    /// What is measured; without it everything
+    /// The scenarios to run; by default all
     #[arg(long, value_name = "SCENARIO", value_enum, value_delimiter = ',')]
     pub(crate) scenario: Vec<LiveScenario>,
-    /// The ways to measure; without it all
+    /// The settings to measure; by default all
     #[arg(long, value_name = "WAY", value_enum, value_delimiter = ',')]
     pub(crate) ways: Vec<LiveWay>,
-    /// How often each way is run in each scenario
+    /// How often each setting runs in each scenario
     #[arg(
         long,
         value_name = "N",
@@ -27,13 +27,14 @@ pub(crate) struct BenchLive {
         value_parser = clap::value_parser!(u32).range(1..=1_000)
     )]
     pub(crate) rounds: u32,
-    /// One short round of each: shows that the rig works here, and says little of speed
+    /// Run one short round of each: shows that the rig works here, but says little about speed
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) quick: bool,
     /// How devices are made slow
     #[arg(long, value_enum, default_value_t)]
     pub(crate) limits: LiveLimits,
-    /// One more argument for `forebay tune`, beside its scope and its journal: `--tune=--interval`
+    /// An additional argument for `forebay tune`, besides its scope and its journal:
+    /// `--tune=--interval`
     #[arg(long = "tune", value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub(crate) tune: Vec<String>,
     /// Exit with 1 if a target is missed
@@ -45,51 +46,51 @@ pub(crate) struct BenchLive {
     pub(crate) page: PageChoice,
 }
 
-/// What goes on beside each other, and on which device.
+/// Scenarios: the programs that run concurrently, and their device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum LiveScenario {
-    /// A mapped file touched in no order, 8 MiB of read-ahead, 3000 requests and 125 MiB a second
+    /// A mapped file touched at random, 8 MiB of read-ahead, 3000 requests and 125 MiB a second
     A,
-    /// The same beside a sequential reader that keeps a pace of 90 MB/s
+    /// The same, concurrent with a sequential reader at a fixed rate of 90 MB/s
     B,
     /// A sequential reader with 128 KiB of read-ahead: 150 requests and 160 MB a second, and a link
     /// of 300 MB/s and 2 ms
     C,
-    /// A copy of 500 MB to a device of 20 MB/s, beside a process that makes a little durable
+    /// A copy of 500 MB to a device of 20 MB/s, concurrent with a process that syncs small writes
     D,
-    /// Eight writers beside a reader and a light writer: 60 MB/s and 4 ms a seek, without
-    /// throttling of writeback
+    /// Eight writers, concurrent with a reader and a light writer: 60 MB/s and 4 ms a seek, without
+    /// writeback throttling
     E,
-    /// What must stay as it is: cached reads and reads past the page cache, fast device
+    /// Loads that tuning must not change: cached reads, direct reads, and a fast device
     F,
 }
 
-/// What steers the device.
+/// Settings of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum LiveWay {
-    /// Nothing: the knobs as the scenario says
+    /// No tuning: the knobs of the scenario
     Default,
-    /// The benchmark: one knob set by hand, in several steps
+    /// The baseline: one knob set by hand, in several steps
     Fixed,
-    /// `forebay tune`, for this device alone
+    /// `forebay tune`, for this device only
     Forebay,
 }
 
 /// How devices are made slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LiveLimits {
-    /// By limits of control groups for plain rates, if there are such; a disk that this program
-    /// serves for all else
+    /// With limits of control groups for plain rates, where they exist, and otherwise with a disk
+    /// that this program serves
     #[default]
     Auto,
-    /// By a disk that this program serves, always
+    /// Always with a disk that this program serves
     Served,
 }
 
 /// Arguments of `bench live-part`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchLivePart {
-    /// What is done
+    /// The load
     #[arg(value_enum)]
     pub(crate) part: LivePart,
     /// The file, or a folder of the file system
@@ -97,68 +98,68 @@ pub(crate) struct BenchLivePart {
     /// A control group that the process joins first
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
-    /// Names the order of places
+    /// Seed of the order of offsets
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How much is written, in bytes
+    /// Bytes to write
     #[arg(long, default_value_t = 0)]
     pub(crate) bytes: u64,
-    /// Bytes in a second
+    /// Bytes per second
     #[arg(long)]
     pub(crate) pace: Option<u64>,
-    /// Between two reads, in milliseconds
+    /// Pause between two reads, in milliseconds
     #[arg(long, default_value_t = 0)]
     pub(crate) pause: u64,
-    /// How long it goes on, in milliseconds, unless SIGTERM ends it
+    /// Duration in milliseconds, unless SIGTERM ends it earlier
     #[arg(long, default_value_t = 600_000)]
     pub(crate) time: u64,
 }
 
-/// What one process does.
+/// Loads of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LivePart {
-    /// Touches pages of a mapped file in no order
+    /// Touches pages of a mapped file at random
     Toucher,
-    /// Reads a file from its begin on
+    /// Reads a file sequentially
     Stream,
-    /// Reads pages that are in memory
+    /// Reads cached pages
     Cached,
-    /// Reads single pages past the page cache
+    /// Reads single pages with direct I/O
     Direct,
     /// Writes a file
     Writer,
-    /// Writes a file and makes it durable
+    /// Writes a file and syncs it
     Copy,
-    /// Writes a little, often
+    /// Writes small amounts, often
     Light,
-    /// Writes a little and makes it durable, again and again
+    /// Writes small amounts and syncs them, repeatedly
     Bystander,
-    /// Makes the whole file system durable
+    /// Syncs the whole file system
     Sync,
 }
 
 /// Arguments of `bench live-rig`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchLiveRig {
-    /// Where its folder is made
+    /// The folder in which a temporary folder is created
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub(crate) work: PathBuf,
-    /// What it is like
+    /// The kind of device
     #[arg(value_enum)]
     pub(crate) speed: LiveRigSpeed,
-    /// Its size in bytes
+    /// The size in bytes
     pub(crate) bytes: u64,
 }
 
-/// What a slow device is like.
+/// Kinds of slow devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LiveRigSpeed {
-    /// 3000 reads and 125 MiB of them in a second
+    /// 3000 reads and 125 MiB of reads per second
     Volume,
     /// 300 MB/s and 2 ms
     Link,
     /// 20 MB/s of writes
     Stick,
-    /// As memory
+    /// As fast as memory
     Fast,
 }

@@ -1,4 +1,4 @@
-//! What is typed behind `forebay probe`.
+//! Arguments of `forebay probe`.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ pub(crate) struct Probe {
     /// A file or block device of 64 MiB or more, which is only read
     #[arg(value_name = "FILE|DEVICE")]
     pub(crate) path: PathBuf,
-    /// Where the machine file is written
+    /// The machine file to write
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// A file on the same device that is overwritten, to measure writes and flushes. If it is not
-    /// there, one of 128 MiB is made, and removed at the end. It may be what is read, too
+    /// A file on the same device that is overwritten to measure writes and flushes; if it does not
+    /// exist, a file of 128 MiB is created and removed at the end; it may be the file that is read
     #[arg(long, value_name = "FILE")]
     pub(crate) scratch: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What is typed behind `forebay run`.
+//! Arguments of `forebay run`.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,13 @@ use crate::table::FormatChoice;
 pub(crate) struct RunOn {
     /// The fio job file; `-` reads standard input
     pub(crate) job: PathBuf,
-    /// The file or block device that the job runs on; its files lie one behind the other there. In
-    /// a folder a file without a name is made, as long as the job needs, which is gone afterwards
+    /// The file or block device that the job runs on, which contains the files of the job one after
+    /// another; or a folder, in which an unnamed file of the needed size is created and removed
+    /// afterwards
     #[arg(long, value_name = "PATH")]
     pub(crate) on: PathBuf,
-    /// Lets the job overwrite what --on names. A block device that is mounted or otherwise in use
-    /// is refused. A file that is made in a folder needs no such word
+    /// Allow the job to overwrite the path of --on, except a block device that is mounted or
+    /// otherwise in use; a file that is created in a folder does not need this option
     #[arg(long)]
     pub(crate) allow_writes: bool,
     #[command(flatten)]
@@ -25,12 +26,11 @@ pub(crate) struct RunOn {
     /// Page memory of the engine, in bytes or with a unit: k, M, G, T
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) memory: String,
-    /// Worker threads for requests that are deferred
+    /// Worker threads for deferred requests
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) workers: u32,
-    /// Compare every byte that is read with what a plain read of the file gives, or with what was
-    /// written there before; at the end compare the file with all that was written. The time
-    /// for it counts
+    /// Compare every byte that is read with a plain read of the file, or with the data written
+    /// there before; at the end compare the file with all written data. The time for this counts
     #[arg(long)]
     pub(crate) verify: bool,
     #[command(flatten)]

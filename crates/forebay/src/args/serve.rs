@@ -13,32 +13,32 @@ use super::duration::within;
 pub(crate) struct Serve {
     #[command(subcommand)]
     pub(crate) what: Option<ServeWhat>,
-    /// What is served: a file, a block device, `memory:SIZE`, the export of another server, as
-    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, or read-only an object, as `s3://`,
-    /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`, or a file inside a compressed
-    /// image, as `IMAGE:/PATH`. Clients choose by NAME; a first
-    /// source without one is the default export
+    /// The source: a file, a block device, `memory:SIZE`, the export of another server as
+    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, or, read-only, an object as
+    /// `s3://`, `gs://` or `az://` with BUCKET/KEY, `http://` or `https://`, or a file inside a
+    /// compressed image as `IMAGE:/PATH`. Clients select an export by NAME; the first source
+    /// without a name is the default export
     #[arg(value_name = "[NAME=]SOURCE", required = true)]
     pub(crate) sources: Vec<String>,
-    /// Where clients come in: `unix:PATH`, `tcp:HOST:PORT` or `vsock:PORT`, several times if
-    /// wanted. A port of 0 takes a free one of TCP. Sockets that systemd hands over
-    /// (`LISTEN_FDS`) are taken too. NBD has no passwords: without `--tls-verify-peer`, each
-    /// process that reaches the address has the disks
+    /// Listen for clients on `unix:PATH`, `tcp:HOST:PORT` or `vsock:PORT`; may be given several
+    /// times. Port 0 selects a free TCP port. Sockets passed by systemd (`LISTEN_FDS`) are used
+    /// too. NBD has no passwords: without `--tls-verify-peer`, every process that can connect has
+    /// access to the disks
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
-    /// The same as `--listen unix:PATH`; `-` takes a socket in a folder of its own
+    /// The same as `--listen unix:PATH`; `-` creates a socket in a temporary folder
     #[arg(short = 'U', long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
-    /// Show each export as a file of this folder, by FUSE: `losetup` makes a block device of one.
-    /// The file of the export without a name is `disk`. Unmounting ends the server if clients come
-    /// in nowhere else
+    /// Show each export as a file in this folder, with FUSE; `losetup` makes a block device of a
+    /// file. The file of the export without a name is `disk`. Unmounting ends the server if it does
+    /// not listen elsewhere
     #[arg(long, value_name = "DIR")]
     pub(crate) fuse: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Keep what is written to a source in this file and leave the source as it is. The file is
-    /// made if it is not there; it takes the room of what was written. NAME chooses the source
+    /// Keep the writes to a source in this file and leave the source unchanged. The file is created
+    /// if it does not exist, and uses as much space as was written. NAME selects the source
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) overlay: Vec<String>,
     /// Page memory for all exports, in bytes or with a unit: k, M, G
@@ -49,51 +49,51 @@ pub(crate) struct Serve {
     /// this machine is polled for its next request (see `forebay policies`)
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
-    /// Reads that are at an export's store at once; writes are half as many
+    /// Reads in flight at the store of an export; half as many writes
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: u32,
-    /// Clients at once; further ones are sent away
+    /// Maximum number of clients; further clients are disconnected
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) connections: u32,
-    /// Encrypt connections: `on` lets clients choose, `require` refuses others. The default is
-    /// `require` with `--tls-certificates`, and `off` without
+    /// Encrypt connections: with `on` clients choose, with `require` clients without TLS are
+    /// refused. The default is `require` with `--tls-certificates`, and `off` without
     #[arg(long, value_enum)]
     pub(crate) tls: Option<TlsChoice>,
     /// The folder with `server-cert.pem` and `server-key.pem`, and `ca-cert.pem` for
     /// `--tls-verify-peer`
     #[arg(long, value_name = "DIR")]
     pub(crate) tls_certificates: Option<PathBuf>,
-    /// Take those clients alone that show a certificate which the authority of `ca-cert.pem` has
-    /// signed, and which `ca-crl.pem`, if there, does not withdraw
+    /// Accept only clients with a certificate that the authority of `ca-cert.pem` has signed and
+    /// that `ca-crl.pem`, if it exists, does not revoke
     #[arg(long, requires = "tls_certificates")]
     pub(crate) tls_verify_peer: bool,
-    /// Read and write files through the kernel's page cache, too
+    /// Also use the kernel's page cache for files
     #[arg(long)]
     pub(crate) buffered: bool,
-    /// Run a command of the shell, and end when it ends, with its exit code. It finds the address
-    /// in `$uri` and, of a socket, its path in `$unixsocket`
+    /// Run a shell command, and exit when it ends, with its exit code. The command gets the address
+    /// in `$uri` and the path of a Unix socket in `$unixsocket`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
-    /// Log connections, and requests that fail, are refused or are slow, a line each, at most 1000
-    /// for the requests of one client; `-` is standard error. SIGHUP opens FILE anew
+    /// Log connections, and requests that fail, are refused or are slow, one line each, at most
+    /// 1000 lines for the requests of one client; `-` is standard error. SIGHUP reopens FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// A request is slow from here on
+    /// A request that takes at least this long is slow
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = within("1us", "1h"))]
     pub(crate) slow: Duration,
-    /// When the server is ended, the time in which replies are sent and what was written is brought
-    /// to disk; what is not on disk then is lost, and the exit code is 2. Clients that do not take
-    /// their replies are cut off after 10 s
+    /// Time limit for sending replies and writing data to disk when the server ends. Data that is
+    /// not on disk by then is lost, and the exit code is 2. Clients that do not read their replies
+    /// are disconnected after 10 s
     #[arg(long, value_name = "DURATION", default_value = "90s",
           value_parser = within("100ms", "24h"))]
     pub(crate) drain_timeout: Duration,
-    /// Answer `GET /metrics` on a loopback address, in the text format of Prometheus
+    /// Answer `GET /metrics` on a loopback address, in the Prometheus text format
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) prometheus: Option<String>,
-    /// For experiments: each read and each write of a store takes at least so long
+    /// For experiments: the minimum time of each read and write of a store
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = within("0", "60s"))]
     pub(crate) store_delay: Duration,
-    /// For experiments: the bytes that pass a store in a second
+    /// For experiments: the bandwidth of a store in bytes per second
     #[arg(long, value_name = "SIZE")]
     pub(crate) store_rate: Option<String>,
 }
@@ -103,26 +103,25 @@ pub(crate) struct Serve {
 pub(crate) enum TlsChoice {
     /// STARTTLS is refused.
     Off,
-    /// Clients may send STARTTLS.
+    /// Clients may use STARTTLS.
     On,
-    /// Clients have to.
+    /// Clients must use STARTTLS.
     Require,
 }
 
-/// What else can be done with servers.
+/// Subcommands of `serve`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServeWhat {
-    /// Show what running servers hold and do, by export and client
+    /// Show the contents and activity of running servers, by export and client
     ///
-    /// Servers of the same user are found, and those of all users by root, in the same network
-    /// namespace.
+    /// Finds the servers of the same user, or of all users for root, in the same network namespace.
     Status(ServeStatus),
 }
 
 /// Arguments of `serve status`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeStatus {
-    /// Only the server that is this process
+    /// Only the server with this process ID
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// Print an array with an object for each server
@@ -137,24 +136,24 @@ pub(crate) struct Overlay {
     pub(crate) what: OverlayWhat,
 }
 
-/// What can be done with an overlay.
+/// Subcommands of `overlay`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverlayWhat {
-    /// Print what it was made over and how much it holds
+    /// Print its source and its size
     Info(OverlayInfoOf),
-    /// Write what it holds to its base, and empty it
+    /// Write its contents to the source, and empty it
     ///
-    /// Interrupted anywhere, it is finished by the same command; until then the base is partly
-    /// changed, and the overlay is not served.
+    /// After an interruption the same command finishes the work. Until then the source is partly
+    /// changed, and the overlay cannot be served.
     Commit(OverlayFile),
-    /// Give up what it holds: the file goes away
+    /// Discard its contents and remove the file
     Discard(OverlayFile),
 }
 
 /// The file of an overlay.
 #[derive(Debug, Args)]
 pub(crate) struct OverlayFile {
-    /// The file that `serve --overlay` has made; no server may have it open
+    /// The file that `serve --overlay` has created; no server may have it open
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -162,7 +161,7 @@ pub(crate) struct OverlayFile {
 /// Arguments of `overlay info`.
 #[derive(Debug, Args)]
 pub(crate) struct OverlayInfoOf {
-    /// The file that `serve --overlay` has made; no server may have it open
+    /// The file that `serve --overlay` has created; no server may have it open
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Print one JSON object

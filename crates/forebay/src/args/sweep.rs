@@ -1,4 +1,4 @@
-//! What can be typed behind `forebay sweep`.
+//! Arguments of `forebay sweep`.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ pub(crate) struct Sweep {
     pub(crate) what: SweepWhat,
 }
 
-/// What can be done with a sweep.
+/// Subcommands of `sweep`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SweepWhat {
     /// Write the list of points into a folder
     ///
-    /// A point is an input, a machine, a value of each grid and a seed. Its name is a hash of all
-    /// that determines its result, the bytes of its files included. Planned again in the same
-    /// folder, only points without a result are run.
+    /// A point is an input, a machine, a value of each grid and a seed. Its name is a hash of
+    /// everything that determines its result, including the bytes of its files. If a sweep is
+    /// planned again in the same folder, only points without a result run.
     Plan(SweepPlan),
     /// Run one chunk of points; its result appears when it is complete
     Run(SweepRun),
-    /// Run all chunks that have no result
+    /// Run all chunks without a result
     Submit(SweepSubmit),
     /// Print how many points have results, and which chunks are missing
     Status(SweepStatus),
@@ -41,11 +41,11 @@ pub(crate) struct SweepPlan {
     /// Machines: names or TOML files
     #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "vm-2026")]
     pub(crate) machine: Vec<String>,
-    /// Values of a slot or of a machine's parameter: `throttle=paced,off`,
-    /// `device.delay=50us,100us`. Several grids give every combination
+    /// Values of a slot or of a machine parameter: `throttle=paced,off`, `device.delay=50us,100us`.
+    /// Several grids give every combination
     #[arg(long, value_name = "KEY=A,B")]
     pub(crate) grid: Vec<String>,
-    /// Seeds: one, or a range such as 1..1000, its ends included
+    /// Seeds: one, or a range such as 1..1000, both ends included
     #[arg(long, value_name = "A..B", default_value = "1")]
     pub(crate) seeds: String,
     /// Points in a chunk
@@ -56,7 +56,7 @@ pub(crate) struct SweepPlan {
         value_parser = clap::value_parser!(u64).range(1..=100_000)
     )]
     pub(crate) chunk_points: u64,
-    /// The folder of the sweep; it is made if it is not there
+    /// The folder of the sweep; created if it does not exist
     #[arg(long, short = 'o', value_name = "DIR")]
     pub(crate) output: PathBuf,
 }
@@ -76,32 +76,32 @@ pub(crate) struct SweepRun {
 pub(crate) struct SweepSubmit {
     /// The folder of the sweep
     pub(crate) folder: PathBuf,
-    /// What runs the chunks
+    /// Where the chunks run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on: SweepEngine,
-    /// Processes at once, with Dask its workers; without it as many as there are processors
+    /// Processes at once, or with Dask workers; by default one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) jobs: Option<u32>,
-    /// With Dask: the scheduler, such as tcp://head:8786, whose workers have the folder and the
-    /// program at the same places; without it, workers of this machine are started
+    /// With Dask: the scheduler, such as tcp://head:8786, whose workers must have the folder and
+    /// the program at the same paths; by default, workers on this machine are started
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) scheduler: Option<String>,
-    /// With Dask: the Python that has the package `distributed`
+    /// With Dask: the Python interpreter that has the package `distributed`
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: String,
 }
 
-/// What runs the chunks of a sweep.
+/// Where the chunks of a sweep run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SweepEngine {
     /// Processes on this machine
     #[default]
     Local,
-    /// Workers of Dask; those that are lost are made up for by others
+    /// Workers of Dask; chunks of lost workers run again on others
     Dask,
-    /// Tasks of HyperQueue, by `hq submit --array`
+    /// Tasks of HyperQueue, with `hq submit --array`
     Hyperqueue,
-    /// Array jobs of Slurm, by `sbatch --array`
+    /// Array jobs of Slurm, with `sbatch --array`
     Slurm,
 }
 
@@ -120,12 +120,12 @@ pub(crate) struct SweepStatus {
 pub(crate) struct SweepMerge {
     /// The folder of the sweep
     pub(crate) folder: PathBuf,
-    /// How to print the results
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: SweepFormat,
 }
 
-/// How results of a sweep are printed.
+/// Output formats of the results of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SweepFormat {
     /// Comma-separated values with a header line
@@ -140,16 +140,16 @@ pub(crate) enum SweepFormat {
 pub(crate) struct SweepBest {
     /// The folder of the sweep
     pub(crate) folder: PathBuf,
-    /// The column, as `sweep merge` names it; small values are best
+    /// The column, as `sweep merge` names it; the smallest values are best
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: String,
-    /// Large values are best
+    /// The largest values are best
     #[arg(long)]
     pub(crate) max: bool,
-    /// Leave settings out whose mean is outside: `dirty_max_pages<16384`
+    /// Leave out settings whose mean is outside this bound: `dirty_max_pages<16384`
     #[arg(long, value_name = "COLUMN<VALUE")]
     pub(crate) within: Vec<String>,
-    /// How many settings
+    /// The number of settings
     #[arg(
         long,
         short = 'n',

@@ -1,4 +1,4 @@
-//! What can be typed behind `forebay trace`.
+//! Arguments of `forebay trace`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub(crate) struct Trace {
     pub(crate) what: TraceWhat,
 }
 
-/// What can be done with a trace.
+/// Subcommands of `trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceWhat {
     /// Print format, time span, operations and volumes
@@ -27,25 +27,25 @@ pub(crate) enum TraceWhat {
     Convert(TraceConvert),
     /// Write the requests of a random share of all addresses
     ///
-    /// Volumes are divided into regions of 1 MiB, and a region is kept as a whole or not at all, so
-    /// that sequential requests stay sequential and pages keep all their uses.
+    /// Volumes are divided into regions of 1 MiB. A region is kept completely or not at all, so
+    /// that sequential requests stay sequential and pages keep all their accesses.
     Sample(TraceSample),
     /// Print request sizes, sequentiality, arrival and reuse distances
     Stats(TraceStats),
 }
 
-/// Which trace, and how it is read.
+/// The trace, and how it is read.
 #[derive(Debug, Args)]
 pub(crate) struct TraceInput {
-    /// The trace, compressed by gzip or zstd or not; `-` reads standard input
+    /// The trace, plain or compressed by gzip or zstd; `-` reads standard input
     pub(crate) file: PathBuf,
-    /// The format; without it the first bytes tell it
+    /// The format; by default detected from the first bytes
     #[arg(long, value_parser = read_format())]
     pub(crate) format: Option<Format>,
-    /// Skip up to N bad lines or records, and say how many there were
+    /// Skip up to N bad lines or records, and report their number
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip_bad: u64,
-    /// Read the requests of one file or device only
+    /// Read only the requests of one file or device
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct TraceInfo {
 pub(crate) struct TraceHead {
     #[command(flatten)]
     pub(crate) input: TraceInput,
-    /// How many requests
+    /// The number of requests
     #[arg(
         long,
         short = 'n',
@@ -79,7 +79,7 @@ pub(crate) struct TraceHead {
     pub(crate) json: bool,
 }
 
-/// Where a trace is written to.
+/// The output of a trace.
 #[derive(Debug, Args)]
 pub(crate) struct TraceOutput {
     /// The format to write
@@ -88,7 +88,7 @@ pub(crate) struct TraceOutput {
     /// The file to write; `-` writes to standard output
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Requests that are held back to sort them by time
+    /// Number of requests that are buffered to sort them by time
     #[arg(
         long,
         value_name = "N",
@@ -117,7 +117,7 @@ pub(crate) struct TraceSample {
     /// Keep one region in N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) one_in: u64,
-    /// Names the choice of regions
+    /// Seed of the choice of regions
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -153,22 +153,24 @@ fn write_format() -> impl TypedValueParser<Value = WriteFormat> {
 /// How `simulate` replays a trace.
 #[derive(Debug, Args)]
 pub(crate) struct TraceReplay {
-    /// The file is a trace in this format; without it the first bytes tell traces from job files
+    /// The file is a trace in this format; by default the first bytes distinguish traces from job
+    /// files
     #[arg(long, value_parser = read_format(), conflicts_with = "mount")]
     pub(crate) trace_format: Option<Format>,
     /// Trace: where requests enter. By default block traces enter at the block layer, below the
-    /// page cache, where only the slot elevator decides; traces of file calls enter above it
+    /// page cache, where only the slot elevator has an effect; traces of file calls enter above the
+    /// page cache
     #[arg(long, value_enum, conflicts_with = "mount")]
     pub(crate) layer: Option<EntryLayer>,
     /// Trace: issue requests at the recorded times; the default of block traces
     #[arg(long, conflicts_with_all = ["closed_loop", "mount"])]
     pub(crate) open_loop: bool,
-    /// Trace: issue a request when the one before it has ended: at the block layer, of the same
-    /// volume; above the page cache, of the same process and after the time that it let pass. The
-    /// default of file calls
+    /// Trace: issue a request when the previous one has completed: at the block layer, of the same
+    /// volume; above the page cache, of the same process and after the recorded pause. The default
+    /// of traces of file calls
     #[arg(long, conflicts_with = "mount")]
     pub(crate) closed_loop: bool,
-    /// Trace: divides the recorded times, or the time between file calls
+    /// Trace: divide the recorded times, or the pauses between file calls, by this factor
     #[arg(long, value_name = "X", value_parser = speed, conflicts_with = "mount")]
     pub(crate) speed: Option<u64>,
     /// Trace, closed loop at the block layer: requests of each volume in flight
@@ -179,8 +181,8 @@ pub(crate) struct TraceReplay {
         conflicts_with = "mount"
     )]
     pub(crate) depth: Option<u32>,
-    /// Trace, at the block layer: how many devices the volumes are spread over, in turn; without
-    /// it, one for each volume
+    /// Trace, at the block layer: the number of devices over which the volumes are distributed in
+    /// turn; by default one for each volume
     #[arg(
         long,
         value_name = "N",
@@ -191,13 +193,13 @@ pub(crate) struct TraceReplay {
     /// Trace: skip up to N bad lines or records
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "mount")]
     pub(crate) skip_bad: u64,
-    /// Trace: replay the requests of one file or device only
+    /// Trace: replay only the requests of one file or device
     #[arg(long, value_name = "NAME", conflicts_with = "mount")]
     pub(crate) only: Option<String>,
 }
 
 impl TraceReplay {
-    /// An option that was typed and means nothing without a trace.
+    /// An option that has no effect without a trace.
     pub(crate) fn for_traces_only(&self) -> Option<&'static str> {
         let typed = [
             ("--layer", self.layer.is_some()),
@@ -216,7 +218,7 @@ impl TraceReplay {
 /// Where the requests of a trace enter the I/O path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EntryLayer {
-    /// At the block layer, past the page cache
+    /// At the block layer, bypassing the page cache
     Block,
     /// Above the page cache, as calls of tasks
     Cache,

@@ -1,4 +1,4 @@
-//! What was typed behind `tune`.
+//! Arguments of `tune`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,74 +19,74 @@ pub(crate) struct Tune {
     pub(crate) steer: Steer,
 }
 
-/// What can be done beside steering.
+/// Subcommands of `tune`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum What {
-    /// Show what is changed at present, and by which process
+    /// Show the changes in effect, and the process that made them
     ///
-    /// Exit code 1 if changes are left without a daemon, and if the journal is damaged, so
-    /// that it cannot be told.
+    /// Exit code 1 if changes are left without a daemon, or if the journal is damaged, so that
+    /// their state is unknown.
     Status(Status),
-    /// Put everything back that was changed
+    /// Restore every changed value
     ///
-    /// A running `forebay tune` is asked to end, which puts everything back. Of one that was
-    /// killed, what it has left is put back. What another program has written since is left as it
-    /// is. Exit code 1 if something could not be put back, and if the journal is damaged, so that
-    /// it cannot be told; the damaged journal is kept beside it.
+    /// Asks a running `forebay tune` to end, which restores every value. Restores the values that a
+    /// killed one has left. A value that another program has written since is not changed. Exit
+    /// code 1 if a value could not be restored, or if the journal is damaged, so that the state is
+    /// unknown; the damaged journal is kept beside the new one.
     Undo(Undo),
-    /// Show what was done since the machine was started
+    /// Show the changes since the machine was started
     Log(Log),
     /// Name the profile that fits this machine, why, and what it sets
     ///
-    /// What runs decides: databases, file servers, desktops, and last whether the machine is
-    /// virtual. Exit code 1 if no profile fits.
+    /// The running programs decide: databases, file servers, desktops, and last whether the machine
+    /// is virtual. Exit code 1 if no profile fits.
     Recommend(Recommend),
 }
 
-/// Where the journal is.
+/// The location of the journal.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// The folder of the journal; one that is in memory never waits for the device that is steered
+    /// The folder of the journal; a folder in memory never waits for the device that is tuned
     #[arg(long, value_name = "DIR", default_value = STATE_FOLDER)]
     pub(crate) state: PathBuf,
-    /// A folder with another `/proc` and `/sys` instead of this machine's
+    /// A folder with another `/proc` and `/sys` instead of those of this machine
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) root: Option<PathBuf>,
 }
 
-/// Arguments of the steering itself.
+/// Arguments of the tuning itself.
 #[derive(Debug, Args)]
 pub(crate) struct Steer {
-    /// Change nothing; say what would be changed, and why, or at the end that nothing would have
-    /// been
+    /// Change nothing; print which changes would be made, and why, or at the end that there would
+    /// have been none
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// End after this time, and put everything back: `90s`, `10min`, `2h`
+    /// End after this time, and restore every value: `90s`, `10min`, `2h`
     #[arg(long = "for", value_name = "DURATION", value_parser = within("10ms", "8760h"))]
     pub(crate) length: Option<Duration>,
-    /// Steer only this
+    /// Tune only this
     #[arg(long, value_name = "SLOT", value_enum)]
     pub(crate) only: Option<Slot>,
-    /// Leave this alone: a device by name or number (`sda`, `8:0`), or a process by number
+    /// Never change this: a device by name or number (`sda`, `8:0`), or a process by number
     #[arg(long, value_name = "DEVICE|PID")]
     pub(crate) protect: Vec<String>,
-    /// Steer nothing but this: a process by number, a cgroup by path, a device by name or number
+    /// Tune only this: a process by number, a cgroup by path, a device by name or number
     #[arg(long, value_name = "PID|CGROUP|DEVICE")]
     pub(crate) scope: Vec<String>,
-    /// Settings for a kind of machine; those of `--policy` go before them
+    /// Settings for a kind of machine; settings of `--policy` override them
     #[arg(long, value_name = "PROFILE", value_enum)]
     pub(crate) profile: Option<ProfileName>,
     /// A TOML file with limits and choices
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// The time between two looks at the machine: 1s without it and without a policy file
+    /// The interval between two samples of the machine; by default that of the policy file, or 1s
     #[arg(long, value_name = "DURATION", value_parser = within("10ms", "8760h"))]
     pub(crate) interval: Option<Duration>,
     #[command(flatten)]
     pub(crate) place: Place,
 }
 
-/// What can be steered.
+/// What can be tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Slot {
     /// Readahead windows of open files
@@ -100,9 +100,9 @@ pub(crate) enum Slot {
 pub(crate) enum ProfileName {
     /// Lookups of rows and keys, and commits
     Database,
-    /// Whole files, read and written for others
+    /// Whole files, read and written for clients
     FileServer,
-    /// A person in front of the machine: sticks, copies, programs that start
+    /// A desktop user: USB sticks, copies, program starts
     Desktop,
     /// A virtual machine whose disks have limits
     VmGuest,
@@ -129,7 +129,7 @@ pub(crate) struct Recommend {
 /// Arguments of `tune status`.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// One object for programs
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -139,14 +139,14 @@ pub(crate) struct Status {
 /// Arguments of `tune undo`.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
-    /// One object for programs
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// How long a running `forebay tune` is waited for
+    /// How long to wait for a running `forebay tune` to end
     #[arg(long, value_name = "DURATION", default_value = "30s",
           value_parser = within("10ms", "8760h"))]
     pub(crate) patience: Duration,
-    /// Forget which knobs another program has written, so that they may be steered again, and
+    /// Forget which knobs another program has written, so that they may be tuned again, and forget
     /// damaged journals, whose changes then stay
     #[arg(long)]
     pub(crate) forget: bool,
@@ -157,18 +157,18 @@ pub(crate) struct Undo {
 /// Arguments of `tune log`.
 #[derive(Debug, Args)]
 pub(crate) struct Log {
-    /// Only what was changed at this time, with what came of it: `03:07`, `03:07:15`, or with a
-    /// date, `2026-11-23 03:07`; in UTC, as the log shows it. Exit code 1 if nothing was
+    /// Only the changes at this time, with their results: `03:07`, `03:07:15`, or with a date,
+    /// `2026-11-23 03:07`; in UTC, as in the log. Exit code 1 if nothing was changed
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) at: Option<String>,
-    /// One object a line for programs
+    /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) place: Place,
 }
 
-/// A time of day, perhaps with a date, as the beginning of what a log shows.
+/// A time of day, perhaps with a date, as a prefix of the log's times.
 fn moment(text: &str) -> Result<String, String> {
     let wrong = || format!("'{text}' is not a time such as 03:07, 03:07:15 or 2026-11-23 03:07");
     let shape = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "0");

@@ -1,4 +1,4 @@
-//! What `watch` takes.
+//! Arguments of `watch`.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::duration::within;
 /// Arguments of `watch`.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// Two samples one interval apart, printed as tables, then the end
+    /// Print two samples one interval apart as tables, then exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// One JSON object an interval, a line each; with --once a single one
+    /// Print one JSON object for each interval, a line each; with --once a single one
     #[arg(long)]
     pub(crate) json: bool,
-    /// From sample to sample, 0.1 to 60 seconds
+    /// The interval between samples, 0.1 to 60 seconds
     #[arg(long, value_name = "DURATION", default_value = "1s",
           value_parser = within("100ms", "60s"))]
     pub(crate) interval: Duration,
-    /// Serve the figures for Prometheus at this address, which must be a loopback one; without a
-    /// terminal nothing else is done
+    /// Serve the figures for Prometheus at this loopback address; without a terminal this is the
+    /// only output
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["once", "json"])]
     pub(crate) prometheus: Option<String>,
-    /// Do not trace: no files, no pauses, and nothing at all is written to the kernel
+    /// Do not trace: shows no files and no pauses, and writes nothing to the kernel
     #[arg(long)]
     pub(crate) no_trace: bool,
 }

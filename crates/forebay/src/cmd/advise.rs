@@ -18,7 +18,7 @@ use crate::messages::{Complaint, paragraph, printable};
 
 mod fix;
 
-/// Looks, judges, prints.
+/// Examines the machine and prints the findings.
 pub(crate) fn run(arguments: &Advise) -> Result<u8> {
     if let Some(into) = &arguments.record {
         record::record(&Tree::machine(), into).map_err(|error| {
@@ -76,7 +76,7 @@ fn watch(tree: &Tree, length: Duration) -> Result<Seen> {
     let begin = Instant::now();
     let since = || {
         let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // The origin stands for a machine that was not watched.
+        // The origin means a machine that was not watched.
         time::Instant(nanos.max(1))
     };
     let mut traced = Traced::new();

@@ -1,4 +1,4 @@
-//! `forebay bench`: ways to do things on this machine, measured beside each other.
+//! `forebay bench`: benchmarks of read paths, mounts and tuning on this machine.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ mod page;
 pub(crate) mod process;
 mod verdict;
 
-/// Measures what was asked for.
+/// Runs a benchmark.
 pub(crate) fn run(arguments: &Bench) -> Result<u8> {
     match &arguments.what {
         BenchWhat::Dispatch(arguments) => dispatch::run(arguments),

@@ -28,7 +28,8 @@ use facts::Facts;
 mod checks;
 mod facts;
 
-/// Looks, judges, prints. The answer is no if one of the commands of [`MAIN`] cannot work.
+/// Checks the machine and prints the result. The answer is no if one of the commands of [`MAIN`]
+/// cannot work.
 pub(crate) fn run(arguments: &Doctor) -> Result<u8> {
     let tree = match &arguments.root {
         None => Tree::machine(),

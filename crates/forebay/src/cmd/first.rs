@@ -1,7 +1,7 @@
 //! `forebay` with nothing behind it: what to try first, by what hurts.
 //!
-//! It goes to standard error with the exit code of a mistyped call, as git and zfs do it: a script
-//! whose command was an empty variable must not go on as if something had been done.
+//! It goes to standard error with the exit code of a mistyped call, as in git and zfs: a script
+//! whose command was an empty variable must not continue as if the command had succeeded.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::ERROR;
 
 /// Prints the screen.
 pub(crate) fn run() -> u8 {
-    // Standard error may be closed; the exit code says it all the same.
+    // Standard error may be closed; the exit code still reports the error.
     let _ = io::stderr().write_all(SCREEN.as_bytes());
     ERROR
 }

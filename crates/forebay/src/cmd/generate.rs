@@ -23,7 +23,7 @@ mod synopsis;
 pub(crate) fn completions(arguments: &Completions) -> Result<u8> {
     let mut command = Arguments::command();
     command.build();
-    // The parser lists commands alone behind `help`.
+    // The parser lists only commands after `help`.
     let topics = TOPICS.iter().filter(|topic| command.find_subcommand(topic.name).is_none());
     let topic = |topic: &Topic| {
         let call = format!("forebay help {}", topic.name);
@@ -60,7 +60,7 @@ pub(crate) fn man(arguments: &Man) -> Result<u8> {
     Ok(0)
 }
 
-/// A file and what it will hold.
+/// A file and its contents.
 type Page = (PathBuf, Vec<u8>);
 
 /// The pages of a command and of all below it.
@@ -73,7 +73,7 @@ fn commands(command: &Command, folder: &Path, pages: &mut Vec<Page>) -> io::Resu
     Ok(())
 }
 
-/// Refuses what is there and is no page of ours.
+/// Refuses an existing file that is no page of ours.
 fn is_free_or_page(path: &Path) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let text = if found.is_file() { input::text(path).ok() } else { None };

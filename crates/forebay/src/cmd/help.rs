@@ -1,6 +1,6 @@
-//! `forebay help TOPIC`: what is behind the commands, made from the tables that they work by.
+//! `forebay help TOPIC`: background of the commands, generated from the tables that they use.
 //!
-//! `forebay help COMMAND` is the parser's own and shows what a command takes.
+//! `forebay help COMMAND` belongs to the parser and shows the arguments of a command.
 
 use std::ffi::OsString;
 
@@ -17,11 +17,11 @@ mod safety;
 mod sheet;
 mod units;
 
-/// Something to read about.
+/// A topic of `forebay help`.
 pub(crate) struct Topic {
-    /// What a user types.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// One line.
+    /// Its description in one line.
     pub(crate) about: &'static str,
     text: fn(&mut Sheet),
 }
@@ -30,32 +30,32 @@ pub(crate) struct Topic {
 pub(crate) static TOPICS: [Topic; 5] = [
     Topic {
         name: "policies",
-        about: "What can fill each slot of the path: parameters, ranges, sources",
+        about: "Policies of each slot of the path: parameters, ranges, sources",
         text: policies::text,
     },
     Topic {
         name: "papers",
-        about: "What is reproduced, on which machine, and what is not claimed",
+        about: "Reproduced papers, their machines, and what is not claimed",
         text: papers::text,
     },
     Topic {
         name: "units",
-        about: "Which units sizes, times and rates take, and where",
+        about: "Units of sizes, times and rates, and where they are accepted",
         text: units::text,
     },
     Topic {
         name: "job-files",
-        about: "Which options of fio are understood, ignored and refused",
+        about: "Options of fio that are understood, ignored and refused",
         text: job_files::text,
     },
     Topic {
         name: "safety",
-        about: "What writes to the kernel, what is put on record, how it goes back",
+        about: "Writes to the kernel, the journal, and how values are restored",
         text: safety::text,
     },
 ];
 
-/// The text that was asked for, if it was one: `help TOPIC` or `help policies SLOT`.
+/// The text of `help TOPIC` or `help policies SLOT`, if the words are one of these.
 pub(crate) fn asked(words: &[OsString]) -> Option<Sheet> {
     let mut words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     words.retain(|word| *word != "--wide");
@@ -84,7 +84,7 @@ pub(crate) fn list() -> String {
 }
 
 impl Topic {
-    /// Its text.
+    /// The text of the topic.
     pub(crate) fn sheet(&self) -> Sheet {
         let mut sheet = Sheet::default();
         (self.text)(&mut sheet);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_command_is_not_hidden_by_a_topic_of_another_kind() {
-        // `policies` is both, and the topic says all that the command's help would.
+        // `policies` is both, and the topic contains everything that the command's help would.
         let command = Arguments::command();
         let both: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();

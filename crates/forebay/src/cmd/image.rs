@@ -30,7 +30,7 @@ mod stat;
 mod tar;
 mod verify;
 
-/// Does what was asked for.
+/// Runs a subcommand.
 pub(crate) fn run(arguments: &Image) -> Result<u8> {
     let done = perform(arguments);
     objects::say_cost();
@@ -64,7 +64,7 @@ fn open(opened: &Opened) -> Result<Arc<dyn images::Image>> {
 /// Where an image begins.
 struct Place<'a> {
     path: &'a Path,
-    /// What was typed for the offset.
+    /// The typed offset.
     flag: &'a str,
     offset: u64,
     /// Bytes of an object that are kept.
@@ -120,7 +120,7 @@ fn file(path: &Path) -> Result<FileSource> {
     FileSource::new(file).with_context(cannot)
 }
 
-/// What is wrong with what should be an image, and what can be done about it.
+/// The error of an invalid image, with a hint.
 pub(crate) fn no_image(path: &Path, offset: u64, error: &images::Error) -> Complaint {
     let from = if offset == 0 { String::new() } else { format!(" from byte {offset} on") };
     let hint = match error {
@@ -146,7 +146,7 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
     let typed = path.as_os_str().as_bytes();
     match images::resolve(image, typed, follow) {
         Ok(found) => Ok(found),
-        // Where no link led elsewhere the fault names what was typed.
+        // If no link was followed, the fault names the typed path.
         Err(fault) if typed.strip_prefix(b"/").unwrap_or(typed) == fault.path => bail!(fault),
         Err(fault) => Err(fault).with_context(|| format!("'{}'", images::shown(typed))),
     }
@@ -158,7 +158,7 @@ fn failed() -> u8 {
     ERROR
 }
 
-/// Says what can be done about what went wrong.
+/// Prints a hint about an error.
 fn hint(what: &str) {
     // As for what went wrong.
     let _ = writeln!(io::stderr(), "hint: {what}");
@@ -194,7 +194,7 @@ impl Out {
     }
 }
 
-/// Prints lines or an object, and says what was being written if that fails.
+/// Prints lines or an object, and names the output if that fails.
 fn print(text: &str, what: &'static str) -> Result<()> {
     print_bytes(text.as_bytes(), what)
 }

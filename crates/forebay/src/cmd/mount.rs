@@ -1,4 +1,4 @@
-//! `forebay mount`: an image as a folder, in the background unless it is told otherwise.
+//! `forebay mount`: an image as a folder, in the background by default.
 //!
 //! ```text
 //!   forebay mount IMAGE DIR            forebay mount IMAGE DIR --foreground --announce
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Mount) -> Result<u8> {
     serve(arguments, image, folder, &options)
 }
 
-/// What was typed, as the mount takes it.
+/// The typed options, for the mount.
 fn options(arguments: &Mount) -> Result<Options> {
     let policy = Spec::parse(&arguments.policy).map_err(Complaint::from)?;
     let time = match arguments.time.as_str() {
@@ -160,7 +160,7 @@ fn bytes(
         let cache = choice::bytes("--object-cache", &arguments.object_cache)?;
         return Ok((scrubbed(address).into(), Some(objects::cached(address, cache)?)));
     }
-    // What is wrong with it is said as `forebay image` says it.
+    // An invalid image gives the same error as `forebay image`.
     source(image, "--offset", offset)?;
     let local = image.to_str().and_then(local_path);
     let path = fs::canonicalize(local.as_deref().unwrap_or(image));
@@ -254,7 +254,7 @@ fn stop_on(mut signals: Signals, stopper: Stopper) -> Result<()> {
     Ok(())
 }
 
-/// Says that the mount is usable and lets go of the caller's streams.
+/// Reports that the mount is usable and closes the caller's streams.
 fn announce(nothing: &File) -> Result<()> {
     io::stdout().write_all(READY.as_bytes()).and_then(|()| io::stdout().flush())?;
     rustix::stdio::dup2_stdout(nothing)?;
@@ -287,8 +287,8 @@ fn sink(arguments: &Mount) -> Result<Sink> {
     }))
 }
 
-/// Opens the file that lines go to. A pipe is refused: one without a reader is waited for, and one
-/// whose reader goes away would block the mount.
+/// Opens the log file. A pipe is refused: opening one without a reader blocks, and one whose reader
+/// ends would block the mount.
 fn log(path: &Path) -> Result<File> {
     let name = shown(path);
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();

@@ -14,7 +14,7 @@ use super::serve::{is_never_written, overlay_complaint};
 use crate::args::serve::{OverlayFile, OverlayInfoOf, OverlayWhat};
 use crate::messages::{note, printable, shown};
 
-/// Does what was asked with an overlay.
+/// Runs a subcommand.
 pub(crate) fn run(what: &OverlayWhat) -> Result<u8> {
     match what {
         OverlayWhat::Info(arguments) => info(arguments),

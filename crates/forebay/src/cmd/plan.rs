@@ -1,4 +1,4 @@
-//! `forebay plan`: which pages a policy brings in, step by step.
+//! `forebay plan`: which pages a policy reads, step by step.
 
 use std::io::{self, Write};
 use std::path::Path;

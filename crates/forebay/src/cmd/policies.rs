@@ -92,11 +92,11 @@ fn slot<T: Slot + ?Sized>(text: &mut String) {
 
 /// What holds for all of them.
 pub(crate) const NOTES: &[&str] = &[
-    "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; what a device limits (max, io, folios) \
-     it sets itself unless it is given. The limits shown are for a device of 128 KiB; under \
-     simulate they grow and shrink with the machine's kernel.read_ahead_kb.",
+    "A policy is typed as NAME or NAME:PARAMETER=VALUE,...; limits of the device (max, io, folios) \
+     are set from the device unless they are given. The limits shown are for a device of 128 KiB; \
+     under simulate they follow the machine's kernel.read_ahead_kb.",
     "bdflush-2.2.19 also takes the nine integers of its file in /proc: \
      \"bdflush-2.2.19:100 1200 128 512 15 5000 500 1884 2\".",
-    "A fill rule decides over packed files, those of compressed images; a job's files are not \
-     packed, so that simulate and run take none.",
+    "Fill rules apply to packed files, the files of compressed images. The files of a job are not \
+     packed, so simulate and run accept no fill rule.",
 ];

@@ -1,4 +1,4 @@
-//! `forebay probe`: what this machine and a device of it are like, as a machine file.
+//! `forebay probe`: measures this machine and one of its devices, as a machine file.
 //!
 //! ```text
 //!   host: requests, prices --> sim: samples to a model and its numbers --> machine.toml
@@ -71,7 +71,7 @@ struct HostBench {
 
 impl HostBench {
     fn open(path: &Path, scratch: Option<&Scratch>) -> Result<Self> {
-        // It says what is neither a file nor a block device.
+        // It reports a path that is neither a file nor a block device.
         FileBackend::open(path).with_context(|| failed(path))?;
         let file = ProbedFile::open(path, false).with_context(|| failed(path))?;
         if file.len() < SPAN_MIN {
@@ -87,7 +87,7 @@ impl HostBench {
         Ok(Self { file, scratch, progress: messages::spinner() })
     }
 
-    /// The file on which the processor's prices are measured: writes have a price, too.
+    /// The file on which the processor's costs are measured: writes have a cost too.
     fn priced(&self) -> &ProbedFile {
         self.scratch.as_ref().unwrap_or(&self.file)
     }
@@ -164,7 +164,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.made {
-            // It may have been removed meanwhile.
+            // It may have been removed in the meantime.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -235,7 +235,7 @@ fn prices_of(host: &HostPrices) -> Vec<Number> {
     prices
 }
 
-/// What a read past the page cache costs beside the device.
+/// The cost of a direct read without the device.
 fn overhead(prices: &[Number]) -> u64 {
     let parts = ["cpu.syscall", "cpu.request_submit", "cpu.context_switch"];
     let of = prices.iter().filter(|price| parts.contains(&price.key));

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
     Ok(0)
 }
 
-/// A trace under way, beside its place; removed unless it is finished.
+/// An unfinished trace, beside its final path; removed unless it is finished.
 struct Partial {
     file: File,
     beside: PathBuf,
@@ -102,7 +102,7 @@ impl Drop for Partial {
     }
 }
 
-/// What is recorded: a process by its number, or a block device with its partitions.
+/// The recorded scope: a process by its number, or a block device with its partitions.
 fn scope(of: &str) -> Result<Scope> {
     if let Ok(pid) = of.parse::<u32>() {
         let threads = threads_of(pid).with_context(|| format!("process {pid}"))?;

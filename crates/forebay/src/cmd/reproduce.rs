@@ -92,7 +92,7 @@ impl Reproduce {
         self.all || screen::is_wide()
     }
 
-    /// The overview alone needs no more than the figures that count.
+    /// The overview needs only the figures that count.
     fn run_size(&self) -> RunSize {
         let is_overview = self.paper.is_none()
             && self.output.format() == Format::Text
@@ -108,7 +108,7 @@ impl Reproduce {
     }
 }
 
-/// A paper and what came of it.
+/// A paper and its results.
 struct Reproduced<'a> {
     paper: &'static Paper,
     machine: &'a Machine,
@@ -204,7 +204,7 @@ impl Reproduced<'_> {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
 
-    /// The verdict, and what it is made of.
+    /// The verdict, and the counts behind it.
     fn counts(&self) -> String {
         let Agreement { agree, counted, verdict, .. } = self.agreement();
         format!(

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     Ok(0)
 }
 
-/// The most that reads in flight may ask for together: each is delivered to memory of its own.
+/// The most bytes that reads in flight may request together: each is delivered to separate memory.
 const BUFFER_BYTES_MAX: u64 = 1 << 32;
 
 fn check_buffers(name: &str, group: &Group<'_>) -> Result<()> {
@@ -149,7 +149,7 @@ fn perform(
     Ok(verified)
 }
 
-/// The jobs in groups, if what they run on may be written where they write.
+/// The jobs in groups, if the path may be written where they write.
 pub(crate) fn groups_on<'a>(
     jobs: &'a [Job],
     name: &str,
@@ -174,7 +174,7 @@ pub(crate) fn place(backend: Arc<FileBackend>, group: &Group<'_>, path: &str) ->
     files.map_err(|error| too_small(path, group, &error))
 }
 
-/// What the job runs on: as it is, or made for it.
+/// The file that the job runs on: an existing one, or a new one.
 pub(crate) fn open(on: &Path, group: &Group<'_>, writes: bool) -> Result<FileBackend> {
     let path = on.display();
     if on.is_dir() {

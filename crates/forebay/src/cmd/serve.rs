@@ -234,7 +234,7 @@ struct Opened {
     base: Option<BaseIdentity>,
 }
 
-/// Opens a source; one that gets an overlay is read alone.
+/// Opens a source; the source of an overlay is opened read-only.
 fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
     if let Some(size) = source.strip_prefix("memory:") {
         if is_base {
@@ -310,7 +310,7 @@ pub(crate) fn is_never_written(source: &str) -> bool {
     is_object(source) || inside(source).is_some()
 }
 
-/// A file of an image, decoded as it is read.
+/// A file of an image, decoded on read.
 fn file_of_image(path: &Path, inside: &str) -> Result<Arc<dyn Backend>> {
     let below = objects::address(path);
     let below = below.map(|address| objects::cached(address, objects::CACHE)).transpose()?;
@@ -350,7 +350,7 @@ fn described(export: &ServedExport) -> String {
     format!("{name}{source} ({} bytes{way})", export.store.bytes())
 }
 
-/// From now on a signal ends the process, and says what is lost.
+/// From now on a signal ends the process, and reports what is lost.
 fn second_signal_ends(dirty: u64, within: Duration) -> Result<()> {
     if dirty > 0 {
         let bytes = dirty * PAGE_SIZE;

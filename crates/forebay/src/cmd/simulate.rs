@@ -1,4 +1,4 @@
-//! `forebay simulate`: a fio job or a trace in virtual time, or what a mount was asked.
+//! `forebay simulate`: a fio job, a trace, or a recording of a mount, in virtual time.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ mod check;
 mod mounted;
 mod traced;
 
-/// Replays a recording, or runs a job or a trace and prints what it came to.
+/// Replays a recording, or runs a job or a trace and prints the results.
 pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     if let Some(recording) = &arguments.replay.mount {
         return mounted::run(arguments, recording);
@@ -110,7 +110,7 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
 }
 
 impl Simulate {
-    /// What is needed to repeat the runs.
+    /// The parameters that repeat the runs.
     fn repeated_on(&self, machine: &Machine) -> String {
         format!(
             "forebay {}, virtual time, machine {}{}, seed {}",
@@ -122,7 +122,7 @@ impl Simulate {
     }
 }
 
-/// What the documentation says of such runs.
+/// The sections of the documentation about such runs.
 const SECTIONS: &[(&str, &str)] = &[(DOCUMENTED, "What is exact"), (DOCUMENTED, "Traps")];
 
 const DOCUMENTED: &str = include_str!("../../../../docs/job-files.md");

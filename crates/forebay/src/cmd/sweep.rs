@@ -32,7 +32,7 @@ mod merge;
 mod plan;
 mod results;
 
-/// Does what was asked with a sweep.
+/// Runs a subcommand.
 pub(crate) fn run(what: &SweepWhat) -> Result<u8> {
     match what {
         SweepWhat::Plan(arguments) => plan::make(arguments),
@@ -69,7 +69,7 @@ fn run_chunk(arguments: &SweepRun) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs all chunks that have no result, in processes of their own.
+/// Runs all chunks without a result, in separate processes.
 fn submit(arguments: &SweepSubmit) -> Result<u8> {
     let plan = Plan::read(&arguments.folder)?;
     let missing = plan.missing(&arguments.folder);

@@ -12,7 +12,7 @@ use crate::traces::{self, TraceSource};
 mod convert;
 mod stats;
 
-/// Does what was asked with a trace.
+/// Runs a subcommand.
 pub(crate) fn run(what: &TraceWhat) -> Result<u8> {
     match what {
         TraceWhat::Info(arguments) => stats::info(arguments),
@@ -61,7 +61,7 @@ fn print_json(value: &Value) -> Result<()> {
     writeln!(io::stdout().lock(), "{value:#}").context("cannot write the object")
 }
 
-/// What became of lines and records, for an object.
+/// Counts of lines and records, for an object.
 fn read_report(source: &TraceSource<'_>) -> Value {
     let report = source.report();
     let first = report.first_bad.as_ref().map(|(place, fault)| format!("{place}: {fault}"));

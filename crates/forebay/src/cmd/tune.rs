@@ -1,4 +1,4 @@
-//! `forebay tune`: the running kernel steered, and what was changed shown and put back.
+//! `forebay tune`: tunes the running kernel, and shows and undoes the changes.
 
 use std::io;
 
@@ -18,7 +18,7 @@ mod run;
 mod status;
 mod undo;
 
-/// Does what was asked for.
+/// Tunes, or runs a subcommand.
 pub(crate) fn run(arguments: &Tune) -> Result<u8> {
     match &arguments.what {
         Some(what) => perform(what),
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Tune) -> Result<u8> {
     }
 }
 
-/// Does something beside steering.
+/// Runs a subcommand.
 pub(crate) fn perform(what: &What) -> Result<u8> {
     match what {
         What::Status(arguments) => status::run(arguments),

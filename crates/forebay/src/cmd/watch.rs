@@ -7,8 +7,8 @@
 //!                     \--> serve              --prometheus
 //! ```
 //!
-//! Nothing is written to the kernel but the settings of a trace instance of its own, which is
-//! removed at the end, whatever the end is.
+//! Only the settings of a private trace instance are written to the kernel. The instance is removed
+//! at the end, however the program ends.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn wait_for_view(source: &mut Source, interval: Duration, end: &End) -> Result<O
     source.view().map(Some)
 }
 
-/// Whether a signal wants the program to end.
+/// Whether a signal requests the end of the program.
 #[derive(Debug)]
 struct End(Arc<AtomicBool>);
 

@@ -160,7 +160,7 @@ struct Hover<'a> {
 /// How long and wide things are, in the library's units, of which [`UNIT`] make a pixel.
 struct Sheet {
     height: i32,
-    /// Room for what is written on the left.
+    /// Space for the labels on the left.
     left: i32,
     /// Room on the right, for half of the last number.
     right: i32,
@@ -332,7 +332,7 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
         self.root.draw(&Rectangle::new(corners, fill)).expect(STRING);
     }
 
-    /// From least to greatest: an area along a line, a bar at a point that stands alone.
+    /// From minimum to maximum: an area along a line, a bar at a single point.
     fn range(&self, number: usize, series: &Series, place: &Place<'_>) {
         let ends = |point: &Point| {
             let (low, high) = point.range?;
@@ -414,7 +414,7 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
         }
     }
 
-    /// Series that are not lines lie beside each other.
+    /// Series that are not lines are drawn beside each other.
     fn moved(&self, number: usize, series: &Series, (x, y): (i32, i32)) -> (i32, i32) {
         let is_named = matches!(self.figure.along.scale, Scale::Names(_));
         if series.join != Join::Apart || !is_named {
@@ -433,7 +433,7 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
     }
 }
 
-/// Marks beside words: what a series looks like, and what else there is to see.
+/// Marks with words: the style of each series, and of other elements.
 fn legend(figure: &Figure, colors: &Colors) -> String {
     let mut items = Vec::new();
     let series = figure.series.iter().enumerate();
@@ -464,7 +464,7 @@ fn legend(figure: &Figure, colors: &Colors) -> String {
     html + "</ul>\n"
 }
 
-/// What a mark of the legend stands for.
+/// The meaning of a mark of the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Series,
@@ -529,7 +529,7 @@ fn words() -> TextStyle<'static> {
     style
 }
 
-/// About how long so many letters are.
+/// The approximate width of `letters` letters.
 fn length(letters: usize) -> i32 {
     (letters as f64 * FONT * 0.56 * f64::from(UNIT)).ceil() as i32
 }
@@ -572,10 +572,10 @@ const MARK: f64 = 7.0;
 /// How near a pointer must be, in units.
 const NEAR: i32 = 14;
 
-/// The most letters of a name beside an axis.
+/// The most letters of a name at an axis.
 const NAME_MAX: usize = 32;
 
-/// Numbers beside an axis, about.
+/// Approximate count of numbers at an axis.
 const TICKS: usize = 5;
 
 /// The most points of a series that show their numbers.
@@ -592,7 +592,7 @@ mod tests {
     use super::super::figure::tests::{figure, series, small};
     use super::*;
 
-    /// The figure with a palette of its own.
+    /// The figure with a separate palette.
     fn drawn(figure: &Figure) -> String {
         html(figure, &mut Palette::default())
     }

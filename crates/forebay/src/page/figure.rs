@@ -28,7 +28,7 @@ pub(crate) enum Layout {
 /// An axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// What it has, with its unit.
+    /// Its quantity, with its unit.
     pub(crate) label: String,
     pub(crate) scale: Scale,
 }
@@ -39,7 +39,8 @@ pub(crate) enum Scale {
     Linear,
     /// Numbers above zero; others have no place.
     Log,
-    /// 1 / (1 - share) of what is not longer, so that 90, 99 and 99.9 % are as far from each other.
+    /// 1 / (1 - share) of values that are not longer, so that 90, 99 and 99.9 % have equal
+    /// distances.
     Nines,
     /// Number n is the name at place n.
     Names(Vec<String>),
@@ -60,11 +61,11 @@ pub(crate) enum Join {
     Apart,
     /// A straight line.
     Line,
-    /// The first one's value, until the next one.
+    /// The value of a point, until the next one.
     Steps,
 }
 
-/// A point, and what is said of it.
+/// A point, and its description.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Point {
     pub(crate) at: f64,
@@ -138,7 +139,7 @@ impl Figure {
     }
 }
 
-/// A value that is so many times smaller than another one is a line's width on a linear axis.
+/// A value that is this many times smaller than another one is a line's width on a linear axis.
 const HIDDEN: f64 = 200.0;
 
 impl Point {
@@ -149,7 +150,7 @@ impl Point {
         [self.value, low, high, self.published, from, to].into_iter().flatten()
     }
 
-    /// Whether it says what counts as agreement.
+    /// Whether it has a tolerance.
     pub(super) fn is_claim(&self) -> bool {
         self.tolerance != (None, None)
     }

@@ -1,9 +1,9 @@
-//! What is drawn with: names of the style sheet in the place of colours, so that a page is as
-//! readable in the dark as in the light, and a shape and a dash for each series, so that nothing
-//! depends on colour alone.
+//! Inks: names of the style sheet instead of colours, so that a page is as readable on a dark as on
+//! a light background, and a shape and a dash for each series, so that nothing depends only on
+//! colour.
 //!
-//! The library writes colours. Each ink has one of its own that is never shown: it becomes the
-//! attribute `class` before the figure leaves this module.
+//! The library writes colours. Each ink has a colour that is never shown: it becomes the attribute
+//! `class` before the figure leaves this module.
 
 use plotters::style::RGBColor;
 
@@ -28,12 +28,12 @@ pub(super) enum Ink {
     Band(usize),
     /// The same as a line.
     Whisker(usize),
-    /// The outline of what is published.
+    /// The outline of a published value.
     Published(usize),
 }
 
 impl Ink {
-    /// What the library is told.
+    /// The colour for the library.
     pub(super) fn color(self) -> RGBColor {
         let (kind, series) = self.parts();
         RGBColor(0xc0, kind, series)
@@ -129,7 +129,7 @@ pub(super) fn mark(series: usize, (x, y): (i32, i32), radius: f64) -> Vec<(i32, 
     corners.iter().map(place).collect()
 }
 
-/// The outline of what is published, about a place, back to its first corner.
+/// The outline of a published value around a position, back to its first corner.
 pub(super) fn diamond((x, y): (i32, i32), radius: f64) -> Vec<(i32, i32)> {
     let place = |(right, down): &(f64, f64)| {
         (x + (right * radius).round() as i32, y + (down * radius).round() as i32)
@@ -144,7 +144,7 @@ const SHAPES: usize = 6;
 
 const DIAMOND: [(f64, f64); 4] = [(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)];
 
-/// So many corners that it looks round.
+/// Enough corners to look round.
 const CIRCLE: [(f64, f64); 12] = [
     (1.0, 0.0),
     (0.866, 0.5),

@@ -8,7 +8,7 @@
 //!   </html>
 //! ```
 //!
-//! Begin and end alone would not do: what a reader adds stands between them.
+//! Only begin and end would not suffice: additions of a reader lie between them.
 
 /// Ends a page.
 pub(super) fn end(html: &mut String) {

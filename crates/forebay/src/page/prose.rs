@@ -37,8 +37,8 @@ pub(super) fn section(markdown: &str, heading: &str, extent: Extent) -> String {
     text
 }
 
-/// What a page without neighbours can have: tables in a box of their own, no links to files that
-/// are not there, no HTML of others.
+/// The allowed elements of a separate page: tables in a box, no links to files that do not exist,
+/// no foreign HTML.
 fn fitting(event: Event<'_>) -> Option<Event<'_>> {
     Some(match event {
         Event::Start(Tag::Table(_)) => Event::Html("<div class=\"scroll\"><table>".into()),

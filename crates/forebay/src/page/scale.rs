@@ -1,4 +1,4 @@
-//! Axes: from numbers to a share of the length, and round numbers to write beside it.
+//! Axes: from numbers to a share of the length, with round numbers as labels.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) struct Fitted {
 }
 
 impl Fitted {
-    /// A scale that holds these numbers, with about so many of them written beside it.
+    /// A scale for these numbers, with approximately `wanted` labels.
     pub(super) fn new(scale: &Scale, numbers: impl Iterator<Item = f64>, wanted: usize) -> Self {
         let extremes = extremes(numbers);
         match scale {
@@ -27,7 +27,7 @@ impl Fitted {
         }
     }
 
-    /// Where a number lies between the ends; what lies beyond one lies at it.
+    /// The position of a number between the ends; a number beyond an end is at the end.
     pub(super) fn share(&self, number: f64) -> f64 {
         let (number, low, high) = if self.logarithmic {
             (number.max(f64::MIN_POSITIVE).ln(), self.low.ln(), self.high.ln())

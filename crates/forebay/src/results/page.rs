@@ -186,7 +186,7 @@ fn percent(share: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// As many shares as so many calls can have, and what was not exceeded by them.
+/// As many shares as the calls can have, and the latency that each did not exceed.
 fn percentiles(latencies: &Latencies) -> Vec<(f64, f64)> {
     let count = latencies.count() as f64;
     // Between the last two calls there is nothing to be known.

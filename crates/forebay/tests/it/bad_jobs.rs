@@ -1,4 +1,4 @@
-//! Job files that cannot be taken: file, line, option, what was expected, the nearest name.
+//! Errors of job files: file, line, option, the expected value, the nearest name.
 
 use crate::support::Scene;
 

@@ -79,7 +79,7 @@ fn policies_of_a_machine_file_are_looked_at_when_it_is_read() {
     scene.refused("machines flush.toml");
     // The file is wrong, whether that policy is used or not.
     scene.refused("simulate job --machine throttle.toml --policy throttle=off");
-    // What was chosen stands in for what was set.
+    // A chosen policy replaces one that was set.
     scene.forebay("simulate job --set kernel.throttle=linux-3.81 --policy throttle=off");
     scene.matches("machine_policies.txt");
 }

@@ -1,4 +1,4 @@
-//! Measuring on this machine: the table's shape, and what is refused. Figures differ.
+//! Benchmarks on this machine: the table's shape, and refusals. Figures differ.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -131,7 +131,7 @@ fn an_interrupted_benchmark_leaves_nothing_behind() {
     let mut command = scene.command(line);
     command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    // Until something has been mounted, or it has ended by itself.
+    // Until something has been mounted, or the program has ended.
     let is_busy = || {
         let own = fs::read_to_string(format!("/proc/{}/mountinfo", child.id()));
         !own.is_ok_and(|list| list.contains("/work/"))

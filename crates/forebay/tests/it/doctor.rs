@@ -77,7 +77,7 @@ fn nothing_is_written_and_nothing_is_mounted() {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("the kernel lists mounts");
     let scene = Scene::new();
     let instances = || {
-        // Other tests trace meanwhile; what is asked is whether one stays that is the doctor's.
+        // Other tests trace at the same time; this checks that no instance of the doctor is left.
         let names = fs::read_dir("/sys/kernel/tracing/instances");
         names.map(|names| names.flatten().count()).unwrap_or(0)
     };

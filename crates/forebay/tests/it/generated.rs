@@ -35,7 +35,7 @@ fn has(tool: &str) -> bool {
     Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// What a tool says of a file; nothing is wanted.
+/// A tool's messages about a file; none are expected.
 fn judged(tool: &str, words: &[&str], file: &Path) {
     if !has(tool) {
         eprintln!("skip: {} by {tool}: needs {tool}", file.display());
@@ -182,8 +182,8 @@ fn offered(shell: &str, scene: &Scene, words: &str) -> Option<String> {
     Some(offers.into_owned())
 }
 
-/// Types words and the key that completes them, keeps what is offered and gives the line up. What
-/// is shown is not asked: with more to read the line editor does not show it.
+/// Types words and the key that completes them, records the completions and discards the line. The
+/// screen is not checked: with more to read the line editor does not show them.
 const ASK_ZSH: &str = r#"
 zmodload zsh/zpty
 zpty asked zsh -f -i

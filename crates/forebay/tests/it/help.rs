@@ -1,4 +1,4 @@
-//! What the program says of itself.
+//! The help texts of the program.
 
 use crate::support::{Scene, printed};
 

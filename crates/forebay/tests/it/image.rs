@@ -150,7 +150,7 @@ fn a_start_is_shown_and_sorted_by_its_profile() {
     }
     let jumps = |image: &str| {
         let line = format!("image layout {image} --profile start --json");
-        // One file of the profile is said to be missing.
+        // One file of the profile is reported as missing.
         let output = scene.command(&line).output().unwrap();
         let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
         [&json["present"], &json["sorted"]].map(|layout| layout["jumps"].as_u64().unwrap())
@@ -280,7 +280,7 @@ fn an_archive_holds_what_the_image_holds() {
     assert_eq!(fs::read(scene.path("usr/share/text")).unwrap(), text());
     let missing = archive("image tar image nowhere");
     assert_eq!((missing.status.code(), missing.stdout.len()), (Some(2), 0));
-    // What is damaged is left out, and the archive is whole.
+    // Damaged files are left out, and the archive is complete.
     let mut bytes = image();
     let place = bytes.len() / 2;
     bytes[place] ^= 0x10;
@@ -444,7 +444,7 @@ fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is() {
     }
 }
 
-/// The disk is a small tmpfs in a mount namespace of its own, which ends with the shell.
+/// The disk is a small tmpfs in a private mount namespace, which ends with the shell.
 #[test]
 fn a_target_without_room_is_one_clear_error() {
     let mut tree = Tree::new(attributes(0o755));

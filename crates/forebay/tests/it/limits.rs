@@ -71,7 +71,7 @@ fn random_maps_are_limited_together() {
     scene.matches("random_maps.txt");
 }
 
-/// Each request that may be in flight is a task: four thousand jobs could ask for 10^12 of them.
+/// Each request in flight is a task: four thousand jobs could request 10^12 of them.
 #[test]
 fn requests_in_flight_are_limited() {
     let most = "[a]\nrw=randread\nsize=64k\nioengine=io_uring\niodepth=1023\nnumjobs=64\n";

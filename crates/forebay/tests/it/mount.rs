@@ -20,7 +20,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// None if images cannot be mounted here, which is said on standard error.
+    /// None if images cannot be mounted here, which is reported on standard error.
     fn new() -> Option<Self> {
         if fs::File::open("/dev/fuse").is_err() || !rustix::process::geteuid().is_root() {
             eprintln!("skip: forebay mount: needs root and /dev/fuse");
@@ -251,8 +251,8 @@ fn what_a_mount_hides_is_noted() {
     assert_eq!(fs::read(mount.folder.join("file")).unwrap(), b"hidden");
 }
 
-/// Users who may not mount do it through a program that may. It opens `/dev/fuse` as the user, so
-/// the device is replaced by one that all may open, in a namespace that goes with the script.
+/// Unprivileged users mount through a privileged program. It opens `/dev/fuse` as the user, so the
+/// device is replaced by one that all may open, in a namespace that ends with the script.
 #[test]
 fn a_user_without_privileges_mounts_and_unmounts() {
     let Some(mount) = Mount::new() else { return };
@@ -309,7 +309,7 @@ serve
 listed dead && nobody ./forebay unmount folder && ! mounted && echo taken away
 "#;
 
-/// What the script says when it cannot have a device of its own.
+/// The exit code of the script if it cannot have a private device.
 const SKIPPED: i32 = 77;
 
 #[test]
@@ -369,7 +369,7 @@ fn a_bad_image_is_refused_as_it_is_when_it_is_looked_into() {
     ] {
         let (image, flags) = words.split_once(' ').unwrap_or((words, ""));
         let looked_into = scene.command(&format!("image info {words}")).output().unwrap();
-        // Without --strict what is cut short is mounted as far as it goes.
+        // Without --strict the existing part of a truncated image is mounted.
         let line = format!("mount {image} folder --strict {flags}");
         let mounted = scene.command(&line).output().unwrap();
         assert_refused(&line, &mounted);

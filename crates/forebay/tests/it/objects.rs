@@ -16,7 +16,7 @@ fn content() -> Vec<u8> {
     (0..400_000).map(|number| format!("{number}\n")).collect::<String>().into_bytes()
 }
 
-/// Runs the program with some environment beside the path of programs.
+/// Runs the program with some environment variables besides PATH.
 fn run(scene: &Scene, words: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = scene.command("");
     command.args(words).env("PATH", env::var_os("PATH").unwrap_or_default());
@@ -24,7 +24,7 @@ fn run(scene: &Scene, words: &[&str], environment: &[(&str, &str)]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// What was noted of requests and bytes at the end.
+/// The numbers of requests and bytes in the final note.
 fn cost(output: &Output) -> (u64, u64) {
     let text = stderr(output);
     let line = text.lines().find(|line| line.contains(" requests brought ")).expect(text);
@@ -40,8 +40,8 @@ fn a_served_object_is_read_only_and_read_in_large_ranges() {
     let scene = Scene::new().file("disk", content());
     let server = PageServer::new(content());
     let url = format!("{}?sig=secret", server.url());
-    // A connection that ends early goes unseen, and so does a reply that is too short: its pages
-    // are asked for again.
+    // A connection that ends early is retried silently, and so is a reply that is too short: its
+    // pages are requested again.
     server.page().faults.extend([PageFault::No, PageFault::No, PageFault::Cut, PageFault::Short]);
     let copy = "nbdcopy --connections=1 \"$uri\" copy && cmp copy disk";
     let output = run(&scene, &["serve", &url, "--run", copy], &[]);
@@ -86,7 +86,7 @@ fn an_overlay_over_an_object_belongs_to_one_version_of_it() {
     let reads = "qemu-io -f raw -c 'read -P 5 0 10000' -c 'read -P 5 10000 1' \"$uri\"";
     let output = serve(reads);
     let said = stdout(&output);
-    // What is behind the written bytes is the object's, and not 5.
+    // Bytes after the written ones are the object's, and not 5.
     assert!(said.contains("read 10000/10000"), "{said}");
     assert_eq!(said.matches("Pattern verification failed").count(), 1, "{said}");
     assert!(said.contains("failed at offset 10000, 1 bytes"), "{said}");
@@ -155,7 +155,7 @@ fn an_image_at_an_address_is_the_image() {
         assert_eq!(remote.status.code(), local.status.code(), "{words:?}: {}", stderr(&remote));
         assert!(local.stdout.len() == remote.stdout.len() || words[1] == "compare", "{words:?}");
         let (requests, came) = cost(&remote);
-        // Blocks are asked for once, and what is not needed is at most a block around it.
+        // Blocks are requested once, and at most a block around it is read unnecessarily.
         assert!(requests <= 12 && came <= bytes.len() as u64, "{words:?}: {requests} {came}");
         assert!(!stderr(&remote).contains("secret"), "{words:?}: {}", stderr(&remote));
     }

@@ -36,7 +36,7 @@ fn loads_nothing(page: &str) {
     assert!(lower.contains("default-src 'none'"));
 }
 
-/// The last table of a page whose header has these keys, with what is common to its rows.
+/// The last table of a page whose header has these keys, with the values common to its rows.
 fn rows_of(page: &str, keys: &[&str]) -> Vec<BTreeMap<String, String>> {
     let parts = page.split("<div class=\"table\">").skip(1);
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ fn text(html: &str) -> String {
     text
 }
 
-/// Every cell of the rows stands in the table of the page, row by row.
+/// Every cell of the rows is in the table of the page, row by row.
 pub(crate) fn has_every_cell(page: &str, rows: &[Value]) {
     let keys: Vec<&str> =
         rows[0].as_object().expect("a row is an object").keys().map(String::as_str).collect();
@@ -265,7 +265,7 @@ fn a_name_of_a_page_is_said_on_one_line() {
     }
 }
 
-/// A browser without a window, and a profile of its own.
+/// A browser without a window, with a separate profile.
 fn browser(profile: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["120", "chromium", "--headless", "--no-sandbox", "--disable-gpu"]);

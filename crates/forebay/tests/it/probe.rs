@@ -1,5 +1,5 @@
-//! `forebay probe` and `forebay simulate --check` on files of the tests' own. What was measured
-//! differs from run to run, so only its form is looked at.
+//! `forebay probe` and `forebay simulate --check` on files of the tests. Measurements differ from
+//! run to run, so only their form is checked.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,7 +29,7 @@ fn what_cannot_be_probed_is_refused() {
     scene.matches("probe_refused.txt");
 }
 
-/// The probe as a whole, on a file of the scratch folder: what it writes is a machine.
+/// The whole probe, on a file of the scratch folder: its output is a machine.
 #[test]
 fn a_probed_machine_is_one_that_simulate_takes() {
     let data: Vec<u8> = (0..64_u32 << 20).map(|at| (at.wrapping_mul(97) >> 5) as u8).collect();

@@ -1,9 +1,8 @@
-//! README.md is run: what it shows is what is printed.
+//! Runs README.md: its examples show the real output.
 //!
-//! A block of the language `console` has commands behind `$ ` and what they print. The blocks of a
-//! section run one after another in a folder of their own, in which `examples` lies, with the
-//! program on the path. A line `...` stands for any lines. A comment before a block says what else
-//! is so:
+//! A block of the language `console` has commands behind `$ ` and their output. The blocks of a
+//! section run one after another in a separate folder that contains `examples`, with the program in
+//! PATH. A line `...` stands for any lines. A comment before a block adds conditions:
 //!
 //! ```text
 //!   <!-- run: words -->            numbers differ: words are compared, those with a digit as `#`
@@ -107,7 +106,7 @@ fn run(call: &Call, folder: &Path) -> String {
     path[0].pop();
     path.extend(["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from));
     let path = env::join_paths(path).expect("no folder has a colon");
-    // Root needs no sudo, and it would have a path of its own.
+    // Root needs no sudo, which would use another PATH.
     let script = format!("umask 022; {{ {}; }} 2>&1", call.command.replace("sudo ", ""));
     let mut command = Command::new("sh");
     command.args(["-c", &script]).env_clear().env("PATH", path).env("LC_ALL", "C");
@@ -116,7 +115,7 @@ fn run(call: &Call, folder: &Path) -> String {
     String::from_utf8(output.stdout).expect("what is printed is text")
 }
 
-/// Whether a sequence is as expected, where `...` stands for any part of it.
+/// Whether a sequence is as expected; `...` matches any part of it.
 fn agrees(expected: &[String], actual: &[String]) -> bool {
     let Some((first, rest)) = expected.split_first() else { return actual.is_empty() };
     if first == ANYTHING {
@@ -138,7 +137,7 @@ fn words<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     lines.flat_map(str::split_whitespace).filter(|it| !is_rule(it)).filter_map(word).collect()
 }
 
-/// What stands for anything.
+/// The line that matches anything.
 const ANYTHING: &str = "...";
 
 #[test]

@@ -6,10 +6,10 @@ use std::fs::{self, File};
 use crate::support::{Scene, assert_refused, printed, stderr};
 
 const STREAM: &str = "[stream]\nrw=read\nsize=64k\n";
-/// Reads and writes in one file, of pages and of parts of pages, some brought to disk.
+/// Reads and writes in one file, of pages and of parts of pages, some synced to disk.
 const WRITES: &str = "[w]\nrw=randrw\nfilename=w\nnumjobs=3\nsize=960k\nbsrange=512-24k\n\
                       bs_unaligned=1\nfsync=16\nloops=3\n";
-/// A file that begins empty, and one that is read meanwhile.
+/// A file that begins empty, and one that is read at the same time.
 const GROWS: &str = "[grow]\nrw=write\nsize=100001\nbs=1001\nfdatasync=20\nend_fsync=1\n\
                      [look]\nrw=randread\nsize=64k\n";
 const RANDOM: &str = "[random]\nrw=randread\nsize=1M\nbs=8k\n";

@@ -29,7 +29,7 @@ fn a_paper_fits_the_screen() {
 
 #[test]
 fn lists_fit_the_screen() {
-    // What they print depends on the machine, or has a snapshot elsewhere.
+    // Their output depends on the machine, or has a snapshot elsewhere.
     let mut scene = Scene::new();
     for columns in SCREENS {
         scene.forebay_at(columns, "machines ssd-2014").forebay_at(columns, "policies");

@@ -29,7 +29,7 @@ pub(crate) fn run_with(scene: &Scene, line: &str, command: &str) -> Output {
     serve.output().expect("the program runs")
 }
 
-/// Runs a command of the shell with a server; returns what it printed.
+/// Runs a shell command with a server; returns its output.
 fn run(scene: &Scene, line: &str, command: &str) -> String {
     let output = run_with(scene, line, command);
     assert_eq!(output.status.code(), Some(0), "{command}: {}{}", stdout(&output), stderr(&output));

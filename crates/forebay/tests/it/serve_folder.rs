@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::support::{Scene, has, stderr};
 
-/// Whether exports can be shown here; if not, it is said what is skipped.
+/// Whether exports can be shown here; if not, the skipped test is named.
 pub(crate) fn can(what: &str, programs: &[&str]) -> bool {
     if !geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("skip: {what}: it takes root and /dev/fuse");
@@ -121,7 +121,7 @@ fn what_cannot_be_shown_is_refused() {
     scene.matches("serve_folder_refused.txt");
 }
 
-/// A loop device that goes away with the test.
+/// A loop device that is detached at the end of the test.
 pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
@@ -137,7 +137,7 @@ impl Drop for Loop {
     }
 }
 
-/// A mount that goes away with the test.
+/// A mount that is unmounted at the end of the test.
 pub(crate) struct Mount(std::path::PathBuf);
 
 impl Mount {

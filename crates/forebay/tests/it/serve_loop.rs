@@ -140,8 +140,8 @@ fn scene_of(kind: &Kind) -> Scene {
     scene
 }
 
-/// Exercises a file, and kills the server under other writes; what was synced is there afterwards,
-/// and the file system is sound.
+/// Exercises a file, and kills the server during other writes; synced data survives, and the file
+/// system is consistent.
 fn survives_cuts(kind: &Kind) {
     if !can_mount(kind) {
         return;

@@ -1,4 +1,4 @@
-//! What a server shows of itself: status, log, latencies; what it reads again; how it ends.
+//! What a server reports: status, log, latencies; what it reloads; how it ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -69,7 +69,7 @@ fn status_tells_what_each_export_and_client_has_and_waits_for() {
     assert!(count(disk, "cached_bytes") >= 12288 && count(other, "cached_bytes") == 0, "{told}");
     let not_lost = ["dirty_bytes", "writeback_bytes", "written_back_bytes"];
     assert_eq!(not_lost.iter().map(|key| count(disk, key)).sum::<u64>(), 8192, "{told}");
-    // One page was asked for; what came with it was read ahead.
+    // One page was requested; the other pages were read ahead.
     assert_eq!(count(disk, "used_bytes"), 4096, "{told}");
     assert!(count(disk, "brought_in_bytes") >= 4096, "{told}");
     let reads = &disk["latency"]["read"];

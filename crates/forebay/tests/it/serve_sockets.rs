@@ -49,7 +49,7 @@ fn a_socket_of_systemd_is_taken_if_it_is_for_this_process() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output).trim(), "4096");
     assert!(stderr(&output).contains("at descriptor 3"), "{}", stderr(&output));
-    // Meant for another process: it makes a socket of its own, and the port is not answered.
+    // Meant for another process: it makes a new socket, and the port is not answered.
     let text = HAND_OVER.replace("nbdinfo --size nbd://", "timeout 1 nbdinfo --size nbd://");
     let mut python = Command::new("python3");
     python.current_dir(scene.path(".")).env("SERVER", PROGRAM).args(["-c", &text, "1"]);

@@ -85,7 +85,7 @@ fn the_comparison_that_was_typed_last_varies_fastest() {
     assert_eq!(rows(&format!("{throttle} {readahead}")), expected);
 }
 
-/// What was not chosen is the machine's own, and says nothing else than if it had been typed.
+/// A policy that was not chosen is the machine's own, with the same output as if it had been typed.
 #[test]
 fn what_is_not_chosen_comes_from_the_machine() {
     let scene = Scene::new().file("burst.fio", BURST);

@@ -1,10 +1,10 @@
 //! `forebay simulate --mount`: two recordings of a real mount, replayed without one.
 //!
-//! Both were made with `forebay mount --policy off --window ours --record FILE` of an image that
-//! `forebay image make` made. *Random reader*: 512 reads of 4 KiB of four files of
-//! 12 MiB, at places in no order. *Program start*: a shell with twelve short programs, all of them
-//! `/bin/busybox` of Debian 12. Its image is too large to be kept here, so a file with the same
-//! segments and length and other bytes stands in for it.
+//! Both were made with `forebay mount --policy off --window ours --record FILE` of an image of
+//! `forebay image make`. *Random reader*: 512 reads of 4 KiB of four files of 12 MiB, at random
+//! offsets. *Program start*: a shell with twelve short programs, all of them `/bin/busybox` of
+//! Debian 12. Its image is too large to be kept here, so a file with the same segments and length
+//! and other bytes replaces it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A scratch folder to run the program in, and what it said as text.
+//! A scratch folder to run the program in, and its output as text.
 
 use std::env;
 use std::fs::{self, File};
@@ -44,8 +44,8 @@ impl Scene {
         self.detached(command)
     }
 
-    /// A call with at most so many MiB of address space and a minute of processor time, so that
-    /// neither waste nor a loop without end can pass.
+    /// A call with at most `mebibytes` MiB of address space and a minute of processor time, so that
+    /// neither waste nor an endless loop can pass.
     pub(crate) fn limited(&self, mebibytes: u64, line: &str) -> Command {
         let mut command = Command::new("sh");
         let script = format!("ulimit -v {} && ulimit -t 60 && exec \"$0\" \"$@\"", mebibytes << 10);
@@ -59,13 +59,13 @@ impl Scene {
         command
     }
 
-    /// Runs the program with nothing to read and writes down what it said.
+    /// Runs the program with empty input and records its output.
     pub(crate) fn forebay(&mut self, line: &str) -> &mut Self {
         let output = self.command(line).output().expect("the program runs");
         self.note(line, &output)
     }
 
-    /// The same on a terminal of so many columns; no line is wider.
+    /// The same on a terminal of `columns` columns; no line is wider.
     pub(crate) fn forebay_at(&mut self, columns: u16, line: &str) -> &mut Self {
         let output = on_terminal(self.command(line), columns);
         for shown in stdout(&output).lines() {
@@ -95,10 +95,10 @@ impl Scene {
         self.forebay_reads(text, line)
     }
 
-    /// Adds a call to the transcript: standard output as it is, standard error behind `! `, the
+    /// Adds a call to the transcript: standard output unchanged, standard error behind `! `, the
     /// exit code behind `? ` unless it is 0.
     pub(crate) fn note(&mut self, line: &str, output: &Output) -> &mut Self {
-        // What is no error is help, or what to try first.
+        // Standard error without an error is help, or the first steps.
         if output.status.code() == Some(2) && stderr(output).contains("error: ") {
             assert_hinted(line, output);
         }
@@ -130,14 +130,14 @@ impl Scene {
 }
 
 /// A copy of the program in the folder of a scene, where every user may run it. Another process
-/// makes it: a child that is started meanwhile would inherit our descriptor, and a program that is
-/// open for writing cannot run.
+/// makes it: a child that is started in the meantime would inherit our descriptor, and a program
+/// that is open for writing cannot run.
 pub(crate) fn for_everybody(scene: &Scene) -> PathBuf {
     let program = scene.path("forebay");
     let mut copy = Command::new("cp");
     let copied = copy.arg(env!("CARGO_BIN_EXE_forebay")).arg(&program).status();
     assert!(copied.is_ok_and(|status| status.success()), "the program can be copied");
-    // Scratch folders of tests and of builds are often root's alone.
+    // Only root may enter many scratch folders of tests and of builds.
     for path in [scene.path("."), program.clone()] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
@@ -151,7 +151,7 @@ pub(crate) fn matches(text: &str, snapshot: &str) {
     Assert::new().action_env("SNAPSHOTS").eq(text.to_owned(), expected);
 }
 
-/// Runs a command whose standard output is a terminal of so many columns.
+/// Runs a command whose standard output is a terminal of `columns` columns.
 pub(crate) fn on_terminal(mut command: Command, columns: u16) -> Output {
     let master = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal is free");
     pty::grantpt(&master).and_then(|()| pty::unlockpt(&master)).expect("the terminal is ours");
@@ -181,12 +181,12 @@ pub(crate) fn fed(mut command: Command, text: &str) -> Output {
     child.wait_with_output().expect("the program ends")
 }
 
-/// What was printed.
+/// The standard output.
 pub(crate) fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).expect("what is printed is text")
 }
 
-/// What was said.
+/// The standard error.
 pub(crate) fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).expect("what is said is text")
 }
@@ -207,14 +207,14 @@ fn assert_hinted(line: &str, output: &Output) {
     assert!(!hints.is_empty() && hints.iter().all(|hint| !hint.is_empty()), "{line}\n{said}");
 }
 
-/// Exit code 0 and nothing said; returns what was printed.
+/// Exit code 0 and empty standard error; returns the output.
 pub(crate) fn printed(mut command: Command) -> String {
     let output = command.output().expect("the program runs");
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{command:?}");
     stdout(&output).to_owned()
 }
 
-/// Whether a program is there; if not, it is said what is skipped.
+/// Whether a program is installed; if not, the skipped test is named.
 pub(crate) fn has(program: &str, what: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());

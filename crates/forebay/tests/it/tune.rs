@@ -1,4 +1,4 @@
-//! The running daemon from outside: what it refuses, and on a disk of its own what it does.
+//! The running daemon from outside: refusals, and its work on a disk of the test.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -34,7 +34,7 @@ fn bad_words_and_files_are_refused_with_their_place() {
     scene.matches("tune_refused.txt");
 }
 
-/// What root can do with a disk of its own, or a word on what is missing.
+/// A disk of root's test, or a message about what is missing.
 struct Rig {
     folder: tempfile::TempDir,
     device: PathBuf,
@@ -80,7 +80,7 @@ impl Rig {
         self.device.file_name().and_then(|name| name.to_str()).expect("it is a device's name")
     }
 
-    /// Every knob that could be steered.
+    /// Every knob that could be tuned.
     fn knobs(&self) -> Vec<String> {
         let block = Path::new("/sys/block").join(self.name());
         let number = fs::read_to_string(block.join("dev")).expect("a disk has a number");
@@ -119,8 +119,8 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
     let mut steers = String::new();
     let mut pipe = BufReader::new(daemon.stderr.take().expect("it is a pipe"));
     pipe.read_line(&mut steers).expect("it says what it steers");
-    // Two calls of fsync say that more will wait for what is dirty. A MiB that is dirty is a burst,
-    // and stays dirty for longer than a look takes.
+    // Two calls of fsync show that more will wait for dirty data. A dirty MiB is a burst, and stays
+    // dirty for longer than the interval between samples.
     let log = File::create(rig.mounted().join("log")).expect("a file can be made");
     for line in [b"one", b"two"] {
         log.write_all_at(line, 0).and_then(|()| log.sync_all()).expect("it is written");

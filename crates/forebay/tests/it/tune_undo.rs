@@ -87,8 +87,8 @@ fn a_journal_that_cannot_be_trusted_is_refused_and_a_damaged_one_is_used() {
     scene.refused("tune undo --dry-run").refused("tune --for 5x").matches("tune_undo_refused.txt");
 }
 
-/// The answer was "nothing is changed" and the exit code 0, because a journal in which no line can
-/// be read says nothing. What it knew of may be in force all the same.
+/// The answer was "nothing is changed" and the exit code 0, because a journal without readable
+/// lines contains no change. Changes that it had recorded may still be in effect.
 #[test]
 fn a_journal_that_cannot_be_read_is_never_answered_with_all_is_well() {
     let mut scene = scene();

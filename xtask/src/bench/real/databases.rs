@@ -43,7 +43,7 @@ pub(super) fn sqlite_ranges(rig: &Rig<'_>, seed: u64) -> Result<f64> {
     number(rig, SQLITE_READS, &[&rig.path("db"), "4000000", "8", &seed.to_string(), "ranges"])
 }
 
-/// Makes a cluster with pgbench's tables at scale 40 and a file that is scanned beside it.
+/// Makes a cluster with pgbench's tables at scale 40 and a file that is scanned concurrently.
 pub(super) fn make_postgres(rig: &mut Rig<'_>) -> Result<()> {
     let (folder, socket) = (rig.path("pg"), rig.path("run"));
     for path in [&folder, &socket] {

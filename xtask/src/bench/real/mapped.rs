@@ -20,7 +20,7 @@ pub(super) fn many(rig: &Rig<'_>, seed: u64) -> Result<f64> {
     number(rig, MANY, &[&rig.path("file"), "200", "12", &seed.to_string()])
 }
 
-/// Touches in no order in 5 s after a scan of 3 s.
+/// Random touches in 5 s after a scan of 3 s.
 pub(super) fn phases_random(rig: &Rig<'_>, seed: u64) -> Result<f64> {
     last_number(&phases(rig, seed)?)
 }

@@ -14,7 +14,7 @@ pub(super) fn number(rig: &Rig<'_>, program: &str, arguments: &[&str]) -> Result
     last_number(&rig.run(&words)?)
 }
 
-/// The number that is the last line of what was printed.
+/// The number in the last line of the output.
 pub(super) fn last_number(said: &str) -> Result<f64> {
     let line = said.lines().next_back().context("nothing was printed")?;
     line.trim().parse().with_context(|| format!("'{line}' is no number"))

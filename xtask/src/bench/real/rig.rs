@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::row::{Row, Tuned, Way};
 
-/// Whether a signal asks for the end.
+/// Whether a signal requests the end.
 pub(in crate::bench) type Interrupted = Arc<AtomicBool>;
 
 /// A device and its file system; it goes when this is dropped.
@@ -129,7 +129,7 @@ impl<'a> Rig<'a> {
         }
     }
 
-    /// Runs a program to its end; what it printed.
+    /// Runs a program to its end; returns its output.
     pub(in crate::bench) fn run(&self, words: &[&str]) -> Result<String> {
         self.start(words)?.output()
     }
@@ -160,7 +160,7 @@ impl<'a> Rig<'a> {
         let namespace = format!("--mount=/proc/{}/ns/mnt", self.child.id());
         let mut command = Command::new("nsenter");
         command.args([namespace.as_str(), "--", "sh", "-c", JOIN, &self.group]);
-        // The second one: a change of user takes the first one's wish away.
+        // The second one: a change of user resets the first setting.
         command.args(user).args(["setpriv", "--pdeathsig", "KILL"]).args(words);
         command.env("LC_ALL", "C").stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -187,7 +187,7 @@ impl Drop for Rig<'_> {
 }
 
 impl Running<'_> {
-    /// Waits for its end; what it printed.
+    /// Waits for its end; returns its output.
     pub(super) fn output(mut self) -> Result<String> {
         let mut child = self.child.take().context("it is waited for once")?;
         let (out, said) = (drain(child.stdout.take()), drain(child.stderr.take()));
@@ -233,7 +233,7 @@ fn drain(from: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandl
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut from) = from {
-            // What was said before a failure is all there is.
+            // The output before a failure is all there is.
             let _ = from.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -246,5 +246,5 @@ const JOIN: &str = r#"[ "$0" = - ] || echo 0 > "$0/cgroup.procs"; exec "$@""#;
 /// Far more than any program takes.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Short beside what is measured.
+/// Short compared with the measurements.
 const LOOK: Duration = Duration::from_millis(2);

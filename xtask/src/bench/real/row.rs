@@ -1,4 +1,4 @@
-//! The rows of the table: a program, its device, the settings by hand, and what is measured.
+//! The rows of the table: a program, its device, the settings by hand, and the measured figure.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use super::{databases, files, mapped, writes};
 /// One row.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// What it is called.
+    /// Its name.
     pub(super) name: &'static str,
-    /// What goes on.
+    /// Its load.
     pub(super) what: &'static str,
     /// Where.
     pub(super) device: Device,
@@ -47,7 +47,7 @@ pub(super) enum Device {
     Stick,
 }
 
-/// What `forebay tune` is told to steer.
+/// The scope of `forebay tune`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tuned {
     /// The device by name.
@@ -61,7 +61,7 @@ pub(super) enum Tuned {
 pub(super) enum Way {
     /// The kernel with the device's defaults.
     Default,
-    /// The same beside `forebay tune`.
+    /// The same with `forebay tune`.
     Tune,
     /// Another window for all files, in KiB.
     ReadAhead(u64),
@@ -97,7 +97,7 @@ impl Device {
 }
 
 impl Way {
-    /// Its kind, as it is typed.
+    /// Its kind, as typed.
     pub(super) const fn kind(self) -> &'static str {
         match self {
             Self::Default => "default",

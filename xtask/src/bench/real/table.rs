@@ -39,7 +39,7 @@ pub(super) fn lines(row: &Row, rounds: &Rounds) -> Vec<String> {
     rounds.iter().map(line).collect()
 }
 
-/// What became of a row.
+/// The result of a row.
 struct Outcome {
     medians: Vec<(Way, f64)>,
     best: Option<(Way, f64)>,

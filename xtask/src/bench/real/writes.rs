@@ -1,4 +1,4 @@
-//! Programs that write: a copy, temporary files, a file that is rewritten; commits beside them.
+//! Programs that write: a copy, temporary files, a file that is rewritten; with concurrent commits.
 
 use anyhow::Result;
 
@@ -16,7 +16,7 @@ pub(super) fn make_source(rig: &mut Rig<'_>) -> Result<()> {
     rig.order("reset")
 }
 
-/// Seconds of the longest commit beside a copy.
+/// Seconds of the longest commit during a copy.
 pub(super) fn copy_commit(rig: &Rig<'_>, _: u64) -> Result<f64> {
     let commits = commits(rig)?;
     let copy = "dd if=/dev/zero of=\"$0\" bs=1M count=400 conv=fsync status=none";
@@ -34,7 +34,7 @@ pub(super) fn temporary(rig: &Rig<'_>, _: u64) -> Result<f64> {
     rig.seconds(&["sh", "-c", each, &rig.path("temporary")])
 }
 
-/// The same beside commits.
+/// The same with concurrent commits.
 pub(super) fn temporary_commit(rig: &Rig<'_>, seed: u64) -> Result<f64> {
     let commits = commits(rig)?;
     let seconds = temporary(rig, seed);
@@ -60,7 +60,7 @@ pub(super) fn hot(rig: &Rig<'_>, seed: u64) -> Result<f64> {
     read
 }
 
-/// The same beside commits.
+/// The same with concurrent commits.
 pub(super) fn hot_commit(rig: &Rig<'_>, seed: u64) -> Result<f64> {
     let commits = commits(rig)?;
     let read = hot(rig, seed);

@@ -82,7 +82,7 @@ impl Workload for Reader {
     }
 }
 
-/// Numbers in no order as the init draws them: splitmix64.
+/// Random numbers as the init draws them: splitmix64.
 #[derive(Clone, Debug)]
 pub(super) struct Random(pub(super) u64);
 

@@ -1,9 +1,9 @@
 //! Writeback: a burst, eight writers and random overwrites under stock rules; times, pauses, bytes
 //! and the mean dirty level.
 //!
-//! Which page is on its way when it is written again decides about bytes, and hangs on the moment:
-//! eight writers that begin half a millisecond later send up to a tenth more or less. Figures are
-//! means over some moments, the same ones on both sides.
+//! Whether a page is under writeback when it is written again changes the bytes, and depends on the
+//! moment: eight writers that begin half a millisecond later write up to a tenth more or less.
+//! Figures are means over some moments, the same ones on both sides.
 
 use anyhow::{Context, Result};
 use forebay_core::flush;
@@ -20,7 +20,7 @@ use super::dispatch::Random;
 use super::machine::{DEVICE_BYTES, machine, number, percent, policies};
 use crate::process::say;
 
-/// What is compared, by the key of the init's record.
+/// The compared figures, by the key of the init's record.
 const FIGURES: [&str; 8] = [
     "written_ms",
     "durable_ms",
@@ -49,7 +49,7 @@ const LOADS: [Load; 3] = [
     Load { name: "random", writers: 1, writes: 60_000, random: true, judged: true },
 ];
 
-/// Prints kernel beside simulator; how many figures of loads that are judged are further apart than
+/// Prints kernel and simulator; returns how many figures of judged loads differ by more than
 /// [`PERCENT_MAX`].
 pub(super) fn compare(lab: &Lab, starts: u64) -> Result<usize> {
     say("\nwriteback  figure          kernel     from       to   simulator   percent")?;

@@ -7,7 +7,7 @@
 //!   nowait   all             a writer that must not wait is refused, and never sleeps
 //! ```
 //!
-//! What a kernel has learnt of a device outlives a load, so each row has a boot of its own.
+//! The kernel's measurements of a device outlive a load, so each row has a separate boot.
 
 use anyhow::{Context, Result, ensure};
 

@@ -25,7 +25,7 @@ const RULES: [Rule; 2] = [
     Rule { kernel: "request-size", policy: "request-size" },
 ];
 
-/// Compares both rules over so many steps each; how many scripts differ.
+/// Compares both rules over `steps` steps each; returns how many scripts differ.
 pub(super) fn compare(lab: &Lab, seed: u64, steps: usize) -> Result<usize> {
     say("readahead     policy        scripts    steps  differences")?;
     let mut all = 0;

@@ -53,7 +53,7 @@ pub(super) struct Fraction {
 pub(super) struct Load {
     /// How long the disks were busy.
     pub(super) busy: Fraction,
-    /// How much of what they did was writing.
+    /// The share of writes.
     pub(super) writes: Fraction,
 }
 
@@ -63,7 +63,7 @@ struct Second {
     /// In billionths.
     busy: u64,
     writes: u64,
-    /// What was written, and all that was done.
+    /// Writes, and all operations.
     written: u64,
     done: u64,
     /// Busy nanoseconds and the nanoseconds of the second.

@@ -1,5 +1,4 @@
-//! The published formulas on given loads, every reading of what they leave open, and seconds of
-//! drain.
+//! The published formulas on given loads, every reading of open questions, and seconds of drain.
 
 use alloc::format;
 use alloc::string::ToString;

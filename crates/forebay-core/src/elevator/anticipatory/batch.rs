@@ -52,7 +52,7 @@ impl Batch {
         self.write_time + self.read_time
     }
 
-    /// Whether it begins when the old one's requests are done.
+    /// Whether it begins when the requests of the previous batch are done.
     pub(super) fn is_changing(&self) -> bool {
         self.changing
     }
@@ -107,8 +107,8 @@ impl Batch {
         self.writes_left = self.writes_left.saturating_sub(1);
     }
 
-    /// A request is done. The first of a batch of reads says what the writes before it took, which
-    /// may have been in the device's cache until then.
+    /// A request has completed. The first of a batch of reads shows the time of the writes before
+    /// it, which may have been in the device's cache until then.
     pub(super) fn completed(&mut self, now: u64, sync: bool) {
         if !self.new || self.sync != sync {
             return;
@@ -119,7 +119,7 @@ impl Batch {
         self.ends = now + self.read_time;
     }
 
-    /// A batch of writes took so many jiffies.
+    /// A batch of writes took `took` jiffies.
     fn adapt(&mut self, took: u64) {
         let target = self.write_time;
         let thrice = |time: u64| time.saturating_mul(3);

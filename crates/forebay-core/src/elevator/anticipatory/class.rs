@@ -39,7 +39,7 @@ impl Class {
         self.next = self.head.choose(Some(*request), self.next);
     }
 
-    /// A request is served: the sweep goes on behind it.
+    /// A request is served: the sweep continues after it.
     pub(super) fn dispatch(&mut self, request: &Queued) {
         self.head.at = request.end();
         self.next = self.head.choose_neighbour(&self.sorted, request);

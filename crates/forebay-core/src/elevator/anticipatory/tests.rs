@@ -32,7 +32,7 @@ fn after_a_read(settings: &str, sector: u64) -> Bench {
     bench
 }
 
-/// Whether the disk is held free for A when B asks for a sector.
+/// Whether the disk idles for A when B requests a sector.
 fn waits_for_a(bench: &mut Bench, sector: u64) -> bool {
     let _ = bench.add(B, sector);
     let next = bench.next();
@@ -294,8 +294,9 @@ fn a_batch_of_reads_counts_from_its_first_completion() {
 #[test]
 fn two_readers_share_the_disk_in_runs() {
     let runs_of = |name| runs(&two_readers(name, 400));
-    // A read of 5 ms and 1 ms between are 21 reads in the interval after which expired ones are
-    // looked for. The other one's has not yet expired at the first look, and has at the second.
+    // A read of 5 ms and 1 ms between make 21 reads in the interval after which expired requests
+    // are looked for. The request of the other task has not expired at the first check, and has at
+    // the second.
     let found = runs_of("anticipatory:hz=1000");
     assert!(found[..found.len() - 1].iter().all(|run| *run == 42), "{found:?}");
     assert!(runs_of("noop")[1..].iter().all(|run| *run == 1));

@@ -16,13 +16,14 @@ use crate::elevator::habits::{Drift, Habits};
 use crate::elevator::jiffies::Jiffies;
 use crate::elevator::roll::Roll;
 
-/// A request within so many sectors is close: 4 MiB, doubled for each millisecond of waiting.
+/// A request within this number of sectors is close: 4 MiB, doubled for each millisecond of
+/// waiting.
 const CLOSE: u64 = 8_192;
 
-/// After so many milliseconds any request is close enough.
+/// After this number of milliseconds any request is close enough.
 const PATIENCE: u64 = 20;
 
-/// What is known of all tasks, and the state of waiting for one.
+/// Statistics of all tasks, and the state of waiting for one.
 #[derive(Debug)]
 pub(super) struct Wait {
     jiffies: Jiffies,
@@ -51,7 +52,7 @@ enum State {
     Finished,
 }
 
-/// What is known of a task.
+/// Statistics of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
     habits: Habits,
@@ -104,7 +105,7 @@ impl Wait {
         }
     }
 
-    /// Ends the wait if its time is over, and says whether it was.
+    /// Ends the wait if its time is over, and returns whether it was.
     pub(super) fn settle(&mut self, now: u64) -> bool {
         let is_over = self.timeout().is_some_and(|at| at <= now);
         if is_over {

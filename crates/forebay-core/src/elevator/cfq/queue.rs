@@ -102,7 +102,7 @@ impl Queue {
         self.follow(before, kept, head);
     }
 
-    /// Learns from a request how the task thinks, up to so many jiffies, and seeks.
+    /// Learns from a request the think time of the task, up to a number of jiffies, and its seeks.
     pub(super) fn learn(&mut self, now: u64, request: &Queued, think_max: u64) {
         self.habits.thought(now.saturating_sub(self.ended).min(think_max));
         let distance = self.habits.distance(request.sector);

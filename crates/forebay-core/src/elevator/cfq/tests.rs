@@ -32,7 +32,7 @@ fn serve(bench: &mut Bench, by: By, sector: u64, service: Duration) -> Kick {
     bench.after(service).done(id)
 }
 
-/// How long the disk is held free for A when B asks for a sector.
+/// How long the disk idles for A when B requests a sector.
 fn idles_for_a(bench: &mut Bench, sector: u64) -> Option<Duration> {
     let _ = bench.add(B, sector);
     match bench.next() {
@@ -301,7 +301,7 @@ fn only_a_task_that_is_idled_for_preempts_what_is_written_behind() {
     assert!(!preempts(true, true) && !preempts(false, false));
 }
 
-/// Cfq with its defaults, while what is written behind has the disk, and a task that is listed.
+/// Cfq with its defaults, while asynchronous writes have the disk, and a task that is listed.
 fn writing(is_awaited: bool) -> (Cfq, DispatchList) {
     let default = |name: &str| {
         POLICY.parameters.iter().find(|one| one.name == name).map(|one| one.default).unwrap()

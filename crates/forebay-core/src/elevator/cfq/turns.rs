@@ -25,7 +25,7 @@ impl Turns {
         self.file(queues, place, false);
     }
 
-    /// Puts a queue in its place if it has requests.
+    /// Inserts a queue at its position if it has requests.
     pub(super) fn file(&mut self, queues: &[Queue], place: usize, preempted: bool) {
         if !self.remove(place) {
             return;

@@ -40,7 +40,7 @@ impl Streams {
         Self { ready, next: [1 << 30, 0, 1 << 31], random: Random(ready.iter().sum()) }
     }
 
-    /// Lets each stream have as many requests ready as it wants.
+    /// Makes each stream have as many requests ready as it needs.
     fn fill(&mut self, queue: &mut Queue, victim: Option<RequestId>) {
         for stream in 0..self.ready.len() {
             let task = [Some(CallId(0)), Some(CallId(1)), None][stream];

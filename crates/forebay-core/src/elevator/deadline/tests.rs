@@ -95,7 +95,7 @@ fn one_sweep_goes_up_and_starts_again_from_the_lowest() {
     add(&mut bench, READ, &[500, 900]);
     assert_eq!(bench.next(), Some(500));
     add(&mut bench, READ, &[300, 100, 700]);
-    // What comes between the last request and the one that was behind it is passed over.
+    // A request that arrives between the last one and the one after it is skipped.
     assert_eq!(bench.rest(), [900, 100, 300, 700]);
 }
 

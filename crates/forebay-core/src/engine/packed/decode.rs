@@ -75,7 +75,7 @@ impl Engine {
             self.cache.touch(hit.frame);
         }
         self.packed.decodes[id.index()] = Some(decode);
-        // What the call has sent for is on its way before it decodes.
+        // The reads of the call are submitted before it decodes.
         self.push_ready();
         self.outputs.push(Output::Decode(decode));
         true

@@ -13,10 +13,10 @@ use crate::units::{CallId, DecodeId, FileId, PageIndex};
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Job {
     pub(super) file: FileId,
-    /// Where the file stands in the table.
+    /// The index of the file in the table.
     pub(super) place: usize,
     plan: Plan,
-    /// The page that the call stands at; other pages come as it pleases memory and device.
+    /// The current page of the call; other pages follow as memory and device allow.
     wanted: Option<PageIndex>,
     step: Step,
     /// The next page to be decoded.
@@ -51,7 +51,7 @@ enum Step {
     Decoding,
 }
 
-/// How a job goes on.
+/// The next step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// At once.
@@ -81,14 +81,14 @@ impl Job {
         }
     }
 
-    /// Whether the call cannot go on without a block.
+    /// Whether the call cannot continue without a block.
     fn needs(&self, block: &Block) -> bool {
         self.wanted.is_some_and(|page| block.pages.contains(page))
     }
 }
 
 impl Engine {
-    /// Goes on with the job of a call. Says whether it is over; otherwise the call is parked.
+    /// Continues the job of a call. Returns whether it is finished; otherwise the call is parked.
     pub(in super::super) fn advance_job(&mut self, call: CallId) -> bool {
         while let Some(mut job) = self.calls[call.index()].job {
             let turn = match job.step {
@@ -107,7 +107,7 @@ impl Engine {
         true
     }
 
-    /// The decode of a call has ended: its job goes on behind the block.
+    /// The decode of a call has ended: its job continues after the block.
     pub(super) fn end_job_decode(
         &mut self,
         call: CallId,
@@ -181,7 +181,7 @@ impl Engine {
             self.give_buffers_back(call, job.place);
             return Turn::Over;
         }
-        // What is there, or being decoded for another call, is not decoded again.
+        // A page that is cached, or being decoded for another call, is not decoded again.
         if self.cache.lookup(job.file, job.at).is_some() {
             job.at += 1;
             return Turn::On;
@@ -287,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// A job lets go of all that it has for a block and goes on at a page.
+    /// A job releases everything that it holds for a block and continues at a page.
     fn end_block(&mut self, call: CallId, job: &mut Job, at: PageIndex) {
         if job.held > 0 {
             let raw = self.packed.files[job.place].map.block(job.at).raw;

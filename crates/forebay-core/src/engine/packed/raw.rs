@@ -17,7 +17,7 @@ pub(super) enum Ensured {
     Ready,
     /// The call is parked until one of them is, or could be.
     Wait,
-    /// There is no memory for one of them, and none of them is on its way.
+    /// There is no memory for one of them, and none of them is being read.
     NoMemory,
     /// One of them cannot be read.
     Failed(IoError),
@@ -87,8 +87,8 @@ impl Engine {
         true
     }
 
-    /// Looks at pages of the image and sends for those that are absent; returns the first that is
-    /// on its way, and what was missing.
+    /// Looks up pages of the image and submits reads for absent ones; returns the first that is
+    /// being read, and what was missing.
     fn look(
         &mut self,
         call: CallId,

@@ -1,5 +1,5 @@
-//! What a readahead policy sees of a packed file: a deferred page is there, as it is in the kernel,
-//! whose page cache holds it without contents.
+//! A readahead policy's view of a packed file: a deferred page is present, as in the kernel, whose
+//! page cache holds it without contents.
 
 use super::super::Engine;
 use super::PackedFile;
@@ -9,8 +9,8 @@ use crate::packed::Pages;
 use crate::readahead::{AddressSpace, Folio, Readahead};
 use crate::units::{DeviceId, FileId, HandleId, PageIndex};
 
-/// A packed file's pages, lent to a policy. What it adds is deferred until the fill rule has been
-/// asked.
+/// The pages of a packed file, lent to a policy. Pages that it adds are deferred until the fill
+/// rule has decided.
 struct PackedSpace<'a> {
     id: FileId,
     pages: u64,
@@ -47,7 +47,7 @@ impl Engine {
         self.stats.windows.record(self.packed.asked.len() - before);
     }
 
-    /// Whether the policy meets a page as one that is there, and with a marker.
+    /// Whether the policy sees a page as present, and with a marker.
     pub(in super::super) fn deferred_marker(&self, file: FileId, page: PageIndex) -> Option<bool> {
         let packed = &self.packed.files[self.packed_place(file)?];
         packed.deferred.has(page).then(|| packed.marked.has(page))

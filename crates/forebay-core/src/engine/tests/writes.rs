@@ -376,7 +376,7 @@ fn a_cut_waits_for_pages_that_are_on_their_way() {
     assert_eq!(read, Some(&(CallId(2), Ok(0))), "its page was cut off");
 }
 
-/// Pauses once after every page, and asks again whether it may go on.
+/// Pauses once after every page, and is called again afterwards.
 #[derive(Debug)]
 struct Twice {
     asked: u32,

@@ -108,7 +108,7 @@ impl Sender<'_> {
         Sent::Full
     }
 
-    /// Lets reclaim's background writer run until it sleeps; says whether it waits for a device.
+    /// Runs reclaim's background writer until it sleeps; returns whether it waits for a device.
     pub(super) fn reclaim(&mut self) -> bool {
         while let Some(found) = self.cache.reclaim_background(self.now) {
             if self.write_one(Some(found)) != Sent::Page {
@@ -118,8 +118,8 @@ impl Sender<'_> {
         false
     }
 
-    /// The device of the page whose turn it is takes no writes for now: the file that has been
-    /// dirty longest of all others is written instead, so that no call waits for that device.
+    /// The device of the next page accepts no writes for now: the file that has been dirty longest
+    /// among the others is written instead, so that no call waits for that device.
     fn write_elsewhere(&mut self) -> Sent {
         let takes = |file: &FileId| {
             let device = self.files[file.index()].device;
@@ -140,7 +140,7 @@ impl Sender<'_> {
         }
         let place = &self.files[file.index()];
         let device = place.device;
-        // What joins a request that is held back takes no place of its own.
+        // A page that joins a held-back request needs no slot of its own.
         let joins = self.block.joins(device, &place.bio(RequestKind::Write, file, page, 1));
         let full = if joins { self.is_in_flight(device) } else { self.room(device).is_none() };
         if full {
@@ -206,7 +206,7 @@ impl DirtyPages for Sender<'_> {
             if pages == most {
                 break Sent::Page;
             }
-            // What was dirtied again on its way waits for its arrival.
+            // A page that was dirtied again under writeback waits for that write to complete.
             let mut found = self.cache.next_dirty(file, next);
             while let Some((page, true)) = found {
                 found = self.cache.next_dirty(file, page + 1);
@@ -225,7 +225,8 @@ impl DirtyPages for Sender<'_> {
         let old = |file: &&FileId| inode(file).changed.is_some_and(|since| since <= changed);
         let mut files = state.changed.iter().filter(old);
         let Some(&file) = files.clone().find(|file| !inode(file).moving) else {
-            // Metadata that changed on their way are written when they have arrived.
+            // Metadata that changed under writeback are written again when that write has
+            // completed.
             return if files.next().is_some() { Sent::Full } else { Sent::Nothing };
         };
         let device = self.files[file.index()].device;
@@ -247,7 +248,7 @@ impl DirtyPages for Sender<'_> {
 }
 
 impl SendOrigin {
-    /// The call that waits for what is sent, and whether there is none.
+    /// The call that waits for the submitted pages, and whether there is none.
     fn asks(self) -> (Option<CallId>, bool) {
         match self {
             Self::Rule => (None, true),

@@ -1,4 +1,4 @@
-//! Levels, chunks, looks for old files, and devices beside each other.
+//! Levels, chunks, scans for old files, and several devices.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -197,7 +197,7 @@ fn a_look_goes_on_over_several_runs_and_comes_to_an_end() {
     bench.dirty_range(1, 0..10);
     bench.advance_to(seconds(60));
     assert_eq!(bench.take_log(), [(0, 0, 3)]);
-    // A page for each that is written: the look ends all the same.
+    // A page for each that is written: the scan still ends.
     for page in 10..40 {
         bench.dirty(0, page);
         bench.complete(0, 1);

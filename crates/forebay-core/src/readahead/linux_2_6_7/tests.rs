@@ -274,7 +274,7 @@ fn random_requests_up_to_half_the_limit_converge_to_themselves() {
     for n in 1..=16 {
         let mut window = 16;
         for (request, pages) in random_reads(n, 20).into_iter().enumerate() {
-            // The fifth single page is read alone, as a window of it would be.
+            // The fifth single page is read singly, as a window of it would be.
             assert_eq!(pages, n.max(window), "request {request} of {n} pages");
             window = (window + u64::from(window < n) + n) / 2;
         }

@@ -28,8 +28,8 @@ impl Ondemand {
         self.fault_around(fault, pages);
     }
 
-    /// Maps the cached pages around the fault and takes each of them for a hit. Only reads do so,
-    /// and it leaves marked folios to be found by a fault of their own.
+    /// Maps the cached pages around the fault and counts each of them as a hit. Only read faults do
+    /// so. Marked folios are left for a separate fault.
     fn fault_around(&mut self, fault: &Fault, pages: &dyn AddressSpace) {
         if fault.write {
             return;
@@ -82,8 +82,8 @@ impl Ondemand {
         self.submit(self.window.start, pages);
     }
 
-    /// Reads the huge page around the fault and the next one, even where readahead is off. The
-    /// window's start stays what it was.
+    /// Reads the huge page around the fault and the next one, even if readahead is off. The
+    /// window's start does not change.
     fn fault_huge(&mut self, fault: &Fault, pages: &mut dyn AddressSpace) {
         let start = fault.page / HUGE * HUGE;
         self.window = Window { start: self.window.start, size: 2 * HUGE, tail: HUGE };
@@ -95,7 +95,7 @@ impl Ondemand {
 /// Pages of the block around a fault that are mapped with it.
 const AROUND: u64 = 16;
 
-/// Misses, less the hits, above which a fault reads its page alone.
+/// Misses, minus the hits, above which a fault reads only its page.
 const MISS_LOTS: u64 = 100;
 
 /// Where the count of misses stops.

@@ -7,8 +7,8 @@
 //! Differs:    Nodes are deduced from the pages: an evicted page's shadow keeps no node alive.
 //! Not for:    Anything but the scans of readahead.
 //!
-//! A lookup inside a large folio leaves the cursor on the folio's first slot, but the index where
-//! it is. From there the two run apart until the next edge, and the scan misplaces what it finds:
+//! A lookup inside a large folio moves the cursor to the folio's first slot, but not the index.
+//! From there the two diverge until the next edge, and the scan misplaces the pages it finds:
 //!
 //! ```text
 //!   index        i                      reported: i+3, the hole is at i+2

@@ -1,6 +1,6 @@
-//! What Linux 6.12 and 6.18 do, as vectors. A line is `page: window log`: what the read of that
-//! page left as the window, if that changed, and what it added; reads that did neither have no
-//! line.
+//! Behaviour of Linux 6.12 and 6.18, as vectors. A line is `page: window log`: the window after the
+//! read of that page, if it changed, and the pages that the read added; reads that did neither have
+//! no line.
 
 use std::format;
 use std::string::{String, ToString};
@@ -139,7 +139,7 @@ fn o7_interleaved_streams_find_each_other_s_history() {
 
 #[test]
 fn o8_to_o10_history_is_weighed_against_the_request() {
-    // The cached pages, the read behind them, and what it does.
+    // The cached pages, the read after them, and its effect.
     let vectors = [
         (0..8, 8, 1, "8: win(8,17,1) +[8,25)"),
         (1000..1010, 1010, 10, "1010: +[1010,1020)"),

@@ -177,8 +177,9 @@ fn p7_keeps_two_interleaved_streams() {
     bench.follow(&[(1004, 1, "+[1004,1020)", "cur 1004/16, PW 3001/16")]);
 }
 
-/// The vector is of a variant that only spares the next window its two pages. What it submits and
-/// averages is that of no previous window at all; only the size of the next window differs.
+/// The vector belongs to a variant that only omits the two extra pages of the next window. Its
+/// submissions and averages are those without a previous window; only the size of the next window
+/// differs.
 #[test]
 fn p7k_the_average_of_interleaved_streams_decays_without_an_exchange() {
     bench_of(Rule { previous: false, ..RULE }).follow(&[

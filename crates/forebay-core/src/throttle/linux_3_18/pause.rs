@@ -64,8 +64,8 @@ impl Bounds {
 }
 
 impl Task {
-    /// Whether and how long the task sleeps at jiffy `now` for `pages` at `rate` pages a second;
-    /// a rate of zero asks for the longest pause.
+    /// Whether and how long the task sleeps at jiffy `now` for `pages` at `rate` pages a second; a
+    /// rate of zero gives the longest pause.
     pub(super) fn decide(
         &mut self,
         now: u64,

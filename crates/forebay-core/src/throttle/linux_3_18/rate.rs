@@ -1,4 +1,4 @@
-//! What is learnt of a device five times a second: its bandwidth, and the rate of one task.
+//! Measured for a device five times a second: its bandwidth, and the rate of one task.
 
 use super::ratio::{Levels, SHIFT, Thresholds};
 
@@ -100,8 +100,8 @@ pub(super) fn scaled(rate: u64, ratio: u64) -> u64 {
     narrow((u128::from(rate) * u128::from(ratio)) >> SHIFT)
 }
 
-/// The limit that follows the threshold: up at once, down by a 32nd of the way, and not below
-/// what is dirty.
+/// The limit that follows the threshold: up at once, down by a 32nd of the way, and not below the
+/// dirty pages.
 pub(super) fn follow(limit: u64, thresh: u64, dirty: u64) -> u64 {
     if limit < thresh {
         return thresh;

@@ -15,7 +15,7 @@ pub(super) const SHIFT: u32 = 10;
 /// 2.0, the most that the cubic curve gives.
 const TWICE: u64 = 2 << SHIFT;
 
-/// The least number of pages that a device with a limit of its own may hold.
+/// The minimum number of pages that a device with its own limit may hold.
 const STRICT_MIN: u64 = 8;
 
 /// The levels that a decision is made from, in pages.
@@ -37,7 +37,7 @@ pub(super) struct Levels {
     /// Its dirty pages, those under writeback included.
     pub(super) dirty: u64,
     pub(super) bandwidth: u64,
-    /// Whether it is bound by its share alone.
+    /// Whether only its share bounds it.
     pub(super) strict: bool,
 }
 
@@ -47,7 +47,7 @@ impl Thresholds {
         self.thresh.midpoint(self.background)
     }
 
-    /// The level that the rates steer for.
+    /// The level that the rates aim for.
     pub(super) fn setpoint(&self) -> u64 {
         self.freerun().midpoint(self.limit)
     }

@@ -17,7 +17,7 @@ pub(super) struct ObjectAddress {
     pub(super) key: Path,
     /// The address for messages: without user, password and query.
     shown: String,
-    /// What a server of HTTP is asked for.
+    /// The page of an HTTP server.
     pub(super) page: Option<Page>,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Service {
     Http,
 }
 
-/// A place on a server of HTTP. It is asked for as it was typed: a query may be a signature.
+/// A page of an HTTP server. It is requested exactly as typed: a query may be a signature.
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) url: String,
@@ -42,7 +42,7 @@ impl ObjectAddress {
     /// Takes an address apart.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in it.
     pub(super) fn parse(typed: &str) -> Result<Self, String> {
         let (scheme, rest) = typed.split_once("://").ok_or("it has no scheme such as s3://")?;
         let service = match scheme.to_ascii_lowercase().as_str() {
@@ -52,7 +52,7 @@ impl ObjectAddress {
             "http" | "https" => return Self::of_page(typed),
             _ => return Err(format!("{scheme}:// is not s3, gs, az, http or https")),
         };
-        // A key is what it is: no letter of it means anything else.
+        // A key is literal: no character of it has another meaning.
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() || key.is_empty() {
             return Err("it takes a bucket and a key".to_owned());
@@ -96,7 +96,7 @@ impl fmt::Debug for ObjectAddress {
     }
 }
 
-/// Whether what was typed is meant as an address of an object and not as a path.
+/// Whether the text is an address of an object and not a path.
 pub fn is_object(typed: &str) -> bool {
     let scheme = typed.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     scheme.is_some_and(|scheme| {
@@ -131,7 +131,7 @@ fn without_user(scheme: &str, host: &str) -> String {
     format!("{scheme}://{host}")
 }
 
-/// Text without percent signs that stand for letters.
+/// Text with percent signs decoded.
 fn plain(encoded: &str) -> String {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.as_bytes();

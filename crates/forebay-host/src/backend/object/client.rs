@@ -1,4 +1,4 @@
-//! Requests to a store of objects: what is sent for each, and how many there were.
+//! Requests to a store of objects: their contents and their number.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl HttpService for Counted {
 }
 
 impl Page {
-    /// Has a request ask for this page, whatever it asked for.
+    /// Makes a request read this page, whatever its own address.
     fn put_into(&self, request: &mut HttpRequest) -> Result<(), HttpError> {
         let wrong = |error| HttpError::new(HttpErrorKind::Unknown, error);
         *request.uri_mut() = self.url.parse().map_err(|error| wrong(io::Error::other(error)))?;
@@ -162,7 +162,7 @@ impl fmt::Debug for Counted {
 /// is not seen.
 const RETRIES: usize = 4;
 
-/// From this on nothing is tried again. A reader of a disk gives up after 30 s, too.
+/// After this time nothing is tried again. A reader of a disk gives up after 30 s too.
 const RETRY_TIME: Duration = Duration::from_secs(30);
 
 /// Threads of the runtime: they decrypt, at about 1 GB/s each.

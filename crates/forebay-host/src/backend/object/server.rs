@@ -14,7 +14,7 @@ pub(crate) struct PageServer {
     state: Arc<Mutex<Page>>,
 }
 
-/// What is served.
+/// The served page.
 #[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) bytes: Arc<Vec<u8>>,
@@ -25,17 +25,17 @@ pub(crate) struct Page {
     pub(crate) ranges: bool,
     /// Whether `If-Match` is looked at.
     pub(crate) conditions: bool,
-    /// What goes wrong with the next requests.
+    /// Faults of the next requests.
     pub(crate) faults: VecDeque<PageFault>,
     /// The tag and the bytes from the request after the next one on.
     pub(crate) then: Option<(String, Vec<u8>)>,
-    /// What is waited before each reply.
+    /// The delay before each reply.
     pub(crate) delay: Duration,
     /// First lines and headers of the requests so far.
     pub(crate) requests: Vec<String>,
 }
 
-/// What goes wrong with a request.
+/// Faults of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PageFault {
     /// Nothing.
@@ -80,7 +80,7 @@ impl PageServer {
         format!("http://127.0.0.1:{}/dir/disk.img", self.port)
     }
 
-    /// What is served, to be changed.
+    /// The served page, for changes.
     pub(crate) fn page(&self) -> MutexGuard<'_, Page> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,7 +120,7 @@ fn serve(stream: &TcpStream, state: &Mutex<Page>) {
 }
 
 impl Page {
-    /// The reply to a request, and whether the connection goes on.
+    /// The reply to a request, and whether the connection continues.
     fn reply(&self, head: &str, fault: PageFault) -> (Vec<u8>, bool) {
         if let PageFault::Status(status) = fault {
             let text = format!("HTTP/1.1 {status} Fault\r\ncontent-length: 0\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Objects of a server that does what a test wants.
+//! Objects of a server that the test controls.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn an_object_that_was_changed_is_an_error_and_never_its_bytes() {
         (version(None, Some(old)), version(None, Some(new))),
         (version(Some("W/\"one\""), Some(old)), version(Some("W/\"one\""), Some(new))),
     ];
-    // A server that keeps to conditions, and one that does not.
+    // A server that honours conditions, and one that does not.
     for ((before, after), conditions) in
         cases.into_iter().flat_map(|case| [(case.clone(), true), (case, false)])
     {
@@ -159,7 +159,7 @@ fn a_version_that_changes_while_a_range_comes_is_an_error() {
     let server = PageServer::new(bytes(100_000));
     let object = open(&server.url()).unwrap();
     {
-        // The first half comes of the first version, and then there is another one.
+        // The first half is of the first version, and then there is another one.
         let mut page = server.page();
         page.faults.push_back(PageFault::Cut);
         page.then = Some(("\"two\"".to_owned(), vec![9; 100_000]));

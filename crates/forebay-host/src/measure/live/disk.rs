@@ -6,13 +6,13 @@
 //!                           |<- one request at a time ->|<- overlaps ->|
 //! ```
 //!
-//! Requests are served in the order in which they come. A seek is for a request that does not begin
-//! where the one before it ended. With a latency alone it is a link to another machine: requests
-//! share its bandwidth and wait beside each other for the answer.
+//! Requests are served in order of arrival. A request needs a seek if it does not begin where the
+//! previous one ended. With only a latency the device is a link to another machine: requests share
+//! its bandwidth and wait concurrently for the reply.
 
 use std::time::Duration;
 
-/// What a disk is like.
+/// Parameters of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Bytes in a second, at least 1.
@@ -35,7 +35,7 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    /// Takes in a request at a moment; says when it is done. Moments do not go back.
+    /// Takes in a request at a moment; returns when it is done. Moments do not go back.
     pub(super) fn serve(&mut self, model: &Model, now: u64, offset: u64, bytes: u64) -> u64 {
         let moved = bytes.saturating_mul(SECOND) / model.rate.max(1);
         let seek = if offset == self.next { 0 } else { nanos(model.seek) };
@@ -105,7 +105,7 @@ mod tests {
         let mut arm = Arm::default();
         arm.serve(&model, 0, 0, 1_000);
         assert_eq!(arm.serve(&model, 900 * MS, 1_000, 2_000), 902 * MS - SLACK);
-        // Nothing is done before it is asked for.
+        // No work is done before it is requested.
         assert_eq!(arm.serve(&model, 950 * MS, 3_000, 1), 950 * MS);
     }
 }

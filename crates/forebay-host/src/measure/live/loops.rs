@@ -95,7 +95,7 @@ const ADD: Opcode = 0x4c80;
 /// `LOOP_CTL_REMOVE` of `linux/loop.h`.
 const REMOVE: Opcode = 0x4c81;
 
-/// The kernel gives the lowest free number to a process that asks for any loop device.
+/// The kernel gives the lowest free number to a process that requests any loop device.
 const FIRST: u32 = 200;
 
 /// The last user's end takes milliseconds.

@@ -1,4 +1,4 @@
-//! What one program says of its work, as a line of text.
+//! The results of one program, as a line of text.
 
 use std::fmt;
 use std::io;
@@ -65,7 +65,7 @@ impl Measured {
         self.samples.iter().map(|sample| sample.took).max()
     }
 
-    /// How long so many percent of the steps took at most, in nanoseconds.
+    /// The time within which `percent` percent of the steps completed, in nanoseconds.
     #[must_use]
     pub fn percentile(&self, percent: usize) -> Option<u64> {
         let mut took: Vec<u64> = self.samples.iter().map(|sample| sample.took).collect();

@@ -2,10 +2,10 @@
 //!
 //! | part | steps |
 //! | --- | --- |
-//! | toucher | single pages of a mapped file, in no order |
+//! | toucher | random single pages of a mapped file |
 //! | stream | reads of 128 KiB one behind the other, with a pace or without |
 //! | cached | pages of a file that is in memory, a hundred a step |
-//! | direct | 4 KiB past the page cache, in no order, with a pause between them |
+//! | direct | random direct reads of 4 KiB, with a pause between them |
 //! | writer | writes of 64 KiB until there are enough |
 //! | copy | the same, and then an fsync |
 //! | light | 4 KiB at the end of a file every 20 ms |
@@ -31,7 +31,7 @@ use crate::measure::mount::{Mapped, Spent};
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Touches pages of a mapped file in no order.
+    /// Touches pages of a mapped file at random.
     Toucher,
     /// Reads a file from its begin on.
     Stream,
@@ -54,20 +54,20 @@ pub enum Part {
 /// One process's share of the work.
 #[derive(Clone, Debug)]
 pub struct Work<'a> {
-    /// What is done.
+    /// The work.
     pub part: Part,
     /// The file.
     pub place: &'a Path,
-    /// Names the order of what is done in no order.
+    /// Seed of random orders.
     pub seed: u64,
     /// How much is written by [`Part::Writer`] and [`Part::Copy`], in bytes.
     pub bytes: u64,
-    /// The pace of [`Part::Stream`] in bytes a second, of each read by itself: a late one is not
-    /// made up for. As fast as it goes without.
+    /// The rate of [`Part::Stream`] in bytes a second, for each read separately: a late read is not
+    /// made up for. Without it, as fast as possible.
     pub pace: Option<u64>,
     /// The pause of [`Part::Direct`].
     pub pause: Duration,
-    /// How long the parts without an end of their own go on, unless they are stopped.
+    /// How long endless parts run, unless they are stopped.
     pub time: Duration,
 }
 
@@ -84,7 +84,7 @@ pub fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
         Part::Toucher => toucher(work, &mut steps)?,
         Part::Stream => stream(work, &mut steps)?,
         Part::Cached => {
-            // What is brought in first is no part of the work.
+            // The first read is not part of the work.
             let file = File::open(work.place)?;
             read_through(&file)?;
             steps.begin = Instant::now();
@@ -111,7 +111,7 @@ pub fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
     Ok(measured)
 }
 
-/// What is noted, and whether to go on.
+/// The recorded steps, and whether to continue.
 struct Steps<'a> {
     begin: Instant,
     time: Duration,
@@ -162,14 +162,14 @@ fn stream(work: &Work<'_>, steps: &mut Steps<'_>) -> io::Result<u64> {
     let (mut block, mut offset) = (vec![0; BLOCK], 0);
     while steps.go_on() {
         if offset + BLOCK as u64 > bytes {
-            // What was read first would be met in memory.
+            // Pages that were read first would be cached.
             fadvise(&file, 0, None, Advice::DontNeed)?;
             offset = 0;
         }
         let begin = Instant::now();
         steps.step(|| file.read_exact_at(&mut block, offset))?;
         offset += BLOCK as u64;
-        // What came too late is not made up for, as in whatever works on what it reads.
+        // A late read is not made up for, as in a program that processes its input.
         let rest = period.saturating_sub(begin.elapsed());
         if !rest.is_zero() {
             thread::sleep(rest);
@@ -236,7 +236,7 @@ fn bystander(work: &Work<'_>, steps: &mut Steps<'_>) -> io::Result<u64> {
     Ok(READ as u64)
 }
 
-/// Pages of a file in no order; some more than once.
+/// Random pages of a file; some more than once.
 struct Places {
     state: u64,
     pages: u64,
@@ -273,8 +273,8 @@ const BLOCK: usize = 128 << 10;
 /// What a writer writes at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Reads of cached pages in a step: together long beside the clock's own time, and short beside a
-/// turn of the processor, so that most steps are not interrupted.
+/// Reads of cached pages in a step: together long compared with reading the clock, and short
+/// compared with a time slice, so that most steps are not interrupted.
 const BATCH: usize = 100;
 
 /// Between two writes of a light writer.

@@ -120,7 +120,7 @@ struct Due {
 }
 
 impl Disk {
-    /// Has a request answered when the disk has done it.
+    /// Answers a request when the disk has done it.
     fn done(&self, offset: u64, bytes: u64, answer: impl FnOnce() + Send + 'static) {
         let at = if self.is_slow.load(Ordering::Relaxed) {
             lock(&self.arm).serve(&self.model, now(), offset, bytes)
@@ -232,7 +232,7 @@ impl Filesystem for Disk {
         }
     }
 
-    /// All that came before has been done when this is answered.
+    /// All earlier requests are done when this is answered.
     fn fsync(
         &self,
         _request: &Request,
@@ -247,7 +247,7 @@ impl Filesystem for Disk {
     }
 }
 
-/// What is locked is consistent between any two statements of the holder.
+/// Locked data is consistent between any two statements of the holder.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! A file in memory, one page touched at a time.
 //!
-//! If the file shrinks or its server fails, the process is killed by a signal; who measures mounts
-//! does so in a process of its own, whose parent reports that.
+//! If the file shrinks or its server fails, a signal kills the process. A measurement of mounts
+//! therefore runs in a separate process, whose parent reports that.
 #![expect(unsafe_code, reason = "a mapped file may change below the map")]
 
 use std::fs::File;
@@ -22,7 +22,7 @@ impl Mapped {
         Ok(Self(map))
     }
 
-    /// Says how the pages will be touched.
+    /// Advises how the pages will be touched.
     pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
         self.0.advise(advice)
     }

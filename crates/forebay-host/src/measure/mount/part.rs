@@ -1,4 +1,4 @@
-//! The parts: what one process does in a mounted tree, and the line in which it says how it went.
+//! The parts: the work of one process in a mounted tree, and the line with its results.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -18,11 +18,11 @@ use crate::measure::{READ, shuffle};
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Touches pages of a mapped file in no order.
+    /// Touches pages of a mapped file at random.
     Faults,
     /// Touches all pages of a mapped file in order.
     Mapped,
-    /// Reads pages of a file in no order.
+    /// Reads pages of a file at random.
     Preads,
     /// Reads a file from its begin to its end.
     Sequential,
@@ -35,7 +35,7 @@ pub enum Part {
 /// One process's share of the work.
 #[derive(Clone, Debug)]
 pub struct Work<'a> {
-    /// What is done.
+    /// The work.
     pub part: Part,
     /// A file, or the root of a tree for [`Part::Tree`] and [`Part::Start`].
     pub place: &'a Path,
@@ -43,7 +43,7 @@ pub struct Work<'a> {
     pub seed: u64,
     /// Pages that are touched or read, at most one in every four windows of 32 pages of the file.
     pub pages: usize,
-    /// Of so many processes that read a tree, which one: number below count.
+    /// The number of this process, and the count of processes that read the tree.
     pub share: (usize, usize),
     /// The program of [`Part::Start`] and its arguments.
     pub program: &'a [String],
@@ -133,8 +133,8 @@ fn preads(work: &Work<'_>, measured: &mut Measured) -> io::Result<()> {
     Ok(())
 }
 
-/// Offsets of whole pages, none twice, in random order, few enough that most
-/// find nothing that an earlier one has brought in.
+/// Offsets of whole pages, none twice, in random order, few enough that most find no page that an
+/// earlier one has read.
 fn offsets(work: &Work<'_>, file: &File) -> io::Result<Vec<u64>> {
     let pages = file.metadata()?.len() / READ as u64;
     let mut offsets: Vec<u64> = (0..pages).map(|page| page * READ as u64).collect();
@@ -217,11 +217,11 @@ impl FromStr for Measured {
     }
 }
 
-/// Pages that the kernel asks for at a fault, by its defaults.
+/// Pages that the kernel requests at a fault, by its defaults.
 const WINDOW: usize = 32;
 
-/// One page of so many windows is touched. With one of each, a third of the later ones would meet
-/// a window that is there.
+/// One page in this many windows is touched. With one in each, a third of the later ones would meet
+/// a cached window.
 const SPARSE: usize = 4;
 
 /// What a copying program reads at a time.

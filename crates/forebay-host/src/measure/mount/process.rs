@@ -33,7 +33,7 @@ impl Spent {
         Ok(Self::of(&getrusage(UsageWho::RUSAGE_CHILDREN)?))
     }
 
-    /// What was used since an earlier moment.
+    /// The difference to an earlier moment.
     pub(in crate::measure) fn since(self, before: Self) -> Self {
         Self {
             cpu: self.cpu.saturating_sub(before.cpu),
@@ -56,7 +56,7 @@ pub fn cpu_of(process: u32) -> io::Result<Duration> {
     Ok(Duration::from(clock_gettime(clock)?))
 }
 
-/// Memory of a process in bytes: what it holds, and the most that it has held.
+/// Memory of a process in bytes: its current size, and its maximum.
 ///
 /// # Errors
 /// There is no such process.
@@ -65,7 +65,7 @@ pub fn rss_of(process: u32) -> io::Result<(u64, u64)> {
     Ok((bytes(&status, "VmRSS:"), bytes(&status, "VmHWM:")))
 }
 
-/// Has the kernel drop what it holds of a file.
+/// Makes the kernel drop the cached pages of a file.
 ///
 /// # Errors
 /// The file cannot be opened.

@@ -3,7 +3,7 @@
 use super::part::Measured;
 use crate::measure::median;
 
-/// One round: all processes of the work, and what the server used meanwhile.
+/// One round: all processes of the work, and the resources that the server used.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
     /// Milliseconds from the first begin to the last end.
@@ -24,7 +24,7 @@ pub struct Round {
     pub rss: Option<f64>,
     /// Pages that were decoded, if known.
     pub decoded: Option<f64>,
-    /// MB (10^6 bytes) of the image that were brought in, if known.
+    /// MB (10^6 bytes) of the image that were read, if known.
     pub image: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ pub fn ratio(rounds: &[Round], others: &[Round], of: Figures) -> Option<f64> {
     (!ratio.is_nan()).then_some(ratio)
 }
 
-/// The smallest of sorted numbers that so many percent of them do not exceed.
+/// The smallest of sorted numbers that `percent` percent of them do not exceed.
 #[must_use]
 pub fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     let place = (sorted.len() * percent).div_ceil(100);

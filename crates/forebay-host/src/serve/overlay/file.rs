@@ -9,7 +9,7 @@ use std::process;
 use super::super::store::FileStore;
 use super::{BaseIdentity, OverlayError, OverlayStore};
 
-/// Makes the file of an empty layer, which is there as a whole or not at all.
+/// Creates the file of an empty layer, atomically.
 ///
 /// # Errors
 /// A file of that name is there, or it cannot be made.
@@ -18,7 +18,7 @@ pub fn create_layer(path: &Path, base_bytes: u64, base: &BaseIdentity) -> Result
     name.push(format!(".new-{}", process::id()));
     let temporary = path.with_file_name(name);
     let made = fill(&temporary, base_bytes, base).and_then(|()| {
-        // A link does not replace what has appeared meanwhile.
+        // A link does not replace a file that has appeared in the meantime.
         fs::hard_link(&temporary, path)?;
         Ok(())
     });
@@ -35,7 +35,7 @@ fn fill(path: &Path, base_bytes: u64, base: &BaseIdentity) -> Result<(), Overlay
     Ok(file.sync_all()?)
 }
 
-/// Opens the file of a layer. It stays locked against other processes for as long as it is open.
+/// Opens the file of a layer. It stays locked against other processes while it is open.
 ///
 /// # Errors
 /// It cannot be opened, or another process has it ([`ErrorKind::ResourceBusy`]).
@@ -50,8 +50,8 @@ pub fn open_layer(path: &Path, read_only: bool) -> io::Result<FileStore> {
     }
 }
 
-/// What identifies a base: its path without links, its size, and when it was changed. A block
-/// device is identified by its path and size alone.
+/// The identity of a base: its path without links, its size, and its modification time. A block
+/// device is identified only by its path and size.
 ///
 /// # Errors
 /// It is not there, or its path is not UTF-8.

@@ -1,4 +1,4 @@
-//! The first page of a layer: what it is made over.
+//! The first page of a layer: the identity of its base.
 //!
 //! ```text
 //!   0   "forebay overlay\n"     24  u32 phase        32  u32 bytes of the stamp
@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub(super) base: BaseIdentity,
 }
 
-/// What is done with a layer.
+/// The state of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     InUse = 0,

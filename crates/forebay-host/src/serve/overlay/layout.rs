@@ -41,7 +41,7 @@ impl Layout {
         self.place(self.pages * PAGE_BYTES)
     }
 
-    /// The pages of the map that stand for some pages of the disk.
+    /// The pages of the map for some pages of the disk.
     pub(super) fn map_pages_of(pages: &Range<u64>) -> RangeInclusive<u64> {
         if pages.is_empty() {
             return RangeInclusive::new(1, 0);
@@ -50,12 +50,12 @@ impl Layout {
     }
 }
 
-/// The page of the map that stands for a page of the disk.
+/// The page of the map for a page of the disk.
 pub(super) const fn map_page_of(page: u64) -> u64 {
     page / BITS_OF_MAP_PAGE
 }
 
-/// Pages of the disk that one page of the map stands for: 128 MiB.
+/// Pages of the disk for one page of the map: 128 MiB.
 const BITS_OF_MAP_PAGE: u64 = PAGE_BYTES * 8;
 
 #[cfg(test)]

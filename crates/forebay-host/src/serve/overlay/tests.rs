@@ -38,7 +38,7 @@ fn open(layer: &Arc<CutStore>) -> Result<OverlayStore, OverlayError> {
     OverlayStore::open(Arc::new(base()), Arc::<CutStore>::clone(layer), &identity())
 }
 
-/// The value of each page; all bytes of a page are alike.
+/// The value of each page; all bytes of a page are equal.
 fn values(store: &dyn Store) -> Vec<u8> {
     let mut pages = vec![Page([0; PAGE]); PAGES as usize];
     let mut done = 0;
@@ -139,7 +139,7 @@ fn no_flushed_page_is_lost_and_nothing_older_comes_back_wherever_the_power_goes(
         let mut random = fastrand::Rng::with_seed(seed);
         let layer = new_layer();
         let mut store = open(&layer).unwrap();
-        // What each page may hold after a loss of power; the last is what it holds now.
+        // The allowed contents of each page after a power failure; the last is the current one.
         let mut allowed: Vec<Vec<u8>> = (200..=237).map(|value| vec![value]).collect();
         for value in 1..60 {
             let first = random.u64(0..PAGES);

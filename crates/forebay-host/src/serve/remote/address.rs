@@ -31,7 +31,7 @@ impl NbdAddress {
     /// Takes an address apart.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in it.
     pub fn parse(typed: &str) -> Result<Self, String> {
         let (scheme, rest) = typed.split_once("://").ok_or("it has no scheme")?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));

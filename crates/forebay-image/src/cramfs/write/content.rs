@@ -31,7 +31,7 @@ const WAITING_MAX: usize = 4;
 /// The flag of a pointer whose block is stored.
 const STORED: u32 = 1 << 31;
 
-/// What became of the contents.
+/// The positions of the contents.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     pub(super) blocks: u32,
@@ -177,7 +177,7 @@ impl Packer {
     }
 }
 
-/// Puts packed units into the image, and drops a content that is there already.
+/// Writes packed units to the image, and drops duplicate contents.
 struct Placer<'a> {
     order: Order,
     image: &'a mut Vec<u8>,

@@ -17,9 +17,9 @@ const NAME_MAX: usize = NAME_WORDS_MAX as usize * 4;
 /// What an image will hold, and where.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// By place; none for what is left out.
+    /// By place; none for nodes that are left out.
     pub(super) inodes: Vec<Option<Inode>>,
-    /// What has bytes, depth-first.
+    /// Nodes with bytes, depth-first.
     pub(super) contents: Vec<Place>,
     pub(super) files: u32,
     /// Where the directories end.

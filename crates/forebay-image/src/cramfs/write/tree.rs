@@ -47,12 +47,12 @@ pub enum Content {
     Socket,
 }
 
-/// What a node on disk has that no cramfs can hold, beside its times.
+/// Attributes of a node on disk that cramfs cannot store, besides its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extra {
     /// Rights that a program has, whichever user runs it.
     Capabilities,
-    /// An access control list, or the one that what is made in a directory gets.
+    /// An access control list, or the default one of a directory.
     Acl,
     /// Other extended attributes.
     Xattrs,
@@ -196,7 +196,7 @@ impl Tree {
         self.bytes_path(place).escape_ascii().to_string()
     }
 
-    /// The same as it is.
+    /// The same as raw bytes.
     pub(super) fn bytes_path(&self, mut place: Place) -> Vec<u8> {
         let mut names: Vec<&[u8]> = Vec::new();
         while place != self.root() {

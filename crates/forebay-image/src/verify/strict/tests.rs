@@ -95,7 +95,7 @@ fn blocks_that_overlap_are_found_unless_they_are_the_same() {
     );
     assert_eq!(said[0], expected);
     assert!(unused(&said[1..]), "{said:?}");
-    // A block on top of what is no block at all.
+    // A block over bytes that are no block.
     shifted.change_blocks(two, |block| block.raw = 3..3 + 4_097);
     let said = found(&shifted);
     let expected = "bytes 3..16 are part of the head and of a packed block of '/two'";

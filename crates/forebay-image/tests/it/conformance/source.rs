@@ -192,7 +192,7 @@ fn many(folder: &Path) {
     }
 }
 
-/// Gives everything a time of its own, what is inside before the directory.
+/// Gives every node a different time, contents before the directory.
 fn times(path: &Path, number: &mut i64) {
     if path.is_dir() && !path.is_symlink() {
         for entry in fs::read_dir(path).unwrap() {

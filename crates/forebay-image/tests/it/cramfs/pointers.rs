@@ -136,7 +136,7 @@ fn without_the_flag_the_bits_are_part_of_the_place() {
     assert!(file_error(&image).contains("beyond the image's"), "{}", file_error(&image));
 }
 
-/// A stored block with so many bytes in the image, of a file of 100 bytes.
+/// A stored block with `len` bytes in the image, of a file of 100 bytes.
 fn stored(len: usize) -> Vec<u8> {
     let data = vec![b'x'; len];
     let end = BODY + 4 + u32::try_from(len).unwrap();
@@ -175,7 +175,7 @@ fn a_direct_block_lies_inside_the_image() {
     let image = open(&stored(8), Options::default()).unwrap();
     assert_eq!(content(image.as_ref(), "f").unwrap(), [1; 4]);
     assert!(file_error(&stored(7)).contains("beyond the image's"));
-    // The length of a packed block, and what it counts.
+    // The length of a packed block, and its accounted length.
     let counted = |len| direct(BODY + 8, DIRECT, len);
     assert!(file_error(&counted(5)).contains("beyond the image's"));
     assert!(file_error(&counted(4 + 2 + 256)).contains("beyond the image's"));

@@ -1,4 +1,4 @@
-//! The usual tools: what they write is read, what is written here they read.
+//! The usual tools: their images are read here, and they read ours.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use forebay_image::{Image, Kind, NodeId, Options};
 
 use super::{ORDERS, built, content, content_of, noise, open, small_image, word};
 
-/// What can be said of a node.
+/// The attributes of a node.
 #[derive(Debug, PartialEq, Eq)]
 struct Thing {
     kind: Kind,
@@ -182,9 +182,9 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// Ours beside theirs: the settings, and the arguments of mkfs.cramfs.
+/// Our settings, and the equivalent arguments of mkfs.cramfs.
 fn variants() -> Vec<(Settings, Vec<&'static str>)> {
-    // The further name of a file is a file of its own.
+    // The further name of a file is a separate file.
     let name = b"sixteen letters.".to_vec();
     let plain = Settings { edition: 5, name, lossy: true, ..Settings::default() };
     let mut variants = Vec::new();
@@ -202,7 +202,7 @@ fn variants() -> Vec<(Settings, Vec<&'static str>)> {
     variants
 }
 
-/// What is said of the further name in the source.
+/// The message about the further name in the source.
 const FURTHER_NAME: &str =
     "1 further names of a file written as files of their own; first: /a/deep/er/link";
 
@@ -386,7 +386,7 @@ fn blocks_are_as_long_as_they_were_seen_to_be() {
     for (ours, theirs) in lens(image.as_ref(), "zeros").into_iter().zip([26, 21]) {
         assert!(ours <= theirs, "{ours}, {theirs}");
     }
-    // libdeflate stores what is so short: two bytes before, five for the block, four behind.
+    // libdeflate stores short data: two bytes before, five for the block, four after.
     assert!(lens(image.as_ref(), "text")[0] <= 12 + 11);
 }
 

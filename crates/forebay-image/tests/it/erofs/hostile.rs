@@ -443,7 +443,7 @@ fn extents_that_are_the_same_bytes_again_and_again_are_refused() {
     image.locate(find(image.as_ref(), "file"), 0).unwrap();
 }
 
-/// An image that counts what is read of it.
+/// An image that counts the bytes read from it.
 #[derive(Debug)]
 struct Counted(Vec<u8>, AtomicU64);
 

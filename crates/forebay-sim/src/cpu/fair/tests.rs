@@ -57,7 +57,7 @@ fn a_runner_that_sleeps_much_has_its_core_at_once() {
     model.run(Instant(5_000 * MS));
     let waited = model.waited[4];
     assert!(waited <= Duration(MS), "no longer than the granularity: {waited}");
-    // And it gets all that it asks for: 0.1 of 20.1 ms.
+    // It also gets all of its demand: 0.1 of 20.1 ms.
     assert!(model.had(4) >= Duration(5_000 * MS / 201 * 98 / 100));
 }
 
@@ -104,7 +104,7 @@ fn a_driver_s_thread_runs_on_the_time_of_its_asker() {
     assert_eq!(queue.load, 2048);
     queue.charge(driver, Instant(0), Instant(4_000));
     assert_eq!(queue.account(task(1)).virtual_time, 2_000 * UNITS);
-    // In the middle of its stay it works for another task, which waits for a core meanwhile.
+    // In the middle of its stay it works for another task, which waits for a core in the meantime.
     queue.enqueue(task(2), Arrival::New, Instant(4_000));
     queue.serve(driver, task(2));
     let before = queue.account(task(2)).virtual_time;

@@ -1,4 +1,4 @@
-//! Each rule of the scheduler by itself.
+//! Each rule of the scheduler separately.
 
 use super::*;
 use crate::cpu::testing::{HOG, Habit, Model, task};

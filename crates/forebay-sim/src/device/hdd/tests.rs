@@ -104,7 +104,7 @@ fn a_second_of_thought_is_answered_from_the_segment() {
     let done = disk.service(later, &DeviceAccess::read(256, 256)).done;
     let from_buffer = Duration(300_000) + transfer_time(128 << 10, 80_000_000);
     assert_eq!(done.since(later), from_buffer);
-    // Half the segment is left, and the surface goes on filling it meanwhile.
+    // Half the segment is left, and the surface continues to fill it in the meantime.
     let next = disk.service(done, &DeviceAccess::read(512, 256)).done;
     assert_eq!(next.since(done), from_buffer);
 }
@@ -355,7 +355,7 @@ fn the_curve_of_the_scsi_disk_is_a_root_over_all_of_it() {
     for percent in 1..=100_u64 {
         let found = scsi().seek(8_400_000 / 100 * percent).as_nanos();
         let law = 2e6 + 12e6 * libm::sqrt(percent as f64 / 100.0);
-        // Beyond a third of the disk a straight line stands for the root.
+        // Beyond a third of the disk a straight line replaces the root.
         let tolerance = if percent <= 33 { 1e3 } else { 0.035 * law };
         assert!((found as f64 - law).abs() <= tolerance, "{percent}: {found} {law}");
     }

@@ -22,10 +22,10 @@ fn disks(members: u64, bus_bytes_per_s: u64) -> Raid0 {
     Raid0::new((0..members).map(member).collect(), parameters)
 }
 
-/// What a member was told.
+/// The accesses of a member.
 type Log = Arc<Mutex<Vec<(u64, DeviceAccess)>>>;
 
-/// A member that takes a millisecond for everything and writes down what it is told.
+/// A member that takes a millisecond for everything and records its accesses.
 #[derive(Debug)]
 struct Scribe {
     number: u64,
@@ -47,7 +47,7 @@ fn scribes(members: u64) -> (Raid0, Log) {
     (Raid0::new((0..members).map(scribe).collect(), parameters), log)
 }
 
-/// What the members of an array of four are told of one access: member, sector and length.
+/// The accesses of the members of an array of four for one access: member, sector and length.
 fn told(access: DeviceAccess) -> Vec<(u64, u64, u64)> {
     let (mut array, log) = scribes(4);
     array.service(Instant::ZERO, &access);

@@ -75,7 +75,7 @@ fn amplification_is_what_collection_costs() {
     assert_eq!([permille(0.40), permille(0.43)], [1_120, 1_154]);
     assert_eq!([permille(0.0), permille(0.8), permille(0.9)], [1_000, 2_693, 5_179]);
     assert_eq!(permille(0.98), permille(5.0));
-    // What it solves: (v - 1) / ln v = u with amplification 1 / (1 - v).
+    // The equation it solves: (v - 1) / ln v = u with amplification 1 / (1 - v).
     for percent in 10..98 {
         let utilisation = f64::from(percent) / 100.0;
         let v = 1.0 - 1.0 / amplification(utilisation);

@@ -1,10 +1,10 @@
-//! What a machine file may not say, and what is said back.
+//! Errors of machine files, and their messages.
 
 use super::super::Machine;
 
 const GOOD: &str = include_str!("../../../machines/desktop-2004.toml");
 
-/// What is said of the desktop's file after `from` became `to`, without the place if that is the
+/// The error of the desktop's file after `from` became `to`, without the position if that is the
 /// line of the change.
 fn complaint(from: &str, to: &str) -> String {
     let pieces: Vec<&str> = GOOD.split(from).collect();
@@ -183,7 +183,7 @@ fn numbers_may_be_tables_of_their_own_and_nothing_else() {
     );
 }
 
-/// What is said of a machine's file after `from` became `to`, with the place.
+/// The error of a machine's file after `from` became `to`, with the position.
 fn said_of(good: &str, from: &str, to: &str) -> String {
     assert_eq!(good.matches(from).count(), 1, "{from}");
     Machine::parse(&good.replace(from, to), "mine.toml").unwrap_err().to_string()

@@ -12,7 +12,7 @@ use crate::report::{Role, Row};
 /// Latencies of the device in us.
 const LATENCIES: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 
-/// Cores, and tasks that compute beside the reader.
+/// Cores, and tasks that compute besides the reader.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     name: &'static str,
@@ -89,7 +89,7 @@ fn measure(
         rest: Duration::ZERO,
     };
     let mut measured = load.measure(&machine, seed)?;
-    // One run is longer than the other: what is compared is the time of a read.
+    // One run is longer than the other, so the time of one read is compared.
     for (figure, value) in &mut measured.figures {
         if *figure == TIME {
             *value *= 1e3 / reads as f64;

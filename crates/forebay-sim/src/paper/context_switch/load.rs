@@ -1,4 +1,4 @@
-//! One run: readers on the paper's board, alone or in company.
+//! One run: readers on the paper's board, alone or with other tasks.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::scenario::{NewFile, PolicySet, Scenario};
 use crate::workload::company::{Computes, Ended, Rereads};
 use crate::world::{Record, Switches, Traits};
 
-/// In which order a reader asks for its pages.
+/// The order in which a reader reads its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     Random,
@@ -28,9 +28,9 @@ pub(super) enum Pattern {
 pub(super) enum Company {
     /// Nothing.
     Alone,
-    /// So many that only compute.
+    /// This many tasks that only compute.
     Compute(u32),
-    /// So many that read cached pages.
+    /// This many tasks that read cached pages.
     Reread(u32),
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Reader {
     pub(super) pattern: Pattern,
     /// Reads of one page, each of a page that is not cached.
     pub(super) reads: u64,
-    /// What it computes after each.
+    /// Its compute time after each read.
     pub(super) computes: Duration,
-    /// Its data, beside what every task touches.
+    /// Its data, in addition to the data of every task.
     pub(super) footprint: u64,
     /// Its weight under a scheduler that shares fairly; 1024 is that of the company.
     pub(super) weight: u32,
@@ -65,8 +65,8 @@ pub(super) struct Load {
 
 /// Figures of a run: the time until the last reader ends, in ms.
 pub(super) const TIME: &str = "time";
-/// Per read: processor time of the whole machine in us, times that a reader gave its processor
-/// away, times that it was taken away, requests carried out inline.
+/// Per read: processor time of the whole machine in us, voluntary switches of the readers,
+/// involuntary ones, requests executed inline.
 pub(super) const PER_READ: [(&str, &str); 4] = [
     ("processor per read", "us"),
     ("voluntary switches per read", "count"),
@@ -167,7 +167,7 @@ impl Company {
     }
 }
 
-/// Reads pages of a file, each once; then it has them dropped, as an unmount does, and goes on.
+/// Reads pages of a file, each once; then drops them, as an unmount does, and continues.
 pub(super) struct PageReader {
     reader: Reader,
     handle: HandleId,
@@ -175,7 +175,7 @@ pub(super) struct PageReader {
     /// Reads that are still to come, and the place of the next one.
     left: u64,
     place: usize,
-    /// It has read and computes before it goes on.
+    /// It has read and computes before it continues.
     has_read: bool,
     begins: Instant,
 }
@@ -224,5 +224,5 @@ impl Workload for PageReader {
     }
 }
 
-/// What a task of the paper's table touches beside what every task does.
+/// Data of a task of the paper's table, in addition to the data of every task.
 pub(super) const DATA: u64 = 100 * KIB;

@@ -1,4 +1,4 @@
-//! What the paper prints and what was measured beside it, as rows.
+//! Published and measured figures, as rows.
 
 use super::load::{PER_READ, TIME};
 use super::{
@@ -155,8 +155,8 @@ fn more_under_load(results: &Results<'_>, scheduler: &str) -> Vec<Row> {
     vec![claim.row_at(results, gain(&CASES[2]) - gain(&CASES[0]), Vec::new())]
 }
 
-/// All three rules beside each other: times and what a read costs; how far the adaptive one is
-/// behind the better of the others.
+/// All three rules compared: times and the cost of a read; how much slower the adaptive rule is
+/// than the better of the others.
 fn beside(results: &Results<'_>, case: &Case, scheduler: &str, cores: u32) -> Vec<Row> {
     let name = on_cores(case, cores);
     let of = |mode: &str, figure: &str| {

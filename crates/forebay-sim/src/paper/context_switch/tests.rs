@@ -16,7 +16,7 @@ use crate::rng::Rng;
 /// By what the runs of most tests are shortened: 3253 reads are left.
 const SMALL: u64 = 64;
 
-/// The first of the paper's cases, alone and beside tasks that compute.
+/// The first of the paper's cases, alone and with tasks that compute.
 const ALONE: Case = CASES[0];
 const BESIDE: Case = CASES[LOADED];
 
@@ -41,8 +41,8 @@ fn gain(case: &Case, scheduler: &'static str) -> f64 {
     100.0 * (1.0 - time(case, INLINE, scheduler) / time(case, DEFERRED, scheduler))
 }
 
-/// Every row, from runs of the right kind at small sizes: rings as they are, loads of some reads,
-/// and in place of the latencies one of these.
+/// Every row, from runs of the right kind at small sizes: rings unchanged, loads of some reads, and
+/// one of the latencies for all.
 fn small_rows(draws: u32) -> Vec<Row> {
     let cells = PAPER.cells(&machine(), RunSize::Scaled, 1, draws);
     let least = Load { scale: READS / 100, ..ALONE.load(INLINE, "fair", 1) };
@@ -89,8 +89,8 @@ fn every_row_is_there_once_and_inside_its_own_range() {
         assert!(low <= measured && measured <= high, "{} {} {}", row.row, row.metric, row.policy);
     }
     let role = |role| rows.iter().filter(|row| row.role == role).count();
-    // Table 2 and both schedulers' times before; times after and gains, and what load adds to
-    // them; the adaptive rule, beside both at every place.
+    // Table 2 and both schedulers' times before; times after and gains, and the difference under
+    // load; the adaptive rule compared with both in every case.
     let calibrated = SWITCHES.len() + SCHEDULERS.len() * CASES.len();
     let predicted = SCHEDULERS.len() * (2 * CASES.len() + 1);
     let derived = SCHEDULERS.len() * CASES.len() + ON_CORES.len() * CORES.len() + 65;
@@ -179,7 +179,7 @@ fn the_adaptive_rule_stays_near_the_better_of_the_others() {
     }
 }
 
-/// The pages that a reader asks for until it ends, and after which of them it drops all.
+/// The pages that a reader reads until it ends, and after which of them it drops all.
 fn asked(pattern: Pattern, reads: u64) -> (Vec<u64>, Vec<usize>) {
     let reader = Reader { reads, ..reader(pattern) };
     let pages = 10..30;

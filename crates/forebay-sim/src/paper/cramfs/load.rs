@@ -17,14 +17,14 @@ use crate::world::FaultTime;
 /// Which file system the pages lie on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
-    /// One that does not compress, and reads what readahead asks for in as large requests as can
-    /// be.
+    /// A file system without compression, which reads the window of readahead in the largest
+    /// possible requests.
     Ext3,
     /// One that does, with a fill rule.
     Packed(&'static str),
 }
 
-/// What is touched.
+/// The touched pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     /// The start of the environment; how many files are long follows from the run's seed.
@@ -70,7 +70,7 @@ const GAP: u64 = 24 * KIB;
 /// How single pages stray from the mean ratio: as those of a tree of programs and libraries do.
 const SIGMA_PPM: u64 = 120_000;
 
-/// The mean ratio for each number of long files, fitted on the two baselines alone: with it CramFS
+/// The mean ratio for each number of long files, fitted only on the two baselines: with it CramFS
 /// needs 738 and 834 operations within 4 % on average, whatever the number of files.
 pub(super) const RATIO_PPM: [u64; trace::LONG_MAX as usize + 1] = [
     350_000, 350_000, 360_000, 360_000, 370_000, 375_000, 380_000, 385_000, 390_000, 400_000,

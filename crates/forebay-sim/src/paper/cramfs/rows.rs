@@ -1,4 +1,4 @@
-//! What the paper prints and what was measured beside it, as rows.
+//! Published and measured figures, as rows.
 
 use super::load::{DRIVER, FAULTS, FILE_SYSTEM, MEMORY, OPERATIONS, PAGES, SIZE, TOTAL, USELESS};
 use super::{
@@ -149,7 +149,7 @@ fn figures(results: &Results<'_>) -> Vec<Row> {
     ]
 }
 
-/// What the text says of figure 6, and how much of it either idea alone would give.
+/// The percentages of the text about figure 6, and the share of each of the two ideas.
 fn percentages(results: &Results<'_>) -> Vec<Row> {
     let change = |metric, figure: (&'static str, &str), other, published, tolerance| {
         let systems = (FCRAMFS, other);

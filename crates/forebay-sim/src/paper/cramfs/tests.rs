@@ -111,6 +111,6 @@ fn every_row_is_made_and_the_counts_are_calibrated() {
     assert_eq!(of(Role::Predicted).count(), 4 + 4 + 6 + 2 + 8);
     assert!(of(Role::Calibrated).all(|row| row.verdict() != Verdict::Outside));
     assert!(of(Role::Derived).all(|row| row.verdict() == Verdict::Within), "the order flips");
-    // The results are looked up by name: a row that names what was not run would panic.
+    // The results are looked up by name: a row of an experiment that was not run would panic.
     let _: fn(&Results<'_>) -> Vec<crate::report::Row> = rows::rows;
 }

@@ -1,9 +1,9 @@
 //! Which pages are touched: traces that have the two baseline columns of the paper's first table
 //! exactly, and differ in how many files they touch.
 //!
-//! The paper's own trace is not published. What it prints is 1245 pages touched, 1896 pages that
-//! windows of 32 bring in, 108 faults then: 17.6 pages and 11.5 touches a fault. Both can be had in
-//! one file of its own for every window, and in long files that are walked through.
+//! The paper's trace is not published. The paper prints 1245 pages touched, 1896 pages read with
+//! windows of 32, and 108 faults in that case: 17.6 pages and 11.5 touches a fault. Both can result
+//! from one short file for every window, and from long files that are read through.
 //!
 //! ```text
 //!   a short file      ###########......          17 or 18 pages, one window
@@ -18,8 +18,8 @@ pub(super) struct Touched {
     pub(super) touches: Vec<u64>,
 }
 
-/// What a trace comes to: faults with windows of 32 pages, the pages that these bring in, and the
-/// pages that are touched.
+/// Totals of a trace: faults with windows of 32 pages, the pages that these windows read, and the
+/// touched pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals {
     pub(super) windows: u64,
@@ -40,7 +40,7 @@ const LONG_BLOCKS: u64 = 11;
 const LONG_PAGES: u64 = 16 * LONG_BLOCKS;
 const LONG_WINDOWS: u64 = LONG_BLOCKS - 1;
 
-/// A trace with so many long files; all others are short.
+/// A trace with `long` long files; all others are short.
 pub(super) fn trace(totals: Totals, long: u64) -> Vec<Touched> {
     let short = totals.windows - LONG_WINDOWS * long;
     let in_long = totals.touches * LONG_WINDOWS * long / totals.windows;

@@ -1,5 +1,5 @@
-//! A run of bonnie: its phases' rates, what a phase leaves behind in memory, and what goes on over
-//! time.
+//! A run of bonnie: the rates of its phases, the dirty data that a phase leaves in memory, and
+//! values over time.
 
 use forebay_core::time::Instant;
 use forebay_core::units::{KIB, MIB, PAGE_SIZE};
@@ -13,12 +13,12 @@ use crate::scenario::{NewFile, Scenario};
 use crate::workload::bonnie::{Bonnie, Handles, Mark, Phase};
 use crate::workload::marks::Log;
 
-/// How much of bonnie is run, on a file of so many MiB.
+/// How much of bonnie is run, on a file of this many MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
     /// The five phases that the tables have, without the seeks.
     Tables(u64),
-    /// All of it, and what goes on in each second.
+    /// All of it, with values for each second.
     OverTime(u64),
     /// Up to the end of a phase, whose data then becomes safe.
     Until(u64, Phase),
@@ -38,7 +38,7 @@ pub(super) const RESIDUE: &str = "left in memory";
 pub(super) const DURABLE: &str = "time to durable";
 
 impl Run {
-    /// What was run, as an experiment has it.
+    /// The name of the workload in an experiment.
     pub(super) fn name(self) -> String {
         match self {
             Self::Tables(mib) => Self::of_size(mib).to_owned(),
@@ -47,7 +47,7 @@ impl Run {
         }
     }
 
-    /// What was run, as a row has it.
+    /// The name of the workload in a row.
     pub(super) fn of_size(mib: u64) -> &'static str {
         if mib == 100 { "bonnie -s 100" } else { "bonnie -s 1000" }
     }

@@ -1,4 +1,4 @@
-//! What the paper printed, what counts as agreement, and the rows that come of it.
+//! The published figures, their tolerances, and the resulting rows.
 
 use super::bonnie::{self, PHASES, Run};
 use super::settings::{DYN, REDHAT, SOL, Setting, TODAY};
@@ -53,7 +53,7 @@ pub(super) fn rows(results: &Results<'_>, size: RunSize) -> Vec<Row> {
     rows
 }
 
-/// A rate in one of the result tables, or beside them.
+/// A rate of one of the result tables, or of a setting for comparison.
 fn rate(
     results: &Results<'_>,
     mib: u64,
@@ -146,7 +146,7 @@ fn left_behind(results: &Results<'_>, mib: u64, phase: Phase, setting: Setting) 
     })
 }
 
-/// The block write with one field of the tuning guide's alone.
+/// The block write with only one field of the tuning guide.
 fn factor(results: &Results<'_>, mib: u64, setting: Setting) -> Row {
     let metric = "block write, single fields";
     let run = Run::Until(mib, Phase::BlockWrite).name();

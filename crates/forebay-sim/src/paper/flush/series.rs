@@ -1,5 +1,5 @@
-//! What goes on over time, as the paper's figures have it: reads, writes, load and knobs; and how
-//! much is dirty or on its way.
+//! Values over time, as in the paper's figures: reads, writes, load and knobs; and the pages that
+//! are dirty or under writeback.
 
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{KIB, MIB, PAGE_SIZE, SECTOR_SIZE};

@@ -19,13 +19,13 @@ pub(super) struct Setting {
 
 /// What the paper measures first.
 pub(super) const REDHAT: Setting = controlled("redhat");
-/// What the paper measures beside it.
+/// The paper's second setting.
 pub(super) const SOL: Setting = controlled("sol");
 /// What the paper proposes, if its nfract stays below 98: one read in fifty writes is enough.
 pub(super) const DYN: Setting = controlled("dyn:cap=98");
 /// The proposal with an nfract that reaches 100.
 pub(super) const DYN_FULL: Setting = controlled("dyn");
-/// The guide's settings, if the paper left the age of buffers alone.
+/// The guide's settings, if the paper did not change the age of buffers.
 pub(super) const SOL_YOUNG: Setting = controlled("sol:age=3000");
 /// The proposal with a limit that leaves memory to others.
 pub(super) const BOUNDED: Setting = controlled("dyn-bounded");

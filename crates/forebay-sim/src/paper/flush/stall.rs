@@ -14,7 +14,7 @@ use crate::workload::burst::Burst;
 /// Threads of the file server, of which a blocked write holds one: the useful number of nfsd(8).
 const NFS_THREADS: u32 = 8;
 
-/// What is run: the clients as tasks of the server, and behind its threads.
+/// The workloads: the clients as tasks of the server, and behind its threads.
 pub(super) fn bursts(size: RunSize) -> [(&'static str, Burst); 2] {
     let (names, bytes) = match size {
         RunSize::Full => (["8 writers of 1 GB", "8 writers of 1 GB, 8 NFS threads"], 1024 * MIB),
@@ -36,7 +36,7 @@ pub(super) const READER: &str = "longest time without an answer to the reader";
 /// From the start until all is safe, in seconds.
 pub(super) const DURABLE: &str = "time to durable";
 
-/// The longest time between two answers, the start and the end of the burst taken for answers.
+/// The longest time between two answers; the start and the end of the burst count as answers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gap {
     last: Instant,

@@ -32,7 +32,7 @@ fn what_a_phase_leaves_in_memory_is_safe_only_later() {
     small.set("memory.page_cache", "64MiB").unwrap();
     let until = |setting| Run::Until(128, Phase::BlockWrite).measure(&small, setting, 1).unwrap();
     let (redhat, all) = (until(REDHAT), until(SOL));
-    // Above 40 % of memory writers wait; above 100 % they cannot be. 21 MiB are on their way.
+    // Above 40 % of memory writers wait; above 100 % they cannot. 21 MiB are under writeback.
     let left = |measured| figure(measured, bonnie::RESIDUE);
     assert!(left(&redhat) < left(&all) && left(&all) > 48.0, "{} {}", left(&redhat), left(&all));
     for measured in [&redhat, &all] {

@@ -56,7 +56,7 @@ impl Setup {
             throttle: throttle::Spec::parse(self.throttle).expect(known),
             ..kernel
         };
-        // The last write ends the load; what is left then is made safe by the scenario.
+        // The last write ends the load; the scenario then makes the rest durable.
         let load = Overwrite { sync: false, ..Overwrite::of_paper(scale) };
         let file = NewFile::fixed(load.file_bytes);
         let mut scenario = Scenario::new(&machine, &policies, seed, 1, &[file])?;
@@ -110,7 +110,7 @@ impl Setup {
     }
 }
 
-/// Reads a part of a file, then goes on with a load.
+/// Reads a part of a file, then continues with a load.
 struct Warmed<'a> {
     handle: HandleId,
     offset: u64,

@@ -1,4 +1,4 @@
-//! What the paper prints and what was measured beside it, as rows.
+//! Published and measured figures, as rows.
 
 use super::load::{DURABLE, FIGURES, LAST_WRITE, Setup, WRITTEN};
 use super::{DRAWN, HIGH, LOW, OFF, OTHERS, STOCK, Sizes, row_at};
@@ -91,7 +91,7 @@ pub(super) fn published(results: &Results<'_>, scale: u64) -> Vec<Row> {
     ]
 }
 
-/// Whether runs that are divided by more can stand for the published ones.
+/// Whether runs with a larger divisor can replace the published ones.
 pub(super) fn agreement(results: &Results<'_>, sizes: Sizes) -> Vec<Row> {
     let metrics =
         [("last write against larger runs", LAST_WRITE), ("durable against larger runs", DURABLE)];
@@ -159,7 +159,7 @@ pub(super) fn published_figures(results: &Results<'_>, setup: &Setup, scale: u64
     metrics.map(row).collect()
 }
 
-/// Every figure of a run beside the published ones.
+/// Every figure of a run, compared with the published ones.
 pub(super) fn compared_figures(results: &Results<'_>, setup: &Setup, scale: u64) -> Vec<Row> {
     let row = |(metric, unit)| {
         let claim = Claim::context(row_at(scale), (metric, unit), setup.name, "");

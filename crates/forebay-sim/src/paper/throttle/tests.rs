@@ -50,7 +50,7 @@ fn the_stock_kernel_takes_as_long_as_published() {
 
 #[test]
 fn a_smaller_run_takes_its_share_of_the_time() {
-    // Without a throttle kswapd writes too. It writes inactive pages alone, in batches that do not
+    // Without a throttle kswapd writes too. It writes only inactive pages, in batches that do not
     // scale, and below a 96th it leaves no room for active ones: 1/128 is 9.5 % faster.
     for (setup, scales) in [(STOCK, [64, 128]), (OFF, [32, 64])] {
         let [one, other] = scales.map(|scale| run(setup, scale).figure(load::LAST_WRITE));

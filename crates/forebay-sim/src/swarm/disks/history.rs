@@ -51,11 +51,11 @@ struct Version {
 pub(super) struct Histories {
     writes: BTreeMap<Number, WriteRecord>,
     cells: Vec<Vec<Vec<Version>>>,
-    /// When each cell last lost what was on its way.
+    /// When each cell last lost a write in flight.
     lost: Vec<Vec<Moment>>,
 }
 
-/// What was found where something else should be.
+/// A wrong content of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finding {
     pub(super) export: usize,
@@ -64,7 +64,7 @@ pub(super) struct Finding {
 }
 
 impl Histories {
-    /// Adds an export whose cells hold what was written before all else.
+    /// Adds an export whose cells hold the initial writes.
     pub(super) fn add_export(&mut self, number: Number, cells: usize) {
         let export = self.cells.len();
         let record =
@@ -95,7 +95,7 @@ impl Histories {
         let rule = if is_zero { "D7" } else { "D1" };
         let cells = self.cells[export][first..end].iter_mut().zip(&self.lost[export][first..end]);
         for (versions, lost) in cells {
-            // What it wrote was lost before it ended.
+            // Its write was lost before it ended.
             if *lost >= begin {
                 continue;
             }
@@ -127,7 +127,7 @@ impl Histories {
         }
     }
 
-    /// Cells have lost what was on its way to the store: older versions may be seen again.
+    /// Cells have lost writes in flight to the store: older versions may be read again.
     pub(super) fn lose(&mut self, export: usize, (first, end): (usize, usize), now: Moment) {
         self.lost[export][first..end].fill(now);
         for versions in &mut self.cells[export][first..end] {

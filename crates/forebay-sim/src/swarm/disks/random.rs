@@ -111,7 +111,8 @@ impl DiskScenario {
     }
 }
 
-/// The name of a policy of a slot. Its parameters are left alone: at their ends, waits take hours.
+/// The name of a policy of a slot. Its parameters keep their defaults: at their ends, waits take
+/// hours.
 fn typed<T: Slot + ?Sized>(rng: &mut Rng) -> String {
     let policies = T::policies();
     policies[rng.below(policies.len() as u64) as usize].name.to_owned()
@@ -145,7 +146,7 @@ pub(super) fn random_op(rng: &mut Rng, weights: &[u64; 6], cells: usize) -> Disk
         Some(2) => DiskOp::Flush,
         Some(3) => DiskOp::Zero { offset, len, hole, durable },
         Some(4) => DiskOp::Prefetch { offset, len },
-        // The same place again, so that pages are written while they are on their way.
+        // The same offset again, so that pages are written while they are under writeback.
         Some(5) => DiskOp::Write { offset: 0, len: len.min(2 * page * CELL), durable },
         Some(_) | None => DiskOp::Write { offset, len, durable },
     }

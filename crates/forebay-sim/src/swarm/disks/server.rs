@@ -49,7 +49,7 @@ struct Client {
     name: u64,
     export: usize,
     in_flight: u32,
-    /// It has vanished, and asks for nothing more.
+    /// It has vanished and sends no more requests.
     is_gone: bool,
     /// A failed write that its next flush reports.
     is_owed: bool,
@@ -64,7 +64,7 @@ struct InFlight {
     number: Number,
     began: Moment,
     since: Instant,
-    /// What has been read.
+    /// The data read.
     cells: Vec<Number>,
 }
 
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// When a store answers or the path wants to be called.
+    /// When a store answers or the path has a timeout.
     fn next_event(&self) -> Option<Instant> {
         let due = self.works.iter().map(|work| work.due).min();
         [due, self.path.poll_timeout(), self.heals].into_iter().flatten().min()
@@ -157,7 +157,7 @@ impl Server {
         self.look_at_ages();
     }
 
-    /// A connection asks for something, or vanishes.
+    /// A connection sends a request, or vanishes.
     fn step(&mut self) {
         let place = self.rng.below(self.clients.len() as u64) as usize;
         if self.rng.chance(self.scenario.vanish_ppm) {
@@ -248,7 +248,7 @@ impl Server {
         self.take();
     }
 
-    /// Carries out what has come out of the path.
+    /// Executes the outputs of the path.
     fn take(&mut self) {
         while let Some(output) = self.path.poll_output() {
             self.tick();
@@ -390,7 +390,7 @@ impl Server {
         Err(IoError::Device)
     }
 
-    /// What is written arrives.
+    /// Written data arrives.
     fn land(&mut self, work: &StoreWork, is_durable: bool) {
         let moment = self.moment;
         let (_, len) = match &work.kind {
@@ -507,7 +507,7 @@ impl Server {
         }
     }
 
-    /// Power is lost, or the server killed: what is left has to be what was promised.
+    /// Power is lost, or the server killed: everything that was acknowledged has to survive.
     fn cut_power(&mut self, is_cut: bool, restarts: bool) {
         self.note("cut", &(is_cut, restarts));
         self.counts.cuts += 1;
@@ -543,7 +543,7 @@ impl Server {
         }
     }
 
-    /// The server begins again over what is left.
+    /// The server starts again on the surviving data.
     fn restart(&mut self, left: &[Vec<Page>]) {
         self.counts.restarts += 1;
         let moment = self.tick();
@@ -561,8 +561,8 @@ impl Server {
         (0..self.clients.len()).for_each(|place| self.connect(place));
     }
 
-    /// What is in flight ends, also if a store stays full. Then all stores are well, and everything
-    /// is brought to disk.
+    /// Completes everything in flight, even if a store stays full. Then all stores work again, and
+    /// everything is written to disk.
     fn finish(&mut self) {
         if self.heals.is_some() {
             self.heals = Some(self.now + WAIT_MAX + WAIT_MAX);

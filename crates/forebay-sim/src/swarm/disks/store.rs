@@ -1,4 +1,4 @@
-//! A simulated store: what it has, what survives a loss of power, and what it is doing.
+//! A simulated store: its contents, the data that survives a power failure, and its work in flight.
 
 use forebay_core::io;
 use forebay_core::serving::ZeroRange;
@@ -107,8 +107,8 @@ impl Store {
         lost
     }
 
-    /// What is left of each page when power is lost: the durable one or any that came later, also
-    /// of work that has not ended.
+    /// The content of each page after a power failure: the durable one or any later one, including
+    /// those of work in flight.
     pub(super) fn cut(&self, works: &[&StoreWork], rng: &mut Rng) -> Vec<Page> {
         let mut left: Vec<Page> = self.pages.iter().map(|page| self.choose(page, rng)).collect();
         for work in works {
@@ -126,7 +126,8 @@ impl Store {
         place.checked_sub(1).map_or(page.durable, |place| page.cached[place].1)
     }
 
-    /// What is left when only the server is killed: all that has ended, and some of what has not.
+    /// The contents after only the server is killed: all completed work, and some of the work in
+    /// flight.
     pub(super) fn kill(&self, works: &[&StoreWork], rng: &mut Rng) -> Vec<Page> {
         let mut left: Vec<Page> = self.pages.iter().map(|page| page.current).collect();
         for work in works {

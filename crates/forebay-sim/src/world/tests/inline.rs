@@ -1,4 +1,4 @@
-//! Requests that are served in the context of the asker.
+//! Requests that are served in the context of the caller.
 
 use super::*;
 
@@ -136,7 +136,7 @@ fn a_spinner_that_is_pushed_off_neither_loses_nor_repeats_work() {
     let took = seen.calls[0].latency();
     assert!(took >= Duration(36 * MS) && took <= Duration(42 * MS), "half the core: {took}");
     assert_eq!(seen.end, Instant(120 * MS));
-    // The device does it alone: its 20 ms pass whichever task has the core.
+    // The device works without the processor: its 20 ms pass whichever task has the core.
     let seen = run(Chip::new(20_000, false));
     let took = seen.calls[0].latency();
     assert!(took >= Duration(20 * MS) && took <= Duration(24 * MS), "{took}");

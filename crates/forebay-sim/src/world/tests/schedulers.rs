@@ -4,7 +4,7 @@ use super::*;
 
 const SCHEDULERS: [Scheduler; 3] = [Scheduler::RoundRobin, Scheduler::O1, Scheduler::Fair];
 
-/// Readers of different pages beside tasks that compute and sleep.
+/// Readers of different pages, and tasks that compute and sleep.
 fn mixture(handle: HandleId) -> Tasks {
     let readers = (0..3u64).map(|task| {
         let steps = (0..40).flat_map(move |turn| {
@@ -87,8 +87,8 @@ fn every_switch_is_a_wait_or_a_push_and_is_paid_once() {
     }
 }
 
-/// How long a reader of uncached pages takes beside hogs, on one core where nothing but the call
-/// and the device costs anything.
+/// How long a reader of uncached pages takes with competing hogs, on one core where only the call
+/// and the device cost anything.
 fn reader(scheduler: Scheduler, hogs: usize, thread_us: u64, handling: Handling, n: u64) -> u64 {
     let (syscall, programmed) = (Duration((REQUEST_US - thread_us) * US), true);
     let prices = Prices { scheduler, syscall, ..Prices::FREE };

@@ -11,9 +11,9 @@ use crate::text::{decimal, hexadecimal, seconds};
 pub(super) struct Call<'a> {
     pub(super) name: &'a [u8],
     arguments: Vec<&'a [u8]>,
-    /// What it returned; nothing if it never did.
+    /// Its return value; none if it never returned.
     pub(super) result: Option<i64>,
-    /// What `-y` says of a descriptor that it returned.
+    /// The text of `-y` for a descriptor that it returned.
     pub(super) decoration: Option<&'a [u8]>,
     /// How long it took, in nanoseconds.
     pub(super) took: Option<u64>,

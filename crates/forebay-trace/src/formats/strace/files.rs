@@ -24,7 +24,7 @@ pub(super) struct Description {
     position: Option<u64>,
 }
 
-/// What is open.
+/// Kinds of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A file.

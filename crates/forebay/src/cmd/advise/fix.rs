@@ -76,7 +76,7 @@ pub(super) fn run(
     Ok(if is_changed { 0 } else { NO })
 }
 
-/// Puts back what was changed.
+/// Restores the changed values.
 pub(super) fn undo(state: &Path) -> Result<u8> {
     let place = Place { state: state.to_owned(), root: None };
     let undo = Undo { json: false, patience: Duration::from_secs(30), forget: false, place };

@@ -1,4 +1,4 @@
-//! `forebay bench dispatch`: the modes of access beside plain `pread`.
+//! `forebay bench dispatch`: the modes of access compared with plain `pread`.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
     Ok(0)
 }
 
-/// What is read, and how it is called.
+/// The file that is read, and its description.
 fn subject(on: Option<&Path>) -> Result<(Subject, String)> {
     let on = on.map_or_else(|| PathBuf::from("."), Path::to_owned);
     let shown = on.display().to_string();
@@ -136,7 +136,7 @@ fn notes(arguments: &BenchDispatch, place: &str) -> Vec<String> {
     ]
 }
 
-/// What a page shows beside the table.
+/// The charts of a page besides the table.
 const PLOTS: [Plot; 2] = [
     Plot {
         title: "Reads a second",

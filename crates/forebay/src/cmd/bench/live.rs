@@ -1,4 +1,4 @@
-//! `forebay bench live`: the running kernel on slow devices, as it is and tuned.
+//! `forebay bench live`: the running kernel on slow devices, untuned and tuned.
 //!
 //! ```text
 //!   folder --> rig (device, files) --> for each turn, for each way, in another order each time:
@@ -49,7 +49,7 @@ mod tuner;
 mod unwritten;
 mod work;
 
-/// Measures what was asked for and prints one table.
+/// Runs the benchmark and prints one table.
 pub(crate) fn run(arguments: &BenchLive) -> Result<u8> {
     if !rustix::process::geteuid().is_root() {
         let what = "bench live makes devices and sets their knobs, which only root may do";
@@ -148,7 +148,7 @@ fn part(part: LivePart) -> Part {
     }
 }
 
-/// What all rounds share, and what has come of them.
+/// State shared by all rounds, and their results.
 struct Bench<'a> {
     arguments: &'a BenchLive,
     folder: &'a Folder,
@@ -228,7 +228,7 @@ struct Lane<'a> {
     stage: Stage,
     rig: &'a Rig<'a>,
     knobs: &'a Knobs,
-    /// What the knobs are for all ways, before any steers.
+    /// The values of the knobs for all ways, before any tuning.
     clean: &'a Values,
 }
 

@@ -1,4 +1,4 @@
-//! `forebay bench mount`: mounted images, ours beside those of other servers and the kernel.
+//! `forebay bench mount`: our mounts compared with those of other servers and the kernel.
 //!
 //! ```text
 //!   select --> set --> ways --> rounds --> targets     files, images, contestants, figures,
@@ -43,7 +43,7 @@ mod slow;
 mod targets;
 mod ways;
 
-/// Measures what was asked for and prints one table.
+/// Runs the benchmark and prints one table.
 pub(crate) fn run(arguments: &BenchMount) -> Result<u8> {
     let bytes = choice::bytes("--size", &arguments.size)?;
     if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) {
@@ -88,7 +88,7 @@ pub(crate) fn writers() -> Vec<Program> {
     distinct(Format::ALL.into_iter().filter_map(Format::writer))
 }
 
-/// The programs that serve images beside us, each with its Debian package.
+/// The other programs that serve images, each with its Debian package.
 pub(crate) fn servers() -> Vec<Program> {
     distinct(Format::ALL.into_iter().flat_map(|format| ways::servers(format).iter().copied()))
 }
@@ -164,7 +164,7 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
     let can_be_slow = |workload: &Workload| throttle.is_some() || !workload.is_slow();
     let rounds: Vec<Workload> = rounds.filter(can_be_slow).collect();
     if let Some(throttle) = throttle.as_ref().filter(|_| rounds.iter().any(|it| it.is_slow())) {
-        // Limits hold in this group alone; servers and parts inherit it.
+        // Limits apply only in this group; servers and parts inherit it.
         let group = throttle.group().join("cgroup.procs");
         fs::write(&group, std::process::id().to_string())
             .with_context(|| format!("cannot join {}", group.display()))?;
@@ -194,7 +194,7 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
     Ok(Outcome { results, notes, codecs, pushes })
 }
 
-/// A progress line without a thread of its own, whose switches would count.
+/// A progress line without a thread, whose switches would count.
 fn quiet(what: &'static str) -> ProgressBar {
     let bar = messages::progress(1, what);
     bar.disable_steady_tick();
@@ -301,15 +301,15 @@ impl Outcome {
     }
 }
 
-/// How many times as fast a fault were if its window were decoded by the faster codec, and all
-/// else stayed as it is. None if more would be saved than the fault takes: then it was mostly
-/// answered from what is there, or the window is another one.
+/// How many times as fast a fault would be if the faster codec decoded its window and everything
+/// else stayed the same. None if more would be saved than the fault takes: then most faults were
+/// answered from the cache, or the window is another one.
 fn by_codec(fault: f64, codecs: &Codecs) -> Option<f64> {
     let left = fault - WINDOW * (codecs.zlib - codecs.libdeflate);
     (left > 0.0).then(|| fault / left)
 }
 
-/// The folder of the images. It goes away with us, unless it is to be kept or was there before.
+/// The folder of the images. It is removed at the end unless it is kept or existed before.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
@@ -365,7 +365,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("time_to_ext4", "x ext4"),
 ];
 
-/// What a page shows beside the table.
+/// The charts of a page besides the table.
 const PLOTS: [Plot; 2] = [
     Plot {
         title: "Time of a page",
@@ -390,7 +390,7 @@ const PLOTS: [Plot; 2] = [
 /// The folder that is kept between runs.
 const KEPT: &str = "forebay-bench-mount";
 
-/// Pages of the window that the kernel asks for at a fault, by its defaults for such mounts.
+/// Pages of the window that the kernel requests at a fault, by its defaults for such mounts.
 const WINDOW: f64 = 32.0;
 
 /// Room for a program that starts, and a quarter of it for a long file.

@@ -1,5 +1,4 @@
-//! What was measured on this machine, as a page: figures that are made of columns of the table, and
-//! the table.
+//! A page of the measurements on this machine: charts of columns of the table, and the table.
 
 use crate::page::{
     Axis, Digits, Extent, Figure, Join, Layout, Page, Point, Scale, Series, this_machine,
@@ -22,7 +21,7 @@ pub(super) struct Plot {
     pub(super) up_to: Option<&'static str>,
 }
 
-/// The page of a benchmark, with what a section of the documentation says of it.
+/// The page of a benchmark, with a section of the documentation.
 pub(super) fn of(title: &str, table: &Table, plots: &[Plot], section: &str) -> Page {
     let mut facts = vec![("version", format!("forebay {}", env!("CARGO_PKG_VERSION")))];
     facts.extend(this_machine());

@@ -1,4 +1,4 @@
-//! Other programs: run with a limit of time, given up when the user asks for it.
+//! Other programs: run with a time limit, ended when the user interrupts.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Whether the user wants it to end. The second signal ends the process at once; its mounts are in
-/// a namespace of its own and go with it.
+/// Whether the user interrupts. The second signal ends the process at once; its mounts are in a
+/// private namespace and end with it.
 #[derive(Clone, Debug)]
 pub(super) struct Stop(Arc<AtomicBool>);
 
@@ -43,7 +43,7 @@ impl Stop {
     }
 }
 
-/// A program's answer on standard output; what it says on standard error is in the error.
+/// A program's standard output; its standard error is part of the error.
 pub(super) fn answer(mut command: Command, limit: Duration, stop: &Stop) -> Result<String> {
     let shown = shown(&command);
     let child = start(&mut command).with_context(|| format!("cannot run {shown}"))?;
@@ -87,7 +87,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut from) = from {
-            // What was said before a failure is all there is.
+            // The output before a failure is all there is.
             let _ = from.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -135,7 +135,7 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Of what a program said, the line that says what is wrong.
+/// The line of a program's output that describes the error.
 fn complaint(said: &str) -> String {
     let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next_back());
     line.unwrap_or("it said nothing").trim().to_owned()
@@ -144,5 +144,5 @@ fn complaint(said: &str) -> String {
 /// What a shell reports for a program that SIGINT ended.
 const INTERRUPTED: i32 = 130;
 
-/// Short beside any limit. Parts take their own times, so that this wait does not count.
+/// Short compared with any limit. Parts measure their own times, so this wait does not count.
 const LOOK: Duration = Duration::from_millis(1);

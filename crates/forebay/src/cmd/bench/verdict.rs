@@ -1,10 +1,10 @@
-//! Whether what was measured is what is asked for.
+//! Whether the measurements meet their targets.
 
 use std::fmt;
 
 use forebay_host::measure::Target;
 
-/// A target and what was measured.
+/// A target and the measured value.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
     what: String,

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use super::facts::{Asked, Facts, Presence};
 use crate::cmd::bench::mount::Program;
 
-/// A thing, whether it is there, and what depends on it.
+/// A feature, whether it is available, and what depends on it.
 #[derive(Clone, Debug)]
 pub(super) struct Check {
     pub(super) what: &'static str,
     pub(super) state: State,
-    /// What was seen.
+    /// The finding.
     pub(super) found: String,
     /// What Forebay does with it.
     pub(super) gives: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct Check {
     pub(super) part: &'static [&'static str],
 }
 
-/// Whether it is there, the best first.
+/// Whether it is available, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Yes,
@@ -62,7 +62,7 @@ impl Check {
         Self { gives, ..self }
     }
 
-    /// What would bring it; nothing if it is there or not known.
+    /// How to get it; none if it is available or unknown.
     fn way(self, way: impl Into<String>) -> Self {
         let is_wanted = matches!(self.state, State::No | State::Partly);
         Self { way: is_wanted.then(|| way.into()), ..self }
@@ -77,7 +77,7 @@ impl Check {
     }
 }
 
-/// All verdicts, in the order in which commands ask for them.
+/// All checks, in the order in which commands need them.
 pub(super) fn all(facts: &Facts) -> Vec<Check> {
     let asked = facts.asked.as_ref();
     vec![

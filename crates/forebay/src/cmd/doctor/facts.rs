@@ -1,6 +1,6 @@
-//! What the machine shows, and what the kernel answers when it is asked.
+//! Facts about the machine, from its files and from tests of kernel features.
 //!
-//! A recorded machine shows its files alone; it is not asked.
+//! A recorded machine has only its files; kernel features are not tested.
 
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::cmd::bench::mount::{Program, is_listed, kernel_names, servers, writer
 use crate::cmd::bench::process;
 use crate::cmd::tune::knob_access;
 
-/// What is known of a machine.
+/// Facts about a machine.
 pub(super) struct Facts {
     pub(super) machine: Machine,
     /// None on a recorded machine.
@@ -45,7 +45,7 @@ pub(super) struct Asked {
     pub(super) knobs: Option<Result<(), Errno>>,
     /// Whether descriptors of processes can be copied.
     pub(super) copies: io::Result<()>,
-    /// Whether it can be told which descriptors are of one open file description.
+    /// Whether descriptors of one open file description can be recognized.
     pub(super) descriptions: io::Result<()>,
     /// What there is for mounts by us.
     pub(super) mounts: FuseSupport,
@@ -57,7 +57,7 @@ pub(super) struct Asked {
     pub(super) limits: bool,
     /// File systems that the kernel mounts, or could with a module.
     pub(super) kernel: Vec<(&'static str, Presence)>,
-    /// Programs that make images and devices, and whether they are there.
+    /// Programs that make images and devices, and whether they are installed.
     pub(super) writers: Vec<(Program, bool)>,
     /// Programs that serve images.
     pub(super) servers: Vec<(Program, bool)>,

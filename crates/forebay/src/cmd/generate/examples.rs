@@ -2,7 +2,7 @@
 
 use clap_mangen::roff::{Roff, bold, roman};
 
-/// Calls of a command and what they do; the name is that of its page.
+/// Examples of a command and their descriptions; the name is that of its page.
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "forebay",

@@ -16,7 +16,7 @@ use forebay_core::throttle::Throttle;
 use forebay_sim::machine::Machine;
 use forebay_sim::paper::PAPERS;
 
-/// The commands with names in place of free text. They are for completions alone: the parser takes
+/// The commands with names instead of free text. This is only for completions: the parser accepts
 /// files and parameters too.
 pub(super) fn known(command: Command) -> Command {
     command.mut_args(with_names).mut_subcommands(known)

@@ -1,4 +1,4 @@
-//! The options of job files, from the table that the parser reads by.
+//! The options of job files, from the table of the parser.
 
 use forebay_sim::fio::{KnownOption, Treatment, known_options};
 
@@ -17,7 +17,7 @@ pub(super) fn text(text: &mut Sheet) {
         let names = known_options().filter(of_group).map(|it| it.names.join(" = "));
         text.paragraph(&format!("{group:<15}"), &names.collect::<Vec<_>>().join(", "));
     }
-    text.heading("TAKEN ONLY AT THE VALUE THAT CHANGES NOTHING");
+    text.heading("ACCEPTED ONLY WITH A VALUE THAT CHANGES NOTHING");
     for option in known_options() {
         if let Treatment::Only(values, why) = option.treatment {
             let label = format!("{}={}", option.names[0], values.join("|"));
@@ -29,7 +29,7 @@ pub(super) fn text(text: &mut Sheet) {
         Treatment::Refused(why) => Some(why),
         Treatment::Understood | Treatment::Ignored(_) | Treatment::Only(..) => None,
     });
-    text.heading("TAKEN WITH A NOTE, WITHOUT AN EFFECT");
+    text.heading("IGNORED, WITH A NOTE");
     by_reason(text, |treatment| match treatment {
         Treatment::Ignored(why) => Some(why),
         Treatment::Understood | Treatment::Refused(_) | Treatment::Only(..) => None,
@@ -37,7 +37,7 @@ pub(super) fn text(text: &mut Sheet) {
     text.lines("\nTraps, columns of the tables and what is exact: docs/job-files.md");
 }
 
-/// A paragraph for each reason, with the options that have it.
+/// A paragraph for each reason, with its options.
 fn by_reason(text: &mut Sheet, reason: impl Fn(Treatment) -> Option<&'static str>) {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for option in known_options() {

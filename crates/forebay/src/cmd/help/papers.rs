@@ -6,8 +6,8 @@ use super::sheet::Sheet;
 
 pub(super) fn text(text: &mut Sheet) {
     text.lines(
-        "Experiments of papers, run in virtual time. Their published figures stand beside what is\n\
-         measured, with a tolerance that was fixed in advance and a verdict.\n\n\
+        "Experiments of papers, run in virtual time. Published and measured figures are compared,\n\
+         with a tolerance that was fixed in advance and a verdict.\n\n\
          \x20 forebay reproduce                 all of them\n\
          \x20 forebay reproduce NAME --all      one, with every row\n\
          \x20 forebay reproduce NAME --check    exit code 1 if a predicted figure is outside",
@@ -22,7 +22,7 @@ pub(super) fn text(text: &mut Sheet) {
     }
 }
 
-/// Where the claim, the model, the result and what is not claimed are written up.
+/// The page with the claim, the model, the result and what is not claimed.
 fn page(paper: &Paper) -> String {
     let name = if paper.name == "throttle" { "throttling" } else { paper.name };
     format!("docs/papers/{name}.md")

@@ -1,4 +1,4 @@
-//! The policies of each slot, from the tables that they are built by.
+//! The policies of each slot, from the tables of the core.
 
 use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
@@ -15,10 +15,10 @@ use crate::cmd::policies::NOTES;
 
 pub(super) fn text(text: &mut Sheet) {
     text.lines(
-        "A slot is a question of the I/O path, and a policy is an answer to it.\n\n\
+        "A slot is a decision of the I/O path, and a policy makes that decision.\n\n\
          \x20 forebay simulate JOB --policy readahead=fixed:max=64\n\
          \x20 forebay simulate JOB --compare throttle=off,paced\n\
-         \x20 forebay help policies SLOT                       one slot of them\n\
+         \x20 forebay help policies SLOT                       the policies of one slot\n\
          \x20 forebay policies                                 a list of all",
     );
     SLOTS.iter().for_each(|(_, add)| add(text));
@@ -41,18 +41,18 @@ type AddPolicies = fn(&mut Sheet);
 
 /// The slots by their names.
 const SLOTS: [(&str, AddPolicies); 8] = [
-    ("readahead", |text| slot::<dyn Readahead>(text, "which absent pages come in")),
+    ("readahead", |text| slot::<dyn Readahead>(text, "which absent pages are read")),
     ("flush", |text| slot::<dyn Flush>(text, "when dirty pages are written, and how many")),
     ("controller", |text| {
         slot::<dyn Controller>(text, "how the flush rule's knobs follow the load");
     }),
     ("throttle", |text| slot::<dyn Throttle>(text, "how long a writer pauses")),
-    ("reclaim", |text| slot::<dyn Reclaim>(text, "which pages leave when memory is short")),
-    ("elevator", |text| slot::<dyn Elevator>(text, "in which order a device gets its requests")),
+    ("reclaim", |text| slot::<dyn Reclaim>(text, "which pages are evicted when memory is short")),
+    ("elevator", |text| slot::<dyn Elevator>(text, "in which order requests go to a device")),
     ("dispatch", |text| {
         slot::<dyn Dispatch>(text, "whether a request runs inline, or the caller sleeps");
     }),
-    ("fill", |text| slot::<dyn Fill>(text, "what is decoded of a packed file, and when")),
+    ("fill", |text| slot::<dyn Fill>(text, "which parts of a packed file are decoded, and when")),
 ];
 
 fn slot<T: Slot + ?Sized>(text: &mut Sheet, decides: &str) {

@@ -1,4 +1,4 @@
-//! What writes to the kernel, from the table of knobs, and how it goes back.
+//! Writes to the kernel, from the table of knobs, and how values are restored.
 
 use forebay_live::journal::STATE_FOLDER;
 use forebay_live::knob::Knob;
@@ -7,23 +7,22 @@ use forebay_live::number::DevNumber;
 use super::sheet::Sheet;
 
 pub(super) fn text(text: &mut Sheet) {
-    text.heading("READS ONLY");
+    text.heading("READ-ONLY COMMANDS");
     for (commands, what) in READERS {
         text.paragraph(&format!("{commands:<33}"), what);
     }
-    let words = "None of them writes a file unless you name one, such as --html FILE: that file, \
-                 and no other.";
+    let words = "These commands write only files that you name, such as --html FILE.";
     text.paragraph("", words);
-    text.heading("WRITES FILES OF YOURS");
+    text.heading("COMMANDS THAT WRITE FILES");
     for (commands, what) in WRITERS {
         text.paragraph(&format!("{commands:<33}"), what);
     }
-    text.heading("WRITES TO THE KERNEL");
-    let words = "`forebay tune` without --dry-run, for root alone, and `bench live`, on devices \
-                 that it makes itself. `bench mount` drops the caches of the whole machine. \
-                 Nothing else does.";
+    text.heading("COMMANDS THAT WRITE TO THE KERNEL");
+    let words = "`forebay tune` without --dry-run, `tune undo`, `advise --fix` and `advise --undo`, \
+                 only for root, and `bench live`, on devices that it makes itself. `bench mount` \
+                 drops the caches of the whole machine. No other command changes settings.";
     text.paragraph("", words);
-    text.heading("WHAT TUNE MAY WRITE");
+    text.heading("KNOBS OF TUNE");
     text.paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
     for knob in knobs() {
         let rule = knob.rule();
@@ -31,66 +30,69 @@ pub(super) fn text(text: &mut Sheet) {
         let words = format!("{}; {low} to {high}{unit}", rule.meaning);
         text.paragraph(&format!("{:<17}", rule.name), &words);
         text.paragraph("                 ", &format!("beware: {}", rule.hazard));
-        text.paragraph("                 ", &format!("goes back: {}", rule.restore));
+        text.paragraph("                 ", &format!("restored: {}", rule.restore));
     }
-    let words = "Never elevators, queue depths, write caches or vm.dirty_*. docs/tuning.md has \
-                 what each is for.";
+    let words = "Never elevators, queue depths, write caches or vm.dirty_*. docs/tuning.md \
+                 describes each knob.";
     text.paragraph("", words);
-    text.heading("ON RECORD");
+    text.heading("JOURNAL");
     let words = format!(
-        "The old value goes to the journal in {STATE_FOLDER} before the knob is written; without a \
-         journal nothing is. `forebay tune status` shows what is changed, `forebay tune log` what \
-         was done and why. A knob that another program has written meanwhile is left alone."
+        "The old value is written to the journal in {STATE_FOLDER} before the knob is changed; \
+         without a journal no knob is changed. `forebay tune status` shows the changes in effect, \
+         `forebay tune log` all changes with their reasons. A knob that another program has \
+         written in the meantime is not changed again."
     );
     text.paragraph("", &words);
-    text.heading("BACK");
-    let words = "At the end, at any signal that asks for it, after a panic. After kill -9 or a \
-                 crash: `sudo forebay tune undo`, or the next start. A restart of the machine \
-                 forgets all of it.";
+    text.heading("RESTORE");
+    let words = "Values are restored at the end, on a signal that ends the program, and after a \
+                 panic. After kill -9 or a crash, `sudo forebay tune undo` or the next start \
+                 restores them. A restart of the machine resets all of them.";
     text.paragraph("", words);
-    text.heading("TRY IT WITHOUT");
+    text.heading("TRY IT WITHOUT WRITING");
     text.lines("  sudo forebay tune --dry-run --for 60s\n  forebay doctor");
 }
 
-/// The knobs that are ever steered.
+/// The knobs that can be tuned.
 fn knobs() -> [Knob; 4] {
     let any = DevNumber::default();
-    // The last one only where a policy file asks for it.
+    // The last one only if a policy file requests it.
     let wbt = Knob::WbtLatUsec(any);
     [Knob::ReadAheadKb(any), Knob::MaxRatioFine(any), Knob::StrictLimit(any), wbt]
 }
 
 const READERS: &[(&str, &str)] = &[
-    ("advise", "looks at /proc and /sys; with --watch as watch does"),
-    ("watch", "the same, and an instance of tracefs of its own; --no-trace goes without"),
+    ("advise without --fix", "reads /proc and /sys; with --watch the same as watch"),
+    ("watch", "the same, and its own tracefs instance unless --no-trace is given"),
     (
         "doctor",
-        "as advise, and tries what commands would: a ring of io_uring, and as root tracefs and \
-         debugfs, by a private mount that is gone with it",
+        "the same as advise, and tests features that commands use: a ring of io_uring, and as root \
+         tracefs and debugfs in a private mount that ends with the process",
     ),
-    ("reproduce, simulate, plan", "virtual time: no file but the job, no device"),
+    ("reproduce, simulate, plan", "virtual time: read only the job file, and no device"),
     (
         "run, simulate --check",
-        "read a file or device; in a folder they make a file that is gone afterwards, and with \
-         --allow-writes they overwrite what is named",
+        "read a file or device; in a folder they create a file and remove it afterwards, and with \
+         --allow-writes they overwrite the named path",
     ),
     ("probe", "reads a file or device; --scratch names a file that is overwritten"),
-    ("record", "an instance of tracefs of its own, removed at the end"),
-    ("bench dispatch", "reads a file or device; it makes one and removes it"),
+    ("record", "uses its own tracefs instance, removed at the end"),
+    ("bench dispatch", "reads a file or device, or a file that it creates and removes"),
     ("image info, ls, stat, cat", "read an image; so do image verify and compare"),
-    ("mount", "a read-only folder; the image is only read"),
+    ("mount", "makes a read-only folder; the image is only read"),
 ];
 
 const WRITERS: &[(&str, &str)] = &[
-    (
-        "--html FILE",
-        "that one file, whatever the command: reproduce, simulate, run, bench, image compare",
-    ),
-    ("reproduce --series FILE", "that one file"),
-    ("mount --profile, --log", "the files that are named"),
+    ("--html FILE", "that file; for reproduce, simulate, run, bench and image compare"),
+    ("reproduce --series FILE", "that file"),
+    ("mount --profile, --record, --log", "the named files"),
+    ("probe -o, record -o", "the named file"),
+    ("trace convert -o, sample -o", "the named file"),
+    ("sweep", "below the named folder"),
+    ("serve", "the served files and devices, unless --read-only; --overlay and --log name files"),
+    ("overlay commit, discard", "the source of the overlay; the overlay"),
     ("advise --record DIR", "a new folder"),
-    ("image extract", "below the folder that is named; --force replaces what is there"),
-    ("image scan --extract", "new files in the folder that is named"),
-    ("image make", "the image that is named"),
-    ("man DIR", "pages in the folder that is named"),
+    ("image extract", "below the named folder; --force replaces existing files"),
+    ("image scan --extract", "new files in the named folder"),
+    ("image make", "the named image"),
+    ("man DIR", "pages in the named folder"),
 ];

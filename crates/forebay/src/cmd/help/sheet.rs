@@ -1,4 +1,4 @@
-//! A text before it is known where it is read: on a screen, or as a page of the manual.
+//! A help text that can be shown on a screen or written as a manual page.
 //!
 //! ```text
 //!   heading          SIZES: --memory                  .SH
@@ -26,29 +26,29 @@ enum Part {
 }
 
 impl Sheet {
-    /// What comes is of something else.
+    /// Starts a section.
     pub(super) fn heading(&mut self, text: &str) {
         self.parts.push(Part::Heading(text.to_owned()));
     }
 
-    /// What comes is of one thing among those of the heading.
+    /// Starts a named part of the section.
     pub(super) fn name(&mut self, text: &str) {
         self.parts.push(Part::Name(text.to_owned()));
     }
 
-    /// Lines that stay as they are.
+    /// Adds lines that are not filled.
     pub(super) fn lines(&mut self, text: &str) {
         self.parts.extend(text.lines().map(|line| Part::Line(line.to_owned())));
     }
 
-    /// Words that are filled up to the width, with what they are in front. A label of blanks has
-    /// them stand where those of the label above it do.
+    /// Adds a paragraph that is filled up to the width, behind its label. A label of blanks aligns
+    /// it with the paragraph of the label above.
     pub(super) fn paragraph(&mut self, label: &str, words: &str) {
         let (label, words) = (label.to_owned(), words.to_owned());
         self.parts.push(Part::Paragraph { label, words });
     }
 
-    /// As a terminal shows it.
+    /// The text for a terminal.
     pub(super) fn screen(&self) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -67,7 +67,7 @@ impl Sheet {
         text
     }
 
-    /// The sections of a page of the manual.
+    /// The sections of a manual page.
     pub(crate) fn page(&self) -> Roff {
         let mut page = Roff::new();
         if !matches!(self.parts.first(), None | Some(Part::Heading(_))) {
@@ -102,7 +102,7 @@ impl Sheet {
 
 fn paragraph(page: &mut Roff, label: &str, words: &str) {
     let name = label.trim();
-    // What goes before the label moves it, unless it has none.
+    // Leading blanks indent the label, unless there is no label.
     let deeper = if name.is_empty() { 0 } else { label.len() - label.trim_start().len() };
     let width = format!("{}n", label.len() - deeper);
     if deeper > 0 {
@@ -121,10 +121,10 @@ fn paragraph(page: &mut Roff, label: &str, words: &str) {
     }
 }
 
-/// Text as an argument of a macro: in quotes, which may not stand in it, its hyphens plain.
+/// Escapes text as an argument of a macro: no quotes inside, plain hyphens.
 fn quoted(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('"', "\\(dq");
-    // The library puts quotes around what has a blank.
+    // The library puts quotes around text with a blank.
     if text.is_empty() { "\"\"".to_owned() } else { text }
 }
 

@@ -1,4 +1,4 @@
-//! The units that are taken, from the tables that they are read by.
+//! The accepted units, from the tables of their parsers.
 
 use forebay_sim::fio::{SIZE_LETTERS, TIME_UNITS as OF_JOBS};
 use forebay_sim::machine::Dimension;
@@ -15,21 +15,21 @@ pub(super) fn text(text: &mut Sheet) {
     text.heading("POLICIES: --policy, --compare");
     text.paragraph(
         "",
-        "Plain whole numbers. What they count stands with each parameter in `forebay help \
-         policies`, and often in its name: limit_ms, floor_mib.",
+        "Plain whole numbers. `forebay help policies` gives the unit of each parameter; many have \
+         it in their name: limit_ms, floor_mib.",
     );
     text.heading("TABLES");
     text.paragraph(
         "",
-        "MB are 10^6 bytes and MiB 2^20. A page has 4096 bytes. Times are us or s, as the heading \
-         says.",
+        "MB are 10^6 bytes and MiB 2^20. A page has 4096 bytes. Times are in us or s; the heading \
+         names the unit.",
     );
 }
 
 fn sizes(text: &mut Sheet) {
     text.heading("SIZES: --memory, --file-size, --cache, --offset, --size");
-    let words = "A whole number of bytes, with a unit or without; each unit is 1024 times the one \
-                 before, whatever case its letters have.";
+    let words = "A whole number of bytes, with or without a unit; each unit is 1024 times the \
+                 previous one. Letters may be upper or lower case.";
     text.paragraph("", words);
     for (names, shift) in SIZE_UNITS {
         let names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
@@ -40,7 +40,7 @@ fn sizes(text: &mut Sheet) {
 
 fn times(text: &mut Sheet) {
     text.heading("TIMES: --for, --interval, --patience, --watch, --time-per-cell, --store-delay");
-    text.paragraph("", "A number, which may have decimals, and a unit; without one of seconds.");
+    text.paragraph("", "A number, which may have decimals, and a unit; without a unit, seconds.");
     for (name, nanos) in TIME_UNITS {
         text.lines(&format!("    {name:<12} {} ms", *nanos as f64 / 1e6));
     }
@@ -49,8 +49,8 @@ fn times(text: &mut Sheet) {
 
 fn machines(text: &mut Sheet) {
     text.heading("MACHINES: --set KEY=VALUE, machine files");
-    let words = "A number, which may have decimals, and a unit of its kind; without a unit it is \
-                 in the first one. `forebay machines NAME` shows the unit of each key.";
+    let words = "A number, which may have decimals, and a unit of its kind; without a unit, the \
+                 first one of the line. `forebay machines NAME` shows the unit of each key.";
     text.paragraph("", words);
     for (kind, dimension, example) in DIMENSIONS {
         let units: Vec<&str> = dimension.units().iter().map(|(name, _)| *name).collect();
@@ -58,7 +58,7 @@ fn machines(text: &mut Sheet) {
     }
 }
 
-/// Kinds of numbers, and something that can be typed of each.
+/// Kinds of numbers, with an example of each.
 const DIMENSIONS: [(&str, Dimension, &str); 7] = [
     ("time", Dimension::Time, "device.delay=100us"),
     ("rate", Dimension::Rate, "device.rate_outer=60MB/s"),
@@ -73,13 +73,13 @@ fn jobs(text: &mut Sheet) {
     text.heading("JOB FILES: as fio reads them");
     let letters: Vec<String> = SIZE_LETTERS.chars().map(|letter| letter.to_string()).collect();
     let words = format!(
-        "Sizes: a whole number and one of {}, alone or with b: 4k, 1m. Each is 1024 times the one \
-         before; written kib, mib and so on it is 1000 times, as in fio, and kb_base=1000 swaps \
-         the two. Also 0x1000, and 20% where fio takes a share.",
+        "Sizes: a whole number and one of {}, alone or with b: 4k, 1m. Each is 1024 times the \
+         previous one. Written as kib, mib and so on it is 1000 times, as in fio; kb_base=1000 \
+         swaps the two. Also 0x1000, and 20% where fio accepts a share.",
         letters.join(", ")
     );
     text.paragraph("", &words);
-    let words = "Times: a whole number and a unit; without one, seconds for runtime and \
+    let words = "Times: a whole number and a unit; without a unit, seconds for runtime and \
                  startdelay, microseconds for thinktime.";
     text.paragraph("", words);
     for (names, micros) in OF_JOBS {

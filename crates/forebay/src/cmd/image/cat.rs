@@ -10,7 +10,7 @@ use crate::args::image::Cat;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Writes one file after the other; what cannot be read is said, and the others follow.
+/// Writes one file after the other; an unreadable one is reported, and the others follow.
 pub(super) fn run(arguments: &Cat) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let mut content = Content::new(&*image);
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Cat) -> Result<u8> {
                 complain(&Fault::new(found.path, cause));
                 failed = true;
             }
-            // A reader that has seen enough does not undo what was wrong before.
+            // A reader that closes the pipe early does not undo earlier errors.
             Err(_) if failed => return Ok(super::failed()),
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! An image beside a directory or another image.
+//! Compares an image with a directory or another image.
 
 use std::fmt::Write;
 use std::mem;
@@ -88,7 +88,7 @@ fn is_outside(difference: &Difference) -> bool {
     }
 }
 
-/// What is not compared since one of them does not keep it.
+/// The attributes that are not compared because one of them does not store them.
 fn left_out(kept: Kept) -> Vec<&'static str> {
     let mut names = Vec::new();
     match kept.times {

@@ -14,7 +14,7 @@ use crate::args::image::Extract;
 use crate::messages::{Complaint, note, progress};
 use crate::{NO, choice};
 
-/// Extracts, and says what was extracted and what was not.
+/// Extracts, and reports the extracted and the failed files.
 pub(super) fn run(arguments: &Extract) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let (tree, missing) = select::tree(&*image, &arguments.paths, &arguments.patterns)?;

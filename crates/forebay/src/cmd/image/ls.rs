@@ -12,7 +12,7 @@ use super::{Out, complain, find, open, show};
 use crate::NO;
 use crate::args::image::{Ls, Trait};
 
-/// Lists what was asked for. What cannot be read is said, and the rest is listed.
+/// Lists the requested files. An unreadable one is reported, and the rest is listed.
 pub(super) fn run(arguments: &Ls) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let follow = if arguments.long { Follow::Above } else { Follow::Last };
@@ -82,7 +82,7 @@ impl<'a> List<'a> {
         self.short(&name).context(WRITING)
     }
 
-    /// Lists what has a trait that was asked for, with its path.
+    /// Lists the files with a requested property, with their paths.
     fn finds(&mut self, start: &[u8]) -> Result<()> {
         let tree = self.chosen(start)?;
         let mut rows = Vec::new();
@@ -164,7 +164,7 @@ impl<'a> List<'a> {
         if !self.arguments.long && !self.arguments.answer.json {
             return names.iter().try_for_each(|(name, _)| self.short(name)).context(WRITING);
         }
-        // Columns are as wide as the widest line; an object stands for itself.
+        // Columns are as wide as the widest line; JSON objects need no columns.
         let mut rows = Vec::new();
         for (name, id) in names {
             let between: &[u8] = if path.is_empty() { b"" } else { b"/" };

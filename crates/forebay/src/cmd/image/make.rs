@@ -110,7 +110,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     let renamed = written.and_then(|()| fs::rename(&temporary, path));
     if renamed.is_err() {
-        // What matters is said below.
+        // The important error is reported below.
         let _ = fs::remove_file(&temporary);
     }
     renamed.with_context(cannot)

@@ -54,7 +54,7 @@ fn extract(file: &Arc<dyn Source>, hit: &Hit, folder: &Path) -> Result<PathBuf> 
     let mut target = File::create_new(&path).with_context(cannot)?;
     let written = copy(file, hit, &mut target);
     if written.is_err() {
-        // What matters is said below.
+        // The important error is reported below.
         let _ = fs::remove_file(&path);
     }
     written.with_context(cannot)?;

@@ -19,7 +19,7 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    /// Of what was typed.
+    /// Parses the typed patterns.
     pub(super) fn new(patterns: &Patterns) -> Result<Self> {
         let set = |flag: &str, patterns: &[String]| -> Result<GlobSet> {
             let mut set = GlobSetBuilder::new();
@@ -57,7 +57,7 @@ impl Matcher {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// Leaves what was asked for in a tree.
+    /// Keeps only the selected part of a tree.
     pub(super) fn choose(&self, tree: &mut Tree) {
         if !self.is_empty() {
             tree.choose(|path| self.choice(path));
@@ -76,7 +76,7 @@ impl Matcher {
     }
 }
 
-/// The tree of what was typed, and the paths that are not there.
+/// The tree of the typed paths, and the missing paths.
 pub(super) fn tree(
     image: &dyn Image,
     typed: &[PathBuf],

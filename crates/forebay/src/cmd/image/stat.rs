@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{complain, find, open, print, show};
 use crate::args::image::Stat;
 
-/// Shows each path; what cannot be shown is said, and the others follow.
+/// Shows each path; a failing one is reported, and the others follow.
 pub(super) fn run(arguments: &Stat) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let (mut texts, mut objects, mut failed) = (Vec::new(), Vec::new(), false);

@@ -15,7 +15,7 @@ use crate::messages::{Complaint, note};
 /// Files up to this size are decoded before their header is written, others twice.
 const BUFFERED_MAX: u64 = 32 << 20;
 
-/// Writes it; what is damaged is left out.
+/// Writes it; damaged files are left out.
 pub(super) fn run(arguments: &Tar) -> Result<u8> {
     let image = open(&arguments.opened)?;
     if io::stdout().is_terminal() {
@@ -193,7 +193,7 @@ impl Archive<'_> {
     }
 }
 
-/// Sets where a link leads, byte for byte; what is too long is in an extension.
+/// Sets the target of a link, byte for byte; one that is too long goes into an extension.
 fn set_target(header: &mut Header, target: &[u8]) -> Result<(), Refusal> {
     let len = target.len().min(TARGET_MAX);
     Ok(header.set_link_name_literal(&target[..len])?)

@@ -11,7 +11,7 @@ use crate::args::image::Verify;
 use crate::messages::progress;
 use crate::screen::{self, Mood};
 
-/// Checks it and prints what was found.
+/// Checks it and prints the result.
 pub(super) fn run(arguments: &Verify) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let tree = Tree::whole(&*image, Limits::default());
@@ -56,7 +56,7 @@ fn text(report: &Report, findings: Option<&[Finding]>) -> String {
     format!("{}{}\n", show::columns(&rows), screen::painted(&verdict, mood))
 }
 
-/// The last line: `OK`, or what is wrong.
+/// The last line: `OK`, or the number of errors.
 fn verdict(report: &Report, findings: &[Finding]) -> (String, Mood) {
     let plural = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),

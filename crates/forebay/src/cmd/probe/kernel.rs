@@ -1,4 +1,4 @@
-//! What the kernel says of a file's device, of memory and of itself.
+//! The kernel's description of a file's device, of memory and of itself.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -27,7 +27,7 @@ pub(super) fn limits(path: &Path) -> Limits {
     let Ok(device) = device else { return assumed() };
     let (major, minor) = (major(device), minor(device));
     let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    // A partition has no queue of its own, but lies in the folder of its disk.
+    // A partition has no queue directory, but lies in the directory of its disk.
     let queue = [folder.join("queue"), folder.join("../queue")];
     if let Some(queue) = queue.iter().find(|queue| queue.is_dir()) {
         let number = |name: &str, otherwise| number(&queue.join(name)).unwrap_or(otherwise);

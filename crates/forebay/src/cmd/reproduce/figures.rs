@@ -1,5 +1,4 @@
-//! The papers' figures as they were published, beside what was measured: which rows are in which
-//! figure.
+//! The published figures of the papers with the measured ones: which rows are in which figure.
 //!
 //! ```text
 //!   Plot    a figure: its words, its layout, its unit
@@ -111,7 +110,7 @@ impl Line {
     }
 }
 
-/// What stands in the place of the pattern's `{}`; nothing if it has none and is met.
+/// The part of the text at the pattern's `{}`; nothing if the pattern has none and matches.
 fn captured<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
     match pattern.split_once("{}") {
         Some((before, after)) => text.strip_prefix(before)?.strip_suffix(after),
@@ -119,7 +118,7 @@ fn captured<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
     }
 }
 
-/// What is shown under the pointer.
+/// The text that is shown under the pointer.
 fn said(row: &Row) -> String {
     let decimals = super::decimals(row);
     let number = |number: f64| format!("{number:.decimals$}");

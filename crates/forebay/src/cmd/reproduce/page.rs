@@ -1,5 +1,5 @@
 //! The page of the papers: for each its verdict, its charts with the headline first, the figures
-//! that miss, and what the documentation says of its model and of what is not claimed.
+//! that miss, and the sections of the documentation about its model and about what is not claimed.
 
 use forebay_sim::paper::{Measured, Paper};
 use forebay_sim::report::{Row, Verdict};

@@ -97,7 +97,7 @@ fn figures(counted: &[&Row], headline: &Row) -> String {
     text
 }
 
-/// Why figures are outside, as far as it is known; the same reason once.
+/// Why figures are outside, as far as known; each reason once.
 fn misses(counted: &[&Row]) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for row in counted.iter().filter(|row| row.verdict() == Verdict::Outside) {

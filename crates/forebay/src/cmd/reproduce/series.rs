@@ -1,4 +1,4 @@
-//! Numbers over time as a file of their own: one line for each point.
+//! Values over time as a separate file: one line for each point.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// A file whose name says how it is written.
+    /// A file whose name determines its format.
     pub(super) fn named(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let format = match extension {

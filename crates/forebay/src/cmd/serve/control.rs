@@ -1,4 +1,4 @@
-//! The socket by which a server is asked for its status.
+//! The socket for status requests to a server.
 //!
 //! It has a name without a file, `@forebay-serve-PID`: nothing is left behind by a server that is
 //! killed. A server answers its own user and root with one JSON object, and ends the connection.
@@ -64,7 +64,7 @@ fn processes(table: &str) -> Vec<u32> {
     let numbers = names.filter_map(|name| name.strip_prefix('@')?.strip_prefix(NAME));
     let mut found: Vec<u32> = numbers.filter_map(|number| number.parse().ok()).collect();
     found.sort_unstable();
-    // Each connection has a line of its own.
+    // Each connection has a separate line.
     found.dedup();
     found
 }

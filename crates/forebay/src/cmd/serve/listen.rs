@@ -29,7 +29,7 @@ pub(super) struct WaysIn {
     pub(super) folder: Option<PathBuf>,
 }
 
-/// What was typed, and what was handed over.
+/// The typed addresses, and inherited sockets.
 pub(super) fn ways_in(arguments: &Serve) -> Result<WaysIn> {
     let mut listen = Vec::new();
     for typed in &arguments.listen {
@@ -66,7 +66,7 @@ fn inherited() -> Result<Vec<OwnedFd>> {
     let mut sockets = Vec::new();
     for place in 0..handed.len() {
         let failed = || format!("descriptor {} of LISTEN_FDS", place + 3);
-        // Each is tried as what it may be; one that it is not stays where it is.
+        // Each is tried as every kind of socket; a wrong kind leaves it in place.
         let socket = match handed.take_unix_listener(place) {
             Ok(socket) => socket.map(OwnedFd::from),
             Err(_) => handed.take_tcp_listener(place).with_context(failed)?.map(OwnedFd::from),

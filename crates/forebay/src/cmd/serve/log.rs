@@ -20,7 +20,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the log that was typed; without one, what is amiss is a note.
+    /// Opens the typed log; without one, errors are notes.
     pub(super) fn open(typed: Option<&Path>) -> Result<Option<Arc<Self>>> {
         let Some(typed) = typed else { return Ok(None) };
         let path = (typed != Path::new("-")).then(|| typed.to_owned());
@@ -48,7 +48,7 @@ impl Log {
     }
 }
 
-/// Takes events: all of them into the log, what is amiss to standard error.
+/// Receives events: all of them go to the log, errors to standard error.
 pub(super) fn sink(log: Option<Arc<Log>>) -> ServeLog {
     Box::new(move |event: &ServeEvent<'_>| {
         let text = printable(&event.to_string());

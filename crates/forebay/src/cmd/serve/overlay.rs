@@ -35,7 +35,7 @@ pub(super) fn over(
     }
 }
 
-/// What is wrong with an overlay, and what to do about it.
+/// The error of an overlay, with a hint.
 pub(crate) fn complaint(error: &OverlayError, file: &Path) -> Complaint {
     let what =
         Complaint::new(format!("overlay '{}': {}", shown(file), printable(&error.to_string())));

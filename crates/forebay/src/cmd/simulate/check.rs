@@ -1,4 +1,4 @@
-//! What was predicted beside what was measured: a job in virtual time and for real.
+//! Predicted and measured values: a job in virtual time and for real.
 //!
 //! The real run is made of system calls, each task a thread: what a machine in virtual time models
 //! is the kernel's own page cache, readahead and writeback.

@@ -24,7 +24,7 @@ use crate::cmd::image::{no_image, source};
 use crate::messages::{Complaint, shown};
 use crate::table::{Cell, Table};
 
-/// Replays the recording once with each fill rule and prints what it came to.
+/// Replays the recording once with each fill rule and prints the results.
 pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
     let machine = choice::machine(&arguments.machine, &arguments.set)?;
     let policies = policies(&arguments.policies.policy)?;

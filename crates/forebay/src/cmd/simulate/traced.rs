@@ -21,13 +21,13 @@ use crate::traces::{self, TraceSource};
 
 mod cached;
 
-/// What has to be known of a trace before it is replayed.
+/// Facts about a trace that are needed before its replay.
 #[derive(Default)]
 struct Survey {
     layer: Option<Layer>,
-    /// Names of files or devices, and the byte behind the last one that each is asked for.
+    /// Names of files or devices, and the byte after the last requested one of each.
     volumes: Vec<(String, u64)>,
-    /// Which streams ask for which volumes.
+    /// Which streams use which volumes.
     pairs: BTreeSet<(u32, u32)>,
     /// Requests that are not replayed.
     left_out: u64,
@@ -166,7 +166,7 @@ fn below(
     Ok(results)
 }
 
-/// When requests are issued, and how that is said.
+/// When requests are issued, and its description.
 fn pace(arguments: &Simulate) -> (Pace, String) {
     let options = &arguments.trace;
     if options.closed_loop {
@@ -277,7 +277,7 @@ fn report(
     results.rows.push(Row { run, ..row(ALL, &outcome.all) });
 }
 
-/// The time between two records that a stream let pass by itself, at a speed.
+/// The pause of a stream between two records, at a speed.
 fn think_time(before: &Record, next: &Record, speed_ppm: u64) -> Duration {
     let ended = before.time.saturating_add(before.took.unwrap_or(0));
     let nanos = u128::from(next.time.saturating_sub(ended)) * 1_000_000 / u128::from(speed_ppm);

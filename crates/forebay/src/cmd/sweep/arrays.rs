@@ -5,7 +5,7 @@
 //!   missing 2000-2007  sbatch --array 0-7 --wrap '... --chunk $((2000 + $SLURM_ARRAY_TASK_ID))'
 //! ```
 //!
-//! The scheduler waits for the tasks; what has a result afterwards is what was run.
+//! The scheduler waits for the tasks; chunks that have a result afterwards were run.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::messages::{Complaint, shown};
 /// A scheduler of array jobs.
 pub(super) struct Scheduler {
     program: &'static str,
-    /// What it is called.
+    /// Its name.
     name: &'static str,
     /// The words before the list of tasks, and those behind it.
     before: &'static [&'static str],
@@ -55,7 +55,7 @@ pub(super) const SLURM: Scheduler = Scheduler {
     is_wrapped: true,
 };
 
-/// Runs the missing chunks as tasks, and says how many have a result.
+/// Runs the missing chunks as tasks, and returns how many have a result.
 pub(super) fn submit(
     arguments: &SweepSubmit,
     program: &Path,

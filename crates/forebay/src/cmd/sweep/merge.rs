@@ -23,7 +23,7 @@ pub(super) fn merge(arguments: &SweepMerge) -> Result<u8> {
     Ok(0)
 }
 
-/// What a point is, then what it came to. A key of a grid that is a column as well stands once, as
+/// The settings of a point, then its results. A key of a grid that is also a column occurs once, as
 /// it was typed.
 fn object(plan: &Plan, point: &Point, row: &Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();

@@ -1,4 +1,4 @@
-//! The points of a sweep: what they are made of, how they are named, and in which chunks they run.
+//! The points of a sweep: their settings, their names, and their chunks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -74,7 +74,7 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
 /// A file that appears when it is complete, or standard output.
 struct Output {
     to: BufWriter<Box<dyn Write>>,
-    /// What is written, and what it will be called.
+    /// The temporary and the final name.
     names: Option<(PathBuf, PathBuf)>,
 }
 
@@ -106,7 +106,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some((part, _)) = &self.names {
-            // What is incomplete is of no use, and why it is has been said.
+            // An incomplete file is of no use, and the error has been reported.
             let _ = fs::remove_file(part);
         }
     }

@@ -1,4 +1,4 @@
-//! `forebay trace info` and `stats`: what a trace is like.
+//! `forebay trace info` and `stats`: properties of a trace.
 
 use std::io::{self, Write};
 
@@ -31,7 +31,7 @@ pub(crate) fn info(arguments: &TraceInfo) -> Result<u8> {
     Ok(0)
 }
 
-/// Prints what its requests are like.
+/// Prints the statistics of its requests.
 pub(crate) fn stats(arguments: &TraceStats) -> Result<u8> {
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let (source, statistics) = measure(&arguments.input, true)?;

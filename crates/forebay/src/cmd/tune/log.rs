@@ -1,5 +1,5 @@
-//! `forebay tune log`: what was done, the oldest first; what was changed at a time, why, and what
-//! it brought.
+//! `forebay tune log`: all changes, the oldest first, or those at one time, with their reasons and
+//! effects.
 
 use std::io::{self, Write};
 
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Log) -> Result<u8> {
     Ok(0)
 }
 
-/// What was changed at a moment, why, and what came of it.
+/// The changes at one time, with their reasons and results.
 fn answer(out: &mut impl Write, lines: &[Past], moment: &str, is_json: bool) -> Result<u8> {
     let is_dated = moment.contains(' ');
     let is_then = |line: &Past| {

@@ -1,4 +1,4 @@
-//! The steering itself: what was typed and what the policy file says, until a signal ends it.
+//! Tuning with the typed options and the policy file, until a signal ends it.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -30,7 +30,7 @@ use crate::args::tune::{Slot, Steer};
 use crate::choice;
 use crate::messages::{self, Complaint, note};
 
-/// Steers until it is told to end, or its time is over.
+/// Tunes until a signal, or until its time is over.
 pub(super) fn run(arguments: &Steer) -> Result<u8> {
     let policy = policy(arguments)?;
     let tree = super::tree(&arguments.place)?;
@@ -152,8 +152,8 @@ fn name(word: &str, place: &str, machine: &Machine, tree: &Tree) -> Result<Named
     })
 }
 
-/// Becomes readable at the first signal that asks for an end. Those that would end us without a
-/// word are among them, so that no stray one leaves knobs behind.
+/// Becomes readable at the first signal that requests an end. Signals that would end the process
+/// silently are included, so that no stray one leaves knobs changed.
 fn stop() -> io::Result<OwnedFd> {
     let (read, write) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
@@ -210,7 +210,7 @@ fn start(tree: &Tree, state: &Path, policy: &PolicyFile) -> Result<Steering> {
     Ok(steering)
 }
 
-/// The trace, or a note of what goes without it.
+/// The trace, or a note of the features that are missing without it.
 fn tracer(
     arguments: &Steer,
     policy: &PolicyFile,
@@ -277,7 +277,7 @@ fn named(scope: &Scope, machine: &Machine) -> Vec<DevNumber> {
     named.flat_map(|device| [device.number].into_iter().chain(device.partitions.clone())).collect()
 }
 
-/// Says where dirty limits are left alone because the kernel has none for single devices.
+/// Reports devices whose dirty limits are not tuned because the kernel has none for single devices.
 fn missing_limits(policy: &PolicyFile, scope: &Scope, machine: &Machine) {
     let slot = scope::Slot::Writeback;
     if !policy.has(slot) || !scope.has(slot) {

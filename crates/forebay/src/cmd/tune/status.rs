@@ -1,4 +1,4 @@
-//! `forebay tune status`: what is changed at present.
+//! `forebay tune status`: the changes in effect.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::messages::{printable, shown};
 
 use super::{folder, tree};
 
-/// Prints which process steers, what is changed, and what is left alone.
+/// Prints which process tunes, the changes in effect, and the released knobs.
 pub(super) fn run(arguments: &Status) -> Result<u8> {
     let tree = tree(&arguments.place)?;
     let (mut found, mut holder, mut kept) = (Found::default(), None, Vec::new());
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Status) -> Result<u8> {
     Ok(u8::from(status.is_orphaned() || status.is_damaged()))
 }
 
-/// What a journal says that was written since the machine was started.
+/// The changes in a journal since the machine was started.
 fn recorded(boot: &str, bytes: &[u8]) -> Found {
     let found = Found::of(bytes);
     let is_other_boot = found.head.as_ref().is_some_and(|head| head.boot != boot);
@@ -129,8 +129,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Open files with a window of their own: descriptors of one file that have the same beside
-    /// each other.
+    /// Open files with a changed window: adjacent descriptors of one file with the same window
+    /// together.
     fn files(&self) -> Vec<(Vec<OpenFile>, &FileEntry)> {
         let mut all: Vec<(Vec<OpenFile>, &FileEntry)> = Vec::new();
         for entry in self.state.files.values() {
@@ -162,7 +162,7 @@ impl Shown {
         }
     }
 
-    /// The path of the first descriptor and the command of its process, while they are there.
+    /// The path of the first descriptor and the command of its process, while they exist.
     fn name(&self, files: &[OpenFile]) -> Option<String> {
         let first = files.first()?;
         if started(first.pid) != Some(first.started) {
@@ -178,7 +178,7 @@ impl Shown {
         Some(format!("{} {process}", shown(&path)))
     }
 
-    /// What a knob stands at; none if its device is gone or another one.
+    /// The value of a knob; none if its device is gone or another one.
     fn stands(&self, knob: Knob, whose: &Identity) -> Option<Value> {
         // A window that is borrowed at this moment would be shown as another program's.
         let _turn = turn(&self.tree, Patience::Short).ok();

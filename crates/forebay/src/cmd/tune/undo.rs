@@ -16,7 +16,7 @@ use crate::messages::{self, Complaint, shown};
 
 use super::{folder, tree};
 
-/// Stops a steering that runs, and takes back what one that was killed has left.
+/// Stops a running daemon, and reverts the changes that a killed one has left.
 pub(super) fn run(arguments: &Undo) -> Result<u8> {
     let tree = tree(&arguments.place)?;
     let Some(folder) = folder(&arguments.place)? else {
@@ -50,8 +50,8 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     Done { stopped, events, damaged, kept }.said(arguments)
 }
 
-/// A steering that was killed has left its tracing too, which costs memory and nothing else: where
-/// it cannot be removed, the next steering does.
+/// A killed daemon has also left its tracing instance, which only costs memory: if it cannot be
+/// removed now, the next daemon removes it.
 fn sweep(tree: &Tree) {
     if tree.is_machine() {
         let _ = trace::sweep();
@@ -86,7 +86,7 @@ fn lock(folder: &Folder) -> Result<Lock> {
     })
 }
 
-/// What came of it.
+/// The results.
 #[derive(Default)]
 struct Done {
     /// The daemon that was asked to end.
@@ -103,7 +103,7 @@ impl Done {
         self.damaged > 0 || !self.kept.is_empty()
     }
 
-    /// Says what became of each; the answer is no if something is left, or may be.
+    /// Reports the result of each; the answer is no if a change is left, or may be left.
     fn said(&self, arguments: &Undo) -> Result<u8> {
         let mut out = io::stdout().lock();
         if arguments.json { self.object(&mut out) } else { self.text(&mut out) }?;

@@ -51,7 +51,7 @@ impl Tone {
         }
     }
 
-    /// Its colour, unless the user wants none.
+    /// Its colour, unless colours are off.
     pub(super) fn style(self, is_coloured: bool) -> Style {
         match self {
             Self::Notable if is_coloured => Style::new().fg(Color::Yellow),

@@ -1,4 +1,4 @@
-//! A view as one JSON object. Sizes are bytes, times seconds, rates a second; what is not known is
+//! A view as one JSON object. Sizes are bytes, times seconds, rates per second; an unknown value is
 //! null.
 
 use forebay_live::pattern::Pattern;

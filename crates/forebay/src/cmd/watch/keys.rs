@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What is shown, and in which order.
+/// The shown tables, and their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) sort: Sort,
@@ -12,7 +12,7 @@ pub(super) struct Choice {
     pub(super) filter: String,
     /// Whether the filter is being typed.
     pub(super) typing: bool,
-    /// Whether what is shown stays as it is.
+    /// Whether the display is frozen.
     pub(super) paused: bool,
     pub(super) help: bool,
     /// The table that keys move in, from the top; none before the first such key.
@@ -37,7 +37,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Follows a table of so many rows and columns, of which so many rows are shown at once.
+    /// Adapts to a table of `rows` rows and `columns` columns, of which `page` rows are shown at
+    /// once.
     pub(super) fn follow(&mut self, rows: usize, page: usize, columns: usize) {
         self.page = page.max(1);
         self.row = self.row.min(rows.saturating_sub(1));
@@ -72,7 +73,7 @@ pub(super) enum Sort {
     Name,
 }
 
-/// What a key asks for beyond the choice.
+/// Actions of a key other than a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// Nothing.

@@ -122,7 +122,7 @@ impl Metrics {
     }
 }
 
-/// Files, and processes, that are served at most: those that most was brought in for.
+/// The maximum number of files, and of processes, that are served: those with the most bytes read.
 const ROWS_MAX: usize = 50;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use forebay_live::pattern::FileSeen;
 use forebay_live::process::{find_file, owner};
 use forebay_live::tree::Tree;
 
-/// What was found out so far.
+/// The names found so far.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     owners: BTreeMap<u32, u32>,
@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Looks up what is new in a period.
+    /// Looks up new names of a period.
     pub(super) fn look_up(
         &mut self,
         tree: &Tree,
@@ -39,7 +39,7 @@ impl Names {
         let unknown = files.iter().filter(|file| {
             !self.paths.contains_key(&file.file) && !self.nameless.contains_key(&file.file)
         });
-        // Those that most was brought in for are named first.
+        // Those with the most bytes read are named first.
         let mut unknown: Vec<&FileSeen> = unknown.collect();
         unknown.sort_by_key(|file| std::cmp::Reverse(file.counts.brought));
         for file in unknown.into_iter().take(SEARCHES_MAX) {
@@ -97,8 +97,8 @@ const SEARCHES_MAX: usize = 8;
 /// Threads, and files, that are remembered.
 const KEPT_MAX: usize = 2048;
 
-/// What is known holds for so many periods.
+/// A name is valid for this many periods.
 const KEPT_PERIODS: u32 = 60;
 
-/// A file without a name is looked for again after so many periods.
+/// A file without a name is looked up again after this many periods.
 const RETRY_PERIODS: u32 = 10;

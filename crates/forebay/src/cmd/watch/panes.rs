@@ -23,7 +23,7 @@ pub(super) struct Pane {
     /// The column by which rows are sorted, if it is a single one.
     pub(super) sorted: Option<&'static str>,
     pub(super) rows: Vec<Row>,
-    /// What is said where there are no rows.
+    /// The text if there are no rows.
     pub(super) empty: String,
 }
 
@@ -377,13 +377,13 @@ const BUSY: [f64; 2] = [0.6, 0.9];
 /// Seconds of a request: a disk that seeks takes some 10 ms, one with a queue several times that.
 const SLOW: [f64; 2] = [0.02, 0.1];
 
-/// Seconds until what is unwritten is on the device.
+/// Seconds until dirty data is on the device.
 const DRAIN: [f64; 2] = [2.0, 10.0];
 
 /// Milliseconds of pauses in a period.
 const PAUSED: [f64; 2] = [1.0, 500.0];
 
-/// Bytes brought in for each byte used.
+/// Bytes read for each byte used.
 const AMPLIFIED: [f64; 2] = [2.0, 8.0];
 
 const QUIET: &str = "no process had pages brought in or paused";

@@ -24,7 +24,7 @@ use super::panes::{Pane, ProcessFiles, head, notes, panes, process_files};
 use super::text::widths;
 use crate::messages::filled;
 
-/// What is drawn.
+/// The drawn view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
     pub(super) view: View,
@@ -97,7 +97,7 @@ fn help(cursor: &mut Cursor, width: usize, room: usize) -> Vec<Line<'static>> {
     let text: String = HELP.iter().map(|(label, text)| filled(label, text, width)).collect();
     let lines: Vec<&str> = text.lines().collect();
     let is_cut = lines.len() > room;
-    // The line that says so takes one's place.
+    // The line that reports this replaces a row.
     let page = if is_cut { room.saturating_sub(1) } else { room };
     cursor.row = cursor.row.min(lines.len().saturating_sub(page));
     cursor.page = page.max(1);
@@ -158,7 +158,7 @@ fn shares(room: usize, rows: [usize; TABLES]) -> [usize; TABLES] {
     shares
 }
 
-/// Shares of which the table that is moved in takes what it needs from the others.
+/// Shares of which the table with the cursor takes its need from the others.
 fn favoured(
     mut shares: [usize; TABLES],
     panes: &[Pane; TABLES],
@@ -181,7 +181,7 @@ struct Look {
     is_coloured: bool,
 }
 
-/// A table in so many lines, the first of them empty. The one with the cursor follows it.
+/// A table in a number of lines, the first of them empty. The one with the cursor follows it.
 fn table(
     pane: &Pane,
     share: usize,
@@ -191,7 +191,7 @@ fn table(
     let Some(rows_max) = share.checked_sub(FRAME).filter(|rows| *rows > 0) else {
         return vec![Line::default(); share];
     };
-    // The line that says which rows these are takes one's place.
+    // The line that names the shown rows replaces a row.
     let is_cut = pane.rows.len() > rows_max;
     let page = if is_cut { rows_max - 1 } else { rows_max };
     if let Some(cursor) = &mut cursor {
@@ -306,7 +306,7 @@ const GAP: usize = 2;
 /// Columns for the count of those that do not fit.
 const COUNT: usize = 4;
 
-/// Rows that a table leaves to itself beside the one that is moved in.
+/// Rows that a table keeps while the cursor is in another one.
 const BESIDE_MAX: usize = 3;
 
 /// Lines of a screen on which long lines are filled; on a lower one they are cut.

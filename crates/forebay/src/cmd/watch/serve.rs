@@ -16,18 +16,18 @@ use anyhow::{Context, Result, bail};
 
 use crate::messages::{Complaint, note};
 
-/// Where figures can be asked for.
+/// An address that serves figures.
 #[derive(Debug)]
 pub(in crate::cmd) struct Endpoint {
     listener: TcpListener,
 }
 
-/// What is answered.
+/// The answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Page(Arc<Mutex<Arc<str>>>);
 
 impl Endpoint {
-    /// Takes the address, which must be one of this machine alone.
+    /// Binds the address, which must be a loopback address.
     pub(in crate::cmd) fn bind(typed: &str) -> Result<Self> {
         let Ok(address) = typed.parse::<SocketAddr>() else {
             bail!(
@@ -54,7 +54,7 @@ impl Endpoint {
         Ok(page)
     }
 
-    /// Begins to answer with what is made for each request.
+    /// Begins to answer; the text is made for each request.
     pub(in crate::cmd) fn answer_with(
         self,
         page: impl Fn() -> Arc<str> + Send + 'static,
@@ -76,7 +76,7 @@ impl Endpoint {
 }
 
 impl Page {
-    /// Replaces what is answered.
+    /// Replaces the answer.
     pub(super) fn set(&self, text: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
     }

@@ -37,7 +37,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Begins to watch; with a trace of its own if it is wanted and can be had.
+    /// Begins to watch; with a private trace instance if requested and possible.
     pub(super) fn new(with_trace: bool) -> Result<Self> {
         let tree = Tree::machine();
         let sampler = Sampler::new(&tree)?;
@@ -204,7 +204,7 @@ fn now() -> Instant {
     Instant(u64::try_from(nanos).unwrap_or(0))
 }
 
-/// How long what is known of the machine holds: mounts and knobs change now and then.
+/// How long mounts and knobs of the machine are cached: they change now and then.
 const MACHINE_KEPT: time::Duration = time::Duration::from_secs(60);
 
 /// Processes whose counters are read in a period.

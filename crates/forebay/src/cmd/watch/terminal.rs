@@ -88,8 +88,8 @@ fn keyboard() -> io::Result<OwnedFd> {
     File::open("/dev/tty").map(OwnedFd::from)
 }
 
-/// Waits a little while for keys, and takes in those that there are. Ends if the terminal is gone,
-/// which the library would go on reading without end.
+/// Waits briefly for keys, and processes them. Ends if the terminal is gone, from which the library
+/// would read endlessly.
 fn wait(keyboard: &OwnedFd, choice: &mut Choice, due: Instant) -> Result<Wish> {
     let patience = due.saturating_duration_since(Instant::now()).min(TICK);
     let patience = Timespec { tv_sec: 0, tv_nsec: patience.as_nanos().try_into().unwrap_or(0) };
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// How the terminal treats what is typed and printed.
+    /// How the terminal treats input and output.
     fn modes(terminal: impl AsFd) -> (u32, u32, u32) {
         let found = tcgetattr(terminal).unwrap();
         let bits = (found.input_modes.bits(), found.output_modes.bits(), found.local_modes.bits());

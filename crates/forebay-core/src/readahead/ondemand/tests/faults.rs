@@ -16,7 +16,7 @@ fn touches_in(bench: &mut Bench, mapping: Mapping, touched: &[u64]) -> Vec<Strin
     touched.iter().map(fault).filter(|line| !line.is_empty()).collect()
 }
 
-/// The lines without what was added: `page: window`.
+/// The lines without the added pages: `page: window`.
 fn windows(lines: &[String]) -> Vec<&str> {
     lines.iter().map(|line| line.split(" +").next().unwrap()).collect()
 }

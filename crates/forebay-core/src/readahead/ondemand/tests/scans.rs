@@ -74,7 +74,7 @@ fn a_skewed_scan_takes_its_place_again_at_the_edge_of_a_leaf() {
     for (from, hole) in [(60, 66), (61, 66), (63, 67)] {
         assert_eq!(next_miss(from, 32, Cursor::Skewed, &bench.pages), Some(hole));
     }
-    // Backwards the folio's last page stands for all of it: page 62 is taken for page 59.
+    // Backwards, the folio's last page stands for the whole folio: page 62 is treated as page 59.
     assert_eq!(prev_miss(63, 32, Cursor::Skewed, &bench.pages), Some(62));
     assert_eq!(prev_miss(63, 32, Cursor::Exact, &bench.pages), Some(59));
 }

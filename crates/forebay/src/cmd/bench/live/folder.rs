@@ -24,7 +24,7 @@ use forebay_host::measure::live::LoopDevice;
 use crate::cmd::bench::process::{Stop, answer, program};
 use crate::messages;
 
-/// A folder that goes away with its run.
+/// A folder that is removed at the end of its run.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, and takes away what earlier runs have left beside it.
+    /// Makes the folder, and removes those that earlier runs have left in the same place.
     pub(super) fn new(work: &Path) -> Result<Self> {
         let shown = work.display();
         let work = work.canonicalize().with_context(|| format!("--work {shown}"))?;
@@ -60,7 +60,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// Makes a loop device, its number on record before it is there.
+    /// Makes a loop device; its number is recorded before the device exists.
     pub(super) fn add_device(&self) -> Result<LoopDevice> {
         for _ in 0..TRIES {
             let device = LoopDevice::unused();
@@ -69,7 +69,7 @@ impl Folder {
             writeln!(record, "{}", device.number())?;
             record.sync_all()?;
             match device.add() {
-                // Another process was faster; then it is not ours to take away.
+                // Another process was faster; then it must not be removed here.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.forget()?,
                 made => {
                     made.context("cannot make a loop device")?;
@@ -88,14 +88,14 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is still mounted below it would be emptied otherwise.
+        // Otherwise the contents of file systems still mounted below it would be deleted.
         if let Err(error) = remove(&self.path) {
             messages::note(&format!("{} stays: {error:#}", self.path.display()));
         }
     }
 }
 
-/// Takes away the folder of a run that is over, and its devices.
+/// Removes the folder of a finished run, and its devices.
 fn clear_left(folder: &Path) -> Result<()> {
     let path = folder.join("lock");
     if let Ok(lock) = File::open(&path) {

@@ -61,7 +61,7 @@ impl Knobs {
         if path.exists() { set(&path, "0") } else { Ok(()) }
     }
 
-    /// All that may have been steered, at its present value.
+    /// The current value of every knob that may have been tuned.
     pub(super) fn now(&self) -> Values {
         let mut values = Values::new();
         let _turn = unborrowed();
@@ -97,7 +97,7 @@ pub(super) fn differing(before: &Values, after: &Values) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// Everything that could be steered on this machine, except on devices of ours.
+/// Every knob that could be tuned on this machine, except on devices of ours.
 pub(super) fn of_the_machine() -> Values {
     let mut values = Values::new();
     let _turn = unborrowed();
@@ -117,7 +117,7 @@ pub(super) fn of_the_machine() -> Values {
     values
 }
 
-/// What differs of what was there both times, one line each.
+/// The differences of knobs that exist in both, one line each.
 pub(super) fn differences(before: &Values, after: &Values) -> Vec<String> {
     let both = before.iter().filter_map(|(path, old)| Some((path, old, after.get(path)?)));
     let changed = both.filter(|(_, old, new)| old != new);
@@ -146,7 +146,7 @@ fn collect(folder: &Path, values: &mut Values) {
 }
 
 fn set(path: &Path, value: &str) -> Result<()> {
-    // A list shows what is chosen in brackets; it is chosen by its name.
+    // A list shows the chosen element in brackets; it is chosen by its name.
     let chosen = value.split_once('[').and_then(|(_, rest)| Some(rest.split_once(']')?.0));
     put(path, chosen.unwrap_or(value))?;
     let found = fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -186,7 +186,7 @@ mod tests {
     fn of_a_list_the_chosen_one_is_set() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scheduler");
-        // A plain file shows what was written, not the list; that is noticed.
+        // A plain file returns the written text, not the list; this is detected.
         let error = set(&path, "none [kyber]").unwrap_err().to_string();
         assert!(error.ends_with("took none [kyber] for kyber"), "{error}");
     }

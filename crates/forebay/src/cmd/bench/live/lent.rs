@@ -60,7 +60,7 @@ pub(in crate::cmd::bench) fn run(arguments: &BenchLiveRig) -> Result<u8> {
     Ok(0)
 }
 
-/// The device and what is done with it.
+/// The device and its round.
 struct Lent<'a> {
     folder: &'a Folder,
     rig: &'a Rig<'a>,
@@ -100,7 +100,7 @@ impl Lent<'_> {
         Ok(())
     }
 
-    /// Ends the tuner and makes the device what it was before the round.
+    /// Ends the tuner and resets the device to its state before the round.
     fn reset(&mut self) -> Result<()> {
         let ended = self.tuner.take().map(|(tuner, before)| {
             tuner.end()?;

@@ -7,10 +7,10 @@
 //!                            latency)
 //! ```
 //!
-//! The device is as fast as it goes while files are made and while it is taken down; it is slow
-//! only while a round is measured. What is written is zeros mostly, and blocks of zeros are given
-//! back to the machine, so that a file of many gigabytes takes no memory and is read all the same:
-//! the file system believes that its blocks hold something.
+//! The device runs at full speed while files are made and while it is taken down; it is slow only
+//! while a round is measured. Most written data is zeros, and blocks of zeros are returned to the
+//! machine. A file of many gigabytes therefore takes no memory and is still read: the file system
+//! treats its blocks as allocated.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -26,7 +26,7 @@ use super::folder::{DISK, Folder};
 use super::throttle::{Limits, Throttle};
 use crate::cmd::bench::process::{Stop, answer, program};
 
-/// What a device is like.
+/// Parameters of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) speed: Speed,
@@ -47,7 +47,7 @@ pub(super) enum Speed {
     Served(Model),
 }
 
-/// A device that is there.
+/// An existing device.
 pub(super) struct Rig<'a> {
     folder: &'a Folder,
     device: LoopDevice,
@@ -93,13 +93,13 @@ impl<'a> Rig<'a> {
             rig.served = Some(served);
         }
         let node = device.path();
-        // A link has many requests on their way, a disk with an arm one after the other.
+        // A link has many requests in flight, a disk with an arm one after another.
         let has_latency = model.is_some_and(|model| !model.latency.is_zero());
         let direct = if has_latency { "--direct-io=on" } else { "--direct-io=off" };
         run("losetup", &[direct, text(&node)?, text(&file)?], stop)?;
         rig.held = Some(File::open(&node).with_context(|| node.display().to_string())?);
         run("losetup", &["--detach", text(&node)?], stop)?;
-        // Tables that are written later would be writes beside those that are measured.
+        // Tables that are written later would add writes to those that are measured.
         let now = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         let options = ["-q", "-F", "-b", "4096", "-J", "size=16", "-E", now, text(&node)?];
         run("mkfs.ext4", &options, stop)?;
@@ -174,7 +174,7 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Makes a file of zeros that is read from the device all the same.
+    /// Makes a file of zeros that is still read from the device.
     pub(super) fn fill(&self, path: &Path, bytes: u64) -> Result<()> {
         let disk = self.folder.join("ram").join(DISK);
         let mut options = OpenOptions::new();
@@ -188,7 +188,7 @@ impl<'a> Rig<'a> {
             file.write_all_at(part, offset).with_context(|| path.display().to_string())?;
             offset += part.len() as u64;
             if offset % SLICE == 0 || offset >= bytes {
-                // Nothing may be on its way to a block that is looked at and given back.
+                // No write may be in flight to a block that is checked and returned.
                 syncfs(&file)?;
                 run("fallocate", &["--dig-holes", text(&disk)?], self.stop)?;
             }
@@ -235,7 +235,7 @@ fn unmount(place: &Path) -> Result<()> {
     if !mounts.lines().any(is_it) {
         return Ok(());
     }
-    // It has to be done all the more if the user wants to end.
+    // This must also run if the user interrupts.
     let quiet = Stop::never();
     let done = run("umount", &[text(place)?], &quiet);
     if done.is_err() {
@@ -269,7 +269,7 @@ fn text(path: &Path) -> Result<&str> {
     Ok(text)
 }
 
-/// What is written at a time.
+/// The unit of writing.
 const BLOCK: u64 = 4 << 20;
 
 /// How much may be written before its memory is given back.

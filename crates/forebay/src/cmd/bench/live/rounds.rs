@@ -7,7 +7,7 @@ use forebay_host::measure::median;
 
 use super::stage::{Stage, Way};
 
-/// What is measured.
+/// The measured figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Figure {
     /// Pages touched in a second.
@@ -20,9 +20,9 @@ pub(super) enum Figure {
     LightMax,
     /// Milliseconds of the bystander's longest fsync.
     FsyncMax,
-    /// Seconds until what a copy has written is durable, after it has written it.
+    /// Seconds until the data of a copy is durable, after it has been written.
     Rest,
-    /// The most MB that were dirty or on their way.
+    /// The maximum of MB dirty or under writeback.
     Peak,
     /// Seconds from the first write until all is durable.
     Total,
@@ -69,7 +69,7 @@ pub(super) struct Round {
     pub(super) figures: BTreeMap<Figure, f64>,
     /// The steps of the toucher, from which it is seen when it has come to speed.
     pub(super) curve: Option<Measured>,
-    /// Names of the device's knobs that were steered.
+    /// Names of the device's knobs that were tuned.
     pub(super) steered: Vec<String>,
 }
 
@@ -117,13 +117,13 @@ impl Line {
         known(median(self.rounds.iter().filter_map(pair)))
     }
 
-    /// Names of the device's knobs that were steered in any round.
+    /// Names of the device's knobs that were tuned in any round.
     pub(super) fn steered(&self) -> BTreeSet<&str> {
         self.rounds.values().flat_map(|round| round.steered.iter().map(String::as_str)).collect()
     }
 
-    /// Seconds until the toucher keeps so many touches a second: the median, endless for a round
-    /// in which it never does.
+    /// Seconds until the toucher keeps `rate` touches a second: the median, infinite for a round in
+    /// which it never does.
     pub(super) fn settled(&self, rate: f64) -> Option<f64> {
         let curves = self.rounds.values().filter_map(|round| round.curve.as_ref());
         let seconds = |nanos: u64| nanos as f64 / 1e9;

@@ -1,4 +1,4 @@
-//! What is measured: devices, the ways that take part, and how long.
+//! The scenarios: devices, the ways that take part, and durations.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Way {
     pub(super) how: How,
 }
 
-/// What steers.
+/// How the device is tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Default,
@@ -129,7 +129,7 @@ impl Stage {
         }
     }
 
-    /// The figure that stands for the stage where there is room for one.
+    /// The figure that represents the stage where there is space for one.
     pub(super) fn main_figure(self) -> Figure {
         match self {
             Self::Faults | Self::FaultsBeside => Figure::Touches,
@@ -140,13 +140,13 @@ impl Stage {
         }
     }
 
-    /// How many rounds, of so many that were asked for. What is compared to a hundredth is short
-    /// and needs more of them.
+    /// The number of rounds, of the requested number. A comparison to a hundredth is short and
+    /// needs more rounds.
     pub(super) fn rounds(self, asked: u32, is_quick: bool) -> u32 {
         if self == Self::Untouched && !is_quick { asked * 4 } else { asked }
     }
 
-    /// How long a program without an end of its own works.
+    /// How long an endless program runs.
     pub(super) fn time(self, is_quick: bool) -> Duration {
         let millis = match self {
             _ if is_quick => 1_000,
@@ -158,12 +158,12 @@ impl Stage {
         Duration::from_millis(millis)
     }
 
-    /// From when on rates count: the tuner has had time to steer.
+    /// When rates begin to count: the tuner has had time to act.
     pub(super) fn settle(self, is_quick: bool) -> Duration {
         if is_quick { Duration::from_millis(300) } else { SETTLE }
     }
 
-    /// The contestants, of the ways that were asked for.
+    /// The contestants, of the requested ways.
     pub(super) fn ways(self, asked: &[LiveWay]) -> Vec<Way> {
         let is_asked = |way: LiveWay| asked.is_empty() || asked.contains(&way);
         let mut ways = Vec::new();
@@ -221,7 +221,7 @@ impl Way {
     }
 }
 
-/// The kernel as it is.
+/// The untuned kernel.
 pub(super) const DEFAULT: &str = "default";
 
 /// Our tuner.
@@ -236,7 +236,7 @@ pub(super) const READS_POLICY: &str = "[writeback]\nread_latency_us = 2000\n";
 /// The file of most work.
 pub(super) const FILE: &str = "file";
 
-/// The file of a reader that works beside another.
+/// The file of a concurrent reader.
 pub(super) const STREAM: &str = "stream";
 
 /// The time that the targets give a tuner.

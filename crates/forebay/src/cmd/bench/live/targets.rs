@@ -1,4 +1,4 @@
-//! Whether tuning does what is asked of it.
+//! Whether tuning meets its targets.
 
 use forebay_host::measure::Target;
 

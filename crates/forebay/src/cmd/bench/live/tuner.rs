@@ -1,4 +1,4 @@
-//! `forebay tune` beside a round: started for it, ended by a signal.
+//! `forebay tune` during a round: started for it, ended by a signal.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -22,7 +22,7 @@ pub(super) struct Tuner {
     cpu: Duration,
 }
 
-/// What it cost.
+/// Its cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// Processor time in percent of one processor.
@@ -32,13 +32,14 @@ pub(super) struct Cost {
 }
 
 impl Tuner {
-    /// Starts it, and waits until it says that it works.
+    /// Starts it, and waits until it reports that it runs.
     pub(super) fn start(folder: &Folder, arguments: &[String], stop: &Stop) -> Result<Self> {
         let (log, notices) = (folder.join("tune.log"), folder.join("notices"));
         if notices.exists() {
             fs::remove_file(&notices)?;
         }
-        let socket = UnixDatagram::bind(&notices).context("cannot hear of its start")?;
+        let socket =
+            UnixDatagram::bind(&notices).context("cannot make a socket for its start notice")?;
         socket.set_read_timeout(Some(LOOK))?;
         let ourselves = std::env::current_exe()?;
         let mut command = if find("setpriv") {
@@ -107,7 +108,8 @@ impl Tuner {
 impl Drop for Tuner {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // It puts back what it has changed, and is waited for: the device goes away next.
+            // It restores the values that it has changed, and this waits for it: the device is
+            // removed next.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let begin = Instant::now();
             while matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < PATIENCE {

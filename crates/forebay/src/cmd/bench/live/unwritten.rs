@@ -1,4 +1,4 @@
-//! How much of a device's data is dirty or on its way.
+//! How much of a device's data is dirty or under writeback.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::rig::Rig;
 /// Where it is read.
 #[derive(Debug)]
 pub(super) enum Unwritten {
-    /// Of the device alone, from debugfs.
+    /// Of the device only, from debugfs.
     Device(PathBuf),
     /// Of the whole machine, less what there was before.
     Machine(f64),

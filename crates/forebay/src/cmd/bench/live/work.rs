@@ -1,4 +1,4 @@
-//! The work of a round: programs beside each other on the rig's device.
+//! The work of a round: concurrent programs on the rig's device.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -218,7 +218,7 @@ impl Peak {
     }
 }
 
-/// Waits for quiet: the tail of the last round's work is none of the next one's.
+/// Waits for quiet: the end of the last round's work must not count for the next one.
 pub(super) fn settle_down(folder: &Path) -> Result<()> {
     let begin = Instant::now();
     rustix::fs::syncfs(std::fs::File::open(folder)?)?;
@@ -237,13 +237,13 @@ fn millis(nanos: u64) -> f64 {
 /// Bytes of a copy.
 const COPY: u64 = 500_000_000;
 
-/// Bytes in a second of a reader that has what it needs.
+/// Bytes per second of a reader that is not held back.
 const PACE: u64 = 90_000_000;
 
-/// For so long the bystanders work alone.
+/// For this time only the bystanders work.
 const LEAD: Duration = Duration::from_millis(500);
 
-/// Short beside the fill of any limit.
+/// Short compared with the time to fill any limit.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Between two rounds.

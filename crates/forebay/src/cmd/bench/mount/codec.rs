@@ -1,7 +1,7 @@
 //! What the codecs take for the same blocks, one after the other in one process.
 //!
-//! Other servers decode with zlib, ours with libdeflate. The difference is what a faster codec
-//! alone would give them; the rest is the policy and the server.
+//! Other servers decode with zlib, ours with libdeflate. The difference is the gain that only a
+//! faster codec would give them; the rest is the policy and the server.
 
 use std::fs::File;
 use std::io::Read;
@@ -72,7 +72,7 @@ fn micros(blocks: &[Vec<u8>], mut decode: impl FnMut(&[u8]) -> Result<()>) -> Re
 /// Bytes of a block.
 const BLOCK: usize = 4096;
 
-/// Of so many blocks, one is measured.
+/// One in this many blocks is measured.
 const EVERY: usize = 8;
 
 /// A tenth of a second a pass.

@@ -1,8 +1,8 @@
 //! A mounted image, and its end.
 //!
-//! Everything is mounted in a namespace of the benchmark's own, and servers end with it, so that a
-//! mount or a loop device outlives it in no case. What is mounted is unmounted all the same when
-//! its round is over, or when the round has failed.
+//! Everything is mounted in a private namespace of the benchmark, and servers end with it, so a
+//! mount or a loop device never outlives the benchmark. Each mount is still unmounted at the end of
+//! its round, or when the round has failed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::process::{Stop, answer, last_words, program, serve};
 use super::set::Format;
 use super::ways::{How, Way};
 
-/// An image in its place in the tree.
+/// A mounted image.
 #[derive(Debug)]
 pub(super) struct Mounted {
     folder: PathBuf,
@@ -93,7 +93,7 @@ impl Mounted {
     fn unmount(&mut self) -> Result<()> {
         let mut done = Ok(String::new());
         if is_mounted(&self.folder)? {
-            // It has to be done all the more if the user wants to end.
+            // This must also run if the user interrupts.
             let quiet = Stop::never();
             let umount = |flags: &[&str]| {
                 let mut command = program("umount");
@@ -133,7 +133,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Where our mount keeps what it has recorded.
+/// The path of our mount's recorded profile.
 pub(super) fn profile(folder: &Path) -> PathBuf {
     folder.with_extension("profile")
 }

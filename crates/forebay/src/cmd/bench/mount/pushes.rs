@@ -1,9 +1,9 @@
 //! A million pushes: pages that our mount puts into the page cache unasked, without a hang.
 //!
-//! A push waits for the locks of its pages, and a read in flight holds those of its own. A server
-//! that gets this wrong waits for itself for ever. So two processes read one file, mostly from its
-//! begin to its end, at times a page here and there, while its pages are dropped again and again,
-//! until enough has been pushed. Each reads where pages are being pushed for the other.
+//! A push waits for the locks of its pages, and a read in flight holds the locks of its pages. A
+//! server that gets this wrong deadlocks. Two processes therefore read one file, mostly from
+//! beginning to end, at times a page here and there, while its pages are dropped repeatedly, until
+//! enough pages have been pushed. Each reads where pages are being pushed for the other.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use super::mounted::Mounted;
 use super::rounds::{Lane, drop_caches};
 use super::ways::Way;
 
-/// What was pushed, and how long it took.
+/// The number of pushes, and their duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pushes {
     pub(super) pages: u64,
     pub(super) seconds: f64,
 }
 
-/// Makes our mount push until so many pages are pushed.
+/// Makes our mount push `pages` pages.
 pub(super) fn drive(lane: &Lane<'_>, way: &Way, pages: u64, bar: &ProgressBar) -> Result<Pushes> {
     let image = lane.set.image(way.format);
     let folder = lane.folder.join("at");

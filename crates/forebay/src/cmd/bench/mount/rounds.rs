@@ -225,12 +225,12 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// All processes of a work, beside each other.
+    /// All concurrent processes of a work.
     fn parts(&self, workload: Workload, place: &Path, seed: u64) -> Result<Vec<Measured>> {
         self.beside(workload, place, seed, workload.processes())
     }
 
-    /// So many processes beside each other, each with its number.
+    /// Concurrent processes, each with its number.
     pub(super) fn beside(
         &self,
         workload: Workload,
@@ -257,7 +257,8 @@ impl Lane<'_> {
     fn start(&self, part: Workload, place: &Path, seed: u64, number: usize) -> Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "mount-part", part.name()]).arg(place);
-        // Processes beside each other read other pages, and a round others than the one before.
+        // Concurrent processes read different pages, and each round other pages than the previous
+        // one.
         let seed = seed * 16 + number as u64;
         command.args(["--seed", &seed.to_string(), "--number", &number.to_string()]);
         command.args(["--pages", &self.pages.to_string()]);

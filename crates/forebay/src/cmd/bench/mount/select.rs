@@ -20,11 +20,11 @@ pub(super) struct Candidate {
 /// Files that share a budget.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// What it is called.
+    /// Its name.
     pub(super) name: &'static str,
     /// What there is.
     pub(super) candidates: Vec<Candidate>,
-    /// Of what is left when its turn comes, so many percent.
+    /// The percentage of the remaining bytes when its turn comes.
     pub(super) percent: u64,
 }
 

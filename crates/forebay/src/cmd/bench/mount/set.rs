@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use super::process::{self, Stop, answer, program};
 use super::select::{Candidate, FILE_MAX, Group, select};
 
-/// A format as it is measured.
+/// The measured formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Format {
     /// The uncompressed reference.
@@ -37,15 +37,15 @@ pub(super) enum Format {
     Cramfs,
 }
 
-/// Every image and what it was made of.
+/// Every image and its source.
 #[derive(Debug)]
 pub(super) struct Set {
     folder: PathBuf,
-    /// Formats whose image is there, in the order of the table.
+    /// Formats whose image exists, in the order of the table.
     pub(super) formats: Vec<Format>,
-    /// The program whose start is measured, as it is called inside the tree, and its arguments.
+    /// The program whose start is measured, with its path inside the tree, and its arguments.
     pub(super) start: Option<Vec<String>>,
-    /// What was taken, and what is missing and why.
+    /// The selected files, and missing ones with the reason.
     pub(super) notes: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Format {
 }
 
 impl Set {
-    /// Makes the set in a folder, or takes the one that is there if it is of the same things.
+    /// Makes the set in a folder, or uses an existing one with the same contents.
     pub(super) fn new(folder: &Path, wanted: Wanted<'_>, stop: &Stop) -> Result<Self> {
         let mut set =
             Self { folder: folder.to_owned(), formats: Vec::new(), start: None, notes: Vec::new() };
@@ -143,7 +143,7 @@ impl Set {
         self.folder.join("set")
     }
 
-    /// Copies the selection, and says what it took.
+    /// Copies the selection, and returns what it copied.
     fn stage(&self, wanted: Wanted<'_>, stop: &Stop) -> Result<String> {
         let (tree, bulk) = (self.tree(), wanted.bytes / 4 / PAGE * PAGE);
         for old in ["tree", "small"] {
@@ -216,7 +216,7 @@ impl Set {
         Ok(())
     }
 
-    /// Makes an image, or says what is missing for it.
+    /// Makes an image, or returns what is missing for it.
     fn make(&self, format: Format, is_there: bool, stop: &Stop) -> Result<Option<String>> {
         if let Some((name, package)) = format.writer().filter(|(name, _)| !process::find(name)) {
             let format = format.name();
@@ -258,7 +258,7 @@ impl Set {
             }
         };
         answer(command, LONG, stop)?;
-        // What is dirty cannot be dropped from the page cache.
+        // Dirty pages cannot be dropped from the page cache.
         File::open(&image)?.sync_all()?;
         Ok(None)
     }
@@ -313,7 +313,7 @@ fn needed(tree: &Path, modules: &[Candidate]) -> Result<Vec<Candidate>> {
     let extensions = modules.iter().filter(|file| is_shared(&file.path));
     let mut ldd = program("ldd");
     ldd.arg(&itself).args(extensions.map(|file| tree.join(&file.path)));
-    // It fails if one of the files is not dynamic; what it says about the others is there.
+    // It fails if one of the files is not dynamic; its output about the others is complete.
     let listed = ldd.output().context("cannot run ldd")?.stdout;
     for path in libraries(&String::from_utf8_lossy(&listed)) {
         take_link(tree, Path::new(path), &mut found);
@@ -334,7 +334,7 @@ fn libraries(listed: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Notes a path inside the tree and what it leads to.
+/// Adds a path inside the tree and the target of its links.
 fn take_link(tree: &Path, path: &Path, found: &mut BTreeSet<PathBuf>) {
     let Ok(tree) = tree.canonicalize() else { return };
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
@@ -456,8 +456,9 @@ fn measure(tree: &Path) -> Result<(u64, u64)> {
     Ok((files, bytes))
 }
 
-/// The programs whose start is measured, the first that works: its name, itself, how it is told to
-/// look at nothing outside, and what it does. What a tree lacks is passed over, for all alike.
+/// The programs whose start is measured, the first that works: its name, its path, the option that
+/// makes it ignore files outside, and its work. A program that the tree lacks is skipped, for all
+/// ways alike.
 const STARTS: &[(&str, &str, &[&str], &str)] = &[
     (
         "python3",

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::process::{Stop, answer, program};
 use crate::cmd::bench::live::throttle::{Limits, Throttle};
 
-/// A loop device. Dropping it takes it away; what is mounted from it keeps it until then.
+/// A loop device. Dropping it detaches it; a mount of it keeps it until it is unmounted.
 #[derive(Debug)]
 pub(super) struct SlowImage<'a> {
     device: PathBuf,

@@ -1,4 +1,4 @@
-//! Whether our mount does what is asked of it.
+//! Whether our mount meets its targets.
 
 use forebay_host::measure::Target;
 use forebay_host::measure::mount::{Figures, Round, ratio};
@@ -63,8 +63,8 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     found
 }
 
-/// The share of pages decoded at a start that were not asked for. A server that answers single
-/// pages, and nothing more, decodes just what is asked for: that is our mount without readahead.
+/// The share of pages decoded at a start that were not requested. A server that answers only single
+/// pages decodes exactly the requested pages: this is our mount without readahead.
 pub(super) fn useless(results: &Results, name: &str) -> Option<f64> {
     let decoded = |name: &str| {
         let rounds = results.find(Workload::Start, Format::SquashZlib, name)?;

@@ -97,8 +97,8 @@ impl Workload {
 }
 
 impl Way {
-    /// Whether it takes part. Policies other than our default stand beside it where they matter:
-    /// in the format of the targets, one process.
+    /// Whether it takes part. Policies other than our default are compared where they matter: in
+    /// the format of the targets, with one process.
     pub(super) fn takes_part(&self, workload: Workload) -> bool {
         let direct = workload == Workload::FaultsDirect;
         let is_peer = match self.how {

@@ -110,7 +110,7 @@ pub(super) fn run(
     Ok(results)
 }
 
-/// A trace whose streams go on independently of each other.
+/// A trace whose streams advance independently of each other.
 struct Demux {
     source: TraceSource<'static>,
     streams: BTreeMap<u32, usize>,
