@@ -81,3 +81,49 @@ impl fmt::Debug for PolledWait {
         write!(f, "PolledWait({:?})", self.rule)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: Class = Class { write: false, bytes: 4096, ahead: false };
+
+    fn wait(rule: &str) -> PolledWait {
+        let spec = Spec::parse(rule).unwrap();
+        let mut wait = PolledWait::new(&spec, Medium::default());
+        wait.begin(&CLASS);
+        wait
+    }
+
+    #[test]
+    fn a_rule_that_sleeps_looks_at_nothing() {
+        let wait = wait("deferred");
+        assert_eq!(wait.limit(), Duration::ZERO);
+        assert_eq!(wait.poll(|| -> Option<()> { panic!("looked") }), None);
+    }
+
+    #[test]
+    fn a_poll_ends_with_what_it_finds_or_at_the_limit() {
+        let mut wait = wait("deferred");
+        wait.handling = Handling::INLINE;
+        let mut looks = 0;
+        let found = wait.poll(|| {
+            looks += 1;
+            (looks == 3).then_some(looks)
+        });
+        assert_eq!(found, Some(3));
+        wait.handling = Handling::Inline(time::Duration(1));
+        assert_eq!(wait.poll(|| None::<()>), None);
+    }
+
+    #[test]
+    fn a_network_is_never_polled() {
+        let remote = Medium { kind: forebay_core::dispatch::MediumKind::Remote, programmed: false };
+        let mut wait = PolledWait::new(&Spec::parse("adaptive").unwrap(), remote);
+        for _ in 0..200 {
+            wait.begin(&CLASS);
+            assert_eq!(wait.limit(), Duration::ZERO);
+            wait.end(&CLASS);
+        }
+    }
+}

@@ -213,3 +213,94 @@ pub(super) const RECEIVE_PAGES: usize = 32;
 /// Accesses of a ring, the receive among them.
 const RING_DEPTH: u32 = 128;
 const READS_MAX: usize = RING_DEPTH as usize - 1;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use forebay_core::serving::ZeroRange;
+
+    use super::*;
+    use crate::serve::job::Work;
+
+    fn io() -> ClientIo {
+        ClientIo::new(&dispatch::Spec::parse("deferred").unwrap(), Medium::default())
+    }
+
+    /// The ring looks at its offset and its pages alone.
+    fn read(page: u64) -> Job {
+        let offset = page * PAGE as u64;
+        let range = ZeroRange { export: 0, request: 0, offset, len: PAGE as u64, hole: false };
+        Job { work: Work::Zero(range), export: 0, buffer: vec![Page([0; PAGE])], len: PAGE }
+    }
+
+    fn file(pages: u8) -> std::fs::File {
+        let mut file = tempfile::tempfile().unwrap();
+        (0..pages).for_each(|page| file.write_all(&[page; PAGE]).unwrap());
+        file
+    }
+
+    #[test]
+    fn reads_and_bytes_of_the_client_are_waited_for_together() {
+        let (file, (mut client, server)) = (file(3), UnixStream::pair().unwrap());
+        let (mut io, mut done) = (io(), Vec::new());
+        for page in [2, 0] {
+            assert!(io.begin_read(file.as_fd(), read(page)).is_ok());
+        }
+        let mut pages = Vec::new();
+        while io.reads() > 0 {
+            assert!(io.wait(&server, true, &mut done).is_none());
+            for RingRead { mut job, result, .. } in done.drain(..) {
+                let bytes = result.unwrap();
+                assert_eq!(job.end_read(Ok(bytes)), Some(Ok(true)));
+                let page = job.offset() / PAGE as u64;
+                assert_eq!(job.buffer[0].0, [page as u8; PAGE]);
+                pages.push(page);
+            }
+        }
+        pages.sort_unstable();
+        assert_eq!(pages, [0, 2]);
+        assert!(io.receives(), "it has been listening meanwhile");
+        client.write_all(b"more").unwrap();
+        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(4)));
+        let mut buffer = io.take_buffer();
+        assert_eq!(&buffer.lend()[..4], b"more");
+        io.put_back(buffer);
+        assert!(!io.receives());
+        drop(client);
+        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(0)), "without the ring again");
+    }
+
+    #[test]
+    fn bytes_that_may_not_be_received_yet_are_kept() {
+        let (file, (mut client, server)) = (file(1), UnixStream::pair().unwrap());
+        let (mut io, mut done) = (io(), Vec::new());
+        io.begin_read(file.as_fd(), read(0)).unwrap();
+        assert!(io.wait(&server, true, &mut done).is_none());
+        client.write_all(b"request").unwrap();
+        io.begin_read(file.as_fd(), read(0)).unwrap();
+        done.clear();
+        assert!(io.wait(&server, false, &mut done).is_none(), "the read, and not the bytes");
+        assert_eq!(io.wait(&server, true, &mut done.split_off(1)), Some(Ok(7)));
+    }
+
+    #[test]
+    fn a_full_ring_returns_the_job_and_what_came_short_is_done_again() {
+        let (file, mut io) = (file(1), io());
+        for _ in 0..READS_MAX {
+            io.begin_read(file.as_fd(), read(1)).unwrap();
+        }
+        let refused = io.begin_read(file.as_fd(), read(0)).unwrap_err();
+        assert_eq!((refused.offset(), refused.buffer.len()), (0, 1), "with its pages");
+        let mut done = Vec::new();
+        while io.reads() > 0 {
+            io.wait_for_reads(&mut done);
+            for RingRead { mut job, result, .. } in done.drain(..) {
+                assert_eq!(job.end_read(result), None, "the file ends before");
+            }
+        }
+        io.wait_for_reads(&mut done);
+        assert!(done.is_empty(), "nothing is in flight");
+    }
+}

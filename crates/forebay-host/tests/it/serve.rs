@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
+use std::thread;
 use std::time::Duration;
 
 use forebay_core::dispatch;
@@ -218,6 +218,43 @@ fn stopping_brings_what_was_acknowledged_to_the_file() {
         0,
         "the end of the connection tells the client"
     );
+}
+
+#[test]
+fn many_reads_at_once_of_a_file_that_does_not_fit_bring_its_bytes() {
+    const PAGES: u64 = 2000;
+    let scratch = tempfile::tempdir().unwrap();
+    let (path, content) = file(&scratch, PAGES as usize * 4096 - 100);
+    let rig = Rig::with(FileStore::open(&path, true, false).unwrap(), 64);
+    let read_many = |seed: u64| {
+        let (mut client, mut random) = (rig.client(), fastrand::Rng::with_seed(seed));
+        for round in 0..20 {
+            let count = 1 + random.u64(..400);
+            for _ in 0..count {
+                let offset = random.u64(..PAGES * 4096 - 9000);
+                client.send(0, 0, offset, 1 + random.u32(..8000)).unwrap();
+            }
+            // One of them leaves with its reads under way.
+            if seed == 0 && round == 10 {
+                return;
+            }
+            for _ in 0..count {
+                let payload = client.reply().unwrap();
+                let (place, bytes) = payload.split_first_chunk::<8>().unwrap();
+                let place = u64::from_be_bytes(*place) as usize;
+                assert!(bytes == &content[place..place + bytes.len()], "at {place}");
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let read_many = &read_many;
+            scope.spawn(move || read_many(seed));
+        }
+    });
+    let last = rig.client().read(PAGES * 4096 - 4096, 4096 - 100).unwrap();
+    assert!(last == content[content.len() - 3996..], "the part of the last page");
+    rig.server.stop(Duration::from_secs(60)).unwrap();
 }
 
 #[test]
