@@ -13,7 +13,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Input};
+use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
 
 use crate::bytes::Reader;
 use crate::codec::{Crc32, Unpack};
@@ -153,12 +153,22 @@ const MAGICS: [(&[u8], Magic); 7] = [
 ];
 const MAGIC_LEN_MAX: usize = 6;
 
-struct Magics(AhoCorasick);
+/// Finds magic numbers: several GB a second by vector instructions where the processor has them.
+enum Magics {
+    Vectors(packed::Searcher),
+    Automaton(AhoCorasick),
+}
 
 impl Magics {
     fn new() -> Self {
         let patterns = MAGICS.map(|(bytes, _)| bytes);
-        Self(AhoCorasick::new(patterns).expect("a few short patterns"))
+        packed::Searcher::new(patterns).map_or_else(Self::automaton, Self::Vectors)
+    }
+
+    fn automaton() -> Self {
+        let patterns = MAGICS.map(|(bytes, _)| bytes);
+        let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(patterns);
+        Self::Automaton(builder.expect("a few short patterns"))
     }
 
     /// Those that begin in the first bytes of a buffer. They may overlap.
@@ -169,7 +179,11 @@ impl Magics {
     ) -> impl Iterator<Item = (usize, Magic)> + 'a {
         let mut from = 0;
         std::iter::from_fn(move || {
-            let found = self.0.find(Input::new(buffer).range(from.min(buffer.len())..))?;
+            let rest = Span::from(from.min(buffer.len())..buffer.len());
+            let found = match self {
+                Self::Vectors(searcher) => searcher.find_in(buffer, rest),
+                Self::Automaton(automaton) => automaton.find(Input::new(buffer).span(rest)),
+            }?;
             from = found.start() + 1;
             (found.start() < first).then(|| (found.start(), MAGICS[found.pattern().as_usize()].1))
         })

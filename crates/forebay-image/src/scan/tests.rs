@@ -154,3 +154,28 @@ fn an_image_that_is_cut_off_is_said_to_be() {
     let hits = scanned(&packed[..packed.len() / 2]);
     assert_eq!((hits.len(), hits[0].truncated), (1, true));
 }
+
+#[test]
+fn both_searches_find_the_same_magic_numbers() {
+    let searches = [Magics::new(), Magics::automaton()];
+    let mut random = fastrand::Rng::with_seed(5);
+    for round in 0..2000 {
+        let mut buffer: Vec<u8> = (0..random.usize(..200)).map(|_| random.u8(..)).collect();
+        for _ in 0..random.usize(..6) {
+            let (magic, _) = MAGICS[random.usize(..MAGICS.len())];
+            let at = random.usize(..=buffer.len());
+            // The end may be cut off, and another one may overwrite a part.
+            let len = magic.len().min(buffer.len() - at);
+            buffer[at..at + len].copy_from_slice(&magic[..len]);
+        }
+        let first = random.usize(..=buffer.len());
+        let [vectors, automaton] =
+            searches.each_ref().map(|search| search.find(&buffer, first).collect::<Vec<_>>());
+        let all = (0..first).filter_map(|at| {
+            let begins = |(magic, _): &&(&[u8], Magic)| buffer[at..].starts_with(magic);
+            MAGICS.iter().find(begins).map(|(_, magic)| (at, *magic))
+        });
+        assert_eq!(automaton, all.collect::<Vec<_>>(), "round {round}");
+        assert_eq!(vectors, automaton, "round {round}");
+    }
+}
