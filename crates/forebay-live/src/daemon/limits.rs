@@ -46,7 +46,8 @@ impl Daemon<'_> {
             let dirtied = self.sample.vm.dirtied;
             let known = self.writeback.get_mut(&number).filter(|known| {
                 let news = dirtied.saturating_sub(known.dirtied) >= limits::BURST_MIN / PAGE_SIZE;
-                !wrote && !news && known.looks < KNOWN_LOOKS
+                let is_known = !wrote && !news && known.looks < KNOWN_LOOKS;
+                is_known && self.temporaries.is_empty(number)
             });
             if let Some(known) = known {
                 known.looks += 1;
@@ -88,6 +89,7 @@ impl Daemon<'_> {
 
     pub(super) fn look_at_devices(&mut self, world: &mut impl World, now: Instant, is_look: bool) {
         let wakes = world.wakes();
+        self.spares = false;
         for place in 0..self.machine.devices.len() {
             let device = &self.machine.devices[place];
             if !self.may_limit(device) {
@@ -95,6 +97,7 @@ impl Daemon<'_> {
             }
             let number = device.number;
             let rewritten = self.rewritten(world, now, number);
+            let spared = self.spared(world, now, number);
             let device = &self.machine.devices[place];
             // What writers remove while they are held may have been written for nothing.
             let mount = self.machine.mounts_on(device).next();
@@ -121,11 +124,14 @@ impl Daemon<'_> {
                 pauses: self.pauses.get(&number).copied().unwrap_or(0),
                 free,
                 rewritten,
+                spared,
             };
+            let is_spared = seen.waits.is_some() && (spared.vanished || spared.bytes > 0);
             if let Some(decision) = self.limits.look(now, number, &seen) {
                 let done = self.perform(world, &decision);
                 self.limits.done(number, done);
             }
+            self.spares |= is_spared && self.limits.awaits_burst(number);
         }
     }
 
@@ -150,6 +156,8 @@ impl Daemon<'_> {
         let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
         let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
         for pause in BURST_PAUSES_MS {
+            let now = world.now();
+            self.note_dirtied(world, now);
             let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
             let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
             if counts.iter().any(is_burst) {
@@ -157,7 +165,10 @@ impl Daemon<'_> {
                 self.sample.bdis.extend(counts);
                 let now = world.now();
                 self.look_at_devices(world, now, false);
-                break;
+                // A temporary file may still become too large.
+                if !self.spares {
+                    break;
+                }
             }
             world.pause(Duration::from_millis(pause));
         }
