@@ -151,6 +151,11 @@ impl Files {
         self.open.range(range).map(|(user, _)| *user)
     }
 
+    /// How a user asks its file, as far as it is known.
+    pub fn pattern(&self, user: &User) -> Pattern {
+        self.open.get(user).map_or(Pattern::Unclear, |open| open.pattern)
+    }
+
     /// Whether a user asks its file in this way, or may do so.
     pub fn is_asked(&self, user: &User, pattern: Pattern) -> bool {
         self.open.get(user).is_some_and(|open| {
