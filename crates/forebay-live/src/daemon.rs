@@ -100,6 +100,8 @@ pub struct Daemon<'a> {
     unfound: BTreeMap<User, u32>,
     /// Whether a temporary file has made much dirty on a device that has no limit.
     spares: bool,
+    /// Whether a look took in files that became dirty, which would have ended a wait.
+    begins: bool,
     /// Calls of fsync since the last look, by backing device.
     syncs: BTreeMap<DevNumber, u64>,
     /// What waits for a device's writeback.
@@ -170,6 +172,7 @@ impl<'a> Daemon<'a> {
             temporaries: Temporaries::default(),
             unfound: BTreeMap::new(),
             spares: false,
+            begins: false,
             syncs: BTreeMap::new(),
             waiters: BTreeMap::new(),
             watched: BTreeSet::new(),
@@ -221,6 +224,9 @@ impl<'a> Daemon<'a> {
                 // From its end on: looks that take longer than the interval still leave a wait
                 // between them, which is where we are told to stop.
                 let rest = self.look(world);
+                if std::mem::take(&mut self.begins) && self.awaits_burst() {
+                    self.look_at_burst(world);
+                }
                 due = world.now() + rest;
                 continue;
             }
@@ -265,6 +271,8 @@ impl<'a> Daemon<'a> {
             if self.read_writeback(world) {
                 self.stirred = now;
             }
+            // After the level, which must not be newer than what is known of files.
+            self.begins |= self.awaits_burst() && self.note_dirtied(world, now);
             self.look_at_devices(world, now, true);
         }
         self.pauses.clear();

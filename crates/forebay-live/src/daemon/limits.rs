@@ -16,7 +16,7 @@ use crate::number::DevNumber;
 use crate::scope::Slot;
 use crate::signal::{BdiCounts, DiskCounts, Sample};
 use crate::steer::limits;
-use crate::steer::waiters::{ReadTime, Waiters};
+use crate::steer::waiters::ReadTime;
 use crate::steer::{Decision, Done, Limit};
 
 /// Writeback of a device as it was last read.
@@ -156,9 +156,10 @@ impl Daemon<'_> {
         let awaited = self.machine.devices.iter().filter(|device| self.may_burst(device));
         let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
         for pause in BURST_PAUSES_MS {
+            let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
+            // After the level, which must not be newer than what is known of files.
             let now = world.now();
             self.note_dirtied(world, now);
-            let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
             let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
             if counts.iter().any(is_burst) {
                 self.sample.bdis.retain(|bdi| !devices.contains(&bdi.number));
@@ -173,9 +174,8 @@ impl Daemon<'_> {
             world.pause(Duration::from_millis(pause));
         }
         let now = world.now();
-        let waits = |it: &Waiters| it.waits(now).is_some();
         // Where something waits, a burst within the rest would be let in.
-        let is_guarded = devices.iter().any(|number| self.waiters.get(number).is_some_and(waits));
+        let is_guarded = devices.iter().any(|number| self.has_waiters(*number, now));
         self.rest = if is_guarded { now } else { now + BURST_REST };
     }
 
@@ -185,11 +185,16 @@ impl Daemon<'_> {
         self.has(Slot::Writeback) && devices.any(|device| self.may_burst(device))
     }
 
+    /// Whether something waits for what a device writes.
+    pub(super) fn has_waiters(&self, number: DevNumber, now: Instant) -> bool {
+        self.waiters.get(&number).is_some_and(|it| it.waits(now).is_some())
+    }
+
     fn may_burst(&self, device: &Device) -> bool {
         let number = device.number;
         let waits = self.scope.names_device(number)
             || is_removable(device)
-            || self.waiters.get(&number).is_some_and(|it| it.waits(self.sample.at).is_some());
+            || self.has_waiters(number, self.sample.at);
         let threshold = self.sample.vm.dirty_threshold;
         let keeps_up = || self.limits.keeps_up(number, threshold, &self.policy.limits);
         let awaited = self.limits.awaits_burst(number) && self.watched.contains(&number);

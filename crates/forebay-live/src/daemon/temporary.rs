@@ -16,8 +16,8 @@ use crate::trace::DirtiedInode;
 
 impl Daemon<'_> {
     /// Takes in the files that became dirty since the last call, and looks for those that were not
-    /// found then.
-    pub(super) fn note_dirtied(&mut self, world: &mut impl World, now: Instant) {
+    /// found then. Whether there were any.
+    pub(super) fn note_dirtied(&mut self, world: &mut impl World, now: Instant) -> bool {
         let mut dirtied: Vec<DirtiedInode> = Vec::new();
         world.dirtied(&mut |file| {
             if dirtied.len() >= DIRTIED_MAX {
@@ -25,6 +25,7 @@ impl Daemon<'_> {
             }
             dirtied.push(file);
         });
+        let is_any = !dirtied.is_empty();
         for DirtiedInode { file, thread } in dirtied {
             let Some(process) = world.process(thread) else { continue };
             if process != std::process::id() && self.unfound.len() < DIRTIED_MAX {
@@ -36,11 +37,16 @@ impl Daemon<'_> {
                 self.unfound.insert(user, looks - 1);
             }
         }
+        is_any
     }
 
     /// Whether a file was found, or need not be.
     fn note_file(&mut self, world: &mut impl World, now: Instant, user: User) -> bool {
         let Some(device) = self.machine.device_of(user.file.dev) else { return true };
+        if !self.has_waiters(device.number, now) {
+            // It gets no limit, whatever is written.
+            return true;
+        }
         let Some(found) = world.written_file(&user) else { return false };
         let mounts = self.machine.mounts_on(device).map(|mount| mount.point.as_path());
         let holds = |point: &&Path| found.path.starts_with(point);
@@ -66,5 +72,6 @@ impl Daemon<'_> {
 /// Files that became dirty at once: the latest ones.
 const DIRTIED_MAX: usize = 32;
 
-/// How often a file is looked for.
-const LOOKS: u32 = 3;
+/// How often a file is looked for: while the processors are busy, a process may stop for long between
+/// the creation of a file and its descriptor.
+const LOOKS: u32 = 9;

@@ -210,7 +210,7 @@ struct Device {
     dropped: Dropped,
     rates: Rates,
     probe: Probe,
-    /// Whether little was dirty when the limit began.
+    /// Whether no more was dirty when the limit began than temporary files may have.
     begins_low: bool,
 }
 
@@ -335,7 +335,7 @@ impl Device {
     /// The first limit.
     fn begin(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
         self.stage = Stage::Limited;
-        self.begins_low = self.dirty(seen) <= PROBE_LIMIT;
+        self.begins_low = self.dirty(seen) <= self.room();
         // What was dropped before has had its room.
         self.dropped.begin_anew();
         let is_known = seen.named || seen.removable || self.drain.pages_per_second().is_some();
@@ -431,7 +431,8 @@ impl Device {
         }
         let grew = bdi.dirtied.saturating_sub(last.1) >= BURST_MIN;
         *last = (now, bdi.dirtied);
-        let level = present.bytes.min(bdi.threshold);
+        // A larger limit was set to what was dirty, which is no sign of the writers' pace.
+        let level = present.bytes.min(PROBE_LIMIT).min(bdi.threshold);
         let is_below = unwritten(bdi) / 3 * 4 < level;
         self.probe.looks = if grew && is_below { self.probe.looks + 1 } else { 0 };
         if self.probe.looks < PROBE_LOOKS {

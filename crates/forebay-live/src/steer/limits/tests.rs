@@ -199,6 +199,51 @@ fn temporary_files_have_room_and_all_else_has_none() {
     }
 }
 
+/// A copy of which 69 MiB were dirty before its first limit came down with its writers: a limit of 92
+/// MiB stood for 17 s, in which commits waited for 9.
+#[test]
+fn what_came_in_before_the_first_limit_holds_its_writers_for_three_seconds_at_most() {
+    for (dirty, is_soon) in [(69 * MIB, true), (160 * MIB, false)] {
+        let mut play = Play::new(SPEC, 20_000_000, true);
+        play.wakes = true;
+        play.look();
+        play.bdi.reclaimable = dirty;
+        play.bdi.dirtied += dirty;
+        play.now += Duration::from_millis(5);
+        play.look();
+        assert!(play.bytes().unwrap() >= dirty, "{:?}", play.changes);
+        play.wanted = 500_000_000;
+        for _ in 0..2 {
+            play.second();
+        }
+        let bytes = play.bytes().unwrap();
+        assert_eq!(bytes <= 32 * MIB, is_soon, "{bytes} after 2 s: {:?}", play.changes);
+    }
+}
+
+/// A copy that was first seen with 53 MiB dirty got a limit of 71 MiB, whose pace it stayed below
+/// while it was held: the device was taken for a fast one, and a commit waited for 21 s.
+#[test]
+fn a_limit_that_was_set_to_what_is_dirty_does_not_show_that_a_device_keeps_up() {
+    for (level, keeps_up) in [(52 * MIB, false), (40 * MIB, true)] {
+        let mut play = Play::new(SPEC, 20_000_000, false);
+        play.wakes = true;
+        play.look();
+        play.bdi.reclaimable = 53 * MIB;
+        play.now += Duration::from_millis(5);
+        play.look();
+        assert!(play.bytes().unwrap() > 70 * MIB, "{:?}", play.changes);
+        for _ in 0..2 {
+            play.now += Duration::from_millis(250);
+            play.bdi.dirtied += 4 * MIB;
+            play.bdi.written += 5 * MIB;
+            play.bdi.reclaimable = level;
+            play.look();
+        }
+        assert_eq!(play.limit.is_none(), keeps_up, "{:?}", play.changes);
+    }
+}
+
 /// For some minutes after temporary files a copy beside calls of fsync had no limit at all.
 #[test]
 fn after_temporary_files_a_copy_has_room_and_then_a_limit_that_stays() {
