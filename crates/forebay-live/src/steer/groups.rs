@@ -31,8 +31,6 @@ pub struct Groups {
     leaders: BTreeMap<User, User>,
     /// The leaders of descriptions that are steered with another one of their file, and that one.
     heads: BTreeMap<User, User>,
-    /// Of these, the ones that joined after the group had got a window by our doing.
-    newcomers: BTreeSet<User>,
     moves: Vec<GroupMove>,
     /// What the group of each leader got.
     tallies: BTreeMap<User, Tally>,
@@ -192,7 +190,8 @@ impl Groups {
                 if let Some(head) = known.chain(others).find(|head| *head != user) {
                     self.heads.insert(user, head);
                     if files.window(&head) != files.own_window(&head) {
-                        self.newcomers.insert(user);
+                        // At once: its large windows would hold up all the others.
+                        self.moves.push(GroupMove::Joined { user, leader: head });
                     }
                 }
             }
@@ -235,23 +234,13 @@ impl Groups {
         }
         let (apart, alike): (Vec<_>, Vec<_>) = members.into_iter().partition(differs);
         apart.iter().for_each(|asked| self.leave(asked.user));
-        let is_clear = |asked: &&Asked| asked.pattern != Pattern::Unclear;
-        for asked in alike.iter().filter(is_clear) {
-            if self.newcomers.remove(&asked.user) {
-                let (user, leader) = (asked.user, self.leader(asked.user));
-                self.moves.push(GroupMove::Joined { user, leader });
-            }
-        }
         (apart, alike)
     }
 
     /// A description is steered by itself from now on.
     fn leave(&mut self, user: User) {
-        let was_new = self.newcomers.remove(&user);
         if let Some(leader) = self.heads.remove(&user) {
-            if !was_new {
-                self.moves.push(GroupMove::Left { user, leader, led: false });
-            }
+            self.moves.push(GroupMove::Left { user, leader, led: false });
             return;
         }
         let heir = self.heads.iter().find(|(_, head)| **head == user).map(|(member, _)| *member);
@@ -312,7 +301,6 @@ impl Groups {
             }
         }
         self.heads.retain(|user, _| user.process != process);
-        self.newcomers.retain(|user| user.process != process);
         for (user, head) in self.heads.iter().filter(|(_, head)| head.process == process) {
             heirs.entry(*head).or_insert(*user);
         }
@@ -422,9 +410,19 @@ mod tests {
             let Asked { user, pattern, windows, .. } = *asked;
             let window = Some(128);
             let (device, progress) = (FILE.dev, Some(Progress::default()));
-            let (cuts, size, brought) = (false, None, 0);
-            let seen =
-                Seen { user, device, cuts, pattern, windows, window, size, progress, brought };
+            let (cuts, size, brought, processes) = (false, None, 0, 1);
+            let seen = Seen {
+                user,
+                device,
+                cuts,
+                pattern,
+                windows,
+                window,
+                size,
+                progress,
+                brought,
+                processes,
+            };
             files.look(Instant::ZERO, &seen, &Around::default());
         }
         merged
@@ -478,6 +476,37 @@ mod tests {
             assert_eq!(merged, expected, "{why}");
             assert_eq!(groups.moves(), moves, "{why}");
         }
+    }
+
+    /// A process that came later kept its large window until it was clear by itself, and held up
+    /// fifteen others.
+    #[test]
+    fn a_process_that_comes_later_gets_the_window_of_its_group_at_once() {
+        let (mut groups, mut files) = (Groups::default(), Files::new(Bounds::default()));
+        let faults = Pattern::RandomFaults;
+        for look in 1..=4 {
+            let progress = Progress { major_faults: look * 9, ..Progress::default() };
+            let seen = Seen {
+                user: of(3),
+                device: FILE.dev,
+                cuts: false,
+                pattern: faults,
+                windows: 9,
+                window: Some(8_192),
+                size: None,
+                progress: Some(progress),
+                brought: 0,
+                processes: 2,
+            };
+            let now = Instant::ZERO + forebay_core::time::Duration::from_millis(250 * look);
+            if files.look(now, &seen, &Around::default()).is_some() {
+                files.done(of(3), crate::steer::Done::Applied);
+            }
+        }
+        assert_ne!(files.window(&of(3)), files.own_window(&of(3)));
+        looked(&mut groups, &mut files, &[(3, faults), (5, Pattern::Unclear)]);
+        assert_eq!(groups.moves(), [GroupMove::Joined { user: of(5), leader: of(3) }]);
+        assert_eq!(groups.moves(), [], "once");
     }
 
     #[test]
