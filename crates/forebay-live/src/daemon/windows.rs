@@ -179,10 +179,11 @@ impl Daemon<'_> {
             return;
         };
         let Ok(held) = world.held(user) else { return };
+        let name = self.file_name(world, user);
         let Some(steering) = &mut self.steering else { return };
         let files: Vec<WindowOf> =
             held.descriptors.iter().map(|file| WindowOf { file: *file, before_kb }).collect();
-        let brief = Brief { bdi: device, kb: to, why: why.to_owned() };
+        let brief = Brief { bdi: device, kb: to, why: why.to_owned(), name };
         if let Err(refused) = steering.set_windows(&brief, &files) {
             self.refused(&refused);
         }
@@ -402,7 +403,7 @@ impl Daemon<'_> {
         let before_kb = self.files.own_window(user).unwrap_or(to);
         let files: Vec<WindowOf> =
             held.descriptors.iter().map(|file| WindowOf { file: *file, before_kb }).collect();
-        let brief = Brief { bdi: device, kb: to, why: reason.clone() };
+        let brief = Brief { bdi: device, kb: to, why: reason.clone(), name: name.clone() };
         let told = match steering.set_windows(&brief, &files) {
             Ok(told) => told,
             Err(refused) => return self.refused(&refused),
