@@ -30,7 +30,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             gain: None,
             cost: RemedyCost::new(
                 EffectBasis::Computed,
-                "none: the kernel uses that value already",
+                "nothing gets worse, as the kernel uses that value already",
             ),
             remedy: vec![match vm.dirty_bytes {
                 0 => format!("sysctl -w vm.dirty_background_ratio={}", vm.dirty_ratio / 2),
