@@ -402,6 +402,9 @@ mod tests {
         assert_eq!(groups.processes(of(3)), [5, 7, 9, 3]);
     }
 
+    /// How each process reads, what is asked of groups then, which moves there are, and why.
+    type Looked<'a> = (&'a [(u32, Pattern)], &'a [Asked], &'a [GroupMove], &'a str);
+
     /// A look at a group of descriptions that their processes opened themselves.
     fn looked(groups: &mut Groups, files: &mut Files, ways: &[(u32, Pattern)]) -> Vec<Asked> {
         let all: Vec<Asked> = ways.iter().map(|(process, way)| asked(*process, *way, 2)).collect();
@@ -432,7 +435,7 @@ mod tests {
     fn descriptions_that_are_read_in_the_same_way_are_one_group_and_others_leave_it() {
         let (faults, stream, unclear) = (Pattern::RandomFaults, Pattern::Stream, Pattern::Unclear);
         let begin = [(3, unclear), (4, unclear), (5, unclear), (6, unclear)];
-        let table: [(&[(u32, Pattern)], &[Asked], &[GroupMove], &str); 6] = [
+        let table: [Looked<'_>; 6] = [
             (
                 &[(3, faults), (5, faults)],
                 &[asked(3, faults, 4)],
