@@ -70,8 +70,8 @@ impl RemedyCost {
 
     /// Writers that are held to a limit.
     pub(super) fn of_limit() -> Self {
-        let what = "while 500 MB are copied to 20 MB/s, write() takes 187 to 320 ms instead of 3 to \
-                    40 ms (99th percentile); the copy as a whole takes as long";
+        let what = "while 500 MB are copied to 20 MB/s, write() takes 187 to 320 ms instead of 3 \
+                    to 40 ms (99th percentile); the copy as a whole takes as long";
         Self::new(EffectBasis::MeasuredElsewhere, what)
     }
 }

@@ -72,6 +72,6 @@ impl Daemon<'_> {
 /// Files that became dirty at once: the latest ones.
 const DIRTIED_MAX: usize = 32;
 
-/// How often a file is looked for: while the processors are busy, a process may stop for long between
-/// the creation of a file and its descriptor.
+/// How often a file is looked for: while the processors are busy, a process may stop for long
+/// between the creation of a file and its descriptor.
 const LOOKS: u32 = 9;

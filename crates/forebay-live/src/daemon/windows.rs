@@ -72,8 +72,8 @@ impl Daemon<'_> {
         }
     }
 
-    /// Descriptions that are steered with others from now on get their window, and those that are not
-    /// any more get back their own.
+    /// Descriptions that are steered with others from now on get their window, and those that are
+    /// not any more get back their own.
     fn move_between_groups(&mut self, world: &mut impl World) {
         for moved in self.groups.moves() {
             if let GroupMove::Left { user, leader, led: true } = moved {

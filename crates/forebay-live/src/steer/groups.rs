@@ -213,8 +213,8 @@ impl Groups {
         all
     }
 
-    /// The members of a group that leave it because they are read in another way, and the others. If
-    /// most are, the group as a whole has turned.
+    /// The members of a group that leave it because they are read in another way, and the others.
+    /// If most are, the group as a whole has turned.
     fn parted(
         &mut self,
         head: User,

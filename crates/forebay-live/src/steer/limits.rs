@@ -6,8 +6,8 @@
 //! Behaviour:  a device has a limit while other requests wait for its writeback (`waiters`), or
 //!             if it can be pulled out; otherwise its writers are left alone. The limit is set when
 //!             a MiB is dirty, which wakes us, because half a gigabyte gets dirty in less time than
-//!             passes between two looks; where nothing can wake us it stands before. What belongs to
-//!             temporary files (`temporary`), or is written where much was dropped of late, has
+//!             passes between two looks; where nothing can wake us it stands before. What belongs
+//!             to temporary files (`temporary`), or is written where much was dropped of late, has
 //!             room for five seconds of the drain first. A device that
 //!             was not named and whose drain is not known gets a larger limit first, for the
 //!             fraction of a second in which it is seen whether it keeps up. A limit below what is

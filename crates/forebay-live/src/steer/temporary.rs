@@ -101,8 +101,8 @@ impl Temporaries {
         self.files.push(file);
     }
 
-    /// What the temporary files of a device may keep dirty, by their sizes as they are; `look` finds
-    /// none of a file that is no longer there. It has to come after the dirty level was read.
+    /// What the temporary files of a device may keep dirty, by their sizes as they are; `look`
+    /// finds none of a file that is no longer there. It has to come after the dirty level was read.
     pub fn spared(
         &mut self,
         now: Instant,

@@ -199,8 +199,8 @@ fn temporary_files_have_room_and_all_else_has_none() {
     }
 }
 
-/// A copy of which 69 MiB were dirty before its first limit came down with its writers: a limit of 92
-/// MiB stood for 17 s, in which commits waited for 9.
+/// A copy of which 69 MiB were dirty before its first limit came down with its writers: a limit of
+/// 92 MiB stood for 17 s, in which commits waited for 9.
 #[test]
 fn what_came_in_before_the_first_limit_holds_its_writers_for_three_seconds_at_most() {
     for (dirty, is_soon) in [(69 * MIB, true), (160 * MIB, false)] {
