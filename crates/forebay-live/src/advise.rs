@@ -10,8 +10,8 @@
 //!                 Finding...
 //! ```
 //!
-//! Nothing is written. A gain is a ratio that was measured, and then its basis says where, or one
-//! that follows from numbers in the evidence; without either there is none.
+//! Nothing is written. A gain is a ratio that was measured, here or elsewhere, or one that follows
+//! from numbers in the evidence; without either there is none. What it costs stands beside it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +27,7 @@ mod amplification;
 mod background;
 pub mod claim;
 mod dirty_limit;
+mod effect;
 pub mod fix;
 pub mod gather;
 mod iostats;
@@ -41,6 +42,7 @@ mod traced;
 mod wbt;
 
 pub use claim::Claim;
+pub use effect::{EffectBasis, Gain, RemedyCost};
 pub use gather::Gatherer;
 pub use traced::Traced;
 
@@ -104,6 +106,8 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What can be won, if that is known.
     pub gain: Option<Gain>,
+    /// What the remedy costs.
+    pub cost: RemedyCost,
     /// What to do: commands and lines of files, each for itself.
     pub remedy: Vec<String>,
 }
@@ -165,15 +169,6 @@ pub enum Value {
     Count(u64),
     /// A word.
     Word(String),
-}
-
-/// What can be won.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gain {
-    /// How many times better, in tenths.
-    pub ratio_tenths: u64,
-    /// Better at what, and how that is known.
-    pub basis: String,
 }
 
 /// A rule.

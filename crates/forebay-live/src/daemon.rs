@@ -35,6 +35,7 @@ use crate::steer::defaults::StreamDefault;
 use crate::steer::files::Files;
 use crate::steer::groups::Groups;
 use crate::steer::limits::Limits;
+use crate::steer::temporary::Temporaries;
 use crate::steer::users::{Asked, Users};
 use crate::steer::waiters::Waiters;
 use crate::steer::writers::Writers;
@@ -55,6 +56,7 @@ mod debugfs;
 mod defaults;
 mod limits;
 mod notify;
+mod temporary;
 mod trials;
 mod windows;
 mod world;
@@ -92,6 +94,14 @@ pub struct Daemon<'a> {
     paused: BTreeMap<DevNumber, BTreeSet<u32>>,
     /// What these write.
     writers: BTreeMap<DevNumber, Writers>,
+    /// Files that became dirty, and which of them are likely to be removed before they are written.
+    temporaries: Temporaries,
+    /// Files that became dirty and were not found yet, and how often they are still looked for.
+    unfound: BTreeMap<User, u32>,
+    /// Whether a temporary file has made much dirty on a device that has no limit.
+    spares: bool,
+    /// Whether a look took in files that became dirty, which would have ended a wait.
+    begins: bool,
     /// Calls of fsync since the last look, by backing device.
     syncs: BTreeMap<DevNumber, u64>,
     /// What waits for a device's writeback.
@@ -159,6 +169,10 @@ impl<'a> Daemon<'a> {
             pauses: BTreeMap::new(),
             paused: BTreeMap::new(),
             writers: BTreeMap::new(),
+            temporaries: Temporaries::default(),
+            unfound: BTreeMap::new(),
+            spares: false,
+            begins: false,
             syncs: BTreeMap::new(),
             waiters: BTreeMap::new(),
             watched: BTreeSet::new(),
@@ -210,14 +224,19 @@ impl<'a> Daemon<'a> {
                 // From its end on: looks that take longer than the interval still leave a wait
                 // between them, which is where we are told to stop.
                 let rest = self.look(world);
+                if std::mem::take(&mut self.begins) && self.awaits_burst() {
+                    self.look_at_burst(world);
+                }
                 due = world.now() + rest;
                 continue;
             }
             let awaits = self.awaits_burst();
             let rest = (awaits && now < self.rest).then(|| self.rest.since(now));
-            let others = [left, notify.alive, rest].into_iter().flatten();
+            let spares = (self.spares && awaits).then_some(SPARED_LOOK);
+            let others = [left, notify.alive, rest, spares].into_iter().flatten();
             let wakes = Wakes { dirty: awaits && rest.is_none(), events: self.dozes };
             match world.wait(others.fold(due.since(now), Duration::min), wakes) {
+                Woken::Time if spares.is_some() => self.look_at_burst(world),
                 Woken::Time => {}
                 Woken::Mounts => self.is_stale = true,
                 Woken::Dirty => {
@@ -252,6 +271,8 @@ impl<'a> Daemon<'a> {
             if self.read_writeback(world) {
                 self.stirred = now;
             }
+            // After the level, which must not be newer than what is known of files.
+            self.begins |= self.awaits_burst() && self.note_dirtied(world, now);
             self.look_at_devices(world, now, true);
         }
         self.pauses.clear();
@@ -427,6 +448,10 @@ impl<'a> Daemon<'a> {
 
 /// The time between two looks while something is being decided.
 pub const LOOK_SOON: Duration = Duration::from_millis(250);
+
+/// The time between two looks at a temporary file that grows: where it grows too far, its device
+/// gets a limit.
+const SPARED_LOOK: Duration = Duration::from_millis(50);
 
 /// Threads that are looked at because they paused.
 const PAUSED_MAX: usize = 16;

@@ -22,6 +22,7 @@ pub mod file;
 pub mod files;
 pub mod groups;
 pub mod limits;
+pub mod temporary;
 pub mod users;
 pub mod waiters;
 pub mod window;

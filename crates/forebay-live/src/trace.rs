@@ -20,7 +20,7 @@ use self::tracefs::{Folder, Instance};
 use crate::number::{DevNumber, FileKey};
 
 pub use self::block::{BlockRecorder, threads_of};
-pub use self::wakeup::Wakeup;
+pub use self::wakeup::{DirtiedInode, Wakeup};
 
 mod block;
 mod decode;

@@ -100,8 +100,9 @@ pub(crate) fn undo_file(
 ) -> Option<Event> {
     let entry = journal.state().files.get(file)?.clone();
     let file = *file;
-    let failed = |error: String| Event::FileFailed { file, error };
-    let FileEntry { bdi, before_kb, .. } = entry;
+    let FileEntry { bdi, before_kb, name, .. } = entry;
+    let failed = |error: String| Event::FileFailed { file, error, name: name.clone() };
+    let is_gone = || Event::FileGone { file, name: name.clone() };
     let gone = match Identity::of(bdi, kernel) {
         Ok(present) => !present.is_same(&entry.identity),
         Err(error) if is_absent(&error) => true,
@@ -109,7 +110,7 @@ pub(crate) fn undo_file(
     };
     let told = if gone {
         // Open files outlive their device only as errors.
-        Ok(Event::FileGone { file })
+        Ok(is_gone())
     } else {
         let (to, why) = (Value::Number(before_kb), "a file takes its old window");
         let moment = Moment { bdi, to, why, way: Way::Back };
@@ -125,8 +126,10 @@ pub(crate) fn undo_file(
             Err(error) => Err(error),
         };
         match told {
-            Ok(Ok(Ok(()))) => Ok(Event::FileRestored { file, to_kb: before_kb }),
-            Ok(Ok(Err(error))) | Err(error) if error.is_gone() => Ok(Event::FileGone { file }),
+            Ok(Ok(Ok(()))) => {
+                Ok(Event::FileRestored { file, to_kb: before_kb, name: name.clone() })
+            }
+            Ok(Ok(Err(error))) | Err(error) if error.is_gone() => Ok(is_gone()),
             Ok(Ok(Err(error))) | Err(error) => Err(error.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
         }

@@ -6,7 +6,10 @@
 //! Differs:    nothing.
 //! Not for:    readers by calls: a call brings in what it asked for.
 
-use super::{Activity, Evidence, Finding, Gain, Rule, Seen, Severity, Subject, read_ahead_large};
+use super::{
+    Activity, EffectBasis, Evidence, Finding, Gain, RemedyCost, Rule, Seen, Severity, Subject,
+    read_ahead_large,
+};
 use crate::machine::Device;
 use crate::pattern::Pattern;
 
@@ -64,10 +67,15 @@ fn finding(seen: &Seen, activity: &Activity) -> Finding {
         evidence,
         gain: Some(Gain {
             ratio_tenths: ratio,
-            basis: "bytes read by bytes used, counted; faults per second gain as much where \
-                    bandwidth is the limit, less elsewhere"
+            basis: "bytes read by bytes used; faults per second gain as much where bandwidth is \
+                    the limit, and less where it is not"
                 .to_owned(),
+            known: EffectBasis::MeasuredHere,
         }),
+        cost: RemedyCost::new(
+            EffectBasis::NotMeasured,
+            "what the process reads in order is not read ahead",
+        ),
         remedy,
     }
 }

@@ -6,7 +6,7 @@
 //! Differs:    nothing.
 //! Not for:    limits of single devices.
 
-use super::{Evidence, Finding, Rule, Seen, Severity, Subject};
+use super::{EffectBasis, Evidence, Finding, RemedyCost, Rule, Seen, Severity, Subject};
 use crate::machine::Vm;
 
 pub(super) const RULE: Rule = Rule {
@@ -28,6 +28,10 @@ fn find(seen: &Seen) -> Vec<Finding> {
                 .to_owned(),
             evidence: levels(vm),
             gain: None,
+            cost: RemedyCost::new(
+                EffectBasis::Computed,
+                "nothing gets worse, as the kernel uses that value already",
+            ),
             remedy: vec![match vm.dirty_bytes {
                 0 => format!("sysctl -w vm.dirty_background_ratio={}", vm.dirty_ratio / 2),
                 bytes => format!("sysctl -w vm.dirty_background_bytes={}", bytes / 2),

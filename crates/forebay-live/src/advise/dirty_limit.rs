@@ -6,7 +6,9 @@
 //! Differs:    nothing.
 //! Not for:    devices whose drain is not known: without a measurement there is no finding.
 
-use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy, seeks};
+use super::{
+    EffectBasis, Evidence, Finding, Gain, RemedyCost, Rule, Seen, Severity, Subject, remedy, seeks,
+};
 use crate::machine::{Device, Kind, Machine};
 use crate::model::DeviceModel;
 
@@ -62,6 +64,7 @@ fn finding(
         ),
         evidence,
         gain: Some(gain(limit, wanted, drain.rate)),
+        cost: RemedyCost::of_limit(),
         remedy: remedies(&seen.machine, device, wanted),
     }
 }
@@ -115,12 +118,12 @@ pub(super) fn gain(limit: u64, wanted: u64, drain: u64) -> Gain {
     Gain {
         ratio_tenths: (limit / (wanted / 10).max(1)).max(10),
         basis: format!(
-            "time that what is unwritten takes, limit by drain: {} s against {} s; for a copy of \
-             500 MB to 20 MB/s another's fsync took 26.0 s without and 1.7 s with a strict limit, \
-             measured",
-            seconds(limit),
-            seconds(wanted)
+            "what is unwritten is on disk after {} s instead of {} s, the limit divided by the \
+             drain",
+            seconds(wanted),
+            seconds(limit)
         ),
+        known: EffectBasis::Computed,
     }
 }
 

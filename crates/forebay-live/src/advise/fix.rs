@@ -42,7 +42,7 @@ fn knob_of(device: &Device, path: &str) -> Option<Knob> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advise::Severity;
+    use crate::advise::{EffectBasis, RemedyCost, Severity};
     use crate::machine::{Bdi, Kind, Queue};
     use crate::number::DevNumber;
 
@@ -68,6 +68,7 @@ mod tests {
             summary: String::new(),
             evidence: Vec::new(),
             gain: None,
+            cost: RemedyCost::new(EffectBasis::NotMeasured, ""),
             remedy: remedy.iter().map(|line| (*line).to_owned()).collect(),
         };
         let all = changes(&finding, &machine());

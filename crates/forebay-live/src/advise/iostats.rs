@@ -6,7 +6,7 @@
 //! Differs:    nothing.
 //! Not for:    memory as a device, which has it off from the start.
 
-use super::{Evidence, Finding, Rule, Seen, Severity, Subject, remedy};
+use super::{EffectBasis, Evidence, Finding, RemedyCost, Rule, Seen, Severity, Subject, remedy};
 use crate::machine::Kind;
 
 pub(super) const RULE: Rule =
@@ -27,6 +27,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
                 .to_owned(),
             evidence: vec![Evidence::count("iostats", 0, "")],
             gain: None,
+            cost: RemedyCost::new(EffectBasis::NotMeasured, "the kernel counts each request"),
             remedy: vec![
                 remedy::now(&format!("{path}/iostats"), 1),
                 // Writing that knob resets the window.

@@ -7,7 +7,9 @@
 //! Differs:    disks that seek may have windows of up to 4 MiB before it is a finding.
 //! Not for:    files that are read from begin to end: they gain from large windows.
 
-use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy, seeks};
+use super::{
+    EffectBasis, Evidence, Finding, Gain, RemedyCost, Rule, Seen, Severity, Subject, remedy, seeks,
+};
 use crate::machine::{Device, Kind, Queue};
 
 pub(super) const RULE: Rule = Rule {
@@ -54,6 +56,7 @@ fn finding(seen: &Seen, device: &Device, subject: Subject, window: u64) -> Findi
         ),
         evidence,
         gain: Some(gain(device, window, target)),
+        cost: RemedyCost::of_smaller_window(target),
         remedy: remedy::window(device, target),
     }
 }
@@ -85,15 +88,16 @@ fn gain(device: &Device, window: u64, target: u64) -> Gain {
             ratio_tenths: MEASURED_SMALL * 10 / faults,
             basis: format!(
                 "random page faults per second on a virtio disk, Linux 6.18: {faults} at {at} \
-                 KiB, {MEASURED_SMALL} at 128 KiB (medians of 5); a single stream went from 1742 \
-                 to 539 MB/s on its way from 8192 to 128 KiB"
+                 KiB, {MEASURED_SMALL} at 128 KiB (medians of 5)"
             ),
+            known: EffectBasis::MeasuredElsewhere,
         },
         Some(_) | None => Gain {
             ratio_tenths: window.saturating_mul(10) / target.max(1),
             basis: format!(
-                "bytes read by a random page fault: {window} KiB instead of {target} KiB"
+                "bytes read by a random page fault: {target} KiB instead of {window} KiB"
             ),
+            known: EffectBasis::Computed,
         },
     }
 }

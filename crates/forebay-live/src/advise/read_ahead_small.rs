@@ -6,7 +6,9 @@
 //! Differs:    FUSE file systems are looked at if their name says that a network is behind them.
 //! Not for:    random readers, which lose with every page that is not needed.
 
-use super::{Evidence, Finding, Gain, Rule, Seen, Severity, Subject, remedy, seeks};
+use super::{
+    EffectBasis, Evidence, Finding, Gain, RemedyCost, Rule, Seen, Severity, Subject, remedy, seeks,
+};
 use crate::machine::{Device, Kind, Mount};
 
 pub(super) const RULE: Rule = Rule {
@@ -37,6 +39,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             summary: found.summary,
             evidence: evidence.into_iter().chain(found.evidence).collect(),
             gain: found.gain,
+            cost: found.cost,
             remedy: found.remedy,
         }));
     }
@@ -49,6 +52,7 @@ struct Found {
     summary: String,
     evidence: Vec<Evidence>,
     gain: Option<Gain>,
+    cost: RemedyCost,
     remedy: Vec<String>,
 }
 
@@ -62,10 +66,12 @@ fn nothing(device: &Device, window: u64) -> Found {
         evidence: Vec::new(),
         gain: (window < 4).then(|| Gain {
             ratio_tenths: 102,
-            basis: "random reads of 1 MiB on a device limited to 125 MiB/s and 3000 requests/s, \
-                    measured: 12.3 per second at 0 KiB, 131 at 16 KiB"
+            basis: "random reads of 1 MiB on a device limited to 125 MiB/s and 3000 requests/s: \
+                    12.3 per second at 0 KiB, 131 at 16 KiB"
                 .to_owned(),
+            known: EffectBasis::MeasuredElsewhere,
         }),
+        cost: RemedyCost::of_larger_window(window, 128),
         remedy: remedy::window(device, 128),
     }
 }
@@ -96,10 +102,16 @@ fn remote(device: &Device, mount: &Mount, window: u64) -> Found {
             ratio_tenths: REMOTE_BEST * 10 / slower.1,
             basis: format!(
                 "a stream over a file system of 2 ms: {} MB/s at {} KiB, {REMOTE_BEST} at \
-                 {REMOTE_KB} KiB, measured",
+                 {REMOTE_KB} KiB",
                 slower.1, slower.0
             ),
+            known: EffectBasis::MeasuredElsewhere,
         }),
+        cost: RemedyCost::new(
+            EffectBasis::MeasuredElsewhere,
+            "random page faults per second over a file system of 2 ms: 302 at 128 KiB, 63 at 4096 \
+             KiB",
+        ),
         remedy: lines,
     }
 }
@@ -115,10 +127,15 @@ fn seeking(device: &Device, window: u64) -> Found {
         gain: (window >= 16).then(|| Gain {
             ratio_tenths: 82,
             basis: "a stream on a device limited to 150 requests a second and 160 MB/s, which is \
-                    what a stream beside others gets: 19.7 MB/s at 128 KiB, 162 at 2560 KiB, \
-                    measured; a stream alone gains less"
+                    what a stream beside others gets: 19.7 MB/s at 128 KiB, 162 at 2560 KiB; a \
+                    stream alone gains less"
                 .to_owned(),
+            known: EffectBasis::MeasuredElsewhere,
         }),
+        cost: RemedyCost::new(
+            EffectBasis::MeasuredElsewhere,
+            "random page faults per second on such a device: 151 at 128 KiB, 50 at 2560 KiB",
+        ),
         remedy: remedy::window(device, SEEKING_KB),
     }
 }
@@ -140,6 +157,7 @@ fn slow(seen: &Seen, device: &Device, window: u64) -> Option<Found> {
             Evidence::count("window that covers it", wanted, "KiB"),
         ],
         gain: None,
+        cost: RemedyCost::of_larger_window(window, wanted),
         remedy: remedy::window(device, wanted),
     })
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Claim, Evidence, Finding, Rule, Seen, Severity, Subject};
+use super::{Claim, EffectBasis, Evidence, Finding, RemedyCost, Rule, Seen, Severity, Subject};
 
 pub(super) const RULE: Rule = Rule {
     id: "rival-tuner",
@@ -42,6 +42,7 @@ fn finding(file: &str, claims: &[&Claim]) -> Finding {
         ),
         evidence,
         gain: None,
+        cost: RemedyCost::new(EffectBasis::NotMeasured, "the other program's values go"),
         remedy: vec![format!("change the values in {file}, or keep them there only")],
     }
 }

@@ -7,7 +7,7 @@
 //! Differs:    the flag itself is not written at once: writing it resets the window.
 //! Not for:    virtual disks that do lie on disks that seek.
 
-use super::{Evidence, Finding, Rule, Seen, Severity, Subject};
+use super::{Evidence, Finding, RemedyCost, Rule, Seen, Severity, Subject};
 use crate::machine::Kind;
 
 pub(super) const RULE: Rule = Rule {
@@ -45,6 +45,7 @@ fn find(seen: &Seen) -> Vec<Finding> {
             ),
             evidence,
             gain: None,
+            cost: RemedyCost::of_smaller_window(128),
             remedy: super::remedy::udev(device, &attributes).into_iter().collect(),
         });
     }

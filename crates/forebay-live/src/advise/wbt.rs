@@ -7,7 +7,9 @@
 //! Not for:    BFQ, which switches it off for reasons of its own.
 
 use super::rotational::SLOW_TARGET_US;
-use super::{Evidence, Finding, Rule, Seen, Severity, Subject, remedy, seeks};
+use super::{
+    EffectBasis, Evidence, Finding, RemedyCost, Rule, Seen, Severity, Subject, remedy, seeks,
+};
 use crate::machine::Kind;
 
 pub(super) const RULE: Rule = Rule {
@@ -42,6 +44,10 @@ fn find(seen: &Seen) -> Vec<Finding> {
                 Evidence::word("scheduler", &queue.scheduler),
             ],
             gain: None,
+            cost: RemedyCost::new(
+                EffectBasis::NotMeasured,
+                "writes take longer while reads are waited for",
+            ),
             remedy: vec![
                 remedy::now(
                     &format!("{path}/wbt_lat_usec"),

@@ -16,7 +16,7 @@ use crate::number::DevNumber;
 use crate::scope::Slot;
 use crate::signal::{BdiCounts, DiskCounts, Sample};
 use crate::steer::limits;
-use crate::steer::waiters::{ReadTime, Waiters};
+use crate::steer::waiters::ReadTime;
 use crate::steer::{Decision, Done, Limit};
 
 /// Writeback of a device as it was last read.
@@ -46,7 +46,8 @@ impl Daemon<'_> {
             let dirtied = self.sample.vm.dirtied;
             let known = self.writeback.get_mut(&number).filter(|known| {
                 let news = dirtied.saturating_sub(known.dirtied) >= limits::BURST_MIN / PAGE_SIZE;
-                !wrote && !news && known.looks < KNOWN_LOOKS
+                let is_known = !wrote && !news && known.looks < KNOWN_LOOKS;
+                is_known && self.temporaries.is_empty(number)
             });
             if let Some(known) = known {
                 known.looks += 1;
@@ -88,6 +89,7 @@ impl Daemon<'_> {
 
     pub(super) fn look_at_devices(&mut self, world: &mut impl World, now: Instant, is_look: bool) {
         let wakes = world.wakes();
+        self.spares = false;
         for place in 0..self.machine.devices.len() {
             let device = &self.machine.devices[place];
             if !self.may_limit(device) {
@@ -95,6 +97,7 @@ impl Daemon<'_> {
             }
             let number = device.number;
             let rewritten = self.rewritten(world, now, number);
+            let spared = self.spared(world, now, number);
             let device = &self.machine.devices[place];
             // What writers remove while they are held may have been written for nothing.
             let mount = self.machine.mounts_on(device).next();
@@ -121,11 +124,14 @@ impl Daemon<'_> {
                 pauses: self.pauses.get(&number).copied().unwrap_or(0),
                 free,
                 rewritten,
+                spared,
             };
+            let is_spared = seen.waits.is_some() && (spared.vanished || spared.bytes > 0);
             if let Some(decision) = self.limits.look(now, number, &seen) {
                 let done = self.perform(world, &decision);
                 self.limits.done(number, done);
             }
+            self.spares |= is_spared && self.limits.awaits_burst(number);
         }
     }
 
@@ -151,20 +157,25 @@ impl Daemon<'_> {
         let devices: Vec<DevNumber> = awaited.map(|device| device.number).collect();
         for pause in BURST_PAUSES_MS {
             let counts: Vec<_> = devices.iter().filter_map(|number| world.bdi(*number)).collect();
+            // After the level, which must not be newer than what is known of files.
+            let now = world.now();
+            self.note_dirtied(world, now);
             let is_burst = |bdi: &BdiCounts| bdi.reclaimable + bdi.writeback >= limits::BURST_MIN;
             if counts.iter().any(is_burst) {
                 self.sample.bdis.retain(|bdi| !devices.contains(&bdi.number));
                 self.sample.bdis.extend(counts);
                 let now = world.now();
                 self.look_at_devices(world, now, false);
-                break;
+                // A temporary file may still become too large.
+                if !self.spares {
+                    break;
+                }
             }
             world.pause(Duration::from_millis(pause));
         }
         let now = world.now();
-        let waits = |it: &Waiters| it.waits(now).is_some();
         // Where something waits, a burst within the rest would be let in.
-        let is_guarded = devices.iter().any(|number| self.waiters.get(number).is_some_and(waits));
+        let is_guarded = devices.iter().any(|number| self.has_waiters(*number, now));
         self.rest = if is_guarded { now } else { now + BURST_REST };
     }
 
@@ -174,11 +185,16 @@ impl Daemon<'_> {
         self.has(Slot::Writeback) && devices.any(|device| self.may_burst(device))
     }
 
+    /// Whether something waits for what a device writes.
+    pub(super) fn has_waiters(&self, number: DevNumber, now: Instant) -> bool {
+        self.waiters.get(&number).is_some_and(|it| it.waits(now).is_some())
+    }
+
     fn may_burst(&self, device: &Device) -> bool {
         let number = device.number;
         let waits = self.scope.names_device(number)
             || is_removable(device)
-            || self.waiters.get(&number).is_some_and(|it| it.waits(self.sample.at).is_some());
+            || self.has_waiters(number, self.sample.at);
         let threshold = self.sample.vm.dirty_threshold;
         let keeps_up = || self.limits.keeps_up(number, threshold, &self.policy.limits);
         let awaited = self.limits.awaits_burst(number) && self.watched.contains(&number);

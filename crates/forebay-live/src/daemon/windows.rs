@@ -21,6 +21,7 @@ use crate::pattern::Pattern;
 use crate::signal::Sample;
 use crate::steer::file::{Held, Unreachable};
 use crate::steer::files::{Around, Progress, Seen};
+use crate::steer::groups::GroupMove;
 use crate::steer::users::Asked;
 use crate::steer::{Decision, Done, User};
 
@@ -56,6 +57,7 @@ impl Daemon<'_> {
         let apart = self.without_pooled(world, permitted);
         let mut shares = |one: &User, other: &User| world.shares(one, other);
         let asked = self.groups.merge(&apart, &self.files, &mut shares);
+        self.move_between_groups(world);
         let followed: Vec<User> = self.files.followed(now).map(|(user, _)| user).collect();
         let seen: BTreeSet<User> = asked.iter().map(|asked| asked.user).collect();
         let quiet = followed.into_iter().filter(|user| !seen.contains(user)).map(|user| Asked {
@@ -67,6 +69,30 @@ impl Daemon<'_> {
         });
         for asked in asked.into_iter().chain(quiet) {
             self.look_at_file(world, now, &asked, &brought);
+        }
+    }
+
+    /// Descriptions that are steered with others from now on get their window, and those that are
+    /// not any more get back their own.
+    fn move_between_groups(&mut self, world: &mut impl World) {
+        for moved in self.groups.moves() {
+            if let GroupMove::Left { user, leader, led: true } = moved {
+                self.files.hand_over(user, leader);
+            }
+            let (GroupMove::Joined { user, leader } | GroupMove::Left { user, leader, .. }) = moved;
+            let [own, present] = [self.files.own_window(&leader), self.files.window(&leader)]
+                .map(Option::unwrap_or_default);
+            if own == present {
+                continue;
+            }
+            match moved {
+                GroupMove::Joined { .. } => {
+                    self.give(world, &user, present, own, "as in the other processes that read it");
+                }
+                GroupMove::Left { .. } => {
+                    self.give(world, &user, own, own, "it is read in another way");
+                }
+            }
         }
     }
 
@@ -153,10 +179,11 @@ impl Daemon<'_> {
             return;
         };
         let Ok(held) = world.held(user) else { return };
+        let name = self.file_name(world, user);
         let Some(steering) = &mut self.steering else { return };
         let files: Vec<WindowOf> =
             held.descriptors.iter().map(|file| WindowOf { file: *file, before_kb }).collect();
-        let brief = Brief { bdi: device, kb: to, why: why.to_owned() };
+        let brief = Brief { bdi: device, kb: to, why: why.to_owned(), name };
         if let Err(refused) = steering.set_windows(&brief, &files) {
             self.refused(&refused);
         }
@@ -199,6 +226,7 @@ impl Daemon<'_> {
             size: self.sizes.get(&user).copied().flatten(),
             progress: Some(progress),
             brought: processes.iter().filter_map(|process| brought.get(process)).sum(),
+            processes: processes.len() as u64,
         };
         let around = self.around(number);
         let decision = self.files.look(now, &seen, &around);
@@ -375,7 +403,7 @@ impl Daemon<'_> {
         let before_kb = self.files.own_window(user).unwrap_or(to);
         let files: Vec<WindowOf> =
             held.descriptors.iter().map(|file| WindowOf { file: *file, before_kb }).collect();
-        let brief = Brief { bdi: device, kb: to, why: reason.clone() };
+        let brief = Brief { bdi: device, kb: to, why: reason.clone(), name: name.clone() };
         let told = match steering.set_windows(&brief, &files) {
             Ok(told) => told,
             Err(refused) => return self.refused(&refused),

@@ -16,8 +16,9 @@ use crate::signal::{BdiCounts, Sample, Sampler};
 use crate::steer::User;
 use crate::steer::file::{self, Held, Unreachable};
 use crate::steer::files::Progress;
+use crate::steer::temporary::{FileNow, WrittenFile};
 use crate::steer::writers::Written;
-use crate::trace::{Drained, Event, TraceError, Tracer, Wakeup};
+use crate::trace::{DirtiedInode, Drained, Event, TraceError, Tracer, Wakeup};
 use crate::tree::Tree;
 
 /// What the loop looks at and waits for.
@@ -58,6 +59,15 @@ pub trait World {
     /// What a process has written, and the files that it can write to on some devices.
     fn written(&mut self, process: u32, is_on: &dyn Fn(DevNumber) -> bool) -> Option<Written>;
 
+    /// Hands out the files that became dirty on the devices that are watched, since the last call.
+    fn dirtied(&mut self, each: &mut dyn FnMut(DirtiedInode));
+
+    /// A file that a process has open; none if it has it no more.
+    fn written_file(&mut self, user: &User) -> Option<WrittenFile>;
+
+    /// What a file that was found before is by now; none if it is there no more.
+    fn file_now(&mut self, user: &User, found: &WrittenFile) -> Option<FileNow>;
+
     /// Free bytes of the file system that is mounted at a place.
     fn free(&mut self, place: &Path) -> Option<u64>;
 
@@ -94,7 +104,8 @@ pub enum Woken {
     Time,
     /// Something was mounted or unmounted.
     Mounts,
-    /// A file of a device that is watched for this became dirty.
+    /// A file of a device that is watched for this became dirty; [`World::dirtied`] says which, and
+    /// makes the next one end a wait again.
     Dirty,
     /// There is something to drain.
     Events,
@@ -201,6 +212,20 @@ impl World for Live {
         file::written(process, is_on, &self.tree)
     }
 
+    fn dirtied(&mut self, each: &mut dyn FnMut(DirtiedInode)) {
+        if let Some(wakeup) = &mut self.wakeup {
+            wakeup.take(each);
+        }
+    }
+
+    fn written_file(&mut self, user: &User) -> Option<WrittenFile> {
+        file::written_file(user, &self.tree)
+    }
+
+    fn file_now(&mut self, user: &User, found: &WrittenFile) -> Option<FileNow> {
+        file::file_now(user, found, &self.tree)
+    }
+
     fn free(&mut self, place: &Path) -> Option<u64> {
         let found = statvfs(self.tree.place(&place.to_string_lossy())).ok()?;
         found.f_bfree.checked_mul(found.f_frsize)
@@ -235,13 +260,8 @@ impl World for Live {
         if fds[1..events_from].iter().any(is_ready) {
             return Woken::Mounts;
         }
-        if !fds[dirty_from..].iter().any(is_ready) {
-            return Woken::Events;
-        }
-        if let Some(wakeup) = &mut self.wakeup {
-            wakeup.clear();
-        }
-        Woken::Dirty
+        let is_dirty = fds[dirty_from..].iter().any(is_ready);
+        if is_dirty { Woken::Dirty } else { Woken::Events }
     }
 
     fn pause(&mut self, length: Duration) {

@@ -64,6 +64,8 @@ pub struct FileEntry {
     pub at: u64,
     /// Why, in a sentence's words.
     pub why: String,
+    /// The file by its path and device, and the process by its command; empty if unknown.
+    pub name: String,
 }
 
 /// A line of the journal.
@@ -204,6 +206,7 @@ impl Fields {
             .with("kb", entry.kb)
             .with("at", entry.at)
             .with("why", &entry.why)
+            .with("called", &entry.name)
     }
 }
 
@@ -275,6 +278,7 @@ impl<'a> Parsed<'a> {
             kb: self.get("kb")?,
             at: self.get("at")?,
             why: self.text("why")?,
+            name: self.text("called").unwrap_or_default(),
         })
     }
 }
@@ -330,7 +334,8 @@ mod tests {
             file: FileKey { dev: DevNumber { major: 8, minor: 1 }, ino: 12 },
         };
         let (bdi, identity) = (entry.knob, entry.identity.clone());
-        let why = String::new();
+        let (why, name) = (String::new(), "/a b on sda (x 7)".to_owned());
+        let (before_kb, kb, at) = (8192, 16, 1);
         vec![
             Record::Head(Head { version: 1, boot: "e127-6973".to_owned() }),
             Record::Intent(entry.clone()),
@@ -338,7 +343,7 @@ mod tests {
             Record::Closed(Knob::DirtyLimit),
             Record::Released(bdi, identity.clone()),
             Record::Forgotten,
-            Record::File(FileEntry { file, bdi, identity, before_kb: 8192, kb: 16, at: 1, why }),
+            Record::File(FileEntry { file, bdi, identity, before_kb, kb, at, why, name }),
             Record::FileClosed(file),
         ]
     }

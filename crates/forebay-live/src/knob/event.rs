@@ -80,6 +80,8 @@ pub enum Event {
         to_kb: u64,
         /// Why.
         why: String,
+        /// The file and its process as people know them; empty if unknown.
+        name: String,
     },
     /// It has its old window again.
     FileRestored {
@@ -87,11 +89,15 @@ pub enum Event {
         file: OpenFile,
         /// The window, in KiB.
         to_kb: u64,
+        /// As people know it; empty if unknown.
+        name: String,
     },
     /// The file was closed, or the process has ended.
     FileGone {
         /// Which.
         file: OpenFile,
+        /// As people know it; empty if unknown.
+        name: String,
     },
     /// It could not be told.
     FileFailed {
@@ -99,6 +105,8 @@ pub enum Event {
         file: OpenFile,
         /// Why.
         error: String,
+        /// As people know it; empty if unknown.
+        name: String,
     },
 }
 
@@ -146,7 +154,7 @@ impl Event {
             | Self::Failed { of, .. } => of.knob.to_string(),
             Self::FileSet { file, .. }
             | Self::FileRestored { file, .. }
-            | Self::FileGone { file }
+            | Self::FileGone { file, .. }
             | Self::FileFailed { file, .. } => {
                 format!("{}/fd{}/{}/{}", file.pid, file.fd, file.file.dev, file.file.ino)
             }
@@ -201,23 +209,39 @@ impl fmt::Display for Event {
                 let to = of.knob.show(*to);
                 write!(out, "{of} could not be put back to {to}: {path}: {error}")
             }
-            Self::FileSet { file, from_kb, to_kb, why } => {
+            Self::FileSet { file, from_kb, to_kb, why, name } => {
+                let file = NamedFile { name, file };
                 write!(
                     out,
                     "the readahead window of {file} was set from {from_kb} KiB to {to_kb} KiB, \
                      because {why}"
                 )
             }
-            Self::FileRestored { file, to_kb } => {
+            Self::FileRestored { file, to_kb, name } => {
+                let file = NamedFile { name, file };
                 write!(out, "the readahead window of {file} was put back to {to_kb} KiB")
             }
-            Self::FileGone { file } => {
+            Self::FileGone { file, name } => {
+                let file = NamedFile { name, file };
                 write!(out, "{file} is closed, and its readahead window is gone with it")
             }
-            Self::FileFailed { file, error } => {
+            Self::FileFailed { file, error, name } => {
+                let file = NamedFile { name, file };
                 write!(out, "the readahead window of {file} could not be put back: {error}")
             }
         }
+    }
+}
+
+/// An open file by its name, or by its numbers if it has none.
+struct NamedFile<'a> {
+    name: &'a str,
+    file: &'a OpenFile,
+}
+
+impl fmt::Display for NamedFile<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() { self.file.fmt(out) } else { out.write_str(self.name) }
     }
 }
 

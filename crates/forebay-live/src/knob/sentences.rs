@@ -13,16 +13,21 @@ pub fn sentences(events: &[Event]) -> Vec<String> {
     for event in events {
         let fate = fate(event);
         let is_alike = |told: &&mut Told<'_>| match (fate, told.fate) {
-            (Some((file, fate)), Some((known, same))) => {
-                (file.file == known.file || file.pid == known.pid) && fate == same
+            (Some((file, name, fate)), Some((known, called, same))) => {
+                let of_one = file.file == known.file || file.pid == known.pid;
+                (of_one || (!name.is_empty() && name == called)) && fate == same
             }
             (None | Some(_), None | Some(_)) => false,
         };
         match (fate, told.iter_mut().find(is_alike)) {
-            (Some((file, _)), Some(told)) => told.files.push(*file),
+            (Some((file, name, _)), Some(told)) => {
+                told.files.push(*file);
+                told.names.insert(name);
+            }
             (fate, _) => {
-                let files = fate.into_iter().map(|(file, _)| *file).collect();
-                told.push(Told { event, fate, files });
+                let files = fate.into_iter().map(|(file, _, _)| *file).collect();
+                let names = fate.into_iter().map(|(_, name, _)| name).collect();
+                told.push(Told { event, fate, files, names });
             }
         }
     }
@@ -72,14 +77,30 @@ enum Fate<'a> {
 /// An event, and the descriptors of its file that fared as this one.
 struct Told<'a> {
     event: &'a Event,
-    fate: Option<(&'a OpenFile, Fate<'a>)>,
+    fate: Option<(&'a OpenFile, &'a str, Fate<'a>)>,
     files: Vec<OpenFile>,
+    /// What they are called.
+    names: BTreeSet<&'a str>,
+}
+
+impl Told<'_> {
+    /// The descriptors by the name of their file, if it is known, or else by their numbers.
+    fn called(&self, first: &str) -> String {
+        if first.is_empty() {
+            return Descriptors(&self.files).to_string();
+        }
+        match self.names.len() {
+            0 | 1 => first.to_owned(),
+            2 => format!("{first} and another file"),
+            count => format!("{first} and {} other files", count - 1),
+        }
+    }
 }
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (files, fate) = match self.fate {
-            Some((_, fate)) if self.files.len() > 1 => (Descriptors(&self.files), fate),
+            Some((_, name, fate)) if self.files.len() > 1 => (self.called(name), fate),
             Some(_) | None => return self.event.fmt(out),
         };
         match fate {
@@ -102,14 +123,16 @@ impl fmt::Display for Told<'_> {
 }
 
 /// What became of a description's window, if the event is about one.
-fn fate(event: &Event) -> Option<(&OpenFile, Fate<'_>)> {
+fn fate(event: &Event) -> Option<(&OpenFile, &str, Fate<'_>)> {
     match event {
-        Event::FileSet { file, from_kb, to_kb, why } => {
-            Some((file, Fate::Set { from_kb: *from_kb, to_kb: *to_kb, why }))
+        Event::FileSet { file, from_kb, to_kb, why, name } => {
+            Some((file, name, Fate::Set { from_kb: *from_kb, to_kb: *to_kb, why }))
         }
-        Event::FileRestored { file, to_kb } => Some((file, Fate::Restored { to_kb: *to_kb })),
-        Event::FileGone { file } => Some((file, Fate::Gone)),
-        Event::FileFailed { file, error } => Some((file, Fate::Failed { error })),
+        Event::FileRestored { file, to_kb, name } => {
+            Some((file, name, Fate::Restored { to_kb: *to_kb }))
+        }
+        Event::FileGone { file, name } => Some((file, name, Fate::Gone)),
+        Event::FileFailed { file, error, name } => Some((file, name, Fate::Failed { error })),
         Event::Set { .. }
         | Event::Reasserted { .. }
         | Event::Restored { .. }
@@ -135,11 +158,13 @@ mod tests {
     fn descriptors_of_one_file_or_process_that_fared_alike_share_a_sentence() {
         let of = Of { knob: Knob::DirtyLimit, identity: Identity::default() };
         let mut events = vec![Event::Gone { of }];
-        events.extend((3..25).map(|fd| Event::FileRestored { file: open(7, fd, 9), to_kb: 128 }));
-        events.extend((0..2).map(|fd| Event::FileGone { file: open(7, fd, 9) }));
-        events.push(Event::FileRestored { file: open(7, 30, 10), to_kb: 128 });
-        events.push(Event::FileRestored { file: open(7, 31, 9), to_kb: 64 });
-        events.push(Event::FileRestored { file: open(8, 3, 9), to_kb: 64 });
+        let back = |file, to_kb| Event::FileRestored { file, to_kb, name: String::new() };
+        events.extend((3..25).map(|fd| back(open(7, fd, 9), 128)));
+        let gone = |file| Event::FileGone { file, name: String::new() };
+        events.extend((0..2).map(|fd| gone(open(7, fd, 9))));
+        events.push(back(open(7, 30, 10), 128));
+        events.push(back(open(7, 31, 9), 64));
+        events.push(back(open(8, 3, 9), 64));
         let said = sentences(&events);
         assert_eq!(said[0], events[0].to_string(), "what is no file's stays as it is");
         let rest = [
@@ -155,8 +180,11 @@ mod tests {
 
     #[test]
     fn another_error_is_another_sentence() {
-        let failed =
-            |fd, error: &str| Event::FileFailed { file: open(7, fd, 9), error: error.to_owned() };
+        let failed = |fd, error: &str| Event::FileFailed {
+            file: open(7, fd, 9),
+            error: error.to_owned(),
+            name: String::new(),
+        };
         let events =
             [failed(1, "fadvise: EIO"), failed(2, "fadvise: EPERM"), failed(3, "fadvise: EIO")];
         let said = sentences(&events);
@@ -164,5 +192,22 @@ mod tests {
         assert!(said[0].ends_with(
             "2 descriptors of process 7 (inode 9 of 254:0) could not be put back: fadvise: EIO"
         ));
+    }
+
+    #[test]
+    fn files_are_called_by_path_device_and_command_where_these_are_known() {
+        let back = |pid, fd, ino, name: &str| Event::FileRestored {
+            file: open(pid, fd, ino),
+            to_kb: 128,
+            name: name.to_owned(),
+        };
+        let big = "/srv/big.db on sdb (postgres 7 and 1 more)";
+        let one = [back(7, 3, 9, big)];
+        let said = format!("the readahead window of {big} was put back to 128 KiB");
+        assert_eq!(sentences(&one), [said]);
+        let all = [back(7, 3, 9, big), back(8, 3, 9, big), back(7, 4, 10, "/srv/wal on sdb (x 7)")];
+        let said =
+            format!("the readahead windows of {big} and another file were put back to 128 KiB");
+        assert_eq!(sentences(&all), [said]);
     }
 }

@@ -105,6 +105,8 @@ pub struct Brief {
     pub kb: u64,
     /// Why, so that it goes on from "because".
     pub why: String,
+    /// The file and its process as people know them; empty if unknown.
+    pub name: String,
 }
 
 /// A description that is to have another window.
@@ -339,6 +341,7 @@ impl Steering {
                 kb: window.kb,
                 at: now(),
                 why,
+                name: window.name.clone(),
             })
         };
         let way = if is_back { Way::Back } else { Way::There };
@@ -407,8 +410,9 @@ impl Steering {
                 if entry.is_some_and(|entry| entry.before_kb == window.kb) {
                     self.journal.tell(Record::FileClosed(file));
                 }
-                let why = window.why.clone();
-                self.note(&Event::FileSet { file, from_kb: of.before_kb, to_kb: window.kb, why });
+                let (why, name) = (window.why.clone(), window.name.clone());
+                let (from_kb, to_kb) = (of.before_kb, window.kb);
+                self.note(&Event::FileSet { file, from_kb, to_kb, why, name });
             }
             (Err(error), Some(entry)) if !error.is_gone() => {
                 self.journal.tell(Record::File(entry.clone()));
@@ -430,10 +434,12 @@ impl Steering {
 
     /// Forgets files that were closed, and processes that have ended. Costs two reads a file.
     pub fn forget_files(&mut self, is_gone: impl Fn(&OpenFile) -> bool) {
-        let files: Vec<OpenFile> = self.journal.state().files.keys().copied().collect();
-        for file in files.into_iter().filter(is_gone) {
+        let files = self.journal.state().files.iter().filter(|(file, _)| is_gone(file));
+        let files: Vec<(OpenFile, String)> =
+            files.map(|(file, entry)| (*file, entry.name.clone())).collect();
+        for (file, name) in files {
             self.journal.tell(Record::FileClosed(file));
-            self.note(&Event::FileGone { file });
+            self.note(&Event::FileGone { file, name });
         }
     }
 

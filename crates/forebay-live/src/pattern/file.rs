@@ -35,7 +35,7 @@ pub(super) struct File {
     /// The median of the runs that were last known.
     run: u64,
     window: u64,
-    threads: [Thread; THREADS_MAX],
+    threads: Vec<Thread>,
     /// Number of the last event.
     turn: u64,
 }
@@ -44,7 +44,7 @@ pub(super) struct File {
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     thread: u32,
-    /// Number of its last event; 0 for a place that is free.
+    /// Number of its last event; 0 before the first.
     turn: u64,
     counts: Counts,
     ends: Ends,
@@ -79,7 +79,7 @@ impl File {
             runs: Sizes::default(),
             run: 0,
             window: 0,
-            threads: [Thread::default(); THREADS_MAX],
+            threads: Vec::new(),
             turn: 0,
         }
     }
@@ -169,13 +169,19 @@ impl File {
 
     /// The thread's place, which may have been another's.
     fn thread(&mut self, thread: u32) -> &mut Thread {
-        let known = self.threads.iter().position(|known| known.turn > 0 && known.thread == thread);
-        let place = known.unwrap_or_else(|| {
-            let oldest = self.threads.iter().enumerate().min_by_key(|(_, known)| known.turn);
-            let (place, _) = oldest.expect("there is at least one place");
-            self.threads[place] = Thread { thread, ..Thread::default() };
+        let known = self.threads.iter().position(|known| known.thread == thread);
+        let new = Thread { thread, ..Thread::default() };
+        let place = if let Some(place) = known {
             place
-        });
+        } else if self.threads.len() < THREADS_MAX {
+            self.threads.push(new);
+            self.threads.len() - 1
+        } else {
+            let oldest = self.threads.iter().enumerate().min_by_key(|(_, known)| known.turn);
+            let place = oldest.map_or(0, |(place, _)| place);
+            self.threads[place] = new;
+            place
+        };
         &mut self.threads[place]
     }
 }

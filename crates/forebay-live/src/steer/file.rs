@@ -15,6 +15,7 @@ use std::io;
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, Statx, StatxFlags, statx};
 
 use super::User;
+use super::temporary::{FileNow, WrittenFile};
 use super::writers::Written;
 use crate::kcmp::{self, Descriptor};
 use crate::knob::{OpenFile, started};
@@ -66,8 +67,7 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
             continue;
         }
         let Some(found) = cached(tree, &format!("{folder}/{fd}")) else { continue };
-        let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
-        if (FileKey { dev, ino: found.stx_ino }) != file {
+        if !is_of(&found, file) {
             continue;
         }
         held.size = Some(found.stx_size);
@@ -165,6 +165,43 @@ pub fn written(process: u32, is_on: &dyn Fn(DevNumber) -> bool, tree: &Tree) -> 
     Some(Written { bytes, size: sizes.values().fold(0, |sum, size| sum.saturating_add(*size)) })
 }
 
+/// A file that a process has open, by its latest descriptor; none if it has it no more.
+pub fn written_file(user: &User, tree: &Tree) -> Option<WrittenFile> {
+    let User { file, process } = *user;
+    let folder = format!("/proc/{process}/fd");
+    let mut fds: Vec<u32> =
+        tree.names(&folder).ok()?.iter().filter_map(|name| name.parse().ok()).collect();
+    fds.sort_unstable();
+    for fd in fds.into_iter().rev().take(LOOKED_MAX) {
+        let shown = tree.text(&format!("/proc/{process}/fdinfo/{fd}")).unwrap_or_default();
+        if field(&shown, "ino:").is_some_and(|ino| ino.parse() != Ok(file.ino)) {
+            continue;
+        }
+        let place = format!("{folder}/{fd}");
+        let Some(found) = cached(tree, &place).filter(|found| is_of(found, file)) else { continue };
+        let path = tree.link(&place).ok()?;
+        let command = tree.text(&format!("/proc/{process}/comm")).unwrap_or_default();
+        let (is_unlinked, size) = (found.stx_nlink == 0, found.stx_size);
+        return Some(WrittenFile { path, fd, command: command.trim().into(), is_unlinked, size });
+    }
+    None
+}
+
+/// What a file that was found before is by now; none if it is neither open nor has its path.
+pub fn file_now(user: &User, found: &WrittenFile, tree: &Tree) -> Option<FileNow> {
+    let descriptor = format!("/proc/{}/fd/{}", user.process, found.fd);
+    let path = found.path.to_string_lossy();
+    let places = [descriptor.as_str(), &path].into_iter();
+    let mut all = places.filter_map(|place| cached(tree, place));
+    let found = all.find(|found| is_of(found, user.file))?;
+    Some(FileNow { size: found.stx_size, is_unlinked: found.stx_nlink == 0 })
+}
+
+fn is_of(found: &Statx, file: FileKey) -> bool {
+    let dev = DevNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+    (FileKey { dev, ino: found.stx_ino }) == file
+}
+
 fn why(process: u32, unread: &Unread) -> Unreachable {
     if unread.source.kind() == io::ErrorKind::PermissionDenied {
         Unreachable::Denied(process)
@@ -175,7 +212,7 @@ fn why(process: u32, unread: &Unread) -> Unreachable {
 
 /// What is known of a file here: a server that does not answer would hold us up.
 fn cached(tree: &Tree, path: &str) -> Option<Statx> {
-    let what = StatxFlags::INO | StatxFlags::SIZE | StatxFlags::TYPE;
+    let what = StatxFlags::INO | StatxFlags::SIZE | StatxFlags::TYPE | StatxFlags::NLINK;
     statx(CWD, tree.place(path), AtFlags::STATX_DONT_SYNC, what).ok()
 }
 
@@ -204,6 +241,9 @@ fn is_mapped(user: &User, tree: &Tree) -> bool {
 
 /// The most descriptors of one process and file that are steered.
 const DESCRIPTORS_MAX: usize = 64;
+
+/// Descriptors that are looked through for a file that has just become dirty, the latest first.
+const LOOKED_MAX: usize = 64;
 
 /// The most descriptors of one process that are steered together.
 const POOL_MAX: usize = 1_024;
@@ -300,6 +340,29 @@ mod tests {
         assert_eq!(all(DevNumber { major: 4_000, minor: 7 }).size, 0);
         drop((reader, writers));
         assert_eq!(written(0x3fff_fff0, &|_| true, &Tree::machine()), None);
+    }
+
+    #[test]
+    fn a_file_that_is_written_has_a_path_and_a_size_until_it_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "12345").unwrap();
+        let (user, tree) = (of(&path), Tree::machine());
+        assert_eq!(written_file(&user, &tree), None, "not open");
+        let kept = File::open(&path).unwrap();
+        let found = written_file(&user, &tree).unwrap();
+        assert_eq!((&found.path, found.size, found.is_unlinked), (&path, 5, false));
+        let now = |is_unlinked| Some(FileNow { size: 5, is_unlinked });
+        assert_eq!(file_now(&user, &found, &tree), now(false));
+        // Not by the descriptor any more, but by its name.
+        let elsewhere = User { process: 0x3fff_fff0, ..user };
+        assert_eq!(file_now(&elsewhere, &found, &tree), now(false));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file_now(&elsewhere, &found, &tree), None);
+        assert_eq!(file_now(&user, &found, &tree), now(true), "it is still open");
+        assert!(written_file(&user, &tree).unwrap().is_unlinked);
+        drop(kept);
+        assert_eq!(file_now(&user, &found, &tree), None);
     }
 
     #[test]

@@ -30,10 +30,12 @@ use crate::pattern::Pattern;
 use crate::prove::{Claim, Side, Trial, Verdict};
 
 use source::Source;
-use step::{Metric, Step, kib};
+use step::{Metric, Settling, Step, kib};
 
+pub use progress::Progress;
 pub use step::{TrialEnd, TrialOutcome};
 
+mod progress;
 mod source;
 mod step;
 #[cfg(test)]
@@ -60,37 +62,8 @@ pub struct Seen {
     pub progress: Option<Progress>,
     /// Bytes that were brought in for its process, of all files.
     pub brought: u64,
-}
-
-/// What a process got so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// When it started, in clock ticks since boot.
-    pub started: u64,
-    /// Faults that waited for a device.
-    pub major_faults: u64,
-    /// Faults that found their page.
-    pub minor_faults: u64,
-    /// Bytes that it read, cached or not, or that were read for it, whichever is more.
-    pub bytes: u64,
-    /// Bytes that it asked for by calls, cached or not.
-    pub asked: u64,
-}
-
-impl Progress {
-    /// Adds what was got between two moments of a process.
-    pub(super) fn grow(&mut self, now: &Self, then: &Self) {
-        let Self { started, major_faults, minor_faults, bytes, asked } = self;
-        *started = now.started;
-        for (sum, now, then) in [
-            (major_faults, now.major_faults, then.major_faults),
-            (minor_faults, now.minor_faults, then.minor_faults),
-            (bytes, now.bytes, then.bytes),
-            (asked, now.asked, then.asked),
-        ] {
-            *sum = sum.saturating_add(now.saturating_sub(then));
-        }
-    }
+    /// Processes that are steered with it, itself among them.
+    pub processes: u64,
 }
 
 /// What is known of the surroundings at a look.
@@ -149,6 +122,11 @@ impl Files {
     pub fn users_of(&self, file: FileKey) -> impl Iterator<Item = User> {
         let range = User { file, process: 0 }..=User { file, process: u32::MAX };
         self.open.range(range).map(|(user, _)| *user)
+    }
+
+    /// How a user asks its file, as far as it is known.
+    pub fn pattern(&self, user: &User) -> Pattern {
+        self.open.get(user).map_or(Pattern::Unclear, |open| open.pattern)
     }
 
     /// Whether a user asks its file in this way, or may do so.
@@ -291,6 +269,8 @@ struct Open {
     /// Since when the rate at the present window is measured, in which nothing is left of the step.
     measured: Option<Instant>,
     outcome: Option<TrialOutcome>,
+    /// Processes of its group.
+    processes: u64,
     /// What was decided at the last look.
     decided: Option<Decision>,
     /// What was decided and could not be done yet, and how often in a row.
@@ -302,7 +282,7 @@ struct Open {
 enum Stage {
     Watched,
     Asked { step: Step },
-    Tried { step: Step, trial: Box<Trial>, settling: bool },
+    Tried { step: Step, trial: Box<Trial>, settling: Settling },
     Settled,
     Left,
 }
@@ -335,6 +315,7 @@ impl Open {
             rates: BTreeMap::new(),
             measured: None,
             outcome: None,
+            processes: 1,
             decided: None,
             owed: None,
             delays: 0,
@@ -374,6 +355,7 @@ impl Open {
         if self.refuted.is_some_and(|refuted| now.since(refuted.at) >= REFUTED) {
             self.refuted = None;
         }
+        self.processes = seen.processes;
         let moved = self.moved(now, seen);
         self.source.count(seen.brought, moved.map_or(0, |(progress, _)| progress));
         if let Some(owed) = self.owed.take() {
@@ -545,7 +527,7 @@ impl Open {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Asked { step }) {
             // A trial that changes sides stays a trial.
             Stage::Tried { trial, .. } if step.claim.is_some() => {
-                Stage::Tried { step, trial, settling: true }
+                Stage::Tried { step, trial, settling: step.settling(to, self.processes) }
             }
             Stage::Tried { .. } | Stage::Watched | Stage::Asked { .. } => Stage::Asked { step },
             Stage::Settled | Stage::Left => Stage::Asked { step },
@@ -564,8 +546,7 @@ impl Open {
                     Some(claim) => Stage::Tried {
                         step,
                         trial: Box::new(Trial::begin(claim, &self.before)),
-                        // What a stream has in flight is still of the old size.
-                        settling: step.metric != Metric::Faults,
+                        settling: step.settling(step.to, self.processes),
                     },
                     None => Stage::Settled,
                 };
@@ -587,7 +568,7 @@ impl Open {
         bounds: Bounds,
     ) -> Option<Decision> {
         let Stage::Tried { step, trial, settling } = &mut self.stage else { return None };
-        if std::mem::take(settling) {
+        if settling.is_under_way(moved.0) {
             return None;
         }
         let step = *step;
@@ -602,7 +583,7 @@ impl Open {
                 let expected = "the difference becomes clear".to_owned();
                 let reason = format!("what {} gains is not clear yet", step.metric.words());
                 if let Stage::Tried { settling, .. } = &mut self.stage {
-                    *settling = step.metric != Metric::Faults;
+                    *settling = step.settling(to, self.processes);
                 }
                 Some(Decision { change, expected, reason })
             }

@@ -4,8 +4,10 @@
 //! Source:     Forebay.
 //! Behaviour:  processes that hold one open file description are one group, led by the one that
 //!             came first: only one trial may move its window. Those that opened the file
-//!             themselves are groups of their own. Where the kernel does not tell descriptions
-//!             apart, processes that ask a file in the same way are one group.
+//!             themselves and read it in the same way are one group too, because evidence and
+//!             progress of one of them say the same of the others; one that turns to another way,
+//!             while most do not, leaves with its own window. Where the kernel does not tell
+//!             descriptions apart, processes that ask a file in the same way are one group.
 //!             The group's windows are summed, and what each process got while it was in the group.
 //!             A process that faults in many files of a device, in each too seldom to be judged, is
 //!             one group over these files, its *pool*, of which the inode number is 0.
@@ -27,8 +29,33 @@ use crate::pattern::Pattern;
 pub struct Groups {
     /// The leader of each user in a group of more than one.
     leaders: BTreeMap<User, User>,
+    /// The leaders of descriptions that are steered with another one of their file, and that one.
+    heads: BTreeMap<User, User>,
+    moves: Vec<GroupMove>,
     /// What the group of each leader got.
     tallies: BTreeMap<User, Tally>,
+}
+
+/// A description that is to get another window because its group is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupMove {
+    /// It is read as those of this leader, and gets their window.
+    Joined {
+        /// The description's leader.
+        user: User,
+        /// The group's.
+        leader: User,
+    },
+    /// It is read in another way than those of this leader, and gets its own window. If it led
+    /// them, the leader is new.
+    Left {
+        /// The description's leader.
+        user: User,
+        /// The group's.
+        leader: User,
+        /// Whether it led them.
+        led: bool,
+    },
 }
 
 /// Whether two processes hold one open file description; none if that cannot be told.
@@ -72,13 +99,15 @@ impl User {
 impl Groups {
     /// The user whose window stands for this one's.
     pub fn leader(&self, user: User) -> User {
-        self.leaders.get(&user).copied().unwrap_or(user)
+        let leader = self.leaders.get(&user).copied().unwrap_or(user);
+        self.heads.get(&leader).copied().unwrap_or(leader)
     }
 
     /// The processes of a group, its leader's among them.
     pub fn processes(&self, leader: User) -> Vec<u32> {
-        let followers = self.leaders.iter().filter(move |(_, of)| **of == leader);
-        let mut all: Vec<u32> = followers.map(|(user, _)| user.process).collect();
+        let users = self.leaders.keys().chain(self.heads.keys());
+        let followers = users.filter(|user| self.leader(**user) == leader);
+        let mut all: Vec<u32> = followers.map(|user| user.process).collect();
         all.push(leader.process);
         all
     }
@@ -101,9 +130,11 @@ impl Groups {
 
     /// A user, and all that follow it, follow another one from now on.
     pub fn follow(&mut self, user: User, leader: User) {
-        for of in self.leaders.values_mut().filter(|of| **of == user) {
+        let all = self.leaders.values_mut().chain(self.heads.values_mut());
+        for of in all.filter(|of| **of == user) {
             *of = leader;
         }
+        self.heads.remove(&leader);
         self.leaders.insert(user, leader);
         self.tallies.remove(&user);
     }
@@ -115,6 +146,7 @@ impl Groups {
         for asked in asked {
             let user = asked.user;
             if !self.leaders.contains_key(&user)
+                && !self.heads.contains_key(&user)
                 && !files.knows(&user)
                 && !user.is_pool()
                 && self.leaders.len() < GROUPED_MAX
@@ -125,18 +157,100 @@ impl Groups {
                     self.leaders.insert(user, leader);
                 }
             }
-            let leader = self.leader(user);
+            let leader = self.leaders.get(&user).copied().unwrap_or(user);
             let (sum, most) =
                 merged.entry(leader).or_insert((Asked { user: leader, windows: 0, ..*asked }, 0));
-            sum.windows += asked.windows;
-            if asked.window > 0 {
-                sum.window = asked.window;
-            }
-            if asked.pattern != Pattern::Unclear && asked.windows >= *most {
-                (sum.pattern, *most) = (asked.pattern, asked.windows);
-            }
+            add(sum, most, asked);
         }
-        merged.into_values().map(|(asked, _)| asked).collect()
+        self.join_alike(merged.into_values().map(|(asked, _)| asked).collect(), files)
+    }
+
+    /// What to do about descriptions whose group is another one since the last call.
+    pub fn moves(&mut self) -> Vec<GroupMove> {
+        std::mem::take(&mut self.moves)
+    }
+
+    /// Sums up what was asked of descriptions of one file that are read in the same way.
+    fn join_alike(&mut self, asked: Vec<Asked>, files: &Files) -> Vec<Asked> {
+        let mut pools: BTreeMap<User, Vec<Asked>> = BTreeMap::new();
+        for asked in asked {
+            let user = asked.user;
+            let is_new = !self.heads.contains_key(&user) && !files.knows(&user);
+            if is_new && !user.is_pool() && self.heads.len() < GROUPED_MAX {
+                let known =
+                    files.users_of(user.file).filter(|it| files.is_asked(it, asked.pattern));
+                let others = pools.iter().filter(|(head, all)| {
+                    let is_alike = |it: &Asked| {
+                        let unclear = [it.pattern, asked.pattern].contains(&Pattern::Unclear);
+                        unclear || it.pattern.is_like(asked.pattern)
+                    };
+                    head.file == user.file && !files.knows(head) && all.iter().all(is_alike)
+                });
+                let others = others.map(|(head, _)| *head);
+                if let Some(head) = known.chain(others).find(|head| *head != user) {
+                    self.heads.insert(user, head);
+                    if files.window(&head) != files.own_window(&head) {
+                        // At once: its large windows would hold up all the others.
+                        self.moves.push(GroupMove::Joined { user, leader: head });
+                    }
+                }
+            }
+            pools.entry(self.leader(user)).or_default().push(asked);
+        }
+        let mut all = Vec::new();
+        for (head, members) in pools {
+            let (apart, alike) = self.parted(head, members, files);
+            let mut sum: Option<(Asked, u64)> = None;
+            for asked in alike {
+                let user = self.leader(asked.user);
+                let new = (Asked { user, windows: 0, ..asked }, 0);
+                let (sum, most) = sum.get_or_insert(new);
+                add(sum, most, &asked);
+            }
+            all.extend(apart.into_iter().chain(sum.map(|(asked, _)| asked)));
+        }
+        all.sort_unstable_by_key(|asked| asked.user);
+        all
+    }
+
+    /// The members of a group that leave it because they are read in another way, and the others.
+    /// If most are, the group as a whole has turned.
+    fn parted(
+        &mut self,
+        head: User,
+        members: Vec<Asked>,
+        files: &Files,
+    ) -> (Vec<Asked>, Vec<Asked>) {
+        let known = files.pattern(&head);
+        let clear = members.iter().filter(|asked| asked.pattern != Pattern::Unclear);
+        let first = clear.max_by_key(|asked| asked.windows).map_or(known, |asked| asked.pattern);
+        let way = if known == Pattern::Unclear { first } else { known };
+        let differs =
+            |asked: &Asked| asked.pattern != Pattern::Unclear && !asked.pattern.is_like(way);
+        let count = members.iter().filter(|asked| differs(asked)).count();
+        let all = 1 + self.heads.values().filter(|of| **of == head).count();
+        if count * 2 > members.len() && count * 2 > all.min(TURNS_MAX) {
+            return (Vec::new(), members);
+        }
+        let (apart, alike): (Vec<_>, Vec<_>) = members.into_iter().partition(differs);
+        apart.iter().for_each(|asked| self.leave(asked.user));
+        (apart, alike)
+    }
+
+    /// A description is steered by itself from now on.
+    fn leave(&mut self, user: User) {
+        if let Some(leader) = self.heads.remove(&user) {
+            self.moves.push(GroupMove::Left { user, leader, led: false });
+            return;
+        }
+        let heir = self.heads.iter().find(|(_, head)| **head == user).map(|(member, _)| *member);
+        let Some(leader) = heir else { return };
+        self.heads.remove(&leader);
+        self.heads.values_mut().filter(|head| **head == user).for_each(|head| *head = leader);
+        if let Some(tally) = self.tallies.remove(&user) {
+            self.tallies.insert(leader, tally);
+        }
+        self.moves.push(GroupMove::Left { user, leader, led: true });
     }
 
     /// The leader of the group that a new user belongs to, among known users and `others`.
@@ -182,6 +296,19 @@ impl Groups {
         }
         self.leaders.retain(|user, leader| user != leader);
         for (from, to) in &heirs {
+            if let Some(head) = self.heads.remove(from) {
+                self.heads.insert(*to, head);
+            }
+        }
+        self.heads.retain(|user, _| user.process != process);
+        for (user, head) in self.heads.iter().filter(|(_, head)| head.process == process) {
+            heirs.entry(*head).or_insert(*user);
+        }
+        for head in self.heads.values_mut() {
+            *head = heirs.get(head).copied().unwrap_or(*head);
+        }
+        self.heads.retain(|user, head| user != head);
+        for (from, to) in &heirs {
             if let Some(tally) = self.tallies.remove(from) {
                 self.tallies.insert(*to, tally);
             }
@@ -191,8 +318,22 @@ impl Groups {
     }
 }
 
+/// Adds what was asked by one of a group.
+fn add(sum: &mut Asked, most: &mut u64, asked: &Asked) {
+    sum.windows += asked.windows;
+    if asked.window > 0 {
+        sum.window = asked.window;
+    }
+    if asked.pattern != Pattern::Unclear && asked.windows >= *most {
+        (sum.pattern, *most) = (asked.pattern, asked.windows);
+    }
+}
+
 /// Users that follow another one; beyond, each is steered by itself.
 const GROUPED_MAX: usize = 1_024;
+
+/// Of larger groups, more than half of so many members turn them; fewer are seen at once.
+const TURNS_MAX: usize = 8;
 
 /// Processes of a group that a new one is compared with: in the rule all of them hold the same.
 const COMPARED_MAX: usize = 8;
@@ -202,7 +343,10 @@ const TALLIES_MAX: usize = 2 * OPEN_MAX;
 
 #[cfg(test)]
 mod tests {
+    use forebay_core::time::Instant;
+
     use super::*;
+    use crate::steer::files::{Around, Seen};
     use crate::steer::window::Bounds;
 
     const FILE: FileKey = FileKey { dev: DevNumber { major: 8, minor: 0 }, ino: 12 };
@@ -237,24 +381,146 @@ mod tests {
     }
 
     #[test]
-    fn one_description_is_one_group_and_another_of_the_same_file_is_another() {
+    fn one_description_is_one_group_however_it_is_read() {
         let (mut groups, files) = (Groups::default(), Files::new(Bounds::default()));
-        let faults = Pattern::RandomFaults;
+        let (faults, stream) = (Pattern::RandomFaults, Pattern::Stream);
         // 3 and 5 hold one description, 4 and 6 another; 7 may not be seen.
         let mut shares = |one: &User, other: &User| match [one.process, other.process] {
             [7, _] | [_, 7] => None,
             [one, other] => Some(one % 2 == other % 2),
         };
-        let all = [3, 4, 5, 6].map(|process| asked(process, faults, 2));
+        let way = |process| if process % 2 == 0 { stream } else { faults };
+        let all = [3, 4, 5, 6].map(|process| asked(process, way(process), 2));
         let merged = groups.merge(&all, &files, &mut shares);
-        assert_eq!(merged, [asked(3, faults, 4), asked(4, faults, 4)]);
+        assert_eq!(merged, [asked(3, faults, 4), asked(4, stream, 4)]);
         assert_eq!(groups.processes(of(3)), [5, 3]);
         assert_eq!(groups.processes(of(4)), [6, 4]);
         // In which way it is read does not matter to a description.
-        let all = [asked(3, faults, 2), asked(9, Pattern::Stream, 1), asked(7, faults, 1)];
+        let all = [asked(3, faults, 2), asked(9, stream, 1), asked(7, faults, 1)];
         let merged = groups.merge(&all, &files, &mut shares);
         assert_eq!(merged, [asked(3, faults, 4)], "what cannot be told is grouped by the way");
         assert_eq!(groups.processes(of(3)), [5, 7, 9, 3]);
+    }
+
+    /// How each process reads, what is asked of groups then, which moves there are, and why.
+    type Looked<'a> = (&'a [(u32, Pattern)], &'a [Asked], &'a [GroupMove], &'a str);
+
+    /// A look at a group of descriptions that their processes opened themselves.
+    fn looked(groups: &mut Groups, files: &mut Files, ways: &[(u32, Pattern)]) -> Vec<Asked> {
+        let all: Vec<Asked> = ways.iter().map(|(process, way)| asked(*process, *way, 2)).collect();
+        let merged = groups.merge(&all, files, &mut |_, _| Some(false));
+        for asked in &merged {
+            let Asked { user, pattern, windows, .. } = *asked;
+            let window = Some(128);
+            let (device, progress) = (FILE.dev, Some(Progress::default()));
+            let (cuts, size, brought, processes) = (false, None, 0, 1);
+            let seen = Seen {
+                user,
+                device,
+                cuts,
+                pattern,
+                windows,
+                window,
+                size,
+                progress,
+                brought,
+                processes,
+            };
+            files.look(Instant::ZERO, &seen, &Around::default());
+        }
+        merged
+    }
+
+    #[test]
+    fn descriptions_that_are_read_in_the_same_way_are_one_group_and_others_leave_it() {
+        let (faults, stream, unclear) = (Pattern::RandomFaults, Pattern::Stream, Pattern::Unclear);
+        let begin = [(3, unclear), (4, unclear), (5, unclear), (6, unclear)];
+        let table: [Looked<'_>; 6] = [
+            (
+                &[(3, faults), (5, faults)],
+                &[asked(3, faults, 4)],
+                &[],
+                "two of them say it for all",
+            ),
+            (&[(4, unclear)], &[asked(3, unclear, 2)], &[], "what is unclear stays"),
+            (
+                &[(3, faults), (4, stream), (5, faults)],
+                &[asked(3, faults, 4), asked(4, stream, 2)],
+                &[GroupMove::Left { user: of(4), leader: of(3), led: false }],
+                "one that turns leaves",
+            ),
+            (
+                &[(3, stream), (4, faults), (5, faults)],
+                &[asked(3, stream, 2), asked(4, faults, 4)],
+                &[GroupMove::Left { user: of(3), leader: of(4), led: true }],
+                "the leader may be the one",
+            ),
+            (
+                &[(3, stream), (4, stream), (5, stream)],
+                &[asked(3, stream, 6)],
+                &[],
+                "most have turned, and so has the group",
+            ),
+            (
+                &[(3, stream)],
+                &[asked(3, stream, 2)],
+                &[GroupMove::Left { user: of(3), leader: of(4), led: true }],
+                "one of four does not turn the group",
+            ),
+        ];
+        for (ways, expected, moves, why) in table {
+            let (mut groups, mut files) = (Groups::default(), Files::new(Bounds::default()));
+            let merged = looked(&mut groups, &mut files, &begin);
+            assert_eq!(merged, [asked(3, unclear, 8)]);
+            assert_eq!(groups.processes(of(3)), [4, 5, 6, 3]);
+            let all = begin.map(|(process, _)| (process, faults));
+            looked(&mut groups, &mut files, &all);
+            let merged = looked(&mut groups, &mut files, ways);
+            assert_eq!(merged, expected, "{why}");
+            assert_eq!(groups.moves(), moves, "{why}");
+        }
+    }
+
+    /// A process that came later kept its large window until it was clear by itself, and held up
+    /// fifteen others.
+    #[test]
+    fn a_process_that_comes_later_gets_the_window_of_its_group_at_once() {
+        let (mut groups, mut files) = (Groups::default(), Files::new(Bounds::default()));
+        let faults = Pattern::RandomFaults;
+        for look in 1..=4 {
+            let progress = Progress { major_faults: look * 9, ..Progress::default() };
+            let seen = Seen {
+                user: of(3),
+                device: FILE.dev,
+                cuts: false,
+                pattern: faults,
+                windows: 9,
+                window: Some(8_192),
+                size: None,
+                progress: Some(progress),
+                brought: 0,
+                processes: 2,
+            };
+            let now = Instant::ZERO + forebay_core::time::Duration::from_millis(250 * look);
+            if files.look(now, &seen, &Around::default()).is_some() {
+                files.done(of(3), crate::steer::Done::Applied);
+            }
+        }
+        assert_ne!(files.window(&of(3)), files.own_window(&of(3)));
+        looked(&mut groups, &mut files, &[(3, faults), (5, Pattern::Unclear)]);
+        assert_eq!(groups.moves(), [GroupMove::Joined { user: of(5), leader: of(3) }]);
+        assert_eq!(groups.moves(), [], "once");
+    }
+
+    #[test]
+    fn the_end_of_a_process_leaves_the_others_one_group() {
+        let (mut groups, mut files) = (Groups::default(), Files::new(Bounds::default()));
+        let all = [3, 4, 5].map(|process| (process, Pattern::RandomFaults));
+        looked(&mut groups, &mut files, &all);
+        assert_eq!(groups.exited(4), []);
+        assert_eq!(groups.processes(of(3)), [5, 3]);
+        assert_eq!(groups.exited(3), [(of(3), of(5))]);
+        assert_eq!((groups.processes(of(5)), groups.leader(of(5))), (vec![5], of(5)));
     }
 
     #[test]
@@ -262,10 +528,12 @@ mod tests {
         let (mut groups, files) = (Groups::default(), Files::new(Bounds::default()));
         let faults = Pattern::RandomFaults;
         let mut shares = |one: &User, other: &User| Some(one.process / 10 == other.process / 10);
-        let all = [11, 12, 21].map(|process| asked(process, faults, 1));
+        let ways = [(11, Pattern::Stream), (12, Pattern::Stream), (21, faults)];
+        let all = ways.map(|(process, way)| asked(process, way, 1));
         assert_eq!(groups.merge(&all, &files, &mut shares).len(), 2);
         groups.follow(of(11), of(21));
         assert_eq!(groups.processes(of(21)), [11, 12, 21]);
+        let all = [11, 12, 21].map(|process| asked(process, faults, 1));
         assert_eq!(groups.merge(&all, &files, &mut shares), [asked(21, faults, 3)]);
     }
 

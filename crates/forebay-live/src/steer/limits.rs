@@ -6,7 +6,9 @@
 //! Behaviour:  a device has a limit while other requests wait for its writeback (`waiters`), or
 //!             if it can be pulled out; otherwise its writers are left alone. The limit is set when
 //!             a MiB is dirty, which wakes us, because half a gigabyte gets dirty in less time than
-//!             passes between two looks; where nothing can wake us it stands before. A device that
+//!             passes between two looks; where nothing can wake us it stands before. What belongs
+//!             to temporary files (`temporary`), or is written where much was dropped of late, has
+//!             room for five seconds of the drain first. A device that
 //!             was not named and whose drain is not known gets a larger limit first, for the
 //!             fraction of a second in which it is seen whether it keeps up. A limit below what is
 //!             dirty would stop the writers, so that it comes down with the dirty pages, and after
@@ -30,6 +32,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
 use forebay_core::writeback::{Drain, Knobs};
 
+use super::temporary::SparedBytes;
 use super::waiters::Wait;
 use super::{Change, Decision, Done, Limit};
 use crate::number::DevNumber;
@@ -37,11 +40,13 @@ use crate::signal::{BdiCounts, DiskCounts, DiskTraffic};
 
 use dropped::Dropped;
 use rates::Rates;
+use words::mib;
 
 mod dropped;
 mod rates;
 #[cfg(test)]
 mod tests;
+mod words;
 
 /// What was seen of a device.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +78,8 @@ pub struct Seen<'a> {
     pub free: Option<u64>,
     /// Bytes of files that its paused writers write again and again.
     pub rewritten: u64,
+    /// What temporary files on it may keep dirty.
+    pub spared: SparedBytes,
 }
 
 /// Settings of all devices.
@@ -155,6 +162,11 @@ impl Limits {
         devices.any(|it| it.present.is_some() && (it.probe.last.is_some() || holds(it)))
     }
 
+    /// Whether much of what became dirty on a device was dropped of late.
+    pub fn drops(&self, number: DevNumber) -> bool {
+        self.devices.get(&number).is_some_and(|device| device.dropped.is_much())
+    }
+
     /// Whether a device is known to need no limit, so that its bursts need not wake us.
     pub fn keeps_up(&self, number: DevNumber, threshold: u64, settings: &Settings) -> bool {
         let Some(device) = self.devices.get(&number) else { return false };
@@ -198,7 +210,7 @@ struct Device {
     dropped: Dropped,
     rates: Rates,
     probe: Probe,
-    /// Whether little was dirty when the limit began.
+    /// Whether no more was dirty when the limit began than temporary files may have.
     begins_low: bool,
 }
 
@@ -323,7 +335,9 @@ impl Device {
     /// The first limit.
     fn begin(&mut self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> Option<Decision> {
         self.stage = Stage::Limited;
-        self.begins_low = self.dirty(seen) <= PROBE_LIMIT;
+        self.begins_low = self.dirty(seen) <= self.room();
+        // What was dropped before has had its room.
+        self.dropped.begin_anew();
         let is_known = seen.named || seen.removable || self.drain.pages_per_second().is_some();
         let last = seen.bdi.filter(|_| !is_known).map(|bdi| (now, bdi.dirtied));
         self.probe = Probe { since: now, last, looks: 0, ..self.probe };
@@ -417,7 +431,8 @@ impl Device {
         }
         let grew = bdi.dirtied.saturating_sub(last.1) >= BURST_MIN;
         *last = (now, bdi.dirtied);
-        let level = present.bytes.min(bdi.threshold);
+        // A larger limit was set to what was dirty, which is no sign of the writers' pace.
+        let level = present.bytes.min(PROBE_LIMIT).min(bdi.threshold);
         let is_below = unwritten(bdi) / 3 * 4 < level;
         self.probe.looks = if grew && is_below { self.probe.looks + 1 } else { 0 };
         if self.probe.looks < PROBE_LOOKS {
@@ -460,10 +475,12 @@ impl Device {
     /// Whether a device without a limit shall have one.
     fn is_due(&self, now: Instant, seen: &Seen<'_>, settings: &Settings) -> bool {
         let waits = seen.removable || seen.waits.is_some();
-        if !waits || self.dropped.is_much() || self.is_idle(now, seen, settings) {
+        if !waits || self.is_idle(now, seen, settings) {
             return false;
         }
-        if seen.wakes && self.dirty(seen) < BURST_MIN {
+        let dirty = self.dirty(seen);
+        let is_spared = is_temporary(dirty, seen.spared) || self.dropped.is_much();
+        if (seen.wakes && dirty < BURST_MIN) || (is_spared && dirty < self.room()) {
             return false;
         }
         let is_slow = match self.drain.pages_per_second() {
@@ -476,6 +493,13 @@ impl Device {
             }
         };
         is_slow && self.wanted(seen, settings) < seen.threshold.saturating_mul(PAGE_SIZE)
+    }
+
+    /// Bytes that may be dirty as long as they belong to files that are likely to be removed before
+    /// they are written. If they are not removed, the next request waits for that much.
+    fn room(&self) -> u64 {
+        let drain = self.drain.pages_per_second().map(|pages| pages.saturating_mul(PAGE_SIZE));
+        drain.map_or(ROOM, |drain| drain.saturating_mul(ROOM_SECONDS).max(ROOM_MIN))
     }
 
     /// Whether a device has been idle for so long that a limit is not worth standing: one whose
@@ -585,33 +609,12 @@ impl Device {
         self.stuck += 1;
         if self.stuck > STUCK_LOOKS { (dirty + dirty / 14).max(wanted).min(top) } else { top }
     }
+}
 
-    fn words(&self, seen: &Seen<'_>, bytes: u64, wanted: u64) -> (String, String) {
-        let name = seen.name;
-        let why = match seen.waits {
-            Some(wait) => wait.to_string(),
-            None => "it can be pulled out".to_owned(),
-        };
-        let Some(drain) = self.drain.pages_per_second() else {
-            let expected = "a burst waits in its writer instead of in memory".to_owned();
-            let reason = format!("{why}, and the write rate of {name} is not measured yet");
-            return (expected, reason);
-        };
-        let drain = drain.saturating_mul(PAGE_SIZE).max(1);
-        let global = seen.threshold.saturating_mul(PAGE_SIZE);
-        let tenths = |bytes: u64| {
-            let tenths = u128::from(bytes) * 10 / u128::from(drain);
-            format!("{}.{}", tenths / 10, tenths % 10)
-        };
-        let stage = if bytes > wanted { ", on the way down with what is dirty" } else { "" };
-        let expected = format!("at most {} s of unwritten data{stage}", tenths(bytes));
-        let reason = format!(
-            "{why}, {name} writes {} MiB/s, and the machine's limit is {} s of that",
-            mib(drain),
-            tenths(global)
-        );
-        (expected, reason)
-    }
+/// Whether what is dirty belongs to temporary files, but for some metadata.
+fn is_temporary(dirty: u64, spared: SparedBytes) -> bool {
+    let others = dirty.saturating_sub(spared.bytes);
+    spared.vanished || (spared.bytes > 0 && others < OTHERS_MAX)
 }
 
 fn unwritten(bdi: &BdiCounts) -> u64 {
@@ -631,15 +634,6 @@ fn moves(present: u64, wanted: u64) -> bool {
     present.abs_diff(wanted).saturating_mul(20) > present
 }
 
-fn mib(bytes: u64) -> String {
-    let tenths = bytes / ((1 << 20) / 10);
-    if tenths < 100 {
-        format!("{}.{}", tenths / 10, tenths % 10)
-    } else {
-        (tenths / 10).to_string()
-    }
-}
-
 /// Controllers expect a sample a second; a little less than that is a second too.
 const LOOK_MIN: Duration = Duration::from_millis(900);
 
@@ -653,6 +647,15 @@ const UNDER_WAY: u64 = 8;
 /// The first limit of a device that was not named: two seconds of a slow one, and enough for a fast
 /// one to show that it keeps up.
 const PROBE_LIMIT: u64 = 64 << 20;
+
+/// What temporary files may keep dirty on a device whose drain is not known, in seconds of the
+/// drain once it is known, and at least.
+const ROOM: u64 = 128 << 20;
+const ROOM_SECONDS: u64 = 5;
+const ROOM_MIN: u64 = 64 << 20;
+
+/// Blocks of metadata and small files that become dirty beside temporary ones.
+const OTHERS_MAX: u64 = 4 << 20;
 
 /// Looks that show it, and the time between two of them.
 const PROBE_LOOKS: u32 = 2;

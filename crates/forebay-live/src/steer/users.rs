@@ -7,7 +7,9 @@
 //!             no more in half a second where windows are largest and help is wanted most.
 //!             The same counts are summed up over the files of a process that are not read in some
 //!             other way: two hundred files that are faulted in once a second each are clear
-//!             together long before one of them is.
+//!             together long before one of them is. They are also summed up over the processes that
+//!             fault in one file: sixteen that opened it themselves share what the device gives,
+//!             and are clear together in a sixteenth of the time.
 //! Differs:    nothing.
 //! Not for:    threads whose process cannot be told: their counts belong to none.
 
@@ -16,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_core::time::{Duration, Instant};
 
 use super::User;
+use crate::number::FileKey;
 use crate::pattern::{Counts, FileSeen, Pattern};
 
 /// What each process asks of each file.
@@ -23,6 +26,8 @@ use crate::pattern::{Counts, FileSeen, Pattern};
 pub struct Users {
     sums: BTreeMap<User, Sum>,
     pools: BTreeMap<User, Pool>,
+    /// Faults of several processes in one file.
+    crowds: BTreeMap<FileKey, Sum>,
 }
 
 /// Counts of the files of a process that are not clear one by one.
@@ -108,12 +113,50 @@ impl Users {
             let windows = counts.order.max(counts.unbounded);
             let (window, brought) = (seen.window * page_kib, counts.brought * page_kib * 1_024);
             let asked = Asked { user, pattern, windows, window, brought };
-            if matches!(pattern, Pattern::RandomFaults | Pattern::Unclear) {
-                self.pool(now, &asked, counts);
-            }
-            all.push(asked);
+            all.push((asked, counts));
         }
-        all
+        self.judge_crowd(now, seen.file, &mut all);
+        for (asked, counts) in &all {
+            if matches!(asked.pattern, Pattern::RandomFaults | Pattern::Unclear) {
+                self.pool(now, asked, *counts);
+            }
+        }
+        all.into_iter().map(|(asked, _)| asked).collect()
+    }
+
+    /// Judges the processes together that fault in a file, each too seldom to be judged alone. The
+    /// first window of a process says nothing: a stream begins with one, too.
+    fn judge_crowd(&mut self, now: Instant, file: FileKey, all: &mut [(Asked, Counts)]) {
+        let mut sum = self.crowds.get(&file).copied().unwrap_or_default();
+        if now.since(sum.at) >= IDLE {
+            sum.counts = Counts::default();
+        }
+        let mut crowd: Vec<&mut Asked> = Vec::new();
+        for (asked, counts) in all.iter_mut().filter(|(it, _)| it.pattern == Pattern::Unclear) {
+            let Some(own) = self.sums.get(&asked.user).map(|sum| sum.counts) else { continue };
+            if own.order == 0 || own.sync > 0 || own.marker > 0 {
+                continue;
+            }
+            let windows = counts.order.min(own.order - 1);
+            sum.counts.order += windows;
+            sum.counts.brought += counts.brought.saturating_mul(windows) / counts.order.max(1);
+            crowd.push(asked);
+        }
+        let is_known = self.crowds.contains_key(&file);
+        if crowd.is_empty() || (crowd.len() < 2 && !is_known) {
+            return;
+        }
+        let pattern = judged(&sum.counts, 0, 0);
+        if pattern != Pattern::Unclear {
+            sum.counts = Counts::default();
+            crowd.into_iter().for_each(|asked| asked.pattern = pattern);
+        }
+        if self.crowds.len() >= POOLS_MAX && !is_known {
+            self.crowds.retain(|_, sum| now.since(sum.at) < IDLE);
+        }
+        if self.crowds.len() < POOLS_MAX || is_known {
+            self.crowds.insert(file, Sum { at: now, ..sum });
+        }
     }
 
     fn pool(&mut self, now: Instant, asked: &Asked, counts: Counts) {
@@ -269,6 +312,47 @@ mod tests {
         record(&mut patterns, 11, Why::Order, 8);
         looked(&mut users, &mut patterns, 2);
         assert_eq!(users.pooled()[0].pattern, Pattern::Unclear, "one file is no pool");
+    }
+
+    /// Each of sixteen processes had a window a second, so that none was clear for eight seconds.
+    #[test]
+    fn processes_that_opened_one_file_are_clear_together_and_a_stream_is_not_one_of_them() {
+        // Windows and markers of each process in each look, and the patterns at its end.
+        let (faults, stream) = ((1, 0), (1, 1));
+        let unclear = [Pattern::Unclear; 8];
+        let random = [Pattern::RandomFaults; 8];
+        let mut but_one = random;
+        but_one[7] = Pattern::Unclear;
+        let table = [
+            (vec![[faults; 8]], unclear, "a stream begins with a window, too"),
+            (vec![[faults; 8]; 2], random, "eight windows that are no first ones"),
+            (
+                vec![[faults; 8], [[faults; 7].as_slice(), &[stream]].concat().try_into().unwrap()],
+                unclear,
+                "seven",
+            ),
+            (
+                vec![[[faults; 7].as_slice(), &[stream]].concat().try_into().unwrap(); 3],
+                but_one,
+                "the stream is left out",
+            ),
+            (vec![[stream; 8]; 2], unclear, "streams"),
+        ];
+        for (looks, expected, why) in table {
+            let (mut users, mut patterns) = (Users::new(), Patterns::new());
+            let mut found = Vec::new();
+            for (second, look) in (1..).zip(looks) {
+                for (pid, (windows, markers)) in (11..).zip(look) {
+                    record(&mut patterns, pid, Why::Async, markers);
+                    record(&mut patterns, pid, Why::Order, windows);
+                }
+                let now = Instant::ZERO + Duration::from_secs(second);
+                let seen = patterns.settle(now)[0];
+                found = users.record(now, &seen, Some);
+            }
+            let found: Vec<Pattern> = found.iter().map(|asked| asked.pattern).collect();
+            assert_eq!(found, expected, "{why}");
+        }
     }
 
     #[test]

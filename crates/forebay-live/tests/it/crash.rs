@@ -128,7 +128,10 @@ fn change(steering: &mut Steering) {
 fn windows(steering: &mut Steering, kb: u64, fds: &[u32]) {
     let files: Vec<WindowOf> =
         fds.iter().map(|fd| WindowOf { file: open_file(*fd), before_kb: 8192 }).collect();
-    let _ = steering.set_windows(&Brief { bdi: DISK, kb, why: "a test".to_owned() }, &files);
+    let _ = steering.set_windows(
+        &Brief { bdi: DISK, kb, why: "a test".to_owned(), name: String::new() },
+        &files,
+    );
 }
 
 fn take_back(model: &Model) {

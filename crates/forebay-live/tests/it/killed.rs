@@ -107,7 +107,8 @@ fn steer(mut steering: Steering, random: &mut Random) {
                 continue;
             }
             5 => {
-                let brief = Brief { bdi: device, kb: 1_024, why: "a test".to_owned() };
+                let brief =
+                    Brief { bdi: device, kb: 1_024, why: "a test".to_owned(), name: String::new() };
                 steering.with_window(&brief, &[], |_| ()).unwrap();
                 continue;
             }

@@ -105,7 +105,7 @@ fn child() {
         let found = fs::metadata(format!("/proc/{pid}/fd/{fd}")).unwrap();
         let file = FileKey { dev: DevNumber::from_stat(found.dev()), ino: found.ino() };
         let file = OpenFile { pid, started: started(pid).unwrap(), fd, file };
-        let brief = Brief { bdi: device, kb: 16, why: "a test".to_owned() };
+        let brief = Brief { bdi: device, kb: 16, why: "a test".to_owned(), name: String::new() };
         let told = steering.set_windows(&brief, &[WindowOf { file, before_kb: 8192 }]).unwrap();
         assert!(told[0].is_ok(), "{told:?}");
     } else {

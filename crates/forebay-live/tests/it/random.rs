@@ -70,7 +70,7 @@ impl Run {
     }
 
     fn window(&mut self) {
-        let brief = Brief { bdi: DISK, kb: 1_000, why: "a test".to_owned() };
+        let brief = Brief { bdi: DISK, kb: 1_000, why: "a test".to_owned(), name: String::new() };
         let of = WindowOf { file: open_file(3), before_kb: 8192 };
         if let Some(steering) = &mut self.steering {
             let _ = steering.set_windows(&brief, &[of]);

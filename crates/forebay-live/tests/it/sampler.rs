@@ -15,8 +15,9 @@ use forebay_live::signal::{BdiCounts, Sample, Sampler};
 use forebay_live::steer::User;
 use forebay_live::steer::file::{Held, Unreachable};
 use forebay_live::steer::files::Progress;
+use forebay_live::steer::temporary::{FileNow, WrittenFile};
 use forebay_live::steer::writers::Written;
-use forebay_live::trace::{Drained, Event, TraceError};
+use forebay_live::trace::{DirtiedInode, Drained, Event, TraceError};
 use forebay_live::tree::Tree;
 
 #[test]
@@ -117,6 +118,18 @@ impl World for Quick {
 
     fn free(&mut self, _: &Path) -> Option<u64> {
         None
+    }
+
+    fn dirtied(&mut self, each: &mut dyn FnMut(DirtiedInode)) {
+        self.live.dirtied(each);
+    }
+
+    fn written_file(&mut self, user: &User) -> Option<WrittenFile> {
+        self.live.written_file(user)
+    }
+
+    fn file_now(&mut self, user: &User, found: &WrittenFile) -> Option<FileNow> {
+        self.live.file_now(user, found)
     }
 
     fn written(&mut self, _: u32, _: &dyn Fn(DevNumber) -> bool) -> Option<Written> {

@@ -239,7 +239,7 @@ fn a_moment_that_could_not_end_is_ended_at_the_next_look() {
     let model = Model::new();
     let mut steering = model.steering();
     set(&mut steering, WINDOW, 512).unwrap();
-    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned(), name: String::new() };
     let refuse = |errno: Option<i32>| {
         let path = WINDOW.path(Value::Number(0));
         match errno {
@@ -260,7 +260,7 @@ fn a_moment_that_could_not_end_is_ended_at_the_next_look() {
 fn a_borrowed_window_leaves_what_another_program_writes_meanwhile() {
     let model = Model::new();
     let mut steering = model.steering();
-    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned(), name: String::new() };
     let other = |_: &dyn Kernel| model.write_as_other(WINDOW, Value::Number(300));
     steering.with_window(&brief, &[], other).unwrap();
     drop(steering);
@@ -271,7 +271,7 @@ fn a_borrowed_window_leaves_what_another_program_writes_meanwhile() {
 fn a_file_that_cannot_be_told_keeps_its_entry_only_if_it_was_told_before() {
     let model = Model::new();
     let mut steering = model.steering();
-    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned(), name: String::new() };
     let of = |fd| WindowOf { file: open_file(fd), before_kb: 8192 };
     let told = steering.set_windows(&window(16), &[of(3), of(9)]).unwrap();
     assert!(told[0].is_ok() && told[1].is_err());
@@ -292,7 +292,7 @@ fn a_window_out_of_bounds_is_given_back_to_its_owner() {
         let model = Model::new();
         model.world().windows.insert(open_file(3), before_kb);
         let mut steering = model.steering();
-        let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+        let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned(), name: String::new() };
         let of = |fd| WindowOf { file: open_file(fd), before_kb };
         let refused = steering.set_windows(&window(before_kb), &[of(3)]).unwrap_err();
         assert!(matches!(refused, Refused::Unfit { .. }), "{refused}");
@@ -309,7 +309,7 @@ fn a_window_out_of_bounds_is_given_back_to_its_owner() {
 fn descriptions_are_held_before_the_window_is_borrowed() {
     let model = Model::new();
     let mut steering = model.steering();
-    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+    let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned(), name: String::new() };
     let files = [3, 4].map(|fd| WindowOf { file: open_file(fd), before_kb: 4096 });
     steering.set_windows(&brief, &files).unwrap();
     drop(steering);
@@ -320,7 +320,7 @@ fn descriptions_are_held_before_the_window_is_borrowed() {
 fn a_disk_that_fills_up_later_does_not_hold_files_up() {
     let model = Model::new();
     let mut steering = model.steering();
-    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned() };
+    let window = |kb| Brief { bdi: DISK, kb, why: "a test".to_owned(), name: String::new() };
     let files = [3, 4].map(|fd| WindowOf { file: open_file(fd), before_kb: 4096 });
     steering.set_windows(&window(16), &files).unwrap();
     model.world().room = Some(0);

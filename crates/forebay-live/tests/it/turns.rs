@@ -99,7 +99,7 @@ fn a_holder_that_does_not_release_keeps_others_from_windows_and_from_nothing_els
     for _ in 0..20 {
         let refused = set(&mut steering, 512).unwrap_err();
         assert!(matches!(refused, Refused::NoTurn { .. }), "{refused}");
-        let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned() };
+        let brief = Brief { bdi: DISK, kb: 16, why: "a test".to_owned(), name: String::new() };
         let refused = steering.with_window(&brief, &[], |_| panic!("it is not borrowed"));
         assert!(matches!(refused, Err(Refused::NoTurn { .. })), "{refused:?}");
     }
@@ -135,7 +135,7 @@ fn child() {
     let mut steering = steering(Path::new(root), "theirs");
     println!("\nbegun");
     loop {
-        let brief = Brief { bdi: DISK, kb: 64, why: "a test".to_owned() };
+        let brief = Brief { bdi: DISK, kb: 64, why: "a test".to_owned(), name: String::new() };
         let told = steering.with_window(&brief, &[], |_| {
             if told == "die" {
                 kill_process(getpid(), Signal::KILL).unwrap();

@@ -156,9 +156,9 @@ fn block(finding: &Finding) -> String {
     text += &paragraph("", &finding.summary);
     let evidence: Vec<String> = finding.evidence.iter().map(ToString::to_string).collect();
     text += &paragraph("seen    ", &evidence.join("; "));
-    if let Some(gain) = &finding.gain {
-        text += &paragraph("gain    ", &format!("{} x: {}", tenths(gain.ratio_tenths), gain.basis));
-    }
+    let gain = finding.gain.as_ref().map_or("not measured".to_owned(), ToString::to_string);
+    text += &paragraph("gain    ", &gain);
+    text += &paragraph("cost    ", &finding.cost.to_string());
     for (at, line) in finding.remedy.iter().enumerate() {
         // A command that is broken into lines cannot be copied.
         let label = if at == 0 { "remedy  " } else { "        " };
@@ -186,10 +186,11 @@ fn finding_json(finding: &Finding) -> serde_json::Value {
         };
         json!({ "name": it.name, "value": value, "unit": it.unit })
     });
-    let gain = finding
-        .gain
-        .as_ref()
-        .map(|gain| json!({ "ratio": gain.ratio_tenths as f64 / 10.0, "basis": gain.basis }));
+    let gain = finding.gain.as_ref().map(|gain| {
+        let ratio = gain.ratio_tenths as f64 / 10.0;
+        json!({ "ratio": ratio, "basis": gain.basis, "known": gain.known.words() })
+    });
+    let cost = json!({ "what": finding.cost.what, "known": finding.cost.known.words() });
     json!({
         "id": finding.id,
         "severity": finding.severity.name(),
@@ -197,6 +198,7 @@ fn finding_json(finding: &Finding) -> serde_json::Value {
         "summary": finding.summary,
         "evidence": evidence.collect::<Vec<_>>(),
         "gain": gain,
+        "cost": cost,
         "remedy": finding.remedy,
     })
 }
@@ -212,8 +214,4 @@ fn subject_json(subject: &Subject) -> serde_json::Value {
         Subject::File { path } => json!({ "kind": "file", "path": path }),
         Subject::Machine => json!({ "kind": "machine" }),
     }
-}
-
-fn tenths(tenths: u64) -> String {
-    format!("{}.{}", tenths / 10, tenths % 10)
 }

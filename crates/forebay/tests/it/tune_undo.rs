@@ -119,10 +119,8 @@ fn a_journal_that_cannot_be_read_is_never_answered_with_all_is_well() {
 fn many_descriptors_of_one_file_share_a_sentence() {
     let mut scene = scene();
     steer_and_die(&scene);
-    let file = FileKey { dev: DISK, ino: 12 };
-    // A number that no process has: its descriptors are gone.
-    let entry = |fd| FileEntry {
-        file: OpenFile { pid: u32::MAX >> 1, started: 1, fd, file },
+    let entry = |pid, fd, ino, name: &str| FileEntry {
+        file: OpenFile { pid, started: 1, fd, file: FileKey { dev: DISK, ino } },
         bdi: Knob::ReadAheadKb(DISK),
         identity: Identity::of(Knob::ReadAheadKb(DISK), &Tree::recorded(&scene.path(".")).unwrap())
             .unwrap(),
@@ -130,10 +128,14 @@ fn many_descriptors_of_one_file_share_a_sentence() {
         kb: 16,
         at: 1,
         why: "faults use 4 of 8192 KiB".to_owned(),
+        name: name.to_owned(),
     };
     let journal = scene.path("state/journal");
     let mut text = fs::read_to_string(&journal).unwrap();
-    (3..25).for_each(|fd| text += &Record::File(entry(fd)).line());
+    // Numbers that no process has: their descriptors are gone.
+    let (pid, named) = (u32::MAX >> 1, "/big.db on vda (postgres 9 and 1 more)");
+    (3..25).for_each(|fd| text += &Record::File(entry(pid, fd, 12, "")).line());
+    (1..3).for_each(|of| text += &Record::File(entry(pid - of, 3, 13, named)).line());
     fs::write(&journal, text).unwrap();
     scene
         .forebay("tune status --state state --root .")
@@ -141,7 +143,7 @@ fn many_descriptors_of_one_file_share_a_sentence() {
         .matches("tune_undo_many.txt");
     let log = scene.command("tune log --state state --root .").output().unwrap();
     let closed = stdout(&log).lines().filter(|line| line.contains("is closed")).count();
-    assert_eq!(closed, 22, "each is on record: {}", stdout(&log));
+    assert_eq!(closed, 24, "each is on record: {}", stdout(&log));
 }
 
 /// Two knobs are changed, and the daemon that has changed them was killed.

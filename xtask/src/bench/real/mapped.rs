@@ -35,9 +35,14 @@ fn phases(rig: &Rig<'_>, seed: u64) -> Result<String> {
     rig.run(&[PYTHON, "-c", PHASES, &rig.path("file"), "3", "5", &seed.to_string()])
 }
 
-/// Touches of four workers in 10 s.
+/// Touches of four workers of one description in 10 s.
 pub(super) fn forked(rig: &Rig<'_>, seed: u64) -> Result<f64> {
-    number(rig, FORKED, &[&rig.path("file"), "4", "10", &seed.to_string()])
+    number(rig, FORKED, &[&rig.path("file"), "4", "10", &seed.to_string(), "shared"])
+}
+
+/// Touches of sixteen workers in 10 s, each of which opens the file.
+pub(super) fn opened(rig: &Rig<'_>, seed: u64) -> Result<f64> {
+    number(rig, FORKED, &[&rig.path("file"), "16", "10", &seed.to_string(), "own"])
 }
 
 const MANY: &str = "
@@ -78,12 +83,18 @@ print(touches)
 const FORKED: &str = "
 import mmap, os, random, sys, time
 path, count, seconds, seed = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
+is_own = sys.argv[5] == 'own'
 fd = os.open(path, os.O_RDONLY)
 one = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
 pipes = []
 for number in range(count):
     out, into = os.pipe()
     if os.fork() == 0:
+        if is_own:
+            one.close()
+            os.close(fd)
+            fd = os.open(path, os.O_RDONLY)
+            one = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
         draw, touches, end = random.Random(seed * 100 + number), 0, time.monotonic() + seconds
         while time.monotonic() < end:
             one[draw.randrange(len(one) // 4096) * 4096]

@@ -231,6 +231,15 @@ pub(super) const ROWS: &[Row] = &[
         ..FAULTS
     },
     Row {
+        name: "16 openers",
+        what: "16 workers that open the file themselves, random touches for 10 s",
+        bytes: 3 << 30,
+        unit: "touches",
+        prepare: mapped::make_one,
+        work: mapped::opened,
+        ..FAULTS
+    },
+    Row {
         name: "fio randread:8",
         what: "fio randread:8, pread of 64 KiB for 10 s, 2 GB",
         bytes: 3 << 30,

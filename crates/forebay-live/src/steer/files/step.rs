@@ -46,7 +46,39 @@ pub(super) enum Metric {
     Asked,
 }
 
+/// What was asked for before a window was changed, and is still under way with the old one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Settling {
+    /// Progress that it will be, and looks that it takes at most.
+    progress: u64,
+    looks: u32,
+}
+
+impl Settling {
+    /// Whether a look in which there was progress belongs to it.
+    pub(super) fn is_under_way(&mut self, progress: u64) -> bool {
+        let is_under_way = self.progress > 0 && self.looks > 0;
+        self.progress = self.progress.saturating_sub(progress);
+        self.looks = self.looks.saturating_sub(1);
+        is_under_way
+    }
+}
+
 impl Step {
+    /// What is under way when the window becomes `to`. A stream has some windows in flight, which
+    /// arrive within a look. Each process waits for one fault; where these are large, and there are
+    /// many processes, they take longer than a look.
+    pub(super) fn settling(&self, to: u64, processes: u64) -> Settling {
+        let shrinks = to < self.from.max(self.to);
+        match self.metric {
+            Metric::Bytes | Metric::Asked => Settling { progress: 1, looks: 1 },
+            Metric::Faults if shrinks => {
+                Settling { progress: processes.saturating_sub(1), looks: SETTLING_LOOKS }
+            }
+            Metric::Faults => Settling::default(),
+        }
+    }
+
     /// What a trial came to.
     pub(super) fn outcome(&self, way: &str, ratio: f64, is_kept: bool) -> TrialOutcome {
         let Self { from, to, metric, .. } = self;
@@ -59,6 +91,9 @@ impl Step {
         TrialOutcome { told, end }
     }
 }
+
+/// Four looks a second, for three seconds.
+const SETTLING_LOOKS: u32 = 12;
 
 impl Metric {
     pub(super) fn words(self) -> &'static str {
@@ -75,5 +110,29 @@ pub(super) fn kib(window: u64) -> String {
         format!("{} MiB", window / 1_024)
     } else {
         format!("{window} KiB")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_under_way_is_no_part_of_a_trial() {
+        let of = |metric| Step { from: 8_192, to: 16, claim: None, metric };
+        // Looks in which there is this much progress, and those of them that are left out.
+        for (metric, to, processes, progress, expected) in [
+            (Metric::Faults, 16, 1, 4, 0),
+            (Metric::Faults, 16, 4, 4, 1),
+            (Metric::Faults, 16, 16, 4, 4),
+            (Metric::Faults, 16, 16, 0, 12),
+            (Metric::Faults, 8_192, 16, 4, 0),
+            (Metric::Bytes, 16, 16, 0, 1),
+            (Metric::Bytes, 8_192, 16, 9_000, 1),
+        ] {
+            let mut settling = of(metric).settling(to, processes);
+            let looks = (0..20).take_while(|_| settling.is_under_way(progress)).count();
+            assert_eq!(looks, expected, "{metric:?} to {to}, {processes} processes, {progress}");
+        }
     }
 }

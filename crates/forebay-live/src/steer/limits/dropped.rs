@@ -59,6 +59,11 @@ impl Dropped {
         }
     }
 
+    /// Forgets what was dropped so far.
+    pub(super) fn begin_anew(&mut self) {
+        (self.dirtied, self.dropped, self.fresh) = (0, 0, 0);
+    }
+
     /// Whether a limit would make the device write what is not to be written at all.
     pub(super) fn is_much(&self) -> bool {
         self.dropped >= LEAST && self.dropped.saturating_mul(SHARE) >= self.dirtied

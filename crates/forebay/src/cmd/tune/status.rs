@@ -110,11 +110,12 @@ impl Shown {
         for entry in self.state.entries.values() {
             self.entry(out, entry)?;
         }
-        for (files, FileEntry { before_kb, kb, why, .. }) in self.files() {
+        for (files, FileEntry { before_kb, kb, why, name, .. }) in self.files() {
             let windows = if files.len() == 1 { "window" } else { "windows" };
             let are = if files.len() == 1 { ["is", "was"] } else { ["are", "were"] };
             let [are, were] = are;
-            match self.name(&files) {
+            let name = (!name.is_empty()).then(|| printable(name).to_string());
+            match name.or_else(|| self.name(&files)) {
                 Some(name) => writeln!(out, "  the readahead {windows} of {name}")?,
                 None => writeln!(out, "  the readahead {windows} of {}", Descriptors(&files))?,
             }
@@ -135,7 +136,9 @@ impl Shown {
         let mut all: Vec<(Vec<OpenFile>, &FileEntry)> = Vec::new();
         for entry in self.state.files.values() {
             let of = |entry: &FileEntry| (entry.file.file, entry.before_kb, entry.kb);
-            let is_alike = |known: &FileEntry| of(known) == of(entry) && known.why == entry.why;
+            let words = |entry: &FileEntry| (entry.why.clone(), entry.name.clone());
+            let is_alike =
+                |known: &FileEntry| of(known) == of(entry) && words(known) == words(entry);
             match all.iter_mut().find(|(_, known)| is_alike(known)) {
                 Some((files, _)) => files.push(entry.file),
                 None => all.push((vec![entry.file], entry)),
@@ -199,12 +202,13 @@ impl Shown {
             })
         };
         let file = |entry: &FileEntry| {
-            let FileEntry { file, before_kb, kb, at, why, .. } = entry;
+            let FileEntry { file, before_kb, kb, at, why, name, .. } = entry;
             json!({
                 "pid": file.pid,
                 "fd": file.fd,
                 "device": file.file.dev.to_string(),
                 "inode": file.file.ino,
+                "name": name,
                 "before_kb": before_kb,
                 "set_kb": kb,
                 "at": at,
