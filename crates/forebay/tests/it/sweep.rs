@@ -6,8 +6,9 @@ use std::process::Command;
 use crate::support::{Scene, printed};
 
 pub(crate) const JOB: &str = "[r]\nrw=randread\nsize=1M\nbs=16k\n";
-pub(crate) const GRID: &str = "--machine vm-2026,ssd-2014 --grid readahead=off,fixed:max=8,linux-6.18 \
-                    --grid device.jitter=0,10percent --seeds 1..4";
+pub(crate) const GRID: &str = "--machine vm-2026,ssd-2014 \
+                               --grid readahead=off,fixed:max=8,linux-6.18 \
+                               --grid device.jitter=0,10percent --seeds 1..4";
 
 pub(crate) fn scene() -> Scene {
     Scene::new().file("r.fio", JOB)
