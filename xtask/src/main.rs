@@ -20,6 +20,7 @@ mod kernel;
 mod markdown;
 mod package;
 mod process;
+mod python;
 mod swarm;
 mod test;
 mod tidy;

@@ -9,7 +9,7 @@ use forebay_core::engine::{self, Config, Engine};
 use forebay_core::flush;
 use forebay_core::io::Op;
 use forebay_core::packed::{self, BlockMap};
-use forebay_core::readahead::{self, Settings};
+use forebay_core::readahead::{self, Readahead, Settings};
 use forebay_core::reclaim;
 use forebay_core::stats::Stats;
 use forebay_core::throttle;
@@ -164,6 +164,11 @@ impl Scenario {
     /// Opens a file, by its place in the list of sizes.
     pub fn open(&mut self, file: u32) -> HandleId {
         self.engine.open(FileId(file), self.readahead.build())
+    }
+
+    /// Opens a file with a readahead policy of the caller's own, which no table need have.
+    pub fn open_with(&mut self, file: u32, policy: Box<dyn Readahead>) -> HandleId {
+        self.engine.open(FileId(file), policy)
     }
 
     /// Adds a packed file that lies in a file of the list.

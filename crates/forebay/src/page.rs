@@ -31,11 +31,13 @@ use chart::Palette;
 use mark::DOCTYPE;
 
 pub(crate) use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
+pub(crate) use heat::{HeatAxis, HeatCell, HeatMap};
 pub(crate) use prose::Extent;
 pub(crate) use table::Digits;
 
 mod chart;
 mod figure;
+mod heat;
 mod ink;
 mod mark;
 mod prose;
@@ -176,6 +178,11 @@ impl Page {
         if !drawn.is_empty() {
             self.put(format_args!("<div class=\"figures\">\n{drawn}</div>\n"));
         }
+    }
+
+    /// A heat map. Rows for which a page has no room are counted below it.
+    pub(crate) fn heat_map(&mut self, map: &HeatMap) {
+        heat::put(&mut self.html, map, FIGURES_END);
     }
 
     /// The whole text.
@@ -348,6 +355,7 @@ mod tests {
         table.rows.push(vec![Cell::from(NASTY)]);
         page.table(&table, NASTY, Digits::All);
         page.figures([&figure::tests::small(NASTY)]);
+        page.heat_map(&heat::tests::small(NASTY, &[Some(1.0), Some(2.0)]));
         let html = page.finish();
         assert!(!html.contains("a<b") && !html.contains("b>&\""), "{html}");
         assert!(html.contains("a&lt;b&gt;&amp;"));

@@ -1,14 +1,14 @@
 //! Rules for one manifest, and for the core's promise to be pure: arrows point inward.
 //!
 //! ```text
-//!                 forebay -----------------------> forebay-trace
+//!                 forebay -----------------------> forebay-trace <--- forebay-python
 //!       +-----------+-+---------+-------------+
 //!       |           |           |             |
 //!  forebay-sim forebay-live forebay-host -> forebay-image, forebay-nbd
 //!       |           |           |
 //!       +-----------+-----------+
 //!                   |
-//!              forebay-core
+//!              forebay-core <--- forebay-python, which sees forebay-sim too
 //! ```
 
 use toml::{Table, Value};
@@ -46,7 +46,11 @@ const CRATES: &[Crate] = &[
             "forebay-trace",
         ],
     },
+    Crate { name: PYTHON, sees: &[CORE, "forebay-sim", "forebay-trace"] },
 ];
+
+/// The crate below the Python package, which is not among the others.
+const PYTHON: &str = "forebay-python";
 
 /// The crate that depends on nothing at all outside its tests.
 const CORE: &str = "forebay-core";
@@ -62,11 +66,12 @@ fn arrows(path: &str, text: &str) -> Vec<Finding> {
     };
     let found = dependencies(&manifest);
     let mut findings = renamed(path, text, &found);
-    let Some(directory) = path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"))
-    else {
-        return findings;
+    let name = match path {
+        "python/Cargo.toml" => Some(PYTHON),
+        _ => path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml")),
     };
-    let Some(allowed) = CRATES.iter().find(|known| known.name == directory) else {
+    let Some(name) = name else { return findings };
+    let Some(allowed) = CRATES.iter().find(|known| known.name == name) else {
         let remedy = "unknown crate; add it to CRATES in xtask, and a note to docs/decisions";
         findings.push(Finding::new(path, 1, remedy));
         return findings;
@@ -207,6 +212,14 @@ mod tests {
         ] {
             assert_eq!(found("forebay-sim", text), [format!("{line}: {remedy}")], "{text}");
         }
+    }
+
+    #[test]
+    fn the_python_package_sees_what_runs_in_virtual_time() {
+        let text = "[dependencies]\nforebay-sim.workspace = true\nforebay-host.workspace = true";
+        let findings = arrows("python/Cargo.toml", text);
+        let remedy = "forebay-python may not see forebay-host; remove the dependency";
+        assert_eq!(findings, [Finding::new("python/Cargo.toml", 3, remedy)]);
     }
 
     #[test]

@@ -123,6 +123,33 @@ pub(crate) struct SweepMerge {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: SweepFormat,
+    /// With --html: the column of the page's figures; without it the first p99 that was measured
+    #[arg(long, value_name = "COLUMN[:max]", requires = "html")]
+    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: SweepPage,
+}
+
+/// What a page of a sweep shows.
+#[derive(Debug, Args)]
+pub(crate) struct SweepPage {
+    /// Also writes a page with heat maps, Pareto fronts and a list of all settings, for any browser
+    /// and without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// With --html: the other column of the Pareto front. `:max` behind a column says that great
+    /// values are best, `:min` that small ones are. Without it throughput, or a p99 beside
+    /// throughput
+    #[arg(long, value_name = "COLUMN[:max]", requires = "html")]
+    pub(crate) against: Option<String>,
+    /// With --html: what the rows and columns of heat maps are, two of `input`, `machine`, `seed`
+    /// and the keys of the grids. Without it the first two that have several values
+    #[arg(long, value_name = "ROWS,COLUMNS", value_delimiter = ',', requires = "html")]
+    pub(crate) axes: Vec<String>,
+    /// With --html: only points with this value are on the page. Keys that are neither axes nor
+    /// chosen are averaged
+    #[arg(long, value_name = "KEY=VALUE", requires = "html")]
+    pub(crate) at: Vec<String>,
 }
 
 /// Output formats of the results of a sweep.
@@ -133,6 +160,8 @@ pub(crate) enum SweepFormat {
     Csv,
     /// An array of objects
     Json,
+    /// A Parquet file, compressed with zstd
+    Parquet,
 }
 
 /// Arguments of `sweep best`.
@@ -158,4 +187,6 @@ pub(crate) struct SweepBest {
         value_parser = clap::value_parser!(u64).range(1..=10_000)
     )]
     pub(crate) count: u64,
+    #[command(flatten)]
+    pub(crate) page: SweepPage,
 }

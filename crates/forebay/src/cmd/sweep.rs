@@ -27,8 +27,13 @@ use plan::Plan;
 use results::PointResults;
 
 mod arrays;
+mod axes;
 mod best;
+mod columnar;
+mod front;
+mod means;
 mod merge;
+mod page;
 mod plan;
 mod results;
 

@@ -38,6 +38,8 @@ mod simulate_mount;
 mod streams;
 mod support;
 mod sweep;
+mod sweep_engines;
+mod sweep_page;
 mod trace;
 mod tune;
 mod tune_undo;

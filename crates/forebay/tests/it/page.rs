@@ -27,7 +27,7 @@ fn page_beside_json(scene: &Scene, line: &str, code: i32) -> (Value, String) {
 }
 
 /// No scripts, no addresses, no files.
-fn loads_nothing(page: &str) {
+pub(crate) fn loads_nothing(page: &str) {
     let lower = page.to_lowercase();
     for load in ["<script", "<iframe", "<object", "<embed", "<img", "@import", " src=", "url("] {
         assert!(!lower.contains(load), "{load}");
@@ -266,7 +266,7 @@ fn a_name_of_a_page_is_said_on_one_line() {
 }
 
 /// A browser without a window, with a separate profile.
-fn browser(profile: &Path) -> Command {
+pub(crate) fn browser(profile: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["120", "chromium", "--headless", "--no-sandbox", "--disable-gpu"]);
     command.args(["--disable-quic", "--no-first-run", "--disable-background-networking"]);
@@ -277,11 +277,11 @@ fn browser(profile: &Path) -> Command {
 }
 
 /// Where what tests leave behind is.
-fn artefact(name: &str) -> PathBuf {
+pub(crate) fn artefact(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn has_chromium() -> bool {
+pub(crate) fn has_chromium() -> bool {
     ["/usr/bin/chromium", "/usr/local/bin/chromium"].iter().any(|path| Path::new(path).exists())
 }
 

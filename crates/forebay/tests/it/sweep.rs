@@ -1,16 +1,16 @@
-//! `forebay sweep`: plans, chunks, results, on this machine and on Dask.
+//! `forebay sweep`: plans, chunks and results on this machine.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::support::{Scene, printed};
 
-const JOB: &str = "[r]\nrw=randread\nsize=1M\nbs=16k\n";
-const GRID: &str = "--machine vm-2026,ssd-2014 --grid readahead=off,fixed:max=8,linux-6.18 \
-                    --grid device.jitter=0,10percent --seeds 1..4";
+pub(crate) const JOB: &str = "[r]\nrw=randread\nsize=1M\nbs=16k\n";
+pub(crate) const GRID: &str = "--machine vm-2026,ssd-2014 \
+                               --grid readahead=off,fixed:max=8,linux-6.18 \
+                               --grid device.jitter=0,10percent --seeds 1..4";
 
-fn scene() -> Scene {
+pub(crate) fn scene() -> Scene {
     Scene::new().file("r.fio", JOB)
 }
 
@@ -118,72 +118,35 @@ fn a_changed_job_is_no_part_of_the_plan() {
     assert!(said.contains("was changed since the sweep was planned"), "{said}");
 }
 
-/// The servers of a scheduler are this machine's own; without them the test is skipped.
+/// What a Python of this machine reads in the file, if it has a reader.
 #[test]
-fn schedulers_of_arrays_run_what_is_missing() {
-    for (engine, asks) in [("slurm", ["sinfo", "-h"]), ("hyperqueue", ["hq", "server"])] {
-        let mut is_up = Command::new(asks[0]);
-        is_up.arg(asks[1]);
-        if engine == "hyperqueue" {
-            is_up.arg("info");
-        }
-        if !is_up.output().is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no server of {engine} answers");
-            continue;
-        }
-        let scene = scene();
-        printed(scene.command(&format!("sweep plan r.fio {GRID} -o local")));
-        printed(scene.command("sweep submit local"));
-        let whole = printed(scene.command("sweep merge local"));
-        printed(scene.command(&format!("sweep plan r.fio {GRID} -o there --chunk-points 2")));
-        let mut command = scene.command(&format!("sweep submit there --on {engine}"));
-        for name in ["PATH", "HOME", "SLURM_CONF", "HQ_SERVER_DIR"] {
-            command.envs(std::env::var(name).map(|value| (name, value)));
-        }
-        printed(command);
-        assert_eq!(printed(scene.command("sweep merge there")), whole, "{engine}");
-    }
-}
-
-#[test]
-fn a_scheduler_that_is_not_there_is_an_error() {
+fn a_parquet_file_has_the_rows_of_the_others() {
     let scene = scene();
-    printed(scene.command("sweep plan r.fio -o s"));
-    for (engine, program) in [("slurm", "sbatch"), ("hyperqueue", "hq")] {
-        // A program's environment is empty in these tests, so nothing is found.
-        let mut command = scene.command(&format!("sweep submit s --on {engine}"));
-        let output = command.env("PATH", "/nowhere").output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{engine}");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(&format!("cannot start {program}")), "{said}");
-    }
-}
-
-#[test]
-fn dask_runs_the_chunks_of_a_worker_that_was_killed() {
-    let has_dask = |python: &str| {
-        let import = Command::new(python).args(["-c", "import distributed"]).output();
-        import.is_ok_and(|output| output.status.success())
-    };
+    printed(scene.command(&format!("sweep plan r.fio {GRID} -o s")));
+    printed(scene.command("sweep submit s"));
+    let mut merge = scene.command("sweep merge s --format parquet");
+    let output = merge.output().unwrap();
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
+    assert!(output.stdout.starts_with(b"PAR1") && output.stdout.ends_with(b"PAR1"));
+    let again = scene.command("sweep merge s --format parquet").output().unwrap();
+    assert_eq!(again.stdout, output.stdout);
+    let objects = printed(scene.command("sweep merge s --format json"));
+    let scene = scene.file("s.parquet", &output.stdout).file("s.json", objects);
     let python = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    if !has_dask(&python) {
-        eprintln!("skipped: {python} has no package 'distributed'");
+    let mut has_reader = Command::new(&python);
+    if !has_reader.args(["-c", "import pyarrow"]).output().is_ok_and(|it| it.status.success()) {
+        eprintln!("skipped: {python} has no package 'pyarrow'");
         return;
     }
-    let scene = scene();
-    printed(scene.command(&format!("sweep plan r.fio {GRID} -o local")));
-    printed(scene.command("sweep submit local"));
-    let whole = printed(scene.command("sweep merge local"));
-    printed(scene.command(&format!("sweep plan r.fio {GRID} -o dask --chunk-points 2")));
-    let mut command = scene.command("sweep submit dask --on dask --jobs 2 --python");
-    command.arg(&python).env("PATH", std::env::var("PATH").unwrap_or_default());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    let workers = said.find_map(|line| Some(line.ok()?.strip_prefix("note: workers ")?.to_owned()));
-    let workers = workers.expect("the workers are named");
-    let victim = workers.split(' ').next().unwrap();
-    assert!(Command::new("kill").args(["-9", victim]).status().unwrap().success());
-    let rest: Vec<String> = said.map_while(Result::ok).collect();
-    assert!(child.wait().unwrap().success(), "{rest:?}");
-    assert_eq!(printed(scene.command("sweep merge dask")), whole);
+    let mut reader = Command::new(&python);
+    reader.args(["-c", SAME_ROWS]).current_dir(scene.path("."));
+    let output = reader.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+const SAME_ROWS: &str = "
+import json, pyarrow.parquet
+rows = pyarrow.parquet.read_table('s.parquet').to_pylist()
+assert rows == json.load(open('s.json')), rows[0]
+assert len(rows) == 48 and isinstance(rows[0]['reads'], int)
+";

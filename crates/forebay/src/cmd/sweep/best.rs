@@ -1,92 +1,101 @@
 //! `forebay sweep best`: settings in the order of a column, which is a mean over seeds.
 
-use std::collections::BTreeMap;
 use std::io;
 
-use anyhow::{Result, bail};
-use serde_json::{Map, Value};
+use anyhow::Result;
 
+use super::front::Goal;
+use super::means::{Means, SeedRow, Settings, mean, short};
+use super::page;
 use super::plan::Plan;
 use super::results::PointResults;
 use crate::args::sweep::SweepBest;
 use crate::messages::Complaint;
+use crate::page::{Destination, beside};
 use crate::table::{Cell, Format, Table};
-
-/// Input, machine, and a value for each key of the grids.
-type Settings<'a> = (&'a str, &'a str, &'a [String]);
 
 /// Prints the best settings.
 pub(super) fn best(arguments: &SweepBest) -> Result<u8> {
+    let destination = Destination::named(arguments.page.html.as_deref())?;
     let plan = Plan::read(&arguments.folder)?;
     let results = PointResults::read(&arguments.folder, &plan)?;
     let rows = results.complete(&plan)?;
     let limits =
         arguments.within.iter().map(|text| Limit::parse(text)).collect::<Result<Vec<_>>>()?;
-    let columns = rows.first().map(|(_, row)| *row);
-    let known = |column: &str| columns.is_some_and(|row| row.contains_key(column));
-    let named = limits.iter().map(|limit| limit.column.as_str()).chain([arguments.by.as_str()]);
-    for column in named {
-        if !known(column) {
-            let names = columns.into_iter().flat_map(|row| row.keys().map(String::as_str));
-            bail!(Complaint::new(format!("no column is named '{column}'")).nearest(column, names));
-        }
+    let mut means = Means::new(&plan, &rows);
+    for limit in &limits {
+        means.verify(&limit.column)?;
     }
-    let mut settings: BTreeMap<Settings<'_>, Vec<&Map<String, Value>>> = BTreeMap::new();
-    for (point, row) in rows {
-        let key = (point.input.as_str(), point.machine.as_str(), &point.values[..]);
-        settings.entry(key).or_default().push(row);
-    }
-    let mut ranked: Vec<(f64, _, _)> = Vec::new();
-    for (key, rows) in &settings {
-        let Some(mean) = mean(rows, &arguments.by) else { continue };
-        if limits.iter().all(|limit| limit.holds(rows)) {
-            ranked.push((mean, *key, rows));
-        }
-    }
-    let (left, all) = (ranked.len(), settings.len());
-    ranked.sort_by(|(one, ..), (other, ..)| one.total_cmp(other));
-    if arguments.max {
-        ranked.reverse();
-    }
-    let columns = [
-        ("rank", "rank"),
-        ("input", "input"),
-        ("machine", "machine"),
-        ("settings", "settings"),
-        ("seeds", "seeds"),
-        ("mean", "mean"),
-        ("min", "least"),
-        ("max", "greatest"),
-    ];
-    let mut table = Table::new(format!("By {}", arguments.by), &columns);
-    for (place, (mean, (input, machine, values), rows)) in
-        ranked.iter().take(arguments.count as usize).enumerate()
-    {
-        let pairs = plan.keys.iter().zip(*values).map(|(key, value)| format!("{key}={value}"));
-        let numbers = rows.iter().filter_map(|row| row[&arguments.by].as_f64());
-        let least = numbers.clone().fold(f64::INFINITY, f64::min);
-        let greatest = numbers.fold(f64::NEG_INFINITY, f64::max);
-        table.rows.push(vec![
-            Cell::Count(place as u64 + 1),
-            input.rsplit('/').next().unwrap_or_default().into(),
-            (*machine).into(),
-            pairs.collect::<Vec<_>>().join(" ").into(),
-            Cell::Count(rows.len() as u64),
-            Cell::Number(*mean, 2),
-            Cell::Number(least, 2),
-            Cell::Number(greatest, 2),
-        ]);
-    }
+    means.verify(&arguments.by)?;
+    let all = means.all.len();
+    let by = Goal { column: arguments.by.clone(), is_max: arguments.max };
+    means.all.retain(|_, rows| {
+        mean(rows, &by.column).is_some() && limits.iter().all(|limit| limit.holds(rows))
+    });
+    let left = means.all.len();
+    let mut table = Table::new(format!("By {}", by.column), &COLUMNS);
+    let ranked = ranked(&means, &by);
+    let shown = ranked.iter().take(arguments.count as usize).enumerate();
+    table.rows.extend(shown.map(|(place, one)| cells(&means, place, one, &by)));
     table.notes.push(format!("{left} of {all} settings have the column and are within the limits"));
-    table.print(Format::Text, &mut io::stdout().lock())?;
+    let chosen = match destination {
+        Some(_) => Some(page::Chosen::new(&plan, &means, &arguments.page, by)?),
+        None => None,
+    };
+    let printed = table.print(Format::Text, &mut io::stdout().lock());
+    match &chosen {
+        Some(chosen) => beside(printed, destination.as_ref(), || {
+            page::of(&plan, &means, chosen, &arguments.within, &table.notes)
+        })?,
+        None => printed?,
+    }
     Ok(if left == 0 { crate::NO } else { 0 })
 }
 
-/// The mean of a column over seeds; nothing if a seed has no value.
-fn mean(rows: &[&Map<String, Value>], column: &str) -> Option<f64> {
-    let values: Option<Vec<f64>> = rows.iter().map(|row| row.get(column)?.as_f64()).collect();
-    let values = values.filter(|values| !values.is_empty())?;
-    Some(values.iter().sum::<f64>() / values.len() as f64)
+/// Settings that have the column, the best ones first.
+pub(super) fn ranked<'m, 'a>(means: &'m Means<'a>, by: &Goal) -> Vec<Ranked<'m, 'a>> {
+    let all = means.all.iter();
+    let ranked = all.filter_map(|(settings, rows)| Some((mean(rows, &by.column)?, settings, rows)));
+    let mut ranked: Vec<Ranked<'m, 'a>> =
+        ranked.map(|(mean, settings, rows)| Ranked { mean, settings, rows }).collect();
+    ranked.sort_by(|one, other| by.cost(one.mean).total_cmp(&by.cost(other.mean)));
+    ranked
+}
+
+/// Settings with their mean.
+pub(super) struct Ranked<'m, 'a> {
+    pub(super) mean: f64,
+    pub(super) settings: &'m Settings<'a>,
+    pub(super) rows: &'m [SeedRow<'a>],
+}
+
+/// The columns of a list of settings.
+pub(super) const COLUMNS: [(&str, &str); 8] = [
+    ("rank", "rank"),
+    ("input", "input"),
+    ("machine", "machine"),
+    ("settings", "settings"),
+    ("seeds", "seeds"),
+    ("mean", "mean"),
+    ("min", "least"),
+    ("max", "greatest"),
+];
+
+/// A row of the list.
+pub(super) fn cells(means: &Means<'_>, place: usize, one: &Ranked<'_, '_>, by: &Goal) -> Vec<Cell> {
+    let numbers = one.rows.iter().filter_map(|one| one.row[&by.column].as_f64());
+    let least = numbers.clone().fold(f64::INFINITY, f64::min);
+    let greatest = numbers.fold(f64::NEG_INFINITY, f64::max);
+    vec![
+        Cell::Count(place as u64 + 1),
+        short(one.settings.input).into(),
+        one.settings.machine.into(),
+        means.words(one.settings).into(),
+        Cell::Count(one.rows.len() as u64),
+        Cell::Number(one.mean, 2),
+        Cell::Number(least, 2),
+        Cell::Number(greatest, 2),
+    ]
 }
 
 /// What a mean must keep.
@@ -112,7 +121,7 @@ impl Limit {
         })
     }
 
-    fn holds(&self, rows: &[&Map<String, Value>]) -> bool {
+    fn holds(&self, rows: &[SeedRow<'_>]) -> bool {
         let mean = mean(rows, &self.column);
         mean.is_some_and(|mean| if self.is_below { mean < self.value } else { mean > self.value })
     }

@@ -1,25 +1,52 @@
 //! `forebay sweep merge`: every point with its row, the same bytes however the points were run.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
+use super::columnar;
+use super::means::Means;
+use super::page;
 use super::plan::{Plan, Point};
 use super::results::PointResults;
 use crate::args::sweep::{SweepFormat, SweepMerge};
+use crate::messages::Complaint;
+use crate::page::{Destination, beside};
 
 /// Prints all results.
 pub(super) fn merge(arguments: &SweepMerge) -> Result<u8> {
+    let destination = Destination::named(arguments.page.html.as_deref())?;
+    if arguments.format == SweepFormat::Parquet && io::stdout().is_terminal() {
+        bail!(
+            Complaint::new("--format parquet is no text, and standard output is a terminal")
+                .hint("`forebay sweep merge DIR --format parquet > FILE` writes it to a file")
+        );
+    }
     let plan = Plan::read(&arguments.folder)?;
     let results = PointResults::read(&arguments.folder, &plan)?;
-    let rows = results.complete(&plan)?;
-    let rows = rows.into_iter().map(|(point, row)| object(&plan, point, row));
-    let text = match arguments.format {
-        SweepFormat::Json => format!("{:#}\n", rows.collect::<Value>()),
+    let complete = results.complete(&plan)?;
+    let mut shown = None;
+    if destination.is_some() {
+        let means = Means::new(&plan, &complete);
+        let by = page::goal(&means, arguments.by.as_deref())?;
+        let chosen = page::Chosen::new(&plan, &means, &arguments.page, by)?;
+        shown = Some((means, chosen));
+    }
+    let rows = complete.iter().map(|(point, row)| object(&plan, point, row));
+    let bytes = match arguments.format {
+        SweepFormat::Json => format!("{:#}\n", rows.collect::<Value>()).into_bytes(),
         SweepFormat::Csv => csv(rows)?,
+        SweepFormat::Parquet => columnar::file(&rows.collect::<Vec<_>>())?,
     };
-    io::stdout().lock().write_all(text.as_bytes()).context("cannot write the results")?;
+    let written = io::stdout().lock().write_all(&bytes);
+    let printed = written.context("cannot write the results");
+    match &shown {
+        Some((means, chosen)) => {
+            beside(printed, destination.as_ref(), || page::of(&plan, means, chosen, &[], &[]))?;
+        }
+        None => printed?,
+    }
     Ok(0)
 }
 
@@ -41,7 +68,7 @@ fn object(plan: &Plan, point: &Point, row: &Map<String, Value>) -> Map<String, V
     all
 }
 
-fn csv(rows: impl Iterator<Item = Map<String, Value>>) -> Result<String> {
+fn csv(rows: impl Iterator<Item = Map<String, Value>>) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut has_header = false;
     for row in rows {
@@ -57,6 +84,5 @@ fn csv(rows: impl Iterator<Item = Map<String, Value>>) -> Result<String> {
             }
         }))?;
     }
-    let bytes = writer.into_inner().context("cannot form the table")?;
-    String::from_utf8(bytes).context("a table is text")
+    writer.into_inner().context("cannot form the table")
 }

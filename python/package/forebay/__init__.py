@@ -1,0 +1,317 @@
+"""The I/O path of Linux in virtual time: machines, policies, traces, sweeps.
+
+    import forebay
+
+    job = "[r]\\nrw=randread\\nsize=64M\\nbs=16k\\n"
+    result = forebay.simulate(job, machine="nvme-2026", policies={"readahead": "off"})
+    print(result.run["read_p99_us"], result.calls["done_ns"] - result.calls["issued_ns"])
+
+Names and units of columns are those of `forebay simulate`, see docs/job-files.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Union
+
+import numpy as np
+
+from . import _forebay
+from ._forebay import OPS, Access, __version__
+
+__all__ = [
+    "Access",
+    "CALL_OPS",
+    "Machine",
+    "OPS",
+    "Parameter",
+    "Policy",
+    "PolicyParameter",
+    "Readahead",
+    "Result",
+    "Trace",
+    "__version__",
+    "machines",
+    "policies",
+    "simulate",
+    "sweep",
+]
+
+CALL_OPS = ("read", "fault", "write", "sync")
+"""What the numbers in the column `op` of `Result.calls` mean."""
+
+SLOTS = ("readahead", "flush", "controller", "throttle", "elevator", "dispatch", "reclaim")
+
+Columns = dict[str, Any]
+"""Names with NumPy arrays of equal length, or lists of texts."""
+
+
+class Parameter(NamedTuple):
+    """A number of a machine, in its base unit, and the range that it lies in."""
+
+    key: str
+    value: int
+    low: int
+    high: int
+    unit: str
+    source: str
+
+
+class Machine:
+    """A modelled machine: one of `machines()`, or a TOML file if the name has a dot or a slash."""
+
+    def __init__(
+        self, name: str | os.PathLike[str], settings: Mapping[str, object] | None = None
+    ) -> None:
+        pairs = [(key, str(value)) for key, value in (settings or {}).items()]
+        self._machine = _forebay.Machine(os.fspath(name), pairs)
+
+    @property
+    def name(self) -> str:
+        return self._machine.name
+
+    @property
+    def summary(self) -> str:
+        return self._machine.summary
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The numbers of the machine by their keys."""
+        return {one[0]: Parameter(*one) for one in self._machine.parameters()}
+
+    def texts(self) -> dict[str, str]:
+        """What the machine has that is no number, such as its kernel's policies."""
+        return dict(self._machine.texts())
+
+    def __repr__(self) -> str:
+        return f"Machine({self.name!r})"
+
+
+class PolicyParameter(NamedTuple):
+    """A number that a policy takes."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+    summary: str
+
+
+class Policy(NamedTuple):
+    """A compiled policy."""
+
+    slot: str
+    name: str
+    summary: str
+    source: str
+    parameters: list[PolicyParameter]
+
+
+class Readahead(Protocol):
+    """A readahead policy in Python. An object is made for each open file.
+
+    `on_read` answers with `None`, or with the window that is to be in memory: `(start, size)` or
+    `(start, size, tail)` in pages. The access that meets the page `tail` pages before the window's
+    end finds it "marked". Faults are answered by `on_fault`, if there is one. With
+    `sees_hits = True` pages that are present are asked for as well.
+    """
+
+    def on_read(self, access: Access) -> Window: ...
+
+
+Window = Union[None, tuple[int, int], tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to."""
+
+    jobs: Columns
+    """A row for each section of the job, or each volume of the trace."""
+    run: dict[str, Any]
+    """The figures of the whole run; `nan` is not known."""
+    calls: Columns | None
+    """Every call: `task`, `op` (see `CALL_OPS`), `file`, `offset`, `length`, `issued_ns`, `done_ns`,
+    and `result`, which is bytes or -1 for an error."""
+
+
+def machines() -> list[str]:
+    """The names of the machines that come with the package."""
+    return _forebay.machines()
+
+
+def policies(slot: str | None = None) -> list[Policy]:
+    """Every compiled policy, or those of one slot."""
+    if slot is not None and slot not in SLOTS:
+        raise ValueError(f"no slot is named {slot!r} (known: {', '.join(SLOTS)})")
+    lines = [line for line in _forebay.policies() if slot in (None, line[0])]
+    return [Policy(*line[:4], [PolicyParameter(*one) for one in line[4]]) for line in lines]
+
+
+def simulate(
+    input: str | os.PathLike[str],
+    machine: str | os.PathLike[str] | Machine = "vm-2026",
+    policies: Mapping[str, str | Callable[[], Readahead]] | None = None,
+    settings: Mapping[str, object] | None = None,
+    *,
+    seed: int = 1,
+    calls: bool = True,
+    fio: str = "3.35",
+    trace_format: str | None = None,
+    skip_bad: int = 0,
+    speed: float = 1.0,
+    depth: int | None = None,
+) -> Result:
+    """Runs a fio job, or replays a block trace, in virtual time.
+
+    `input` is the path of a job file or of a trace, or the text of a job (a `str` with a line
+    break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`
+    it may be a class that is written in Python. `settings` are the machine's, such as
+    `{"device.delay": "50us"}`. `calls=False` does not keep every call.
+
+    A trace enters below the page cache, at its recorded times divided by `speed`, or in a closed
+    loop with `depth` requests of each volume in flight; its calls are not kept.
+    """
+    machine = _machine(machine, settings)
+    chosen = dict(policies or {})
+    readahead = None
+    if not isinstance(chosen.get("readahead", ""), str):
+        readahead = chosen.pop("readahead")
+    pairs = [(slot, _text(slot, policy)) for slot, policy in chosen.items()]
+    common = dict(machine=machine._machine, policies=pairs, seed=seed)
+    is_text = isinstance(input, str) and "\n" in input
+    if not is_text and (trace_format is not None or _forebay.is_trace(os.fspath(input))):
+        if readahead is not None:
+            raise ValueError("a block trace enters below the page cache, where nothing reads ahead")
+        path = os.fspath(input)
+        options = dict(format=trace_format, skip_bad=skip_bad, speed=speed, depth=depth)
+        volumes, run = _forebay.run_trace(path=path, **options, **common)
+        return Result(_columns(volumes), _scalars(run), None)
+    text, name = (input, "job") if is_text else (Path(input).read_text(), Path(input).name)
+    jobs, run, kept = _forebay.run_job(
+        text=text, name=name, readahead=readahead, fio=fio, keep_calls=calls, **common
+    )
+    return Result(_columns(jobs), _scalars(run), None if kept is None else _columns(kept))
+
+
+def sweep(
+    jobs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    machines: str | Machine | Sequence[str | Machine] = "vm-2026",
+    grid: Mapping[str, Iterable[object]] | None = None,
+    seeds: Iterable[int] = (1,),
+    *,
+    threads: int | None = None,
+    fio: str = "3.35",
+) -> Columns:
+    """Runs jobs on machines with every combination of a grid's values and every seed.
+
+    A key of the grid is a slot (`throttle`) or a parameter of the machine (`device.delay`). Returns
+    the columns `input`, `machine`, those of the grid, `seed`, and the figures of each run. The order
+    is that of the loops over them, the seed varying fastest; it does not depend on `threads`.
+    """
+    inputs = [jobs] if isinstance(jobs, (str, os.PathLike)) else list(jobs)
+    read = []
+    for place, one in enumerate(inputs):
+        is_text = isinstance(one, str) and "\n" in one
+        read.append((one, f"job {place}") if is_text else (Path(one).read_text(), Path(one).name))
+    on = [machines] if isinstance(machines, (str, Machine)) else list(machines)
+    values = {key: list(values) for key, values in (grid or {}).items()}
+    seeds = list(seeds)
+    points, labels = [], []
+    for place, machine in itertools.product(range(len(read)), on):
+        if isinstance(machine, Machine) and any(key not in SLOTS for key in values):
+            raise ValueError("a grid over parameters takes machines by their names")
+        for combination in itertools.product(*values.values()):
+            typed = dict(zip(values, map(str, combination)))
+            chosen = [(key, value) for key, value in typed.items() if key in SLOTS]
+            settings = {key: value for key, value in typed.items() if key not in SLOTS}
+            made = _machine(machine, settings)
+            for seed in seeds:
+                points.append((place, made._machine, chosen, seed))
+                labels.append((read[place][1], made.name, *combination, seed))
+    threads = threads or os.cpu_count() or 1
+    rows = _forebay.run_points(jobs=read, points=points, fio=fio, threads=threads)
+    names = ["input", "machine", *values, "seed"]
+    columns: Columns = {name: list(column) for name, column in zip(names, zip(*labels))}
+    columns["seed"] = np.array([label[-1] for label in labels], dtype=np.uint64)
+    rows.pop("job", None)
+    columns.update(_columns(rows))
+    return columns
+
+
+class Trace:
+    """A trace of I/O, read as a stream whatever its format and size.
+
+    `for batch in Trace(path)` gives columns of up to `batch` requests: `time_ns`, `took_ns` (-1 if
+    it is not known), `op` (see `OPS`), `offset`, `length`, `object` and `stream`. `names[object]` is
+    the file or device. A trace can be iterated more than once, and is read each time.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        *,
+        skip_bad: int = 0,
+        batch: int = 65536,
+    ) -> None:
+        self._options = (os.fspath(path), format, skip_bad, batch)
+        # Errors of the first bytes are raised here.
+        first = _forebay.TraceReader(*self._options)
+        self.format: str = first.format
+        self.layer: str = first.layer
+        self.names: list[str] = []
+        self.warnings: list[str] = []
+
+    def __iter__(self) -> Iterator[Columns]:
+        reader = _forebay.TraceReader(*self._options)
+        self.names, self.warnings = [], []
+        is_last = False
+        while not is_last:
+            read = reader.next()
+            if read is None:
+                return
+            columns, names, warnings, is_last = read
+            self.names += names
+            self.warnings += warnings
+            batch = _columns(columns)
+            if len(batch["op"]):
+                yield batch
+
+    def __repr__(self) -> str:
+        return f"Trace({self._options[0]!r}, {self.format!r})"
+
+
+def _machine(machine: Any, settings: Mapping[str, object] | None) -> Machine:
+    if not isinstance(machine, Machine):
+        return Machine(machine, settings)
+    if settings:
+        raise ValueError("settings belong to Machine(name, settings)")
+    return machine
+
+
+def _text(slot: str, policy: object) -> str:
+    if not isinstance(policy, str):
+        raise TypeError(f"the policy of {slot} is a text; only readahead can be a class")
+    return policy
+
+
+def _columns(given: Mapping[str, Any]) -> Columns:
+    """Arrays over the bytes of the compiled half, which are not copied and cannot be written."""
+    return {
+        name: column if isinstance(column, list) else np.frombuffer(column[1], dtype=column[0])
+        for name, column in given.items()
+    }
+
+
+def _scalars(given: Mapping[str, Any]) -> dict[str, Any]:
+    columns = _columns(given)
+    return {
+        name: column[0] if isinstance(column, list) else column[0].item()
+        for name, column in columns.items()
+    }
+
+

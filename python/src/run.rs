@@ -1,0 +1,183 @@
+//! A fio job in virtual time.
+
+use std::sync::Arc;
+
+use forebay_core::io::Op;
+use forebay_core::units::PAGE_SIZE;
+use forebay_core::workload::{Finished, Workload};
+use forebay_sim::fio::{Compat, JobFile};
+use forebay_sim::machine::Machine as SimMachine;
+use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::workload::job::{Access, groups};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::columns::{Column, Columns, whole};
+use crate::machine::{self, Machine, bad};
+use crate::policy::PythonPolicies;
+use crate::rows::{Row, Tally, columns};
+use crate::stop::{ASK_EVERY, Stop, Stoppable};
+
+/// What a job is run on.
+pub(crate) struct Setup<'a> {
+    pub(crate) machine: &'a SimMachine,
+    pub(crate) policies: &'a PolicySet,
+    /// Readahead in Python, instead of the set's.
+    pub(crate) readahead: Option<&'a PythonPolicies>,
+    pub(crate) seed: u64,
+    pub(crate) compat: Compat,
+    pub(crate) keeps_calls: bool,
+    pub(crate) stop: &'a Stop,
+}
+
+/// What a job came to.
+pub(crate) struct Ran {
+    pub(crate) jobs: Vec<Row>,
+    pub(crate) run: Row,
+    calls: Option<Calls>,
+}
+
+/// Every call of the jobs, in the order in which they ended.
+#[derive(Default)]
+struct Calls {
+    task: Vec<i64>,
+    op: Vec<u8>,
+    file: Vec<i64>,
+    offset: Vec<i64>,
+    length: Vec<i64>,
+    issued: Vec<i64>,
+    done: Vec<i64>,
+    result: Vec<i64>,
+}
+
+/// Sections, the run, and calls if they are kept.
+type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Option<Bound<'py, PyDict>>);
+
+/// Runs a job, and returns the columns of its sections, of the run and of its calls.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
+#[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
+#[pyo3(signature = (*, text, name, machine, policies, readahead, seed, fio, keep_calls))]
+pub(crate) fn run_job<'py>(
+    py: Python<'py>,
+    text: &str,
+    name: &str,
+    machine: PyRef<'py, Machine>,
+    policies: Vec<(String, String)>,
+    readahead: Option<Py<PyAny>>,
+    seed: u64,
+    fio: &str,
+    keep_calls: bool,
+) -> PyResult<Tables<'py>> {
+    let job = JobFile::parse(text, name).map_err(bad)?;
+    let machine = &machine.0;
+    let policies = machine::policy_set(machine, &policies)?;
+    let compat = compat(fio)?;
+    let stop = Arc::new(Stop::default());
+    let readahead = readahead.map(|factory| PythonPolicies { factory, stop: Arc::clone(&stop) });
+    let ran = py.detach(|| {
+        let (readahead, stop) = (readahead.as_ref(), &*stop);
+        let setup = Setup {
+            machine,
+            policies: &policies,
+            readahead,
+            seed,
+            compat,
+            keeps_calls: keep_calls,
+            stop,
+        };
+        run(&job, name, &setup)
+    })?;
+    let calls = match ran.calls {
+        Some(calls) => Some(calls.columns().into_dict(py)?),
+        None => None,
+    };
+    Ok((columns(&ran.jobs).into_dict(py)?, columns(&[ran.run]).into_dict(py)?, calls))
+}
+
+/// The version of fio whose offsets a job draws.
+pub(crate) fn compat(typed: &str) -> PyResult<Compat> {
+    match typed {
+        "3.34" => Ok(Compat::V3_34),
+        "3.35" => Ok(Compat::V3_35),
+        other => Err(PyValueError::new_err(format!("fio is '3.34' or '3.35', not '{other}'"))),
+    }
+}
+
+/// Runs the groups of a job, one after the other.
+pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran> {
+    let groups = groups(&job.jobs, name, Access::Write).map_err(bad)?;
+    let mut tally = Tally::default();
+    let mut calls = setup.keeps_calls.then(Calls::default);
+    let frames = setup.machine.page_cache_bytes() / PAGE_SIZE;
+    let (mut begin, mut count) = (0, 0);
+    for group in &groups {
+        tally.begin(group);
+        let sizes = group.sizes().iter().zip(group.rooms());
+        let files: Vec<NewFile> = sizes
+            .map(|(bytes, room)| NewFile { bytes: *bytes, room: *room, inode: bytes < room })
+            .collect();
+        let tasks = group.task_count();
+        let scenario = Scenario::new(setup.machine, setup.policies, setup.seed, tasks, &files);
+        let mut scenario = scenario.map_err(bad)?;
+        let tasks = group.tasks(setup.compat, |file| match setup.readahead {
+            Some(policies) => scenario.open_with(file, policies.build()),
+            None => scenario.open(file),
+        });
+        let stoppable =
+            |task| -> Box<dyn Workload + '_> { Box::new(Stoppable { task, stop: setup.stop }) };
+        let tasks = tasks.into_iter().map(stoppable).collect();
+        let mut observe = |finished: &Finished| {
+            count += 1;
+            if count % ASK_EVERY == 0 {
+                setup.stop.ask_python();
+            }
+            if tally.count(finished)
+                && let Some(calls) = &mut calls
+            {
+                calls.add(finished, begin);
+            }
+        };
+        let (outcome, record) = scenario.run(tasks, &mut observe);
+        begin += outcome.durable.max(outcome.elapsed).as_nanos();
+        tally.end(&outcome, &record, frames);
+        setup.stop.result()?;
+    }
+    Ok(Ran { jobs: tally.jobs(), run: tally.run(), calls })
+}
+
+impl Calls {
+    fn add(&mut self, finished: &Finished, begin: u64) {
+        let (op, handle, offset, length) = match finished.op {
+            Op::Read { handle, offset, len } => (0, handle, offset, len),
+            Op::Fault { handle, page, .. } => (1, handle, page * PAGE_SIZE, PAGE_SIZE),
+            Op::Write { handle, offset, len, .. } => (2, handle, offset, len),
+            Op::Sync { handle } => (3, handle, 0, 0),
+            Op::Truncate { .. } | Op::Discard { .. } | Op::Direct { .. } | Op::Advise { .. } => {
+                return;
+            }
+        };
+        self.task.push(i64::from(finished.task.0));
+        self.op.push(op);
+        self.file.push(i64::from(handle.0));
+        self.offset.push(whole(offset));
+        self.length.push(whole(length));
+        self.issued.push(whole(begin + finished.issued.0));
+        self.done.push(whole(begin + finished.done.0));
+        self.result.push(finished.result.map_or(-1, whole));
+    }
+
+    fn columns(self) -> Columns {
+        let mut columns = Columns::default();
+        columns.add("task", Column::Whole(self.task));
+        columns.add("op", Column::Byte(self.op));
+        columns.add("file", Column::Whole(self.file));
+        columns.add("offset", Column::Whole(self.offset));
+        columns.add("length", Column::Whole(self.length));
+        columns.add("issued_ns", Column::Whole(self.issued));
+        columns.add("done_ns", Column::Whole(self.done));
+        columns.add("result", Column::Whole(self.result));
+        columns
+    }
+}
