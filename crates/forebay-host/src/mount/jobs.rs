@@ -11,8 +11,8 @@
 //! threads that wait for requests in turn. So one thread waits for requests, and workers do
 //! everything that would block it. To wake a worker and then the caller takes as long as a read of
 //! a fast device. So the thread polls for the bytes first, and yields the processor in between.
-//! Behind a demand or a refused window the next request is often soon there: a rule of dispatch says
-//! how long it polls for that before it sleeps.
+//! Behind a demand or a refused window the next request often comes soon: a dispatch rule says how
+//! long the thread polls for it before it sleeps.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak};

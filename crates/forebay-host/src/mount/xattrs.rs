@@ -115,8 +115,8 @@ fn look_into(
     Ok(false)
 }
 
-/// A walk reads a node in a twentieth of the time of a request, on another processor than the caller's. It
-/// may cost three times as much as the requests that led to it.
+/// A walk reads a node in a twentieth of the time of a request, on another processor than the
+/// caller's. It may cost three times as much as the requests that led to it.
 const NODES_PER_MISS: u64 = 64;
 
 /// No walk begins before as many requests.

@@ -5,10 +5,10 @@
 //!   reads in flight      one io_uring_enter waits for them and for the client's bytes
 //! ```
 //!
-//! A client that waits for each reply is like a device that is soon done: to sleep until its next
-//! request costs two switches, and the wake-up of a halted processor is the most of it. So a rule of
-//! dispatch decides, as it does for devices. Reads that go through the ring need no thread of the
-//! store, and one call submits and collects many of them.
+//! A client that waits for each reply is like a device with a short latency: sleeping until its
+//! next request costs two switches, most of it the wake-up of a halted processor. So a dispatch
+//! rule decides, as it does for devices. Reads that go through the ring need no thread of the store, and
+//! one call submits and collects many of them.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

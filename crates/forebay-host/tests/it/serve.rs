@@ -50,7 +50,7 @@ impl Rig {
             readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
             reclaim: reclaim::Spec::default(),
             policies: Policies::default(),
-            dispatch: dispatch::Spec::parse("adaptive").unwrap(),
+            dispatch: dispatch::Spec::parse("adaptive").expect("the rig works"),
             threads: 4,
             connections: 20,
         };

@@ -45,8 +45,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub(crate) cache: String,
     /// The policy of a slot: `throttle=paced`. The slots are readahead, one for each stream of a
-    /// client, flush, controller, throttle, reclaim, and dispatch, which decides how long a client of
-    /// this machine is polled for its next request (see `forebay policies`)
+    /// client, flush, controller, throttle, reclaim, and dispatch, which says how long the server
+    /// polls for a local client's next request (see `forebay policies`)
     #[arg(long, value_name = "SLOT=NAME")]
     pub(crate) policy: Vec<String>,
     /// Reads in flight at the store of an export; half as many writes

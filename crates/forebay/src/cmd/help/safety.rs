@@ -18,9 +18,10 @@ pub(super) fn text(text: &mut Sheet) {
         text.paragraph(&format!("{commands:<33}"), what);
     }
     text.heading("COMMANDS THAT WRITE TO THE KERNEL");
-    let words = "`forebay tune` without --dry-run, `tune undo`, `advise --fix` and `advise --undo`, \
-                 only for root, and `bench live`, on devices that it makes itself. `bench mount` \
-                 drops the caches of the whole machine. No other command changes settings.";
+    let words = "`forebay tune` without --dry-run, `tune undo`, `advise --fix` and \
+                 `advise --undo`, only for root, and `bench live`, on devices that it makes \
+                 itself. `bench mount` drops the caches of the whole machine. No other command \
+                 changes settings.";
     text.paragraph("", words);
     text.heading("KNOBS OF TUNE");
     text.paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
