@@ -7,8 +7,8 @@
 //!
 //! A client that waits for each reply is like a device with a short latency: sleeping until its
 //! next request costs two switches, most of it the wake-up of a halted processor. So a dispatch
-//! rule decides, as it does for devices. Reads that go through the ring need no thread of the store,
-//! and one call submits and collects many of them.
+//! rule decides, as it does for devices. Reads that go through the ring need no thread of the
+//! store, and one call submits and collects many of them.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
