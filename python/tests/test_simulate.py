@@ -216,12 +216,16 @@ class Locks(unittest.TestCase):
 
     def test_an_interrupt_ends_a_long_run(self):
         job = "[r]\nrw=randread\nsize=1G\nio_size=10T\nnorandommap=1\nbs=4k\n"
-        code = f"import forebay; print(flush=True); forebay.simulate({job!r}, calls=False)"
+        # A background job of a shell ignores the signal, and so would the child.
+        handle = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+        run = f"import forebay; print(flush=True); forebay.simulate({job!r}, calls=False)"
+        code = f"{handle}\n{run}"
         words = [sys.executable, "-c", code]
         child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         child.stdout.readline()
         child.send_signal(signal.SIGINT)
-        said = child.communicate()[1]
+        self.addCleanup(child.kill)
+        said = child.communicate(timeout=60)[1]
         self.assertIn(b"KeyboardInterrupt", said)
 
 

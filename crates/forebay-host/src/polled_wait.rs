@@ -45,10 +45,11 @@ impl PolledWait {
         self.handling = self.rule.choose(now, class, self.medium, processor);
     }
 
-    /// How long it is polled; zero for not at all.
+    /// How long it is polled; zero for not at all. A device always completes; a client may stay
+    /// silent for ever, so no poll is without a limit.
     pub(crate) fn limit(&self) -> Duration {
         match self.handling {
-            Handling::Inline(limit) => Duration::from_nanos(limit.0),
+            Handling::Inline(limit) => Duration::from_nanos(limit.0).min(POLL_MAX),
             Handling::Deferred => Duration::ZERO,
         }
     }
@@ -82,6 +83,9 @@ impl fmt::Debug for PolledWait {
     }
 }
 
+/// The longest poll: what a client that falls silent costs, once.
+const POLL_MAX: Duration = Duration::from_millis(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,12 +110,15 @@ mod tests {
     fn a_poll_ends_with_what_it_finds_or_at_the_limit() {
         let mut wait = wait("deferred");
         wait.handling = Handling::INLINE;
+        assert_eq!(wait.limit(), POLL_MAX, "a client may never ask again");
+        wait.begun = Instant::now() + Duration::from_secs(60);
         let mut looks = 0;
         let found = wait.poll(|| {
             looks += 1;
             (looks == 3).then_some(looks)
         });
         assert_eq!(found, Some(3));
+        wait.begun = Instant::now();
         wait.handling = Handling::Inline(time::Duration(1));
         assert_eq!(wait.poll(|| None::<()>), None);
     }

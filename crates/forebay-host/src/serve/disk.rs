@@ -253,10 +253,8 @@ impl Disk {
         let Some(file) = export.store.direct_file().filter(|_| job.is_read()) else {
             return Err(job);
         };
-        let bytes = job.len;
         client.begin_read(file, job)?;
         export.under_way.fetch_add(1, Relaxed);
-        export.counters.count_read(bytes);
         Ok(())
     }
 
@@ -277,6 +275,7 @@ impl Disk {
             return self.finish(done, outcome);
         };
         let (export, took) = (&self.exports[job.export], Duration(nanos(took)));
+        export.counters.count_read(job.len);
         export.took.store(took.0, Relaxed);
         export.under_way.fetch_sub(1, Relaxed);
         self.finish(DoneJob { job, result, took }, outcome);

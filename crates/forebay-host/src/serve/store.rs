@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,6 +85,8 @@ pub struct FileStore {
     file: File,
     /// The same without the kernel's page cache.
     direct: Option<File>,
+    /// A direct read of pages was refused once.
+    refuses_pages: AtomicBool,
     bytes: AtomicU64,
     zeroes: bool,
 }
@@ -111,7 +113,8 @@ impl FileStore {
         let bytes = file.seek(SeekFrom::End(0))?;
         let direct = if buffered { None } else { open(OFlags::DIRECT).ok() };
         let zeroes = !read_only && can_zero(&file, bytes);
-        Ok(Self { file, direct, bytes: AtomicU64::new(bytes), zeroes })
+        let refuses_pages = AtomicBool::new(false);
+        Ok(Self { file, direct, refuses_pages, bytes: AtomicU64::new(bytes), zeroes })
     }
 
     /// The file, with the kernel's page cache.
@@ -126,7 +129,8 @@ impl Store for FileStore {
     }
 
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        self.direct.as_ref().map(AsFd::as_fd)
+        let direct = self.direct.as_ref().filter(|_| !self.refuses_pages.load(Relaxed));
+        direct.map(AsFd::as_fd)
     }
 
     fn refresh(&self) -> io::Result<u64> {
@@ -140,7 +144,7 @@ impl Store for FileStore {
             match preadv2(direct, buffers, offset, ReadWriteFlags::empty()) {
                 // The device has larger sectors than our pages, or the file system requires more
                 // alignment.
-                Err(Errno::INVAL) => {}
+                Err(Errno::INVAL) => self.refuses_pages.store(true, Relaxed),
                 result => return Ok(result?),
             }
         }
