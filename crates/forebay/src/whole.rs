@@ -105,7 +105,7 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = followed(path)?;
     let (beside, mut file) = made_beside(&path)?;
     if let Ok(before) = fs::metadata(&path) {
-        // Owner and group stay; a user who may not change owners owns the written file.
+        // Owner and group stay; without the right to change owners, the caller's own remain.
         let (owner, group) = (before.uid(), before.gid());
         let _ = std::os::unix::fs::fchown(&file, Some(owner), Some(group));
         let _ = file.set_permissions(before.permissions());

@@ -68,7 +68,7 @@ struct DirtiedFile {
     is_gone: bool,
 }
 
-/// Who makes files where.
+/// The command and the folder that files come from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FileOrigin {
     device: DevNumber,
