@@ -1,14 +1,11 @@
 //! What a run came to, under the names that `docs/job-files.md` gives the columns of `simulate`.
 
-use forebay_core::io::Op;
 use forebay_core::stats::Stats;
-use forebay_core::time::{Duration, Instant};
+use forebay_core::time::Duration;
 use forebay_core::units::{KIB, PAGE_SIZE};
-use forebay_core::workload::Finished;
-use forebay_sim::scenario::Outcome;
-use forebay_sim::stats::{Latencies, Summary};
-use forebay_sim::workload::job::Group;
-use forebay_sim::world::{Pauses, Record};
+use forebay_sim::stats::Summary;
+use forebay_sim::tally::{JobTotals, LatencySet, RunTotals, Tally};
+use forebay_sim::world::Pauses;
 
 use crate::columns::{Column, Columns, whole};
 
@@ -28,188 +25,53 @@ pub(crate) type Row = Vec<(&'static str, Value)>;
 /// Reads, writes and syncs, or one of their figures.
 type PerKind<T> = [T; 3];
 
-/// The calls of one run, job by job.
-#[derive(Default)]
-pub(crate) struct Tally {
-    jobs: Vec<(String, Share)>,
-    /// The job of each task of the present group, and when it was alive.
-    tasks: Vec<(usize, Span)>,
-    pause_lengths: Option<Box<Latencies>>,
-    whole: Whole,
+/// A row for each job.
+pub(crate) fn of_jobs(tally: &Tally) -> Vec<Row> {
+    tally.jobs().iter().map(|(name, totals)| of_job(name, totals)).collect()
 }
 
-/// When the first call was issued, and when the last one ended.
-type Span = Option<(Instant, Instant)>;
-
-/// What one job came to.
-#[derive(Default)]
-struct Share {
-    latencies: PerKind<Option<Box<Latencies>>>,
-    pauses: Pauses,
-    bytes: u64,
-    errors: u64,
-    elapsed: Duration,
-    alive: Duration,
-    span: Span,
+/// The row of the run.
+pub(crate) fn of_run(tally: &Tally) -> Row {
+    let RunTotals { busy, stats, writeback, processor } = tally.totals();
+    let (writeback, processor) = (writeback.unwrap_or_default(), processor.unwrap_or_default());
+    let mut row = match tally.jobs() {
+        [(name, totals)] => of_job(name, totals),
+        _ => of_job("all", &tally.all()),
+    };
+    let pauses = tally.pause_lengths();
+    let absorbed = stats.pages_written.saturating_sub(writeback.dirtied);
+    row.extend([
+        ("pause_p50_us", micros(&pauses, pauses.p50)),
+        ("pause_p99_us", micros(&pauses, pauses.p99)),
+        ("pages_dirtied", Value::Count(writeback.dirtied)),
+        ("absorbed_percent", percent(absorbed as f64, stats.pages_written as f64)),
+        ("residue_pages", Value::Count(writeback.residue)),
+        ("limit_pages", Value::Count(writeback.limit)),
+        ("idle_while_dirty_s", writeback.idle_while_dirty.map_or(Value::Missing, seconds)),
+        ("switches_voluntary", Value::Count(processor.voluntary)),
+        ("switches_involuntary", Value::Count(processor.involuntary)),
+        ("cpu_busy_s", seconds(processor.busy)),
+        ("durable_s", seconds(writeback.durable)),
+    ]);
+    row.extend(counted(stats, *busy));
+    row
 }
 
-/// What the groups of a run came to together.
-#[derive(Default)]
-struct Whole {
-    elapsed: Duration,
-    durable: Duration,
-    busy: Duration,
-    idle_while_dirty: Duration,
-    cpu_busy: Duration,
-    stats: Stats,
-    dirtied: u64,
-    residue: u64,
-    limit: u64,
-    voluntary: u64,
-    involuntary: u64,
-}
-
-impl Tally {
-    /// The next group is about to run.
-    pub(crate) fn begin(&mut self, group: &Group<'_>) {
-        self.tasks.clear();
-        for name in group.names() {
-            let known = self.jobs.iter().position(|(known, _)| known == name);
-            let job = known.unwrap_or_else(|| {
-                self.jobs.push((name.to_owned(), Share::default()));
-                self.jobs.len() - 1
-            });
-            self.tasks.push((job, None));
-        }
-    }
-
-    /// A call has ended; says whether it is one of a job.
-    pub(crate) fn count(&mut self, finished: &Finished) -> bool {
-        let Some((job, alive)) = self.tasks.get_mut(finished.task.index()) else { return false };
-        let Some(kind) = kind(&finished.op) else { return false };
-        let share = &mut self.jobs[*job].1;
-        share.latencies[kind].get_or_insert_default().record(finished.latency());
-        for span in [&mut share.span, alive] {
-            let first = span.map_or(finished.issued, |(first, _)| first);
-            *span = Some((first, finished.done));
-        }
-        match (finished.result, finished.op) {
-            (Ok(_), Op::Sync { .. }) => {}
-            (Ok(_), Op::Fault { .. }) => share.bytes += PAGE_SIZE,
-            (Ok(bytes), _) => share.bytes += bytes,
-            (Err(_), _) => share.errors += 1,
-        }
-        true
-    }
-
-    /// The group has run in page memory of so many frames.
-    pub(crate) fn end(&mut self, outcome: &Outcome, record: &Record, frames: u64) {
-        for (_, share) in &mut self.jobs {
-            share.elapsed += length(share.span.take());
-        }
-        for (place, (job, alive)) in self.tasks.iter_mut().enumerate() {
-            let share = &mut self.jobs[*job].1;
-            share.alive += length(alive.take());
-            share.pauses += record.pauses.get(place).copied().unwrap_or_default();
-        }
-        if record.pause_lengths.count() > 0 {
-            self.pause_lengths.get_or_insert_default().merge(&record.pause_lengths);
-        }
-        let limits = record.knobs.iter().map(|(_, knobs)| knobs.limit.pages(frames));
-        let switches = record.tasks.iter().map(|task| task.switches);
-        let whole = &mut self.whole;
-        whole.elapsed += outcome.elapsed;
-        whole.durable += outcome.durable;
-        whole.busy += outcome.device_busy;
-        whole.idle_while_dirty += outcome.idle_while_dirty;
-        whole.cpu_busy += record.cpu_busy;
-        whole.stats += outcome.stats;
-        whole.dirtied += record.at_exit.map_or(0, |end| end.levels.dirtied);
-        whole.residue += outcome.residue;
-        whole.limit = whole.limit.max(limits.max().unwrap_or(0));
-        whole.voluntary += switches.clone().map(|one| one.voluntary).sum::<u64>();
-        whole.involuntary += switches.map(|one| one.involuntary).sum::<u64>();
-    }
-
-    /// A row for each job.
-    pub(crate) fn jobs(&self) -> Vec<Row> {
-        self.jobs.iter().map(|(name, share)| share.row(name)).collect()
-    }
-
-    /// The row of the run.
-    pub(crate) fn run(&self) -> Row {
-        let Whole { stats, .. } = &self.whole;
-        let mut row = match &self.jobs[..] {
-            [(name, share)] => share.row(name),
-            jobs => {
-                let mut all = Share::default();
-                jobs.iter().for_each(|(_, share)| all.merge(share));
-                all.elapsed = self.whole.elapsed;
-                all.row("all")
-            }
-        };
-        let pauses = self.pause_lengths.as_ref().map(|lengths| lengths.summary());
-        let pauses = pauses.unwrap_or_default();
-        let absorbed = stats.pages_written.saturating_sub(self.whole.dirtied);
-        row.extend([
-            ("pause_p50_us", micros(&pauses, pauses.p50)),
-            ("pause_p99_us", micros(&pauses, pauses.p99)),
-            ("pages_dirtied", Value::Count(self.whole.dirtied)),
-            ("absorbed_percent", percent(absorbed as f64, stats.pages_written as f64)),
-            ("residue_pages", Value::Count(self.whole.residue)),
-            ("limit_pages", Value::Count(self.whole.limit)),
-            ("idle_while_dirty_s", seconds(self.whole.idle_while_dirty)),
-            ("switches_voluntary", Value::Count(self.whole.voluntary)),
-            ("switches_involuntary", Value::Count(self.whole.involuntary)),
-            ("cpu_busy_s", seconds(self.whole.cpu_busy)),
-            ("durable_s", seconds(self.whole.durable)),
-        ]);
-        row.extend(counted(stats, self.whole.busy));
-        row
-    }
-}
-
-/// The place of a call's kind; nothing for advice and what is no call of a job.
-fn kind(op: &Op) -> Option<usize> {
-    match op {
-        Op::Read { .. } | Op::Fault { .. } => Some(0),
-        Op::Write { .. } => Some(1),
-        Op::Sync { .. } => Some(2),
-        Op::Truncate { .. } | Op::Discard { .. } | Op::Direct { .. } | Op::Advise { .. } => None,
-    }
-}
-
-impl Share {
-    fn merge(&mut self, other: &Self) {
-        for (one, other) in self.latencies.iter_mut().zip(&other.latencies) {
-            if let Some(other) = other {
-                one.get_or_insert_default().merge(other);
-            }
-        }
-        self.pauses += other.pauses;
-        self.bytes += other.bytes;
-        self.errors += other.errors;
-        self.alive += other.alive;
-    }
-
-    fn row(&self, name: &str) -> Row {
-        let summaries = self.latencies.each_ref().map(|latencies| {
-            latencies.as_ref().map_or_else(Summary::default, |latencies| latencies.summary())
-        });
-        let Pauses { count, total, longest } = self.pauses;
-        let pauses = Summary { count, ..Summary::default() };
-        let paused = match count {
-            0 => Value::Missing,
-            _ => percent(total.as_nanos() as f64, self.alive.as_nanos() as f64),
-        };
-        let mut row = served(name, self.bytes, self.errors, self.elapsed, &summaries);
-        row.extend([
-            ("pauses", Value::Count(count)),
-            ("paused_percent", paused),
-            ("pause_max_us", micros(&pauses, longest)),
-        ]);
-        row
-    }
+fn of_job(name: &str, totals: &JobTotals) -> Row {
+    let summaries = totals.latencies.each_ref().map(LatencySet::summary);
+    let Pauses { count, total, longest } = totals.pauses;
+    let pauses = Summary { count, ..Summary::default() };
+    let paused = match count {
+        0 => Value::Missing,
+        _ => percent(total.as_nanos() as f64, totals.alive.as_nanos() as f64),
+    };
+    let mut row = served(name, totals.bytes, totals.errors, totals.elapsed, &summaries);
+    row.extend([
+        ("pauses", Value::Count(count)),
+        ("paused_percent", paused),
+        ("pause_max_us", micros(&pauses, longest)),
+    ]);
+    row
 }
 
 /// What jobs and volumes have in common.
@@ -320,8 +182,4 @@ fn seconds(length: Duration) -> Value {
 fn percent(part: f64, all: f64) -> Value {
     let share = part / all * 100.0;
     if share.is_finite() { Value::Number(share) } else { Value::Missing }
-}
-
-fn length(span: Span) -> Duration {
-    span.map_or(Duration::ZERO, |(first, last)| last.since(first))
 }

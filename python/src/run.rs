@@ -8,6 +8,7 @@ use forebay_core::workload::{Finished, Workload};
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::machine::Machine as SimMachine;
 use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::tally::Tally;
 use forebay_sim::workload::job::{Access, groups};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,7 +17,7 @@ use pyo3::types::PyDict;
 use crate::columns::{Column, Columns, whole};
 use crate::machine::{self, Machine, bad};
 use crate::policy::PythonPolicies;
-use crate::rows::{Row, Tally, columns};
+use crate::rows::{Row, columns, of_jobs, of_run};
 use crate::stop::{ASK_EVERY, Stop, Stoppable};
 
 /// What a job is run on.
@@ -141,10 +142,10 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
         };
         let (outcome, record) = scenario.run(tasks, &mut observe);
         begin += outcome.durable.max(outcome.elapsed).as_nanos();
-        tally.end(&outcome, &record, frames);
+        tally.end_scenario(&outcome, &record, frames);
         setup.stop.result()?;
     }
-    Ok(Ran { jobs: tally.jobs(), run: tally.run(), calls })
+    Ok(Ran { jobs: of_jobs(&tally), run: of_run(&tally), calls })
 }
 
 impl Calls {

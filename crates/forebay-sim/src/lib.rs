@@ -70,5 +70,6 @@ pub mod rng;
 pub mod scenario;
 pub mod stats;
 pub mod swarm;
+pub mod tally;
 pub mod workload;
 pub mod world;

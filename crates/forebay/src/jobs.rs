@@ -3,20 +3,16 @@
 use std::path::Path;
 
 use anyhow::Result;
-use forebay_core::io::Op;
-use forebay_core::time::{Duration, Instant};
-use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
 use forebay_sim::fio::{Compat, JobFile};
-use forebay_sim::stats::{Latencies, Summary};
-use forebay_sim::workload::job::Group;
-use forebay_sim::world::Pauses;
+use forebay_sim::stats::Summary;
+use forebay_sim::tally::{JobTotals, LatencySet, Tally};
 use indicatif::ProgressBar;
 
 use crate::args::FioCompat;
 use crate::choice;
 use crate::messages::{self, Complaint};
-use crate::results::{ALL, Results, Row, Run};
+use crate::results::{ALL, Results, Row};
 use crate::slots::PerSlot;
 
 /// Reads a job file; ignored options are reported on standard error.
@@ -39,212 +35,68 @@ impl From<FioCompat> for Compat {
     }
 }
 
-/// The calls of one run, job by job.
-pub(crate) struct Tally {
-    jobs: Vec<(String, Share)>,
-    /// The tasks of the present group.
-    tasks: Vec<Member>,
-    elapsed: Duration,
-    run: Run,
-    /// The lengths of all pauses.
-    pause_lengths: Counted,
+/// The calls of one run, job by job, with a spinner for the user.
+pub(crate) struct CountedRun {
+    pub(crate) tally: Tally,
     calls: u64,
     progress: ProgressBar,
 }
 
-/// A task of the present group.
-struct Member {
-    /// Its job, by the place in the list.
-    job: usize,
-    /// When its first call was issued, and when its last one ended.
-    span: Option<(Instant, Instant)>,
-}
-
-/// What one job came to.
-#[derive(Default)]
-struct Share {
-    reads: Counted,
-    writes: Counted,
-    syncs: Counted,
-    pauses: Pauses,
-    bytes: u64,
-    errors: u64,
-    /// From its first call to the end of its last, summed over its groups.
-    elapsed: Duration,
-    /// The same for each of its tasks, summed.
-    alive: Duration,
-    /// When its first call of the present group was issued, and when its last one ended.
-    span: Option<(Instant, Instant)>,
-}
-
-/// Latencies, which take memory, of jobs that have some.
-#[derive(Default)]
-struct Counted(Option<Box<Latencies>>);
-
-/// How a group ended.
-#[derive(Default)]
-pub(crate) struct Ended<'a> {
-    pub(crate) elapsed: Duration,
-    pub(crate) run: Run,
-    /// What each task slept because a throttle told it to, up to the last one that did.
-    pub(crate) pauses: &'a [Pauses],
-    /// The lengths of all pauses.
-    pub(crate) pause_lengths: Option<&'a Latencies>,
-}
-
-impl Tally {
+impl CountedRun {
     /// Nothing yet.
     pub(crate) fn new() -> Self {
-        let progress = messages::spinner();
-        let (jobs, tasks, run) = (Vec::new(), Vec::new(), Run::default());
-        let (elapsed, pause_lengths, calls) = (Duration::ZERO, Counted::default(), 0);
-        Self { jobs, tasks, elapsed, run, pause_lengths, calls, progress }
+        Self { tally: Tally::default(), calls: 0, progress: messages::spinner() }
     }
 
-    /// The next group is about to run.
-    pub(crate) fn begin(&mut self, group: &Group<'_>) {
-        self.tasks.clear();
-        for name in group.names() {
-            let known = self.jobs.iter().position(|(known, _)| known == name);
-            let job = known.unwrap_or_else(|| {
-                self.jobs.push((name.to_owned(), Share::default()));
-                self.jobs.len() - 1
-            });
-            self.tasks.push(Member { job, span: None });
-        }
-    }
-
-    /// A call has ended. Advice is not counted: it takes no time worth telling.
+    /// A call has ended.
     pub(crate) fn count(&mut self, finished: &Finished) {
-        // What makes all safe after the last task belongs to no job.
-        let Some(member) = self.tasks.get_mut(finished.task.index()) else { return };
-        let share = &mut self.jobs[member.job].1;
-        let latencies = match finished.op {
-            Op::Read { .. } | Op::Fault { .. } => &mut share.reads,
-            Op::Write { .. } => &mut share.writes,
-            Op::Sync { .. } => &mut share.syncs,
-            Op::Truncate { .. } | Op::Discard { .. } | Op::Direct { .. } | Op::Advise { .. } => {
-                return;
-            }
-        };
-        latencies.all().record(finished.latency());
-        for span in [&mut share.span, &mut member.span] {
-            let first = span.map_or(finished.issued, |(first, _)| first);
-            *span = Some((first, finished.done));
-        }
-        match (finished.result, finished.op) {
-            // A sync transfers no bytes itself.
-            (Ok(_), Op::Sync { .. }) => {}
-            // A touch of a mapped page gives the caller the page.
-            (Ok(_), Op::Fault { .. }) => share.bytes += PAGE_SIZE,
-            (Ok(bytes), _) => share.bytes += bytes,
-            (Err(_), _) => share.errors += 1,
-        }
         // Often enough for a slow device, seldom enough for a simulated one.
         const EVERY: u64 = 64;
-        self.calls += 1;
-        if self.calls.is_multiple_of(EVERY) {
-            self.progress.inc(EVERY);
-        }
-    }
-
-    /// The group has run.
-    pub(crate) fn end(&mut self, ended: &Ended<'_>) {
-        self.elapsed += ended.elapsed;
-        self.run.add(&ended.run);
-        if let Some(lengths) = ended.pause_lengths.filter(|lengths| lengths.count() > 0) {
-            self.pause_lengths.all().merge(lengths);
-        }
-        for (_, share) in &mut self.jobs {
-            share.elapsed += length(share.span.take());
-        }
-        for (place, member) in self.tasks.iter_mut().enumerate() {
-            let share = &mut self.jobs[member.job].1;
-            share.alive += length(member.span.take());
-            share.pauses += ended.pauses.get(place).copied().unwrap_or_default();
+        if self.tally.count(finished) {
+            self.calls += 1;
+            if self.calls.is_multiple_of(EVERY) {
+                self.progress.inc(EVERY);
+            }
         }
     }
 
     /// Adds a line for each job, if there are several, and one for all.
     pub(crate) fn report(self, labels: &PerSlot<Option<String>>, results: &mut Results) {
         self.progress.finish_and_clear();
-        let run = results.run_name(labels);
+        let (tally, run) = (&self.tally, results.run_name(labels));
         let Results { rows, drawn, .. } = results;
-        let mut draw = |name: &str, share: &Share| {
+        let mut row = |name: &str, totals: &JobTotals| {
             if let Some(drawn) = drawn {
-                drawn.add(&run, name, share.latencies());
+                let [reads, writes, syncs] = totals.latencies.each_ref().map(LatencySet::get);
+                drawn.add(&run, name, [("read", reads), ("write", writes), ("sync", syncs)]);
             }
+            row_of(labels, name, totals)
         };
-        if let [(name, share)] = &self.jobs[..] {
-            let pause_lengths = self.pause_lengths.summary();
-            draw(name, share);
-            rows.push(Row { run: Some(self.run), pause_lengths, ..share.row(labels, name) });
-            return;
-        }
-        let mut all = Share::default();
-        for (name, share) in &self.jobs {
-            draw(name, share);
-            rows.push(share.row(labels, name));
-            all.merge(share);
-        }
-        all.elapsed = self.elapsed;
-        draw(ALL, &all);
-        let pause_lengths = self.pause_lengths.summary();
-        rows.push(Row { run: Some(self.run), pause_lengths, ..all.row(labels, ALL) });
+        let last = if let [(name, totals)] = tally.jobs() {
+            row(name, totals)
+        } else {
+            rows.extend(tally.jobs().iter().map(|(name, totals)| row(name, totals)));
+            row(ALL, &tally.all())
+        };
+        let pause_lengths = tally.pause_lengths();
+        rows.push(Row { run: Some(*tally.totals()), pause_lengths, ..last });
     }
 }
 
-impl Share {
-    fn merge(&mut self, other: &Self) {
-        self.reads.merge(&other.reads);
-        self.writes.merge(&other.writes);
-        self.syncs.merge(&other.syncs);
-        self.pauses += other.pauses;
-        self.bytes += other.bytes;
-        self.errors += other.errors;
-        self.alive += other.alive;
+fn row_of(labels: &PerSlot<Option<String>>, job: &str, totals: &JobTotals) -> Row {
+    let [reads, writes, syncs] = totals.latencies.each_ref().map(LatencySet::summary);
+    Row {
+        labels: labels.clone(),
+        job: job.to_owned(),
+        bytes: totals.bytes,
+        errors: totals.errors,
+        elapsed: totals.elapsed,
+        reads,
+        writes,
+        syncs,
+        pauses: totals.pauses,
+        alive: totals.alive,
+        run: None,
+        pause_lengths: Summary::default(),
     }
-
-    /// How long its calls took, by kind.
-    fn latencies(&self) -> [(&'static str, Option<&Latencies>); 3] {
-        [("read", &self.reads), ("write", &self.writes), ("sync", &self.syncs)]
-            .map(|(kind, counted)| (kind, counted.0.as_deref()))
-    }
-
-    fn row(&self, labels: &PerSlot<Option<String>>, job: &str) -> Row {
-        Row {
-            labels: labels.clone(),
-            job: job.to_owned(),
-            bytes: self.bytes,
-            errors: self.errors,
-            elapsed: self.elapsed,
-            reads: self.reads.summary(),
-            writes: self.writes.summary(),
-            syncs: self.syncs.summary(),
-            pauses: self.pauses,
-            alive: self.alive,
-            run: None,
-            pause_lengths: Summary::default(),
-        }
-    }
-}
-
-impl Counted {
-    fn all(&mut self) -> &mut Latencies {
-        self.0.get_or_insert_default()
-    }
-
-    fn merge(&mut self, other: &Self) {
-        if let Some(other) = &other.0 {
-            self.all().merge(other);
-        }
-    }
-
-    fn summary(&self) -> Summary {
-        self.0.as_ref().map_or_else(Summary::default, |latencies| latencies.summary())
-    }
-}
-
-fn length(span: Option<(Instant, Instant)>) -> Duration {
-    span.map_or(Duration::ZERO, |(first, last)| last.since(first))
 }

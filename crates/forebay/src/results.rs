@@ -16,6 +16,7 @@ use forebay_core::stats::Stats;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_sim::stats::Summary;
+use forebay_sim::tally::{ProcessorTotals, RunTotals, WritebackTotals};
 use forebay_sim::world::Pauses;
 
 use crate::slots::{PerSlot, SLOTS};
@@ -57,45 +58,9 @@ pub(crate) struct Row {
     /// The time of its tasks from first call to last answer, summed.
     pub(crate) alive: Duration,
     /// What belongs to no section.
-    pub(crate) run: Option<Run>,
+    pub(crate) run: Option<RunTotals>,
     /// The lengths of all pauses of the run, if the row is the run's.
     pub(crate) pause_lengths: Summary,
-}
-
-/// What a run came to as a whole.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
-    pub(crate) busy: Duration,
-    pub(crate) stats: Stats,
-    /// Of a run whose files may be written.
-    pub(crate) writeback: Option<Writeback>,
-    /// Known in virtual time alone.
-    pub(crate) processor: Option<Processor>,
-}
-
-/// What a run cost on the processors.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Processor {
-    /// How long cores were busy, summed over them.
-    pub(crate) busy: Duration,
-    /// How often tasks gave their cores away, and how often these were taken.
-    pub(crate) voluntary: u64,
-    pub(crate) involuntary: u64,
-}
-
-/// How the writes of a run reached the device.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Writeback {
-    /// From the start until all that was written was safe.
-    pub(crate) durable: Duration,
-    /// How long pages were dirty while the device had no request; known in virtual time alone.
-    pub(crate) idle_while_dirty: Option<Duration>,
-    /// Pages that became dirty.
-    pub(crate) dirtied: u64,
-    /// Pages that were not on the device when the last task ended.
-    pub(crate) residue: u64,
-    /// The highest level above which writers waited, in pages.
-    pub(crate) limit: u64,
 }
 
 impl Results {
@@ -148,44 +113,6 @@ impl Results {
         let cells = |row| columns.iter().map(|(_, cell)| cell(row)).collect();
         table.rows = rows.map(cells).collect();
         table
-    }
-}
-
-impl Run {
-    /// Adds the run of the next group.
-    pub(crate) fn add(&mut self, next: &Self) {
-        self.busy += next.busy;
-        self.stats += next.stats;
-        self.writeback = match (self.writeback, next.writeback) {
-            (Some(one), Some(other)) => Some(one.and(other)),
-            (one, other) => one.or(other),
-        };
-        self.processor = match (self.processor, next.processor) {
-            (Some(one), Some(other)) => Some(one.and(other)),
-            (one, other) => one.or(other),
-        };
-    }
-}
-
-impl Processor {
-    fn and(self, next: Self) -> Self {
-        Self {
-            busy: self.busy + next.busy,
-            voluntary: self.voluntary + next.voluntary,
-            involuntary: self.involuntary + next.involuntary,
-        }
-    }
-}
-
-impl Writeback {
-    fn and(self, next: Self) -> Self {
-        Self {
-            durable: self.durable + next.durable,
-            idle_while_dirty: self.idle_while_dirty.zip(next.idle_while_dirty).map(|(a, b)| a + b),
-            dirtied: self.dirtied + next.dirtied,
-            residue: self.residue + next.residue,
-            limit: self.limit.max(next.limit),
-        }
     }
 }
 
@@ -364,24 +291,24 @@ fn length(length: Duration) -> Cell {
     Cell::Number(seconds(length), 3)
 }
 
-fn time(row: &Row, time: fn(&Run) -> Duration) -> Cell {
+fn time(row: &Row, time: fn(&RunTotals) -> Duration) -> Cell {
     row.run.as_ref().map_or(Cell::Missing, |run| length(time(run)))
 }
 
-fn count(row: &Row, count: fn(&Run) -> u64) -> Cell {
+fn count(row: &Row, count: fn(&RunTotals) -> u64) -> Cell {
     row.run.as_ref().map_or(Cell::Missing, |run| Cell::Count(count(run)))
 }
 
-fn megabytes(row: &Row, pages: fn(&Run) -> u64) -> Cell {
+fn megabytes(row: &Row, pages: fn(&RunTotals) -> u64) -> Cell {
     Cell::maybe(row.run.as_ref().map(|run| in_megabytes(pages(run))), 1)
 }
 
-fn of_writes(row: &Row, cell: fn(&Writeback) -> Cell) -> Cell {
+fn of_writes(row: &Row, cell: fn(&WritebackTotals) -> Cell) -> Cell {
     let writeback = row.run.as_ref().and_then(|run| run.writeback.as_ref());
     writeback.map_or(Cell::Missing, cell)
 }
 
-fn of_processor(row: &Row, cell: fn(&Processor) -> Cell) -> Cell {
+fn of_processor(row: &Row, cell: fn(&ProcessorTotals) -> Cell) -> Cell {
     let processor = row.run.as_ref().and_then(|run| run.processor.as_ref());
     processor.map_or(Cell::Missing, cell)
 }
@@ -405,7 +332,7 @@ fn paused(row: &Row) -> Cell {
 
 /// Of the pages that writes met, those that were dirty already.
 fn absorbed(row: &Row) -> Cell {
-    let Some(Run { stats, writeback: Some(writeback), .. }) = row.run else {
+    let Some(RunTotals { stats, writeback: Some(writeback), .. }) = row.run else {
         return Cell::Missing;
     };
     let absorbed = stats.pages_written.saturating_sub(writeback.dirtied);
@@ -427,9 +354,10 @@ mod tests {
 
     fn row(writes: u64) -> Row {
         let some = |count| Summary { count, p50: Duration(1_500), ..Summary::default() };
-        let writeback = Some(Writeback { dirtied: 2, limit: 8, ..Writeback::default() });
+        let writeback =
+            Some(WritebackTotals { dirtied: 2, limit: 8, ..WritebackTotals::default() });
         let stats = Stats { pages_written: 8, ..Stats::default() };
-        let run = Some(Run { writeback, stats, busy: Duration(3), processor: None });
+        let run = Some(RunTotals { writeback, stats, busy: Duration(3), processor: None });
         Row { job: "a".to_owned(), writes: some(writes), run, ..Row::default() }
     }
 

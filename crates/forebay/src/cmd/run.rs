@@ -18,15 +18,16 @@ use forebay_host::run::{Outcome, RunError, Setup, WritebackSpecs, run as run_on}
 use forebay_host::world::TaskPauses;
 use forebay_sim::fio::{Compat, Job};
 use forebay_sim::scenario::PolicySet;
+use forebay_sim::tally::{RunTotals, WritebackTotals};
 use forebay_sim::workload::job::{Access, Group, groups};
 use forebay_sim::world::Pauses;
 
 use crate::args::run::RunOn;
 use crate::choice;
-use crate::jobs::{self, Ended, Tally};
+use crate::jobs::{self, CountedRun};
 use crate::messages::{self, Complaint};
 use crate::page::{self, Destination};
-use crate::results::{Drawn, Results, Run, Writeback};
+use crate::results::{Drawn, Results};
 use crate::slots::{self, DISPATCH, ELEVATOR, Filled, PerSlot, READAHEAD};
 
 /// What fills the slots if nothing was chosen: the policies of today's kernel.
@@ -57,12 +58,12 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
         if let Some(why) = policies.contradiction(memory) {
             bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
         }
-        let mut tally = Tally::new();
+        let mut counted = CountedRun::new();
         for group in &groups {
-            verified += perform(arguments, policies, memory, group, writes, &mut tally)?;
+            verified += perform(arguments, policies, memory, group, writes, &mut counted)?;
         }
         let labels = std::array::from_fn(|slot| decides(slot).then(|| labels[slot].clone()));
-        tally.report(&labels, &mut results);
+        counted.report(&labels, &mut results);
     }
     results.notes.push(format!(
         "forebay {}, real time, {} of page memory, {} workers{}",
@@ -102,7 +103,7 @@ fn perform(
     memory: u64,
     group: &Group<'_>,
     writes: bool,
-    tally: &mut Tally,
+    counted: &mut CountedRun,
 ) -> Result<u64> {
     let path = arguments.on.display();
     let backend = Arc::new(open(&arguments.on, group, writes)?);
@@ -113,12 +114,12 @@ fn perform(
     }
     let setup = setup(arguments, policies, memory, writes);
     let compat: Compat = arguments.job_options.fio_compat.into();
-    tally.begin(group);
+    counted.tally.begin(group);
     let outcome = run_on(
         &setup,
         files,
         |opener| group.tasks(compat, |file| opener.open(FileId(file))),
-        |finished, _| tally.count(finished),
+        |finished, _| counted.count(finished),
     );
     let outcome = outcome.map_err(|error| match error {
         RunError::Memory(_) => anyhow!("--memory: {error}"),
@@ -126,13 +127,7 @@ fn perform(
         RunError::Reopen(_) => anyhow!("--verify: {error}"),
     })?;
     let pauses: Vec<Pauses> = outcome.pauses.iter().map(|task| pauses_of(*task)).collect();
-    let ended = Ended {
-        elapsed: outcome.elapsed,
-        run: whole(&outcome, writes),
-        pauses: &pauses,
-        pause_lengths: None,
-    };
-    tally.end(&ended);
+    counted.tally.end(outcome.elapsed, &whole(&outcome, writes), &pauses, None);
     let verified = outcome.verified_bytes;
     match outcome.first_error {
         Some(failure) if outcome.errors > 0 || is_ours(&failure) => {
@@ -211,15 +206,15 @@ fn setup(arguments: &RunOn, policies: &PolicySet, memory: u64, writes: bool) -> 
     setup
 }
 
-fn whole(outcome: &Outcome, writes: bool) -> Run {
-    let writeback = Writeback {
+fn whole(outcome: &Outcome, writes: bool) -> RunTotals {
+    let writeback = WritebackTotals {
         durable: outcome.durable,
         idle_while_dirty: None,
         dirtied: outcome.at_exit.dirtied,
         residue: outcome.at_exit.residue,
         limit: outcome.limit_pages,
     };
-    Run {
+    RunTotals {
         busy: outcome.device_busy,
         stats: outcome.stats,
         writeback: writes.then_some(writeback),

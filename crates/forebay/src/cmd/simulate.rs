@@ -9,17 +9,16 @@ use forebay_core::workload::Finished;
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
 use forebay_sim::paper::Series;
-use forebay_sim::scenario::{NewFile, Outcome, PolicySet, Scenario};
+use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
-use forebay_sim::world::{Record, Switches};
 
 use crate::args::Simulate;
 use crate::choice;
-use crate::jobs::{self, Ended, Tally};
+use crate::jobs::{self, CountedRun};
 use crate::messages::Complaint;
 use crate::over_time;
 use crate::page::{self, Destination};
-use crate::results::{Drawn, Processor, Results, Run, Writeback};
+use crate::results::{Drawn, Results};
 use crate::slots;
 use crate::traces;
 
@@ -99,8 +98,8 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
         let labels = filled.labels.clone().map(Some);
         let run = results.run_name(&labels);
         let (policies, seed) = (&filled.policies, arguments.seed);
-        let (tally, kept) = simulate(&groups, &machine, policies, seed, compat, &run)?;
-        tally.report(&labels, &mut results);
+        let (counted, kept) = simulate(&groups, &machine, policies, seed, compat, &run)?;
+        counted.report(&labels, &mut results);
         if let Some(drawn) = &mut results.drawn {
             drawn.keep(kept);
         }
@@ -134,11 +133,11 @@ fn simulate(
     seed: u64,
     compat: Compat,
     run: &str,
-) -> Result<(Tally, Vec<Series>)> {
-    let (mut tally, mut kept, mut begin) = (Tally::new(), Vec::new(), 0.0);
+) -> Result<(CountedRun, Vec<Series>)> {
+    let (mut counted, mut kept, mut begin) = (CountedRun::new(), Vec::new(), 0.0);
     let frames = machine.page_cache_bytes() / PAGE_SIZE;
     for group in groups {
-        tally.begin(group);
+        counted.tally.begin(group);
         let tasks = group.task_count();
         let sizes = group.sizes().iter().zip(group.rooms());
         // A file that grows changes its inode with every write.
@@ -151,37 +150,11 @@ fn simulate(
         let scenario = Scenario::new(machine, policies, seed, tasks, &files);
         let mut scenario = scenario.map_err(Complaint::from)?;
         let tasks = group.tasks(compat, |file| scenario.open(file));
-        let mut count = |finished: &Finished| tally.count(finished);
+        let mut count = |finished: &Finished| counted.count(finished);
         let (outcome, record) = scenario.run(tasks, &mut count);
         over_time::append(&mut kept, over_time::of_run(run, &record, frames, begin));
         begin += outcome.durable.max(outcome.elapsed).as_nanos() as f64 / 1e9;
-        tally.end(&Ended {
-            elapsed: outcome.elapsed,
-            run: whole(&outcome, &record, frames),
-            pauses: &record.pauses,
-            pause_lengths: Some(&record.pause_lengths),
-        });
+        counted.tally.end_scenario(&outcome, &record, frames);
     }
-    Ok((tally, kept))
-}
-
-fn whole(outcome: &Outcome, record: &Record, total: u64) -> Run {
-    let limits = record.knobs.iter().map(|(_, knobs)| knobs.limit.pages(total));
-    let writeback = Writeback {
-        durable: outcome.durable,
-        idle_while_dirty: Some(outcome.idle_while_dirty),
-        dirtied: record.at_exit.map_or(0, |end| end.levels.dirtied),
-        residue: outcome.residue,
-        limit: limits.max().unwrap_or(0),
-    };
-    let switches = |count: fn(&Switches) -> u64| {
-        record.tasks.iter().map(|task| count(&task.switches)).sum::<u64>()
-    };
-    let processor = Processor {
-        busy: record.cpu_busy,
-        voluntary: switches(|one| one.voluntary),
-        involuntary: switches(|one| one.involuntary),
-    };
-    let (busy, stats) = (outcome.device_busy, outcome.stats);
-    Run { busy, stats, writeback: Some(writeback), processor: Some(processor) }
+    Ok((counted, kept))
 }

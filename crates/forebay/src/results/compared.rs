@@ -135,9 +135,9 @@ const SENTENCES_MAX: usize = 7;
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Run, Writeback};
     use super::*;
     use crate::slots::PerSlot;
+    use forebay_sim::tally::{RunTotals, WritebackTotals};
 
     fn run(controller: &str, p50_ms: u64, p99_ms: u64, durable_s: u64) -> Row {
         let length = |millis: u64| Duration::from_millis(millis);
@@ -145,11 +145,11 @@ mod tests {
         let reads = Summary { count: 9, p50, p99, ..Summary::default() };
         let writes = Summary { count: 9, p50: length(1), p99: length(1), ..Summary::default() };
         let durable = Duration::from_secs(durable_s);
-        let writeback = Some(Writeback { durable, ..Writeback::default() });
+        let writeback = Some(WritebackTotals { durable, ..WritebackTotals::default() });
         let mut labels = PerSlot::<Option<String>>::default();
         labels[2] = Some(controller.to_owned());
         labels[3] = Some("paced".to_owned());
-        let run = Some(Run { writeback, ..Run::default() });
+        let run = Some(RunTotals { writeback, ..RunTotals::default() });
         Row { labels, reads, writes, run, ..Row::default() }
     }
 

@@ -13,15 +13,16 @@ use forebay_core::units::{FileId, HandleId};
 use forebay_host::syscalls::{self, OpenFile};
 use forebay_sim::fio::{Compat, Job};
 use forebay_sim::stats::Summary;
+use forebay_sim::tally::RunTotals;
 use forebay_sim::workload::job::Group;
 
 use super::{is_trace, results};
 use crate::args::Simulate;
 use crate::choice;
 use crate::cmd::run::{groups_on, open, place};
-use crate::jobs::{self, Ended, Tally};
+use crate::jobs::{self, CountedRun};
 use crate::messages::Complaint;
-use crate::results::{ALL, Results, Row, Run};
+use crate::results::{ALL, Results, Row};
 use crate::slots::PerSlot;
 use crate::table::{Cell, Table};
 
@@ -55,7 +56,7 @@ pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {
 
 /// Runs the groups for real, one after the other.
 fn measure(groups: &[Group<'_>], on: &Path, writes: bool, compat: Compat) -> Result<Results> {
-    let mut tally = Tally::new();
+    let mut counted = CountedRun::new();
     for group in groups {
         let backend = Arc::new(open(on, group, writes)?);
         let files = place(Arc::clone(&backend), group, &on.display().to_string())?;
@@ -71,16 +72,15 @@ fn measure(groups: &[Group<'_>], on: &Path, writes: bool, compat: Compat) -> Res
         if let Some(error) = failed {
             return Err(error).with_context(|| format!("cannot open '{}'", on.display()));
         }
-        tally.begin(group);
+        counted.tally.begin(group);
         let mut outcome =
             syscalls::run(opened, tasks).with_context(|| format!("'{}'", on.display()))?;
         outcome.finished.sort_by_key(|finished| finished.done);
-        outcome.finished.iter().for_each(|finished| tally.count(finished));
-        let (run, pauses) = (Run::default(), &[][..]);
-        tally.end(&Ended { elapsed: outcome.elapsed, run, pauses, pause_lengths: None });
+        outcome.finished.iter().for_each(|finished| counted.count(finished));
+        counted.tally.end(outcome.elapsed, &RunTotals::default(), &[], None);
     }
     let mut results = Results::default();
-    tally.report(&PerSlot::default(), &mut results);
+    counted.report(&PerSlot::default(), &mut results);
     Ok(results)
 }
 

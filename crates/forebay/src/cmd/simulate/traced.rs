@@ -9,13 +9,14 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{MIB, SECTOR_SIZE};
 use forebay_sim::machine::Machine;
 use forebay_sim::replay::{Arrival, Outcome, Pace, Placement, Replay, VolumeOutcome};
+use forebay_sim::tally::RunTotals;
 use forebay_trace::{Flags, Layer, Op, Record, SORT_WINDOW};
 
 use crate::args::Simulate;
 use crate::args::trace::{EntryLayer, TraceInput};
 use crate::choice;
 use crate::messages::Complaint;
-use crate::results::{ALL, Results, Row, Run};
+use crate::results::{ALL, Results, Row};
 use crate::slots::{self, ELEVATOR, Filled};
 use crate::traces::{self, TraceSource};
 
@@ -266,7 +267,7 @@ fn report(
             reads.count + writes.count + flushes.count > 0
         })
         .collect();
-    let run = Some(Run { busy: outcome.busy, stats: outcome.stats, ..Run::default() });
+    let run = Some(RunTotals { busy: outcome.busy, stats: outcome.stats, ..RunTotals::default() });
     if let [only] = used[..] {
         results.rows.push(Row { run, ..row(&survey.volumes[only].0, &outcome.all) });
         return;

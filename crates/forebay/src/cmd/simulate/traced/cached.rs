@@ -16,6 +16,7 @@ use forebay_core::workload::{Finished, Step, Workload};
 use forebay_sim::machine::Machine;
 use forebay_sim::scenario::{NewFile, Scenario};
 use forebay_sim::stats::{Latencies, Summary};
+use forebay_sim::tally::RunTotals;
 use forebay_trace::{Flags, Layer, Op, Record, SORT_WINDOW};
 
 use super::{Survey, kind_of, think_time};
@@ -97,7 +98,7 @@ pub(super) fn run(
             return Err(error);
         }
         let labels = filled.labels.clone().map(Some);
-        let run = Some(super::super::whole(&outcome, &record, frames));
+        let run = Some(RunTotals::of(&outcome, &record, frames));
         results.rows.push(Row { run, elapsed: outcome.elapsed, ..counted.row(labels) });
     }
     let pace = if is_open { "open loop" } else { "closed loop" };
