@@ -56,7 +56,6 @@ pub(crate) fn costs() -> Costs {
 /// Sees every few milliseconds whether the processors are wanted by more tasks than there are.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    loadavg: Option<File>,
     processors: u64,
     seen: Option<Instant>,
     /// How many samples ago they were wanted.
@@ -66,8 +65,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn new() -> Self {
         let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        let loadavg = File::open("/proc/loadavg").ok();
-        Self { loadavg, processors, seen: None, since_contended: CALM }
+        Self { processors, seen: None, since_contended: CALM }
     }
 
     /// The current state of the processor.
@@ -84,7 +82,7 @@ impl Watch {
 
     fn sample(&mut self) {
         let mut text = [0; 64];
-        let read = self.loadavg.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        let read = loadavg().and_then(|file| file.read_at(&mut text, 0).ok());
         let runnable = read.and_then(|len| runnable(str::from_utf8(&text[..len]).ok()?));
         if runnable.is_some_and(|runnable| runnable > self.processors) {
             self.since_contended = 0;
@@ -92,6 +90,12 @@ impl Watch {
             self.since_contended = self.since_contended.saturating_add(1);
         }
     }
+}
+
+/// The file with the count, which all watches of the process read.
+fn loadavg() -> Option<&'static File> {
+    static LOADAVG: OnceLock<Option<File>> = OnceLock::new();
+    LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok()).as_ref()
 }
 
 /// Nanoseconds, as many as there can be.
