@@ -15,7 +15,7 @@
 //! long the thread polls for it before it sleeps.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use std::{io, thread};
 
@@ -32,7 +32,7 @@ use super::session::Mount;
 use crate::image_path::{
     DoneJob, EndedRequest, ImageFault, NotReady, Pace, PathJob, Round, at_pace, is_quick,
 };
-use crate::lock::lock;
+use crate::lock::{Mutex, lock};
 use crate::polled_wait::PolledWait;
 use crate::processor::nanos;
 
