@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay_report::table::FormatChoice;
 
 use crate::cmd::help;
-use crate::table::FormatChoice;
 
 use duration::within;
 

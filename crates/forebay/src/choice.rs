@@ -6,9 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use forebay_live::input::{self, InputError};
+use forebay_report::messages::{Complaint, shown};
 use forebay_sim::machine::{Machine, MachineError};
-
-use crate::messages::{Complaint, shown};
 
 /// The path for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";

@@ -13,14 +13,22 @@ use std::io::{self, ErrorKind};
 
 use clap::{CommandFactory, ValueEnum};
 use forebay_image::Fault;
+use forebay_report::messages::nearest;
 
 use crate::args::{Arguments, Shell};
 use crate::cmd::help;
 use crate::cmd::image::WHAT_IS_THERE;
-use crate::messages::nearest;
+
+/// An error and what lies below it on one line, hints at the end.
+pub(crate) fn of_chain(error: &anyhow::Error, words: &[OsString]) -> String {
+    let text = with_hint(format!("{error:#}"), error, words);
+    // Typed text may contain characters that control a terminal.
+    let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    text.chars().map(harmless).collect()
+}
 
 /// The error with its hint at the end: its own, or the likeliest.
-pub(crate) fn with_hint(text: String, error: &anyhow::Error, words: &[OsString]) -> String {
+fn with_hint(text: String, error: &anyhow::Error, words: &[OsString]) -> String {
     if text.contains(HINT) {
         return text;
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use forebay_core::workload::Finished;
+use forebay_report::messages::{self, Complaint};
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::{JobTotals, LatencySet, Tally};
@@ -11,7 +12,6 @@ use indicatif::ProgressBar;
 
 use crate::args::FioCompat;
 use crate::choice;
-use crate::messages::{self, Complaint};
 use crate::results::{ALL, Results, Row};
 use crate::slots::PerSlot;
 

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use clap::error::ErrorKind;
+use forebay_report::screen;
 
 use args::{Arguments, Command};
 
@@ -17,16 +18,11 @@ mod choice;
 mod cmd;
 mod hints;
 mod jobs;
-mod messages;
 mod objects;
 mod over_time;
-mod page;
 mod results;
-mod screen;
 mod slots;
-mod table;
 mod traces;
-mod whole;
 
 /// The answer is no.
 const NO: u8 = 1;
@@ -39,7 +35,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let message = messages::of_chain(&error, &words);
+            let message = hints::of_chain(&error, &words);
             // Standard error may be closed; the exit code still reports the error.
             let _ = writeln!(io::stderr(), "error: {message}");
             ExitCode::from(ERROR)

@@ -8,8 +8,7 @@ use forebay_host::backend::{
     Backend, BackendSource, BlockCache, ObjectBackend, ObjectError, RequestFailure, is_object,
 };
 use forebay_image::Source;
-
-use crate::messages::{Complaint, note, printable};
+use forebay_report::messages::{Complaint, note, printable};
 
 /// The address of an object, if the path is one.
 pub(crate) fn address(path: &Path) -> Option<&str> {

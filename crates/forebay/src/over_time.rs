@@ -4,10 +4,9 @@ use forebay_core::stats::Windows;
 use forebay_core::time::Instant;
 use forebay_core::units::{KIB, PAGE_SIZE, SECTOR_SIZE};
 use forebay_core::writeback::{Amount, Knobs};
+use forebay_report::page::{Axis, Figure, Join, Layout, Point, Scale, Series as Line};
 use forebay_sim::paper::Series;
 use forebay_sim::world::{LEVELS_MAX, Moved, Record};
-
-use crate::page::{Axis, Figure, Join, Layout, Point, Scale, Series as Line};
 
 /// A figure for each run and unit.
 pub(crate) fn figures(series: &[&Series]) -> Vec<Figure> {

@@ -15,12 +15,12 @@ use anyhow::Result;
 use forebay_core::stats::Stats;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, PAGE_SIZE};
+use forebay_report::table::{Cell, Format, Table};
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::{ProcessorTotals, RunTotals, WritebackTotals};
 use forebay_sim::world::Pauses;
 
 use crate::slots::{PerSlot, SLOTS};
-use crate::table::{Cell, Format, Table};
 
 pub(crate) use page::{ALL, Drawn};
 

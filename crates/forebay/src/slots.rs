@@ -16,11 +16,11 @@ use forebay_core::policy::{Slot, Spec, SpecError};
 use forebay_core::readahead::{self, Readahead};
 use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
+use forebay_report::messages::Complaint;
 use forebay_sim::machine::Kernel;
 use forebay_sim::scenario::PolicySet;
 
 use crate::args::PolicyChoice;
-use crate::messages::Complaint;
 
 /// The slots that policies can fill, in the order of a table's columns.
 pub(crate) const SLOTS: [&str; 7] = [

@@ -6,11 +6,11 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::{self, Complaint};
 use forebay_trace::{Format, Layer, Options, ReadReport, Reader, Record, Sorted, TraceError};
 
 use crate::args::trace::TraceInput;
 use crate::choice;
-use crate::messages::{self, Complaint};
 
 /// A trace that is being read.
 pub(crate) struct TraceSource<'a> {

@@ -35,6 +35,7 @@ const CRATES: &[Crate] = &[
     Crate { name: "forebay-sim", sees: &[CORE] },
     Crate { name: "forebay-host", sees: &[CORE, "forebay-image", "forebay-nbd"] },
     Crate { name: "forebay-live", sees: &[CORE] },
+    Crate { name: "forebay-report", sees: &[CORE, "forebay-sim", "forebay-host", "forebay-live"] },
     Crate {
         name: "forebay",
         sees: &[
@@ -43,6 +44,7 @@ const CRATES: &[Crate] = &[
             "forebay-sim",
             "forebay-host",
             "forebay-live",
+            "forebay-report",
             "forebay-trace",
         ],
     },

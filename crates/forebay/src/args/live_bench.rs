@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use forebay_report::table::FormatChoice;
 
 use super::PageChoice;
-use crate::table::FormatChoice;
 
 /// Arguments of `bench live`.
 #[derive(Debug, Args)]

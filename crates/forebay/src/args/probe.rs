@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::table::FormatChoice;
+use forebay_report::table::FormatChoice;
 
 /// Arguments of `probe`.
 #[derive(Debug, Args)]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use forebay_report::table::FormatChoice;
 
 use super::{JobOptions, PageChoice, PolicyChoice};
-use crate::table::FormatChoice;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]

@@ -10,11 +10,11 @@ use forebay_core::time;
 use forebay_live::advise::{Finding, Gatherer, Seen, Severity, Subject, Traced, Value, advise};
 use forebay_live::machine::record;
 use forebay_live::tree::Tree;
+use forebay_report::messages::{Complaint, paragraph, printable};
 use serde_json::json;
 
 use crate::NO;
 use crate::args::live::Advise;
-use crate::messages::{Complaint, paragraph, printable};
 
 mod fix;
 

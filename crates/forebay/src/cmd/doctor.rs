@@ -14,13 +14,13 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use forebay_live::tree::Tree;
+use forebay_report::messages;
+use forebay_report::table::{Format, Table};
 use serde_json::json;
 
 use crate::NO;
 use crate::args::live::Doctor;
 use crate::cmd::advise;
-use crate::messages;
-use crate::table::{Format, Table};
 
 use checks::{Check, State};
 use facts::Facts;

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use forebay_live::input;
+use forebay_report::messages::{Complaint, shown};
+use forebay_report::whole;
 
 use crate::args::{Arguments, Completions, Man, Shell};
 use crate::cmd::help::{TOPICS, Topic};
-use crate::messages::{Complaint, shown};
-use crate::whole;
 
 mod examples;
 mod names;

@@ -5,8 +5,7 @@
 use std::ffi::OsString;
 
 use anyhow::{Context, Result};
-
-use crate::screen;
+use forebay_report::screen;
 
 use sheet::Sheet;
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use forebay_host::backend::local_path;
 use forebay_image::{self as images, FileSource, Follow, Options, Resolved, Source, Window};
+use forebay_report::messages::{Complaint, complain, shown};
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::image::{Image, Opened, What};
-use crate::messages::{Complaint, complain, shown};
 use crate::{ERROR, choice, objects};
 
 mod cat;

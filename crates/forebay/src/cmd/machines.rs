@@ -3,11 +3,11 @@
 use std::io;
 
 use anyhow::Result;
+use forebay_report::table::Table;
 use forebay_sim::machine::Machine;
 
 use crate::args::Machines;
 use crate::choice;
-use crate::table::Table;
 
 /// Prints the machines, or one machine.
 pub(crate) fn run(arguments: &Machines) -> Result<u8> {

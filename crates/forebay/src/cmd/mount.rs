@@ -28,6 +28,7 @@ use forebay_host::backend::{BlockCache, local_path, scrubbed};
 use forebay_host::mount::{self, Ended, MountError, OpenError, Options, Sink, Stopper, Window};
 use forebay_image::Time;
 use forebay_image::profile::ProfileError;
+use forebay_report::messages::{Complaint, note, shown};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -35,7 +36,6 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{Mount, MountWindow};
 use crate::cmd::image::{no_image, source};
-use crate::messages::{Complaint, note, shown};
 use crate::{choice, objects};
 
 /// Mounts, or shows what a mount has done.

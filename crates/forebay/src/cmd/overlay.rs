@@ -8,11 +8,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use forebay_core::units::PAGE_SIZE;
 use forebay_host::serve::{FileStore, OverlayError, OverlayInfo, OverlayStore, open_layer, stamp};
+use forebay_report::messages::{note, printable, shown};
 use serde_json::json;
 
 use super::serve::{is_never_written, overlay_complaint};
 use crate::args::serve::{OverlayFile, OverlayInfoOf, OverlayWhat};
-use crate::messages::{note, printable, shown};
 
 /// Runs a subcommand.
 pub(crate) fn run(what: &OverlayWhat) -> Result<u8> {

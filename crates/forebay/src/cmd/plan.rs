@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use forebay_core::units::{KIB, PAGE_SIZE};
+use forebay_report::messages::Complaint;
 use forebay_sim::plan::{Player, Step, parse_script, step_lines};
 
 use crate::args::Plan;
 use crate::choice;
-use crate::messages::Complaint;
 use crate::slots;
 
 /// Performs the script and prints a line for each step; nothing if the script has an error.

@@ -13,10 +13,10 @@ use forebay_core::policy::Slot;
 use forebay_core::readahead::Readahead;
 use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
+use forebay_report::messages::paragraph;
+use forebay_report::table::{Format, Table};
 
 use crate::args::Policies;
-use crate::messages::paragraph;
-use crate::table::{Format, Table};
 
 /// Prints the policies, slot by slot.
 pub(crate) fn run(arguments: &Policies) -> Result<u8> {

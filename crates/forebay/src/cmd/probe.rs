@@ -13,6 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use forebay_host::backend::FileBackend;
 use forebay_host::measure::probe::{HostPrices, ProbeRequests, ProbedFile};
+use forebay_report::messages::{self, Complaint, shown};
+use forebay_report::table::{Cell, Table};
+use forebay_report::whole;
 use forebay_sim::machine::Machine;
 use forebay_sim::probe::{
     Bench, Estimate, Experiment, Facts, Fit, Measured, Number, Pattern, Probed, SPAN_MIN, Samples,
@@ -20,9 +23,6 @@ use forebay_sim::probe::{
 };
 
 use crate::args::probe::Probe;
-use crate::messages::{self, Complaint, shown};
-use crate::table::{Cell, Table};
-use crate::whole;
 
 mod kernel;
 

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use forebay_live::number::DevNumber;
 use forebay_live::trace::{BlockRecorder, Scope, threads_of};
+use forebay_report::messages::{self, Complaint, shown};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::record::Record;
-use crate::messages::{self, Complaint, shown};
 
 /// Records until the time is over or a signal comes.
 pub(crate) fn run(arguments: &Record) -> Result<u8> {

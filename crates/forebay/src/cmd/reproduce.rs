@@ -12,6 +12,10 @@ use std::io::{self, Write};
 use std::mem;
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::Complaint;
+use forebay_report::page::{Destination, beside};
+use forebay_report::screen;
+use forebay_report::table::{Cell as Value, Format, Table};
 use forebay_sim::machine::Machine;
 use forebay_sim::paper::{Agreement, Cell, Measured, PAPERS, Paper, RunSize};
 use forebay_sim::report::{Role, Row, Verdict};
@@ -19,10 +23,6 @@ use forebay_sim::report::{Role, Row, Verdict};
 use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
-use crate::messages::Complaint;
-use crate::page::{Destination, beside};
-use crate::screen;
-use crate::table::{Cell as Value, Format, Table};
 
 use measure::Progress;
 

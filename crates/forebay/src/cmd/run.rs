@@ -16,6 +16,8 @@ use forebay_host::failure::{Cause, Failure};
 use forebay_host::files::{FileMap, MapError};
 use forebay_host::run::{Outcome, RunError, Setup, WritebackSpecs, run as run_on};
 use forebay_host::world::TaskPauses;
+use forebay_report::messages::{self, Complaint};
+use forebay_report::page::{self, Destination};
 use forebay_sim::fio::{Compat, Job};
 use forebay_sim::scenario::PolicySet;
 use forebay_sim::tally::{RunTotals, WritebackTotals};
@@ -25,8 +27,6 @@ use forebay_sim::world::Pauses;
 use crate::args::run::RunOn;
 use crate::choice;
 use crate::jobs::{self, CountedRun};
-use crate::messages::{self, Complaint};
-use crate::page::{self, Destination};
 use crate::results::{Drawn, Results};
 use crate::slots::{self, DISPATCH, ELEVATOR, Filled, PerSlot, READAHEAD};
 

@@ -18,6 +18,7 @@ use forebay_host::serve::{
     UnmountCall, identify,
 };
 use forebay_image::{self as images, Follow, Kind, Source};
+use forebay_report::messages::{Complaint, complain, note, printable, shown};
 use forebay_sim::scenario::PolicySet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -25,7 +26,6 @@ use signal_hook::iterator::Signals;
 use crate::args::serve::{Serve, ServeWhat, TlsChoice};
 use crate::cmd::image::{WHAT_IS_THERE, no_image, source};
 use crate::cmd::watch::serve::Endpoint;
-use crate::messages::{Complaint, complain, note, printable, shown};
 use crate::{ERROR, choice, objects, slots};
 
 mod control;

@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::{self, Complaint, shown};
+use forebay_report::whole;
 use serde_json::{Value, json};
 
 use crate::args::sweep::{SweepEngine, SweepRun, SweepStatus, SweepSubmit, SweepWhat};
-use crate::messages::{self, Complaint, shown};
-use crate::whole;
 
 use plan::Plan;
 use results::PointResults;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
+use forebay_report::table::{Cell, Format, Table};
 use serde_json::{Value, json};
 
 use crate::args::trace::{TraceHead, TraceWhat};
-use crate::table::{Cell, Format, Table};
 use crate::traces::{self, TraceSource};
 
 mod convert;

@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use forebay_live::journal::{Folder, FolderError};
 use forebay_live::number::DevNumber;
 use forebay_live::tree::Tree;
+use forebay_report::messages::{Complaint, shown};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::args::tune::{Place, Tune, What};
-use crate::messages::{Complaint, shown};
 
 mod log;
 mod recommend;

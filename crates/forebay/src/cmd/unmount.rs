@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use forebay_host::mounts::{UnmountError, mounted_images, unmount_image};
+use forebay_report::messages::{Complaint, complain, printable, shown};
 use serde_json::{Value, json};
 
 use crate::ERROR;
 use crate::args::Unmount;
-use crate::messages::{Complaint, complain, printable, shown};
 
 /// Unmounts each folder; one that cannot be unmounted does not keep the others.
 pub(crate) fn run(arguments: &Unmount) -> Result<u8> {

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use forebay_live::view::View;
+use forebay_report::messages::Complaint;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::serve::Endpoint;
 use self::source::Source;
 use crate::args::watch::Watch;
-use crate::messages::Complaint;
 
 mod cell;
 mod format;

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use forebay_core::time::Duration;
+use forebay_report::messages::filled;
+use forebay_report::screen;
 use forebay_sim::stats::Summary;
 
 use super::{Results, Row, seconds};
-use crate::messages::filled;
-use crate::screen;
 use crate::slots::SLOTS;
 
 impl Results {

@@ -1,12 +1,14 @@
 //! What runs came to, as a page: how fast, how long calls took, what went on over time, and every
 //! column of every row.
 
+use forebay_report::page::{
+    Axis, Digits, Extent, Figure, Join, Layout, Page, Point, Scale, Series,
+};
 use forebay_sim::paper::Series as OverTime;
 use forebay_sim::stats::Latencies;
 
 use super::{EVERY, Results, Row, throughput};
 use crate::over_time;
-use crate::page::{Axis, Digits, Extent, Figure, Join, Layout, Page, Point, Scale, Series};
 use crate::slots::{PerSlot, SLOTS};
 
 /// What only a page shows.

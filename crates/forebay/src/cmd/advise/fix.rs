@@ -11,11 +11,11 @@ use forebay_live::advise::{Finding, Subject};
 use forebay_live::knob::{Change, Knob, StartError, Steering, Terms};
 use forebay_live::machine::Machine;
 use forebay_live::tree::Tree;
+use forebay_report::messages::{Complaint, note, paragraph, printable};
 
 use crate::NO;
 use crate::args::tune::{Place, Undo, What};
 use crate::cmd::tune;
-use crate::messages::{Complaint, note, paragraph, printable};
 
 /// How changes are made.
 pub(super) struct Answer<'a> {

@@ -8,12 +8,12 @@ use std::{fs, io, thread};
 use anyhow::{Context, Result, bail};
 use forebay_host::access::{File, Mode, Options};
 use forebay_host::measure::{Cell, Length, Row, Scratch, Subject, measure, ours, pread, verdicts};
+use forebay_report::messages::{self, Complaint};
+use forebay_report::page::{Destination, beside};
+use forebay_report::table::{self, Table};
 
 use super::page::{self, Plot};
 use crate::args::BenchDispatch;
-use crate::messages::{self, Complaint};
-use crate::page::{Destination, beside};
-use crate::table::{self, Table};
 
 /// Measures all modes in all cells and prints one table.
 pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {

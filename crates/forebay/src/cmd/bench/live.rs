@@ -17,13 +17,13 @@ use anyhow::{Context, Result, bail};
 use forebay_host::measure::live::{Part, perform};
 use forebay_host::measure::mount::own_namespace;
 use forebay_host::measure::shuffle;
+use forebay_report::messages::{self, Complaint};
+use forebay_report::page::{Destination, beside};
+use forebay_report::table::{Cell, Table};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::SIGTERM;
 
 use crate::args::live_bench::{BenchLive, BenchLivePart, LiveLimits, LivePart};
-use crate::messages::{self, Complaint};
-use crate::page::{Destination, beside};
-use crate::table::{Cell, Table};
 
 use super::page::{self, Plot};
 use super::process::Stop;

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use forebay_host::measure::Target;
 use forebay_host::measure::mount::{Part, Round, Work, own_namespace, perform, ratio};
+use forebay_report::messages::{self, Complaint};
+use forebay_report::page::{Destination, beside};
+use forebay_report::table::{Cell, Table};
 use indicatif::ProgressBar;
 
 use crate::args::{BenchMount, BenchMountPart, MountWorkload as Workload};
 use crate::choice;
-use crate::messages::{self, Complaint};
-use crate::page::{Destination, beside};
-use crate::table::{Cell, Table};
 
 use super::live::throttle::Throttle;
 use super::page::{self, Plot};

@@ -1,9 +1,9 @@
 //! A page of the measurements on this machine: charts of columns of the table, and the table.
 
-use crate::page::{
+use forebay_report::page::{
     Axis, Digits, Extent, Figure, Join, Layout, Page, Point, Scale, Series, this_machine,
 };
-use crate::table::{Cell, Table};
+use forebay_report::table::{Cell, Table};
 
 /// Which columns make a figure.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,7 @@
 //! ```
 
 use clap_mangen::roff::{Roff, roman};
-
-use crate::messages;
+use forebay_report::messages;
 
 /// A text of headings, lines and paragraphs.
 #[derive(Debug, Default)]

@@ -9,12 +9,12 @@ use forebay_image::compare::{
 };
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Options, shown};
+use forebay_report::messages::{self, note, progress};
+use forebay_report::page::{Destination, beside};
 use serde_json::{Map, Value, json};
 
 use super::{Place, open, open_at, print, show};
 use crate::args::image::Compare;
-use crate::messages::{self, note, progress};
-use crate::page::{Destination, beside};
 use crate::{NO, choice};
 
 mod page;

@@ -7,11 +7,11 @@ use forebay_host::backend::scrubbed;
 use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::Tree;
 use forebay_image::{Fault, Image, Kind};
+use forebay_report::messages::{Complaint, note, progress};
 use serde_json::{Value, json};
 
 use super::{WHAT_IS_THERE, complain, open, print, select, show};
 use crate::args::image::Extract;
-use crate::messages::{Complaint, note, progress};
 use crate::{NO, choice};
 
 /// Extracts, and reports the extracted and the failed files.

@@ -6,11 +6,11 @@ use anyhow::Result;
 use forebay_image::layout::{ReadPages, Scatter, StartLayout, file_order, start_layout};
 use forebay_image::profile::{Profile, ProfileError};
 use forebay_image::shown;
+use forebay_report::messages::{Complaint, note};
 use serde_json::{Value, json};
 
 use super::{open, print_bytes, show};
 use crate::args::image::{Layout, SortList};
-use crate::messages::{Complaint, note};
 
 /// Shows it, or prints the order.
 pub(super) fn run(arguments: &Layout) -> Result<u8> {

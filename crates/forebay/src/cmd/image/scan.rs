@@ -8,12 +8,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use forebay_image::scan::{Hit, scan};
 use forebay_image::{Source, shown};
+use forebay_report::messages::{self, progress};
 use serde_json::{Value, json};
 
 use super::{print, show, source};
 use crate::NO;
 use crate::args::image::Scan;
-use crate::messages::{self, progress};
 
 /// Bytes that are copied at once.
 const CHUNK: u64 = 1 << 20;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use forebay_image::walk::{Choice, Limits, Tree};
 use forebay_image::{Fault, Follow, Image, resolve};
+use forebay_report::messages::Complaint;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::args::image::Patterns;
-use crate::messages::Complaint;
 
 /// Patterns that are ready for use.
 pub(super) struct Matcher {

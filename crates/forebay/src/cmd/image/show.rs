@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use forebay_image::{Fault, Kind, Node};
+use forebay_report::messages;
+use forebay_report::screen;
 use serde_json::{Map, Value, json};
-
-use crate::messages;
-use crate::screen;
 
 /// `drwxr-xr-x`, as `ls -l` has it.
 pub(super) fn mode(kind: Kind, permissions: u16) -> String {

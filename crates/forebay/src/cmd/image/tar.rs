@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use anyhow::{Context, Result, bail};
 use forebay_image::walk::{Item, Tree};
 use forebay_image::{Cause, Content, Fault, Image, Kind, Node, Piece, Xattr, shown};
+use forebay_report::messages::{Complaint, note};
 use tar::{Builder, EntryType, Header};
 
 use super::{complain, open, select};
 use crate::NO;
 use crate::args::image::Tar;
-use crate::messages::{Complaint, note};
 
 /// Files up to this size are decoded before their header is written, others twice.
 const BUFFERED_MAX: u64 = 32 << 20;

@@ -3,13 +3,13 @@
 use anyhow::Result;
 use forebay_image::verify::{Finding, Report, strict, verify};
 use forebay_image::walk::{Limits, Tree};
+use forebay_report::messages::progress;
+use forebay_report::screen::{self, Mood};
 use serde_json::{Value, json};
 
 use super::{open, print, show};
 use crate::NO;
 use crate::args::image::Verify;
-use crate::messages::progress;
-use crate::screen::{self, Mood};
 
 /// Checks it and prints the result.
 pub(super) fn run(arguments: &Verify) -> Result<u8> {

@@ -6,9 +6,8 @@
 //!           "rndrd {} KiB"   what stands at {} is where the point stands: 16, 32, 64 ...
 //! ```
 
+use forebay_report::page::{Axis, Figure, Join, Layout, Point, Scale, Series};
 use forebay_sim::report::{Row, Verdict};
-
-use crate::page::{Axis, Figure, Join, Layout, Point, Scale, Series};
 
 use plots::{Line, PLOTS, Plot, Values};
 

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use forebay_report::messages;
 use forebay_sim::machine::MachineError;
 use forebay_sim::paper::{Cell, Measured, Paper, RunSize};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use crate::messages;
 
 /// How far the measuring is, on a terminal.
 pub(super) struct Progress {

@@ -1,11 +1,11 @@
 //! One line for each paper, in 80 columns: headline, agreement, verdict.
 
+use forebay_report::screen::{self, Mood};
 use forebay_sim::paper::{Agreement, PaperVerdict};
 use forebay_sim::report::Row;
 
 use super::Reproduced;
 use crate::args::Reproduce;
-use crate::screen::{self, Mood};
 
 /// All papers, the sum, and what to type next.
 pub(super) fn text(done: &[Reproduced<'_>], arguments: &Reproduce) -> String {

@@ -1,6 +1,8 @@
 //! The page of the papers: for each its verdict, its charts with the headline first, the figures
 //! that miss, and the sections of the documentation about its model and about what is not claimed.
 
+use forebay_report::page::{Digits, Extent, Page};
+use forebay_report::table::Table;
 use forebay_sim::paper::{Measured, Paper};
 use forebay_sim::report::{Row, Verdict};
 
@@ -8,8 +10,6 @@ use super::overview::{figure, mood};
 use super::{Reproduced, figures, for_people, report};
 use crate::args::Reproduce;
 use crate::over_time;
-use crate::page::{Digits, Extent, Page};
-use crate::table::Table;
 
 /// The page of these papers.
 pub(super) fn of(done: &[Reproduced<'_>], arguments: &Reproduce) -> Page {

@@ -1,14 +1,14 @@
 //! One paper on one screen: claim, verdict, misses with their reasons, and its main figures.
 
+use forebay_report::messages::filled;
+use forebay_report::screen;
+use forebay_report::table::{Cell, Table};
 use forebay_sim::paper::{Agreement, PaperVerdict};
 use forebay_sim::report::{Row, Verdict};
 
 use super::overview::{figure, painted};
 use super::{Reproduced, decimals};
 use crate::args::Reproduce;
-use crate::messages::filled;
-use crate::screen;
-use crate::table::{Cell, Table};
 
 /// The report of a paper.
 pub(super) fn text(one: &Reproduced<'_>, arguments: &Reproduce) -> String {

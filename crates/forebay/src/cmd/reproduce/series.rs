@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use forebay_report::messages::{Complaint, shown};
+use forebay_report::table::{Cell, Format, Table};
+use forebay_report::whole;
 use forebay_sim::paper::{Measured, Paper};
-
-use crate::messages::{Complaint, shown};
-use crate::table::{Cell, Format, Table};
-use crate::whole;
 
 const COLUMNS: [(&str, &str); 7] = [
     ("paper", "paper"),

@@ -9,6 +9,7 @@ use std::{env, fs, process, thread};
 
 use anyhow::{Context, Result, bail};
 use forebay_host::serve::{ListenAddress, Server};
+use forebay_report::messages::{Complaint, note, printable};
 use listenfd::ListenFd;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGHUP;
@@ -17,7 +18,6 @@ use signal_hook::iterator::Signals;
 use super::log::Log;
 use crate::ERROR;
 use crate::args::serve::{Serve, TlsChoice};
-use crate::messages::{Complaint, note, printable};
 
 /// Where clients come in.
 #[derive(Debug)]

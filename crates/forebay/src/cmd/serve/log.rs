@@ -8,8 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use forebay_host::serve::{ServeEvent, ServeLog};
-
-use crate::messages::{note, printable, shown};
+use forebay_report::messages::{note, printable, shown};
 
 /// Where lines go.
 #[derive(Debug)]

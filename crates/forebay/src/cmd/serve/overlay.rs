@@ -8,8 +8,7 @@ use anyhow::Result;
 use forebay_host::serve::{
     BaseIdentity, OverlayError, OverlayStore, Store, create_layer, open_layer,
 };
-
-use crate::messages::{Complaint, note, printable, shown};
+use forebay_report::messages::{Complaint, note, printable, shown};
 
 /// A base with the layer in a file over it; the file is made if it is not there.
 pub(super) fn over(

@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 use forebay_core::units::PAGE_SIZE;
 use forebay_host::serve::{ClientReport, ExportReport, LatencyReport, REQUEST_KINDS, ServerReport};
+use forebay_report::messages::{Complaint, printable};
+use forebay_report::table::{Cell, Format, Table};
 use serde_json::{Map, Value, json};
 
 use super::control;
 use crate::args::serve::ServeStatus;
-use crate::messages::{Complaint, printable};
-use crate::table::{Cell, Format, Table};
 
 /// Prints what servers tell.
 pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {

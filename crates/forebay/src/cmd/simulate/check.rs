@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail};
 use forebay_core::time::Duration;
 use forebay_core::units::{FileId, HandleId};
 use forebay_host::syscalls::{self, OpenFile};
+use forebay_report::messages::Complaint;
+use forebay_report::table::{Cell, Table};
 use forebay_sim::fio::{Compat, Job};
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::RunTotals;
@@ -21,10 +23,8 @@ use crate::args::Simulate;
 use crate::choice;
 use crate::cmd::run::{groups_on, open, place};
 use crate::jobs::{self, CountedRun};
-use crate::messages::Complaint;
 use crate::results::{ALL, Results, Row};
 use crate::slots::PerSlot;
-use crate::table::{Cell, Table};
 
 /// Predicts, measures, and prints both.
 pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {

@@ -14,6 +14,8 @@ use forebay_core::time::Duration;
 use forebay_host::mount::{self, Options, Window};
 use forebay_image::profile::Fingerprint;
 use forebay_image::{self as images, Coding, Image, Kind, NodeId, Source};
+use forebay_report::messages::{Complaint, shown};
+use forebay_report::table::{Cell, Table};
 use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
 };
@@ -21,8 +23,6 @@ use forebay_sim::mounted::{
 use crate::args::{MountWindow, Simulate};
 use crate::choice;
 use crate::cmd::image::{no_image, source};
-use crate::messages::{Complaint, shown};
-use crate::table::{Cell, Table};
 
 /// Replays the recording once with each fill rule and prints the results.
 pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {

@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::{Complaint, shown};
 
 use super::{Plan, say};
 use crate::args::sweep::SweepSubmit;
-use crate::messages::{Complaint, shown};
 
 /// A scheduler of array jobs.
 pub(super) struct Scheduler {

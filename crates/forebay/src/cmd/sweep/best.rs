@@ -3,6 +3,9 @@
 use std::io;
 
 use anyhow::Result;
+use forebay_report::messages::Complaint;
+use forebay_report::page::{Destination, beside};
+use forebay_report::table::{Cell, Format, Table};
 
 use super::front::Goal;
 use super::means::{Means, SeedRow, Settings, mean, short};
@@ -10,9 +13,6 @@ use super::page;
 use super::plan::Plan;
 use super::results::PointResults;
 use crate::args::sweep::SweepBest;
-use crate::messages::Complaint;
-use crate::page::{Destination, beside};
-use crate::table::{Cell, Format, Table};
 
 /// Prints the best settings.
 pub(super) fn best(arguments: &SweepBest) -> Result<u8> {

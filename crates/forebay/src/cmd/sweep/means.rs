@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use forebay_report::messages::Complaint;
 use serde_json::{Map, Value};
 
 use super::plan::{Plan, Point};
-use crate::messages::Complaint;
 
 /// Input, machine, and a value for each key of the grids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::Complaint;
+use forebay_report::page::{Destination, beside};
 use serde_json::{Map, Value};
 
 use super::columnar;
@@ -11,8 +13,6 @@ use super::page;
 use super::plan::{Plan, Point};
 use super::results::PointResults;
 use crate::args::sweep::{SweepFormat, SweepMerge};
-use crate::messages::Complaint;
-use crate::page::{Destination, beside};
 
 /// Prints all results.
 pub(super) fn merge(arguments: &SweepMerge) -> Result<u8> {

@@ -6,6 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
+use forebay_report::messages::Complaint;
+use forebay_report::page::{
+    Axis, Digits, Figure, HeatAxis, HeatCell, HeatMap, Join, Layout, Page, Point, Scale, Series,
+};
+use forebay_report::table::{Cell, Table};
 use serde_json::Value;
 
 use super::axes::{self, Dimension, Spanned};
@@ -14,11 +19,6 @@ use super::front::{Goal, front};
 use super::means::{Means, SeedRow, Settings, mean};
 use super::plan::Plan;
 use crate::args::sweep::SweepPage;
-use crate::messages::Complaint;
-use crate::page::{
-    Axis, Digits, Figure, HeatAxis, HeatCell, HeatMap, Join, Layout, Page, Point, Scale, Series,
-};
-use crate::table::{Cell, Table};
 
 /// What is on the page.
 #[derive(Debug)]

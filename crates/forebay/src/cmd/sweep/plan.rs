@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
+use forebay_report::messages::{Complaint, shown};
+use forebay_report::whole;
 use serde_json::{Value, json};
 
 use super::results::PointResults;
@@ -16,9 +18,7 @@ use crate::args::sweep::SweepPlan;
 use crate::args::{Arguments, Command, Simulate};
 use crate::choice;
 use crate::cmd::simulate;
-use crate::messages::{Complaint, shown};
 use crate::slots::{self, SLOTS};
-use crate::whole;
 
 /// What a folder is to have done.
 pub(super) struct Plan {

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::{Complaint, shown};
 use serde_json::{Map, Value};
 
 use super::plan::{Plan, Point, RESULTS};
 use super::read_json;
-use crate::messages::{Complaint, shown};
 
 /// The rows of all points that have one.
 pub(super) struct PointResults(HashMap<String, Map<String, Value>>);

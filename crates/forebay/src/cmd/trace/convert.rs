@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use anyhow::{Context, Result, bail};
+use forebay_report::messages::{self, Complaint, shown};
 use forebay_trace::{Layer, Record, Writer};
 
 use crate::args::trace::{TraceConvert, TraceInput, TraceOutput, TraceSample};
 use crate::choice::STANDARD_INPUT;
-use crate::messages::{self, Complaint, shown};
 use crate::traces::{self, TraceSource};
 
 /// Writes the whole trace.

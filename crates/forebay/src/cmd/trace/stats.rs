@@ -3,15 +3,15 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
+use forebay_report::page::{
+    self, Axis, Destination, Digits, Figure, Join, Layout, Page, Point, Scale, Series,
+};
+use forebay_report::table::{Cell, Format, Table};
 use forebay_trace::{Buckets, Layer, Op, Statistics};
 use serde_json::{Map, Value, json};
 
 use super::{print_json, read_report};
 use crate::args::trace::{TraceInfo, TraceInput, TraceStats};
-use crate::page::{
-    self, Axis, Destination, Digits, Figure, Join, Layout, Page, Point, Scale, Series,
-};
-use crate::table::{Cell, Format, Table};
 use crate::traces::{self, TraceSource};
 
 /// Prints what a trace holds.

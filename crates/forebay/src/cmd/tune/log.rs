@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use anyhow::Result;
 use forebay_image::Time;
 use forebay_live::journal::{History, Past};
+use forebay_report::messages::Complaint;
 use serde_json::json;
 
 use crate::NO;
 use crate::args::tune::Log;
-use crate::messages::Complaint;
 
 use super::folder;
 

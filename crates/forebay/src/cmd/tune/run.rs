@@ -21,6 +21,7 @@ use forebay_live::scope::{self, Named, Scope};
 use forebay_live::signal::Sampler;
 use forebay_live::trace::{self, Tracer, Wakeup};
 use forebay_live::tree::Tree;
+use forebay_report::messages::{self, Complaint, note};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
@@ -28,7 +29,6 @@ use signal_hook::low_level::pipe;
 use crate::NO;
 use crate::args::tune::{Slot, Steer};
 use crate::choice;
-use crate::messages::{self, Complaint, note};
 
 /// Tunes until a signal, or until its time is over.
 pub(super) fn run(arguments: &Steer) -> Result<u8> {

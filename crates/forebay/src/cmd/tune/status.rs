@@ -9,10 +9,10 @@ use forebay_live::knob::{
     Descriptors, Identity, Knob, Of, OpenFile, Patience, Value, boot, started, turn,
 };
 use forebay_live::tree::Tree;
+use forebay_report::messages::{printable, shown};
 use serde_json::json;
 
 use crate::args::tune::Status;
-use crate::messages::{printable, shown};
 
 use super::{folder, tree};
 

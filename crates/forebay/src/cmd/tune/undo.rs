@@ -9,10 +9,10 @@ use forebay_live::knob::{Event, boot, sentences};
 use forebay_live::trace;
 use forebay_live::tree::Tree;
 use forebay_live::undo::undo;
+use forebay_report::messages::{self, Complaint, shown};
 use serde_json::json;
 
 use crate::args::tune::Undo;
-use crate::messages::{self, Complaint, shown};
 
 use super::{folder, tree};
 

@@ -13,6 +13,7 @@
 //! A process that was opened, or the help, takes the place of the tables.
 
 use forebay_live::view::View;
+use forebay_report::messages::filled;
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -22,7 +23,6 @@ use super::history::History;
 use super::keys::{Choice, Cursor, HELP, TABLES};
 use super::panes::{Pane, ProcessFiles, head, notes, panes, process_files};
 use super::text::widths;
-use crate::messages::filled;
 
 /// The drawn view.
 #[derive(Clone, Debug, Default)]

@@ -13,8 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-
-use crate::messages::{Complaint, note};
+use forebay_report::messages::{Complaint, note};
 
 /// An address that serves figures.
 #[derive(Debug)]

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use forebay_host::measure::live::LoopDevice;
+use forebay_report::messages;
 
 use crate::cmd::bench::process::{Stop, answer, program};
-use crate::messages;
 
 /// A folder that is removed at the end of its run.
 #[derive(Debug)]

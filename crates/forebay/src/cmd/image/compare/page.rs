@@ -1,10 +1,10 @@
 //! Differences as a page: how many of which kind, and each of them.
 
 use forebay_image::compare::{Kept, Report};
+use forebay_report::page::{Axis, Digits, Figure, Join, Layout, Page, Point, Scale, Series};
+use forebay_report::table::{Cell, Table};
 
 use super::{left_out, show};
-use crate::page::{Axis, Digits, Figure, Join, Layout, Page, Point, Scale, Series};
-use crate::table::{Cell, Table};
 
 /// The page of a comparison.
 pub(super) fn of(report: &Report, kept: Kept, [image, other]: [String; 2]) -> Page {

@@ -1,7 +1,7 @@
 //! The table of figures.
 
-use crate::page::Layout;
-use crate::page::Layout::{Across, Down};
+use forebay_report::page::Layout;
+use forebay_report::page::Layout::{Across, Down};
 
 /// A figure.
 #[derive(Debug)]

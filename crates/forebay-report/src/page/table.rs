@@ -8,7 +8,7 @@ use crate::table::{Cell, Table};
 
 /// How many digits a number has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Digits {
+pub enum Digits {
     /// As many as people want.
     Few,
     /// As many as CSV and JSON have, the last ones paler.

@@ -27,7 +27,7 @@ struct Screen {
 }
 
 /// Looks at standard output once; with `wide` lines may have any length.
-pub(crate) fn set_up(wide: bool) {
+pub fn set_up(wide: bool) {
     let is_terminal = io::stdout().is_terminal();
     let columns = if wide { None } else { width(is_terminal) };
     let is_plain = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -37,30 +37,33 @@ pub(crate) fn set_up(wide: bool) {
 }
 
 /// How many columns a line may have; `None` if there is no limit.
-pub(crate) fn columns() -> Option<usize> {
+pub fn columns() -> Option<usize> {
     SCREEN.get().and_then(|screen| screen.columns)
 }
 
 /// Whether every column was asked for.
-pub(crate) fn is_wide() -> bool {
+pub fn is_wide() -> bool {
     SCREEN.get().is_some_and(|screen| screen.is_wide)
 }
 
 /// The width of prose.
-pub(crate) fn prose_columns() -> usize {
+pub fn prose_columns() -> usize {
     columns().map_or(PROSE_MAX, |columns| columns.min(PROSE_MAX))
 }
 
 /// Words that stand for good, for a warning, and for bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub enum Mood {
+    /// Green.
     Good,
+    /// Yellow.
     Mixed,
+    /// Red.
     Bad,
 }
 
 /// The text in a colour, where the screen has colours.
-pub(crate) fn painted(text: &str, mood: Mood) -> String {
+pub fn painted(text: &str, mood: Mood) -> String {
     if !SCREEN.get().is_some_and(|screen| screen.has_color) {
         return text.to_owned();
     }
@@ -75,7 +78,7 @@ pub(crate) fn painted(text: &str, mood: Mood) -> String {
 
 /// Prints a text, through a pager if standard output is a terminal: `$PAGER`, or `less -FRX`, which
 /// ends by itself if the text fits.
-pub(crate) fn print_paged(text: &str) -> io::Result<()> {
+pub fn print_paged(text: &str) -> io::Result<()> {
     if !io::stdout().is_terminal() || is_dumb() {
         return io::stdout().lock().write_all(text.as_bytes());
     }
@@ -95,12 +98,12 @@ pub(crate) fn print_paged(text: &str) -> io::Result<()> {
 }
 
 /// Columns that a text takes on a terminal.
-pub(crate) fn width_of(text: &str) -> usize {
+pub fn width_of(text: &str) -> usize {
     text.width()
 }
 
 /// The text cut to a number of columns, with `…` at the end if something is missing.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
+pub fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }

@@ -2,23 +2,26 @@
 
 /// A figure.
 #[derive(Clone, Debug)]
-pub(crate) struct Figure {
-    pub(crate) title: String,
+pub struct Figure {
+    /// Its heading.
+    pub title: String,
     /// What must be known to read it; may be empty.
-    pub(crate) caption: String,
-    pub(crate) layout: Layout,
+    pub caption: String,
+    /// In which direction values grow.
+    pub layout: Layout,
     /// Where points stand.
-    pub(crate) along: Axis,
+    pub along: Axis,
     /// How great they are.
-    pub(crate) value: Axis,
+    pub value: Axis,
     /// What the ends of the points' ranges are.
-    pub(crate) range: &'static str,
-    pub(crate) series: Vec<Series>,
+    pub range: &'static str,
+    /// The points, those of one colour together.
+    pub series: Vec<Series>,
 }
 
 /// How a figure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// Places from left to right, values upwards.
     Across,
     /// Places below each other, which leaves room for their names; values to the right.
@@ -27,15 +30,17 @@ pub(crate) enum Layout {
 
 /// An axis.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// Its quantity, with its unit.
-    pub(crate) label: String,
-    pub(crate) scale: Scale,
+    pub label: String,
+    /// Where its numbers lie.
+    pub scale: Scale,
 }
 
 /// How numbers become places on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Scale {
+pub enum Scale {
+    /// Equal distances for equal differences.
     Linear,
     /// Numbers above zero; others have no place.
     Log,
@@ -48,15 +53,18 @@ pub(crate) enum Scale {
 
 /// Points that belong together.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
-    pub(crate) label: String,
-    pub(crate) join: Join,
-    pub(crate) points: Vec<Point>,
+pub struct Series {
+    /// What the legend says; a policy has the same colour on each page.
+    pub label: String,
+    /// What is drawn between its points.
+    pub join: Join,
+    /// In the order in which they are joined.
+    pub points: Vec<Point>,
 }
 
 /// What lies between two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Join {
+pub enum Join {
     /// Nothing.
     Apart,
     /// A straight line.
@@ -67,21 +75,24 @@ pub(crate) enum Join {
 
 /// A point, and its description.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Point {
-    pub(crate) at: f64,
-    pub(crate) value: Option<f64>,
+pub struct Point {
+    /// Its place along the figure.
+    pub at: f64,
+    /// The measured number, if there is one.
+    pub value: Option<f64>,
     /// Least and greatest.
-    pub(crate) range: Option<(f64, f64)>,
-    pub(crate) published: Option<f64>,
+    pub range: Option<(f64, f64)>,
+    /// The number of the paper, drawn as a mark of its own.
+    pub published: Option<f64>,
     /// What counts as agreement; an end may be open.
-    pub(crate) tolerance: (Option<f64>, Option<f64>),
+    pub tolerance: (Option<f64>, Option<f64>),
     /// Shown under the pointer.
-    pub(crate) title: String,
+    pub title: String,
 }
 
 impl Figure {
     /// Whether there is nothing to be drawn.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.points().flat_map(Point::numbers).all(|number| !self.has_place(number))
     }
 

@@ -30,10 +30,10 @@ use crate::whole;
 use chart::Palette;
 use mark::DOCTYPE;
 
-pub(crate) use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
-pub(crate) use heat::{HeatAxis, HeatCell, HeatMap};
-pub(crate) use prose::Extent;
-pub(crate) use table::Digits;
+pub use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
+pub use heat::{HeatAxis, HeatCell, HeatMap};
+pub use prose::Extent;
+pub use table::Digits;
 
 mod chart;
 mod figure;
@@ -46,7 +46,7 @@ mod table;
 
 /// A page that grows from its top to its end.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub struct Page {
     html: String,
     /// Figures that found no room.
     left_out: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// A page with nothing but its name, and the command that makes it again.
-    pub(crate) fn new(title: &str, facts: &[(&str, String)]) -> Self {
+    pub fn new(title: &str, facts: &[(&str, String)]) -> Self {
         let mut page = Self { html: String::new(), left_out: 0, palette: Palette::default() };
         page.put(format_args!(
             "{DOCTYPE}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -79,7 +79,7 @@ impl Page {
     }
 
     /// A part of the page, with a name that links can use.
-    pub(crate) fn part(&mut self, id: &str, heading: &str, below: &str) {
+    pub fn part(&mut self, id: &str, heading: &str, below: &str) {
         self.put(format_args!("<h2 id=\"{}\">{}</h2>\n", escaped(id), escaped(heading)));
         if !below.is_empty() {
             self.put(format_args!("<p class=\"below\">{}</p>\n", escaped(below)));
@@ -87,19 +87,19 @@ impl Page {
     }
 
     /// A heading inside a part.
-    pub(crate) fn heading(&mut self, text: &str) {
+    pub fn heading(&mut self, text: &str) {
         self.put(format_args!("<h3>{}</h3>\n", escaped(text)));
     }
 
     /// A paragraph of plain words.
-    pub(crate) fn paragraph(&mut self, text: &str) {
+    pub fn paragraph(&mut self, text: &str) {
         if !text.is_empty() {
             self.put(format_args!("<p>{}</p>\n", escaped(text)));
         }
     }
 
     /// A verdict and the sentence that goes with it.
-    pub(crate) fn verdict(&mut self, badge: &str, mood: Mood, sentence: &str) {
+    pub fn verdict(&mut self, badge: &str, mood: Mood, sentence: &str) {
         let class = match mood {
             Mood::Good => "yes",
             Mood::Mixed => "part",
@@ -113,7 +113,7 @@ impl Page {
     }
 
     /// Lines below a table, as they are printed below it.
-    pub(crate) fn notes(&mut self, notes: &[String]) {
+    pub fn notes(&mut self, notes: &[String]) {
         let notes: Vec<&String> = notes.iter().filter(|note| !note.is_empty()).collect();
         if notes.is_empty() {
             return;
@@ -126,7 +126,7 @@ impl Page {
     }
 
     /// Names with their values.
-    pub(crate) fn facts(&mut self, facts: &[(&str, String)]) {
+    pub fn facts(&mut self, facts: &[(&str, String)]) {
         self.html.push_str("<dl class=\"facts\">\n");
         for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
             self.put(format_args!(
@@ -139,7 +139,7 @@ impl Page {
     }
 
     /// Links to parts of the page.
-    pub(crate) fn links<'a>(&mut self, links: impl IntoIterator<Item = &'a str>) {
+    pub fn links<'a>(&mut self, links: impl IntoIterator<Item = &'a str>) {
         self.html.push_str("<nav>");
         for id in links {
             self.put(format_args!("<a href=\"#{0}\">{0}</a> ", escaped(id)));
@@ -148,24 +148,24 @@ impl Page {
     }
 
     /// A section of a page of the documentation, without its heading; nothing if it has none.
-    pub(crate) fn section(&mut self, markdown: &str, heading: &str, extent: Extent) {
+    pub fn section(&mut self, markdown: &str, heading: &str, extent: Extent) {
         self.html.push_str(&prose::section(markdown, heading, extent));
     }
 
     /// A part that a line opens. It is in the page for search and print.
-    pub(crate) fn folded(&mut self, summary: &str, fill: impl FnOnce(&mut Self)) {
+    pub fn folded(&mut self, summary: &str, fill: impl FnOnce(&mut Self)) {
         self.put(format_args!("<details><summary>{}</summary>\n", escaped(summary)));
         fill(self);
         self.html.push_str("</details>\n");
     }
 
     /// A table. Rows for which a page has no room are counted below it.
-    pub(crate) fn table(&mut self, table: &Table, caption: &str, digits: Digits) {
+    pub fn table(&mut self, table: &Table, caption: &str, digits: Digits) {
         table::put(&mut self.html, table, caption, digits, TABLES_END);
     }
 
     /// Adjacent figures, as many as there is space for.
-    pub(crate) fn figures<'a>(&mut self, figures: impl IntoIterator<Item = &'a Figure>) {
+    pub fn figures<'a>(&mut self, figures: impl IntoIterator<Item = &'a Figure>) {
         let mut drawn = String::new();
         for figure in figures.into_iter().filter(|figure| !figure.is_empty()) {
             let figure = chart::html(figure, &mut self.palette);
@@ -181,12 +181,12 @@ impl Page {
     }
 
     /// A heat map. Rows for which a page has no room are counted below it.
-    pub(crate) fn heat_map(&mut self, map: &HeatMap) {
+    pub fn heat_map(&mut self, map: &HeatMap) {
         heat::put(&mut self.html, map, FIGURES_END);
     }
 
     /// The whole text.
-    pub(crate) fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         if self.left_out > 0 {
             let left_out = self.left_out;
             self.paragraph(&format!("{left_out} more figures would make the page too long."));
@@ -207,11 +207,11 @@ impl Page {
 
 /// Where a page goes.
 #[derive(Debug)]
-pub(crate) struct Destination(PathBuf);
+pub struct Destination(PathBuf);
 
 impl Destination {
     /// The file of a name, which must be one that can be written; said before anything runs.
-    pub(crate) fn named(path: Option<&Path>) -> Result<Option<Self>> {
+    pub fn named(path: Option<&Path>) -> Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
         let shown = shown(path);
         if path == Path::new("-") {
@@ -255,7 +255,7 @@ impl Destination {
 
 /// Writes the page, if there is to be one, after the table was printed or could not be: neither is
 /// lost with the other.
-pub(crate) fn beside(
+pub fn beside(
     printed: Result<()>,
     destination: Option<&Destination>,
     page: impl FnOnce() -> Page,
@@ -265,7 +265,7 @@ pub(crate) fn beside(
 }
 
 /// The machine of measurements in real time.
-pub(crate) fn this_machine() -> Vec<(&'static str, String)> {
+pub fn this_machine() -> Vec<(&'static str, String)> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -278,7 +278,7 @@ pub(crate) fn this_machine() -> Vec<(&'static str, String)> {
 }
 
 /// Text that is only text, between tags and inside of quotes.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -28,7 +28,7 @@ use crate::screen;
 
 /// How a table is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Aligned columns for a terminal.
     #[default]
     Text,
@@ -42,7 +42,7 @@ pub(crate) enum Format {
 
 /// The format that was typed.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct FormatChoice {
+pub struct FormatChoice {
     /// How to print the table
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -53,14 +53,14 @@ pub(crate) struct FormatChoice {
 
 impl FormatChoice {
     /// The one that both flags come to.
-    pub(crate) fn format(self) -> Format {
+    pub fn format(self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
 }
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Cell {
+pub enum Cell {
     /// Words.
     Text(String),
     /// A whole number.
@@ -73,38 +73,40 @@ pub(crate) enum Cell {
 
 /// One column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
+pub struct Column {
     /// The key in CSV and JSON.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// The heading for people. The first of two lines is that of a group, and is shown once.
-    pub(crate) heading: &'static str,
+    pub heading: &'static str,
     /// On a narrow screen columns with a higher rank leave first; those with rank 0 stay.
-    pub(crate) rank: u8,
+    pub rank: u8,
 }
 
 /// A result.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+pub struct Table {
+    /// The columns, from left to right.
+    pub columns: Vec<Column>,
+    /// A cell for each column.
+    pub rows: Vec<Vec<Cell>>,
     /// Said above the table in text and Markdown.
-    pub(crate) title: String,
+    pub title: String,
     /// Notes below it: the parameters that repeat it.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// Whether the columns of the text stand closer together.
-    pub(crate) dense: bool,
+    pub dense: bool,
 }
 
 impl Table {
     /// An empty table with these columns.
-    pub(crate) fn new(title: impl Into<String>, columns: &[(&'static str, &'static str)]) -> Self {
+    pub fn new(title: impl Into<String>, columns: &[(&'static str, &'static str)]) -> Self {
         let columns =
             columns.iter().map(|&(key, heading)| Column { key, heading, rank: 0 }).collect();
         Self { columns, title: title.into(), ..Self::default() }
     }
 
     /// Names the columns that leave on a narrow screen, the first one first.
-    pub(crate) fn leave_first(&mut self, keys: &[&str]) {
+    pub fn leave_first(&mut self, keys: &[&str]) {
         for column in &mut self.columns {
             let place = keys.iter().position(|key| *key == column.key);
             let rank = place.map_or(0, |place| keys.len() - place);
@@ -113,7 +115,7 @@ impl Table {
     }
 
     /// Takes out the columns in which nothing stands but zeros.
-    pub(crate) fn drop_empty(&mut self) {
+    pub fn drop_empty(&mut self) {
         let rows = &self.rows;
         let holds = |place: usize| rows.iter().any(|row| !row[place].is_empty());
         let kept: Vec<bool> = (0..self.columns.len()).map(holds).collect();
@@ -126,7 +128,7 @@ impl Table {
     }
 
     /// Prints the whole table; nothing is printed if it cannot be formed.
-    pub(crate) fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
+    pub fn print(&self, format: Format, out: &mut impl Write) -> Result<()> {
         let text = match format {
             Format::Text => self.fitted(screen::columns()),
             Format::Markdown => self.framed(ASCII_MARKDOWN),
@@ -137,7 +139,7 @@ impl Table {
     }
 
     /// For a screen of a number of columns.
-    pub(crate) fn fitted(&self, screen: Option<usize>) -> String {
+    pub fn fitted(&self, screen: Option<usize>) -> String {
         let preset = if self.dense { DENSE } else { UNDERLINED };
         let all: Vec<usize> = (0..self.columns.len()).collect();
         let limits = vec![usize::MAX; self.columns.len()];
@@ -291,7 +293,7 @@ impl Table {
     }
 
     /// The rows as objects.
-    pub(crate) fn objects(&self) -> Vec<Map<String, Value>> {
+    pub fn objects(&self) -> Vec<Map<String, Value>> {
         let object = |row: &Vec<Cell>| {
             let pairs = self.columns.iter().zip(row);
             pairs.map(|(column, cell)| (column.key.to_owned(), cell.json())).collect()
@@ -302,13 +304,13 @@ impl Table {
 
 impl Cell {
     /// A number that may be missing.
-    pub(crate) fn maybe(number: Option<f64>, decimals: usize) -> Self {
+    pub fn maybe(number: Option<f64>, decimals: usize) -> Self {
         number.map_or(Self::Missing, |number| Self::Number(number, decimals))
     }
 
     /// The same with no decimal behind five digits.
     #[must_use]
-    pub(crate) fn short(self) -> Self {
+    pub fn short(self) -> Self {
         match self {
             Self::Number(number, _) if number >= 10_000.0 => Self::Number(number, 0),
             Self::Number(..) | Self::Text(_) | Self::Count(_) | Self::Missing => self,
@@ -325,7 +327,7 @@ impl Cell {
     }
 
     /// As people read it.
-    pub(crate) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => count.to_string(),
@@ -335,7 +337,7 @@ impl Cell {
     }
 
     /// The digits that programs get, none of them left out.
-    pub(crate) fn exact_digits(&self) -> String {
+    pub fn exact_digits(&self) -> String {
         match self {
             Self::Number(number, decimals) => {
                 let digits = decimals + 2;
@@ -346,7 +348,7 @@ impl Cell {
     }
 
     /// The number, if it is one.
-    pub(crate) fn number(&self) -> Option<f64> {
+    pub fn number(&self) -> Option<f64> {
         match self {
             Self::Count(count) => Some(*count as f64),
             Self::Number(number, _) => Some(*number).filter(|number| number.is_finite()),

@@ -1,6 +1,5 @@
 //! How we speak: errors with a place, hints with a way out, progress that disappears.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,37 +10,36 @@ use forebay_sim::fio::{JobError, JobErrorKind};
 use forebay_sim::machine::{Machine, MachineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::hints;
 use crate::screen;
 
 /// An error and what to do about it.
 #[derive(Debug)]
-pub(crate) struct Complaint {
+pub struct Complaint {
     what: String,
     hint: Option<String>,
 }
 
 impl Complaint {
     /// An error in words, lower case and without a full stop.
-    pub(crate) fn new(what: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: None }
     }
 
     /// With a way out.
     #[must_use]
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+    pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
     /// With the place that it is about.
     #[must_use]
-    pub(crate) fn at(self, place: &str) -> Self {
+    pub fn at(self, place: &str) -> Self {
         Self { what: format!("{place}: {}", self.what), ..self }
     }
 
     /// With the nearest of the names that could have been typed, or with all of them.
     #[must_use]
-    pub(crate) fn nearest<'a>(self, given: &str, known: impl Iterator<Item = &'a str>) -> Self {
+    pub fn nearest<'a>(self, given: &str, known: impl Iterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.collect();
         match nearest(given, &known) {
             Some(name) => self.hint(format!("did you mean '{name}'?")),
@@ -149,16 +147,8 @@ impl fmt::Display for Complaint {
 
 impl std::error::Error for Complaint {}
 
-/// An error and what lies below it on one line, hints at the end.
-pub(crate) fn of_chain(error: &anyhow::Error, words: &[OsString]) -> String {
-    let text = hints::with_hint(format!("{error:#}"), error, words);
-    // Typed text may contain characters that control a terminal.
-    let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
-    text.chars().map(harmless).collect()
-}
-
 /// The known name that `given` was most likely meant to be.
-pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     const LIKELY: f64 = 0.7;
     let likeness = |name: &str| strsim::jaro_winkler(given, name);
     let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
@@ -166,7 +156,7 @@ pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 /// A progress line on standard error, shown only on a terminal and only for what takes a while.
-pub(crate) fn progress(steps: u64, what: &'static str) -> ProgressBar {
+pub fn progress(steps: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(4));
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
     bar.set_style(style.expect("the template is well formed"));
@@ -176,7 +166,7 @@ pub(crate) fn progress(steps: u64, what: &'static str) -> ProgressBar {
 }
 
 /// A progress line for work whose end is not known.
-pub(crate) fn spinner() -> ProgressBar {
+pub fn spinner() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
     let style = ProgressStyle::with_template("{spinner} {pos} calls {elapsed}");
     bar.set_style(style.expect("the template is well formed"));
@@ -185,24 +175,24 @@ pub(crate) fn spinner() -> ProgressBar {
 }
 
 /// Reports an error of one of several items; the others continue.
-pub(crate) fn complain(what: &dyn fmt::Display) {
+pub fn complain(what: &dyn fmt::Display) {
     // Standard error may be closed; the exit code still reports the error.
     let _ = writeln!(io::stderr(), "error: {what}");
 }
 
 /// Something worth knowing that changes nothing.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     // Standard error may be closed, and nothing depends on it.
     let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
 /// Words filled up to the width of prose, indented by two, behind a label.
-pub(crate) fn paragraph(label: &str, words: &str) -> String {
+pub fn paragraph(label: &str, words: &str) -> String {
     filled(&format!("  {label}"), words, screen::prose_columns())
 }
 
 /// Words filled up to a width, behind a label.
-pub(crate) fn filled(label: &str, words: &str, columns: usize) -> String {
+pub fn filled(label: &str, words: &str, columns: usize) -> String {
     let indent = " ".repeat(label.len());
     let mut text = String::new();
     let mut line = label.to_owned();
@@ -224,12 +214,12 @@ pub(crate) fn filled(label: &str, words: &str, columns: usize) -> String {
 }
 
 /// Names come from devices, processes and servers, and may hold what a terminal would obey.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
 /// A path on one line, or an address without its secrets.
-pub(crate) fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     printable(&forebay_host::backend::scrubbed(&path.to_string_lossy()))
 }
 

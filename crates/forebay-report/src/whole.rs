@@ -21,12 +21,12 @@ use rustix::process::{Pid, test_kill_process};
 use crate::messages::{Complaint, shown};
 
 /// Writes the file, or leaves the old one.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     put(path, bytes).with_context(|| format!("cannot write {}", shown(path)))
 }
 
 /// Refuses a path whose folder is none; better now than after a minute of work.
-pub(crate) fn has_folder(flag: &str, path: &Path) -> Result<()> {
+pub fn has_folder(flag: &str, path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         let what = format!("{flag} {}: no folder '{}'", shown(path), shown(folder));
@@ -36,7 +36,7 @@ pub(crate) fn has_folder(flag: &str, path: &Path) -> Result<()> {
 }
 
 /// Whether a file can be made where this one will be; nothing stays of the trial.
-pub(crate) fn try_out(path: &Path) -> io::Result<()> {
+pub fn try_out(path: &Path) -> io::Result<()> {
     let (beside, _) = made_beside(&followed(path)?)?;
     fs::remove_file(&beside)
 }

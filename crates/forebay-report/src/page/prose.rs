@@ -4,7 +4,8 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 /// How much of a section is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
+    /// All of it.
     Whole,
     /// Up to the first heading inside it.
     Begin,

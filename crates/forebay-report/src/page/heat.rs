@@ -15,31 +15,37 @@ use super::scale::written;
 
 /// A figure in two dimensions.
 #[derive(Clone, Debug)]
-pub(crate) struct HeatMap {
-    pub(crate) title: String,
+pub struct HeatMap {
+    /// Its heading.
+    pub title: String,
     /// What must be known to read it.
-    pub(crate) caption: String,
-    pub(crate) rows: HeatAxis,
-    pub(crate) columns: HeatAxis,
+    pub caption: String,
+    /// The dimension from top to bottom.
+    pub rows: HeatAxis,
+    /// The dimension from left to right.
+    pub columns: HeatAxis,
     /// Row by row, a cell for each column.
-    pub(crate) cells: Vec<HeatCell>,
+    pub cells: Vec<HeatCell>,
     /// Whether great values are best.
-    pub(crate) is_max: bool,
+    pub is_max: bool,
 }
 
 /// A dimension of a heat map.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HeatAxis {
-    pub(crate) name: String,
-    pub(crate) values: Vec<String>,
+pub struct HeatAxis {
+    /// What varies along it.
+    pub name: String,
+    /// The values, in their order.
+    pub values: Vec<String>,
 }
 
 /// A cell of a heat map.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HeatCell {
-    pub(crate) value: Option<f64>,
+pub struct HeatCell {
+    /// The number that gives the colour, if there is one.
+    pub value: Option<f64>,
     /// Shown under the pointer.
-    pub(crate) title: String,
+    pub title: String,
 }
 
 /// Adds the map to a page that may have `end` bytes.
