@@ -60,6 +60,7 @@ use crate::lock::{Mutex, lock};
 use inodes::Inodes;
 use jobs::Workers;
 use log::Log;
+use options::CACHE_MIN;
 use push::{Pusher, Queue};
 use recording::RecordingFile;
 use replay::{Replay, ReplayTrigger};
@@ -102,17 +103,13 @@ pub enum MountError {
         /// The damage.
         what: String,
     },
-    /// The cache holds no block.
-    #[error(
-        "a cache of {cache} bytes is too small for blocks of {block} bytes: one and its raw bytes \
-         take {}",
-        2 * block
-    )]
+    /// The cache does not hold a block and its raw bytes.
+    #[error("a cache of {cache} bytes is too small for this image, which needs {least} bytes")]
     Cache {
         /// Bytes of the cache.
         cache: u64,
-        /// Bytes of a block.
-        block: u64,
+        /// Bytes that suffice.
+        least: u64,
     },
     /// The profile cannot be used.
     #[error(transparent)]
@@ -211,7 +208,6 @@ pub fn mount(
         xattrs: Arc::new(XattrPresence::of(&*image)),
         image: Arc::clone(&image),
         content: Arc::clone(&content),
-        waiting_reads: Mutex::default(),
         buffers: Buffers::default(),
         ahead: config.ahead,
         queue,
@@ -341,9 +337,11 @@ fn profile_plan(
 
 /// Checks that the cache holds a block and, if asked for, that the whole image can be read.
 fn check(image: &dyn Image, path: &Path, options: &Options) -> Result<(), MountError> {
-    let (cache, block) = (options.cache, u64::from(image.summary().block_size));
-    if cache < 2 * block {
-        return Err(MountError::Cache { cache, block });
+    let summary = image.summary();
+    let block = u64::from(summary.block_size).max(summary.raw_max);
+    let (cache, least) = (options.cache, (2 * block).max(CACHE_MIN));
+    if cache < least {
+        return Err(MountError::Cache { cache, least });
     }
     if options.strict {
         let tree = Tree::whole(image, Limits::default());

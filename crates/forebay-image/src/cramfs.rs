@@ -331,6 +331,7 @@ fn summary(superblock: &Superblock, base: u64, order: Order, end: u64, found: u6
         format: "cramfs",
         bytes: end,
         block_size: 4096,
+        raw_max: 4096,
         nodes: version_2.then_some(superblock.files.into()),
         codecs: vec!["zlib"],
         details,

@@ -213,6 +213,7 @@ fn summary(core: &Core) -> Summary {
         format: "erofs",
         bytes: expected,
         block_size: u32::try_from(superblock.block_size()).expect("64 KiB at most"),
+        raw_max: superblock.raw_max,
         nodes: Some(superblock.inodes),
         codecs: codecs::names(superblock.codecs),
         details,

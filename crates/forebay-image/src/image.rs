@@ -197,6 +197,8 @@ pub struct Summary {
     /// Maximum bytes of content in a block. For erofs it is the file system's block: the unit of
     /// decoding can be larger or smaller.
     pub block_size: u32,
+    /// Maximum bytes of the image that a block is decoded from.
+    pub raw_max: u64,
     /// The number of nodes, if the image has it.
     pub nodes: Option<u64>,
     /// The codecs in use, by name.

@@ -37,6 +37,7 @@ impl Memory {
         let summary = Summary {
             format: "memory",
             block_size: u32::try_from(BLOCK).unwrap(),
+            raw_max: BLOCK as u64,
             ..Summary::default()
         };
         let bytes = vec![0; 16];

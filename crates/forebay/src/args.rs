@@ -383,7 +383,7 @@ pub(crate) struct Mount {
     /// Record the profile again
     #[arg(long, requires = "profile")]
     pub(crate) profile_update: bool,
-    /// Write every READ request of the kernel to this new file, for `simulate --mount`
+    /// Write every READ request that is answered to this new file, for `simulate --mount`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// The log file of a mount in the background; by default the system log

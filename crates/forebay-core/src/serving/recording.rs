@@ -25,7 +25,7 @@ pub struct Recording {
     pub reads: Vec<RecordedRead>,
 }
 
-/// A READ request that was answered or refused.
+/// A READ request that was answered. One that was refused is asked again, page by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedRead {
     /// When it came, since the mount began.

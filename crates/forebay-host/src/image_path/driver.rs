@@ -52,6 +52,10 @@ struct State<T> {
     frames: Frames<Bytes>,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
+    /// Requests that came while every number was taken, the first to come first.
+    waiting: VecDeque<WaitingRequest<T>>,
+    /// Threads that wait for a number themselves.
+    threads_waiting: usize,
     /// What was said about blocks and pages that failed lately, by where they begin.
     faults: VecDeque<ImageFault>,
     /// Jobs whose memory is used again.
@@ -69,6 +73,14 @@ struct Slot<T> {
     then: Then<T>,
     /// A device was waited for.
     waited: bool,
+}
+
+/// A request without a number.
+#[derive(Debug)]
+struct WaitingRequest<T> {
+    parts: Vec<Part>,
+    buffer: Vec<u8>,
+    what: T,
 }
 
 /// What becomes of a request when it ends.
@@ -174,6 +186,8 @@ impl<T> PathDriver<T> {
             frames: Frames::new(config.path.frames),
             slots: std::iter::repeat_with(slot).take(config.path.requests_max as usize).collect(),
             free: (0..config.path.requests_max).rev().collect(),
+            waiting: VecDeque::new(),
+            threads_waiting: 0,
             faults: VecDeque::new(),
             spare: Vec::new(),
             is_closed: false,
@@ -190,18 +204,17 @@ impl<T> PathDriver<T> {
     }
 
     /// Begins a request, which fills `buffer` and then goes to the thread that finishes it. If too
-    /// many are in flight, `what` comes back.
-    pub(crate) fn begin(&self, parts: &[Part], buffer: Vec<u8>, what: T) -> Result<Round<T>, T> {
+    /// many are in flight, it begins when another one has ended.
+    pub(crate) fn begin(&self, parts: &[Part], buffer: Vec<u8>, what: T) -> Round<T> {
         let mut state = self.lock();
-        let Some(number) = state.free.pop() else { return Err(what) };
+        let Some(number) = state.free.pop() else {
+            let parts = parts.to_vec();
+            state.waiting.push_back(WaitingRequest { parts, buffer, what });
+            return Round::default();
+        };
         let round = self.start(&mut state, number, parts, buffer, (Then::Hand(what), Use::Last));
         drop(state);
-        Ok(self.read_what_is_near(round))
-    }
-
-    /// Whether no further request can begin.
-    pub(crate) fn is_full(&self) -> bool {
-        self.lock().free.is_empty()
+        self.read_what_is_near(round)
     }
 
     /// Reads, carries the jobs out, and waits for those of others. Says whether a device was
@@ -217,23 +230,24 @@ impl<T> PathDriver<T> {
             match state.free.pop() {
                 Some(number) => break number,
                 None if state.is_closed => return (buffer, Err(has_ended())),
-                None => state = self.wait(state),
+                None => {
+                    state.threads_waiting += 1;
+                    state = self.wait(state);
+                    state.threads_waiting -= 1;
+                }
             }
         };
         let mut round =
             self.start(&mut state, number, parts, buffer, (Then::Wait(None), Use::Last));
         drop(state);
         round = self.read_what_is_near(round);
-        while !round.jobs.is_empty() {
-            let done: Vec<DoneJob> =
-                round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
-            finish(round.ended);
-            round = self.finish(done);
-        }
-        finish(round.ended);
+        self.carry_out_all(round, &mut finish);
         let mut state = self.lock();
         loop {
-            if let Some((buffer, result)) = self.take_over(&mut state, number) {
+            let mut round = Round::default();
+            if let Some((buffer, result)) = self.take_over(&mut state, number, &mut round) {
+                drop(state);
+                self.carry_out_all(round, &mut finish);
                 return (buffer, result);
             }
             if state.is_closed {
@@ -242,6 +256,17 @@ impl<T> PathDriver<T> {
             }
             state = self.wait(state);
         }
+    }
+
+    /// Carries jobs out, and what they lead to.
+    fn carry_out_all(&self, mut round: Round<T>, finish: &mut impl FnMut(Vec<EndedRequest<T>>)) {
+        while !round.jobs.is_empty() {
+            let done: Vec<DoneJob> =
+                round.jobs.into_iter().map(|job| self.carry_out(job)).collect();
+            finish(round.ended);
+            round = self.finish(done);
+        }
+        finish(round.ended);
     }
 
     /// Reads what is in memory; nothing if it would take a device or a large block.
@@ -262,10 +287,11 @@ impl<T> PathDriver<T> {
             round.ended.splice(..0, before);
         }
         let mut state = self.lock();
-        let over = self.take_over(&mut state, number);
+        let over = self.take_over(&mut state, number, &mut round);
         if over.is_none() {
             state.slots[number as usize].then = Then::Drop;
         }
+        drop(state);
         (round, over.and_then(|(buffer, result)| result.ok().map(|_| buffer)))
     }
 
@@ -340,8 +366,10 @@ impl<T> PathDriver<T> {
     fn settle(&self, done: Vec<DoneJob>) -> Round<T> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let (mut round, now) = (Round::default(), self.now());
+        let mut round = Round::default();
         for DoneJob { job, result, waited } in done {
+            // Requests that have waited may begin behind each of them.
+            let now = self.now();
             if let Err(fault) = &result {
                 state.faults.truncate(FAULTS_MAX - 1);
                 state.faults.push_front(fault.clone());
@@ -406,15 +434,29 @@ impl<T> PathDriver<T> {
         buffer: Vec<u8>,
         (then, kind): (Then<T>, Use),
     ) -> Round<T> {
-        let raw = Part::raw_of_all(parts);
-        state.slots[number as usize] = Slot { buffer, raw, then, waited: false };
-        state.path.request(self.now(), number, parts, kind);
+        state.set_up(self.now(), number, parts, buffer, (then, kind));
         let mut round = Round::default();
         self.take_outputs(state, &mut round);
         round
     }
 
+    /// Takes what came of an input, and begins requests that have waited for a number.
     fn take_outputs(&self, state: &mut State<T>, round: &mut Round<T>) {
+        loop {
+            self.take_outputs_of_one(state, round);
+            // A number that a thread waits for is left to it.
+            if state.free.len() <= state.threads_waiting {
+                return;
+            }
+            let Some(WaitingRequest { parts, buffer, what }) = state.waiting.pop_front() else {
+                return;
+            };
+            let number = state.free.pop().expect("more are free than threads wait for");
+            state.set_up(self.now(), number, &parts, buffer, (Then::Hand(what), Use::Last));
+        }
+    }
+
+    fn take_outputs_of_one(&self, state: &mut State<T>, round: &mut Round<T>) {
         while let Some(output) = state.path.poll_output() {
             match output {
                 PathOutput::Copy(copy) => {
@@ -458,11 +500,12 @@ impl<T> PathDriver<T> {
         state.free.push(number);
     }
 
-    /// Takes a request that a thread waits for, if it has ended.
+    /// Takes a request that a thread waits for, if it has ended; another one may begin then.
     fn take_over(
         &self,
         state: &mut State<T>,
         number: u32,
+        round: &mut Round<T>,
     ) -> Option<(Vec<u8>, Result<bool, ImageFault>)> {
         let slot = &mut state.slots[number as usize];
         let Then::Wait(over) = &mut slot.then else { return None };
@@ -471,6 +514,7 @@ impl<T> PathDriver<T> {
         let (buffer, waited) = (std::mem::take(&mut slot.buffer), slot.waited);
         state.free.push(number);
         self.bell.notify_all();
+        self.take_outputs(state, round);
         Some((buffer, result.map(|()| waited)))
     }
 
@@ -527,6 +571,20 @@ impl<T> PathDriver<T> {
 }
 
 impl<T> State<T> {
+    /// Gives a request a number, and has the path begin it.
+    fn set_up(
+        &mut self,
+        now: time::Instant,
+        number: u32,
+        parts: &[Part],
+        buffer: Vec<u8>,
+        (then, kind): (Then<T>, Use),
+    ) {
+        let raw = Part::raw_of_all(parts);
+        self.slots[number as usize] = Slot { buffer, raw, then, waited: false };
+        self.path.request(now, number, parts, kind);
+    }
+
     fn read_job(&mut self, request: io::Request, begun: time::Instant) -> PathJob {
         let frames: Vec<FrameId> = self.path.frames_of(&request).collect();
         let pages = frames.iter().map(|frame| self.frames.lend(*frame)).collect();

@@ -232,13 +232,9 @@ impl Mount {
         }
     }
 
-    /// Answers requests that have ended, and hands on READs that waited for a free number.
+    /// Answers requests that have ended.
     pub(super) fn answer_ended(&self, ended: Vec<EndedRequest<Box<PendingRead>>>) {
-        for ended in ended {
-            self.answer_one(ended);
-            let Some(read) = lock(&self.waiting_reads).pop_front() else { continue };
-            self.hand_over(Job::PendingRead(read));
-        }
+        ended.into_iter().for_each(|ended| self.answer_one(ended));
     }
 
     /// Carries out jobs that take no longer than handing them over; the rest goes to workers.

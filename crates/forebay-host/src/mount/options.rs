@@ -89,14 +89,15 @@ pub fn config(options: &Options, image_bytes: u64) -> MountConfig {
         (Window::Kernel, Ahead::Kernel) => Ahead::Kernel,
         (Window::Kernel, Ahead::Both | Ahead::Ours) => Ahead::Both,
     };
-    let frames = u32::try_from(options.cache / PAGE_SIZE).unwrap_or(u32::MAX).max(FRAMES_MIN);
+    let frames = options.cache.max(CACHE_MIN) / PAGE_SIZE;
+    let frames = u32::try_from(frames).unwrap_or(u32::MAX);
     let keeps_raw = options.direct;
     let path = PathConfig { frames, requests_max: REQUESTS_MAX, keeps_raw, image_bytes };
     MountConfig { path, policy: options.policy.clone(), ahead, is_recorded: false }
 }
 
-/// Frames at least: the largest block of a format and its raw bytes need some at once.
-const FRAMES_MIN: u32 = 64;
+/// Bytes of the cache at least: requests of several tasks are in flight at once.
+pub(super) const CACHE_MIN: u64 = 256 << 10;
 
 /// Requests in flight at most.
 const REQUESTS_MAX: u32 = 512;

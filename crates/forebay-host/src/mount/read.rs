@@ -159,24 +159,12 @@ impl Mount {
         };
         let (call, plan, file_bytes) = (read.call, read.plan, read.file_bytes);
         let raw = Part::raw_of_all(&parts);
-        match self.content.path.begin(&parts, buffer, read) {
-            Ok(round) => {
-                if round.waits_for_device() {
-                    let window = self.content.path.with(|rules, _| rules.missed(plan));
-                    self.read_ahead(&call, file_bytes, raw, window);
-                }
-                self.go_on(round, pace);
-            }
-            Err(read) => {
-                lock(&self.waiting_reads).push_back(read);
-                // All other requests may have ended meanwhile.
-                if !self.content.path.is_full()
-                    && let Some(read) = lock(&self.waiting_reads).pop_front()
-                {
-                    return Err(Deferred::new(Job::PendingRead(read), NotReady::Slow));
-                }
-            }
+        let round = self.content.path.begin(&parts, buffer, read);
+        if round.waits_for_device() {
+            let window = self.content.path.with(|rules, _| rules.missed(plan));
+            self.read_ahead(&call, file_bytes, raw, window);
         }
+        self.go_on(round, pace);
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! Requests of the kernel, answered from an image.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,8 +36,6 @@ pub(super) struct Mount {
     pub(super) inodes: Arc<Inodes>,
     pub(super) xattrs: Arc<XattrPresence>,
     pub(super) content: Arc<Content<Box<PendingRead>>>,
-    /// READs that wait for a free number of the path, in the order of their arrival.
-    pub(super) waiting_reads: Mutex<VecDeque<Box<PendingRead>>>,
     pub(super) buffers: Buffers,
     /// What reads ahead.
     pub(super) ahead: Ahead,

@@ -323,6 +323,25 @@ fn a_small_cache_stays_within_its_budget() {
 }
 
 #[test]
+fn a_cache_that_holds_no_block_of_the_image_is_refused() {
+    if skip() || !has("mkfs.erofs", "erofs-utils") {
+        return;
+    }
+    let scene = Scene::new();
+    let words: String = (0..900_000_u64).map(|number| format!("{:x} ", number * number)).collect();
+    fs::write(scene.source().join("words"), &words).unwrap();
+    let mut make = Command::new("mkfs.erofs");
+    make.args(["--quiet", "-zlz4hc", "-C1048576"]).args([scene.image(), scene.source()]);
+    assert!(make.status().unwrap().success());
+    let options = |cache| Options { cache, ..Options::default() };
+    let refused = scene.try_mount(&options(1 << 20)).map(|_| ()).unwrap_err().to_string();
+    let said = "a cache of 1048576 bytes is too small for this image, which needs 2097152 bytes";
+    assert_eq!(refused, said);
+    let mount = scene.mount(&options(2 << 20));
+    assert!(fs::read(mount.path("words")).unwrap() == words.as_bytes());
+}
+
+#[test]
 fn the_counters_are_read_by_an_ioctl_of_the_mounted_folder_alone() {
     if skip() {
         return;

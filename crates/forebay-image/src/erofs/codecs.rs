@@ -52,17 +52,29 @@ impl Variant {
     }
 }
 
-/// The codecs that extents may have, a bit for each, and where their parameters end.
+/// What an image says about its codecs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Available {
+    /// Those that extents may have, a bit for each.
+    pub(super) bits: u16,
+    /// Where their parameters end.
+    pub(super) end: u64,
+    /// The most bytes of the image that an extent is decoded from.
+    pub(super) raw_max: u64,
+}
+
+/// The codecs of an image.
 pub(super) fn available(
     source: &dyn Source,
     superblock: &Superblock,
     bytes: &[u8; superblock::BYTES],
-) -> Result<(u16, u64)> {
+) -> Result<Available> {
     let bits = u16::from_le_bytes([bytes[84], bytes[85]]);
+    let mut raw_max = superblock.block_size();
     if !superblock.has(superblock::CODEC_PARAMETERS) {
         // Then the field is the distance of LZ4, and there is no other codec.
         let lz4 = bits != 0 || superblock.has(superblock::ZERO_PADDING);
-        return Ok((u16::from(lz4), superblock.end));
+        return Ok(Available { bits: u16::from(lz4), end: superblock.end, raw_max });
     }
     let known = (1_u16 << NAMES.len()) - 1;
     if bits & !known != 0 {
@@ -72,14 +84,23 @@ pub(super) fn available(
     let mut at = superblock.end;
     for (number, &name) in NAMES.iter().enumerate() {
         if bits >> number & 1 != 0 {
-            at = check_parameters(source, at.next_multiple_of(4), number, name)?;
+            let (end, blocks) = check_parameters(source, at.next_multiple_of(4), number, name)?;
+            at = end;
+            let bytes = blocks.map(|blocks| u64::from(blocks) * superblock.block_size());
+            raw_max = raw_max.max(bytes.unwrap_or(CLUSTER_MAX).min(CLUSTER_MAX));
         }
     }
-    Ok((bits, at))
+    Ok(Available { bits, end: at, raw_max })
 }
 
-/// Checks one codec's parameters and says where the next may be.
-fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> Result<u64> {
+/// Checks one codec's parameters. Says where the next may be, and how many blocks a cluster has at
+/// most, if they tell.
+fn check_parameters(
+    source: &dyn Source,
+    at: u64,
+    number: usize,
+    name: &str,
+) -> Result<(u64, Option<u16>)> {
     superblock::within(source, at + 2)?;
     let mut len = [0; 2];
     source.fill(&mut len, at)?;
@@ -93,7 +114,13 @@ fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> 
     let mut bytes = [0; PARAMETERS_MAX];
     source.fill(&mut bytes[..wanted], at + 2)?;
     let mut field = Reader::new(&bytes[..wanted], at + 2);
+    let mut blocks = None;
     let odd = match number {
+        LZ4 => {
+            field.u16("distance")?;
+            blocks = Some(field.u16("cluster blocks")?);
+            None
+        }
         LZMA => {
             let (dictionary, format) = (field.u32("dictionary")?, field.u16("format")?);
             (dictionary > DICTIONARY_MAX || format != 0)
@@ -110,7 +137,7 @@ fn check_parameters(source: &dyn Source, at: u64, number: usize, name: &str) -> 
         let what = format!("{name} with {odd}");
         return Err(Error::Unsupported { what, offset: at + 2 });
     }
-    Ok(at + 2 + u64::from(len))
+    Ok((at + 2 + u64::from(len), blocks))
 }
 
 /// The names of codecs, of which a bit says that it may be used.
@@ -179,6 +206,8 @@ const NAMES: [&str; 4] = ["lz4", "lzma", "deflate", "zstd"];
 /// The bytes of parameters that each codec has at least.
 const PARAMETERS: [usize; 4] = [14, 14, 6, 6];
 const PARAMETERS_MAX: usize = 14;
+/// The largest cluster of the format, in bytes.
+const CLUSTER_MAX: u64 = 1 << 20;
 /// The largest dictionary of the format, in bytes.
 const DICTIONARY_MAX: u32 = 8 << 20;
 /// The largest window of the format, as a power of two beyond 1 KiB.

@@ -49,6 +49,8 @@ pub(super) struct Superblock {
     pub(super) incompatible: u32,
     /// The codecs that may be used, a bit for each.
     pub(super) codecs: u16,
+    /// The most bytes of the image that an extent is decoded from.
+    pub(super) raw_max: u64,
     /// Where it ends with all that stands behind it, in bytes.
     pub(super) end: u64,
     /// The inode that holds the ends of other files, and their long attribute prefixes.
@@ -85,7 +87,9 @@ impl Superblock {
         if superblock.has(METABOX) {
             superblock.metabox = Some(metabox(source, size)?);
         }
-        (superblock.codecs, superblock.end) = codecs::available(source, &superblock, &bytes)?;
+        let found = codecs::available(source, &superblock, &bytes)?;
+        (superblock.codecs, superblock.end) = (found.bits, found.end);
+        superblock.raw_max = found.raw_max;
         Ok(Some(superblock))
     }
 
@@ -146,6 +150,7 @@ impl Superblock {
             compatible,
             incompatible,
             codecs: 0,
+            raw_max: 0,
             end: PLACE + size,
             packed,
             metabox: None,

@@ -50,6 +50,7 @@ pub(super) fn of(image: &Squashfs) -> Result<Summary> {
         format: "squashfs",
         bytes: superblock.bytes,
         block_size: superblock.block_size,
+        raw_max: superblock.block_size.into(),
         nodes: Some(superblock.inodes.into()),
         codecs: vec![superblock.compressor.name()],
         details,

@@ -137,7 +137,7 @@ fn readers_share_numbers_and_pages() {
         for thread in threads {
             thread.join().expect("every read is right");
         }
-        assert!(!served.content.path.is_full());
+        assert_eq!(served.content.path.lock().free.len(), 2, "every number is free again");
     });
 }
 
@@ -167,7 +167,6 @@ fn handed_requests_come_back_once() {
             let mut buffer = vec![0; 6_000];
             let parts = served.parts(start, &mut buffer);
             let round = served.content.path.begin(&parts, buffer, (number, start));
-            let round = round.expect("there are four numbers");
             here += served.check(round.ended);
             jobs.send(round.jobs).expect("the worker takes jobs");
         }
@@ -179,6 +178,42 @@ fn handed_requests_come_back_once() {
     });
 }
 
+/// Requests that come while every number is taken, beside a thread that waits for one: each begins
+/// when a number is free, and comes back once.
+#[test]
+fn requests_wait_for_a_number() {
+    explore(|scene| {
+        let served = scene.serve(16, 2);
+        let asker = |starts: [usize; 3]| {
+            let served = served.clone();
+            thread::spawn(move || {
+                let mut ended = 0;
+                for (number, start) in starts.into_iter().enumerate() {
+                    let mut buffer = vec![0; 6_000];
+                    let parts = served.parts(start, &mut buffer);
+                    let round = served.content.path.begin(&parts, buffer, (number, start));
+                    ended += served.check(round.ended) + served.work(round.jobs);
+                }
+                ended
+            })
+        };
+        let reader = {
+            let served = served.clone();
+            thread::spawn(move || {
+                let mut ended = 0;
+                served.read(2_000, 5_000, |others| ended += served.check(others));
+                ended
+            })
+        };
+        let threads = [asker([0, 4_096, 3_000]), asker([8_192, 0, 9_000]), reader];
+        let ended: usize =
+            threads.map(|thread| thread.join().expect("no thread fails")).iter().sum();
+        assert_eq!(ended, 6, "each request ends once");
+        let state = served.content.path.lock();
+        assert_eq!((state.free.len(), state.waiting.len()), (2, 0), "nothing waits any more");
+    });
+}
+
 /// A path that is closed while a job is never carried out: those that wait for it, and those that
 /// wait for a number, get an error.
 #[test]
@@ -187,7 +222,7 @@ fn a_closed_path_lets_waiting_threads_go() {
         let served = scene.serve(8, 2);
         let mut buffer = vec![0; 100];
         let parts = served.parts(0, &mut buffer);
-        let never = served.content.path.begin(&parts, buffer, (0, 0)).expect("a number is free");
+        let never = served.content.path.begin(&parts, buffer, (0, 0));
         assert!(!never.jobs.is_empty(), "its page has to be read");
         let readers: Vec<_> = (0..2)
             .map(|_| {
