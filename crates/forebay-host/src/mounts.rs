@@ -188,13 +188,15 @@ fn server_state(folder: &Path) -> ServerState {
     let folder = folder.to_owned();
     let ask = move || {
         // Without a receiver the answer came too late.
-        let _ = sender.send(rustix::fs::statfs(&folder).map(drop));
+        let _ = sender.send(rustix::fs::statfs(&folder).map(|found| found.f_bsize));
     };
     if thread::Builder::new().name("forebay-ask".to_owned()).spawn(ask).is_err() {
         return ServerState::Silent;
     }
     match answer.recv_timeout(PATIENCE) {
-        Ok(Ok(())) => ServerState::Alive,
+        // What the kernel says of a mount that belongs to another user, without asking its server.
+        Ok(Ok(0)) => ServerState::Foreign,
+        Ok(Ok(_)) => ServerState::Alive,
         Ok(Err(Errno::NOTCONN)) => ServerState::Dead,
         Ok(Err(Errno::ACCESS | Errno::PERM)) => ServerState::Foreign,
         Ok(Err(_)) | Err(_) => ServerState::Silent,

@@ -345,7 +345,7 @@ pub(crate) struct Mount {
     /// Memory for raw and decoded blocks, in bytes or with a unit: k, M, G
     #[arg(long, value_name = "SIZE", default_value = "32M")]
     pub(crate) cache: String,
-    /// Memory for blocks of an object, in bytes or with a unit: k, M, G; 4M at least
+    /// Memory for blocks of an object, in bytes or with a unit: k, M, G; less than 4M counts as 4M
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) object_cache: String,
     /// Worker threads for requests that would block

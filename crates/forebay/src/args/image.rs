@@ -91,7 +91,7 @@ pub(crate) struct Opened {
     /// Fill short blocks with zeros, as Linux does with cramfs
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// Memory for blocks of an object, in bytes or with a unit: k, M, G; 4M at least
+    /// Memory for blocks of an object, in bytes or with a unit: k, M, G; less than 4M counts as 4M
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub(crate) object_cache: String,
 }

@@ -267,6 +267,12 @@ fn an_archive_holds_what_the_image_holds() {
     let names = listed(&whole.stdout, "-t");
     let first: Vec<&str> = names.lines().take(3).collect();
     assert_eq!(first[0], "./", "{names}");
+    let all: Vec<&str> = names.lines().collect();
+    for (place, folder) in all.iter().enumerate().filter(|(_, name)| name.ends_with('/')) {
+        let is_below = |name: &&&str| name.starts_with(folder);
+        let next = all[place..].iter().take_while(is_below).count();
+        assert_eq!(next, all.iter().filter(is_below).count(), "{folder} and what is below it");
+    }
     for line in printed(scene.command("image ls -R image --json")).lines() {
         if let Some(path) = line.trim().strip_prefix("\"path\": \"/") {
             let path = path.trim_end_matches("\",");

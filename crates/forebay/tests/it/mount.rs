@@ -295,7 +295,9 @@ nobody folder/true || exit 1
 cat folder/text >/dev/null 2>&1 || echo only its owner
 mounted && nobody fusermount3 -u folder && ! mounted && echo unmounted
 listed() { nobody ./forebay mount --list | grep -q "^$1 *65534 .* on $PWD/folder\$"; }
-nobody ./forebay mount image folder && listed alive && nobody ./forebay unmount folder \
+seen_by_root() { ./forebay mount --list | grep -q "^$1 *65534 .* on $PWD/folder\$"; }
+nobody ./forebay mount image folder && listed alive && seen_by_root foreign \
+    && nobody ./forebay unmount folder \
     && ! mounted && ! listed alive && echo by unmount
 serve() {
     setpriv --reuid 65534 --regid 65534 --clear-groups -- ./forebay mount image folder \

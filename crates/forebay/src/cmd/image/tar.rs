@@ -36,10 +36,12 @@ pub(super) fn run(arguments: &Tar) -> Result<u8> {
         to: Builder::new(out),
     };
     let mut failed = !missing.is_empty() || !tree.faults.is_empty();
-    let mut written = vec![false; tree.items().len()];
-    for place in 0..tree.items().len() {
-        match archive.add(place, &written) {
-            Ok(()) => written[place] = true,
+    // The name of each node that was written first, by the place of its first name.
+    let mut written = vec![None; tree.items().len()];
+    for place in depth_first(tree.items()) {
+        let node = tree.items()[place].first.unwrap_or(place);
+        match archive.add(place, written[node]) {
+            Ok(()) => written[node] = written[node].or(Some(place)),
             Err(Refusal::Image(cause)) => {
                 complain(&Fault::new(tree.path(place), cause));
                 failed = true;
@@ -56,6 +58,21 @@ pub(super) fn run(arguments: &Tar) -> Result<u8> {
     let flushed = archive.to.into_inner().and_then(|mut out| out.flush());
     flushed.context("cannot write the archive")?;
     Ok(if failed { NO } else { 0 })
+}
+
+/// The places of all names, a directory directly before what is below it: programs that unpack set
+/// its time when they come to a name elsewhere.
+fn depth_first(items: &[Item]) -> Vec<usize> {
+    let mut below = vec![Vec::new(); items.len()];
+    for (place, item) in items.iter().enumerate().skip(1) {
+        below[item.parent].push(place);
+    }
+    let (mut order, mut rest) = (Vec::with_capacity(items.len()), vec![0]);
+    while let Some(place) = rest.pop() {
+        order.push(place);
+        rest.extend(below[place].drain(..).rev());
+    }
+    order
 }
 
 /// Why a name is not in the archive.
@@ -87,14 +104,14 @@ struct Archive<'a> {
 }
 
 impl Archive<'_> {
-    fn add(&mut self, place: usize, written: &[bool]) -> Result<(), Refusal> {
+    /// Adds a name; `first` is the place of another one of the same node that is there already.
+    fn add(&mut self, place: usize, first: Option<usize>) -> Result<(), Refusal> {
         let item = &self.tree.items()[place];
         let node = self.image.node(item.node)?;
         if node.kind != item.kind {
             let cause = Cause::Kinds { entry: item.kind, node: node.kind };
             return Err(Refusal::Image(cause));
         }
-        let first = item.first.filter(|first| written[*first]);
         let path = self.path(place, item);
         let mut header = header(&node);
         if let Some(first) = first {
