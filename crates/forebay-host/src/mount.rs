@@ -58,14 +58,15 @@ use crate::attach::{self, AttachError, AttachOptions, MountIdentity};
 use crate::image_path::{self, Buffers, Content, OpenOptions, PathStats};
 use crate::lock::{Mutex, lock};
 use inodes::Inodes;
-use jobs::Workers;
 use log::Log;
 use options::CACHE_MIN;
 use push::{Pusher, Queue};
 use recording::RecordingFile;
 use replay::{Replay, ReplayTrigger};
-use session::{FuseSession, Mount};
+use session::FuseSession;
+use state::Mount;
 use stats::MountStats;
+use workers::Workers;
 use xattrs::XattrPresence;
 
 pub use crate::image_path::OpenError;
@@ -85,8 +86,11 @@ mod push;
 mod read;
 mod recording;
 mod replay;
+mod request;
 mod session;
+mod state;
 mod stats;
+mod workers;
 mod xattrs;
 
 /// Why an image cannot be mounted.
@@ -220,8 +224,7 @@ pub fn mount(
         recording: recording.clone(),
         stopper: Stopper(ending.clone()),
     });
-    pusher.connect(&server);
-    server.workers.start(options.threads.max(1), &server).map_err(MountError::Thread)?;
+    start_workers(&server, &pusher, options.threads.max(1)).map_err(MountError::Thread)?;
     let source = path.to_string_lossy().into_owned();
     let how = AttachOptions { source, kind: "forebay", writable: false, allow_other, trusted };
     let device = attach::attach(folder, &how)?;
@@ -255,6 +258,23 @@ pub fn mount(
     }
     Pusher::start(pusher, notifier).map_err(MountError::Thread)?;
     Ok(mounted)
+}
+
+/// Starts the workers, and has what they and the pusher finish answered. They hold no mount that is
+/// not used otherwise.
+fn start_workers(server: &Arc<Mount>, pusher: &Pusher, count: usize) -> io::Result<()> {
+    let mount = Arc::downgrade(server);
+    pusher.connect(move |ended| {
+        if let Some(mount) = mount.upgrade() {
+            mount.answer_ended(ended);
+        }
+    });
+    let mount = Arc::downgrade(server);
+    server.workers.start(count, move |job| {
+        let Some(mount) = mount.upgrade() else { return false };
+        mount.guarded(|| mount.finish(job));
+        true
+    })
 }
 
 /// Only pages that are asked for can be recorded, so nothing may be prefetched.

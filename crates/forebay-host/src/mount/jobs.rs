@@ -14,161 +14,24 @@
 //! Behind a demand or a refused window the next request often comes soon: a dispatch rule says how
 //! long the thread polls for it before it sleeps.
 
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
 use std::time::Instant;
-use std::{io, thread};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use forebay_core::dispatch::{Class, Medium, Spec};
-use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, WORKER_QUEUE_MAX, share};
+use forebay_core::dispatch::Class;
+use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, share};
 use forebay_core::units::PAGE_SIZE;
-use forebay_image::NodeId;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::metadata::MetadataOp;
-use super::read::{PendingRead, ReadRequest};
-use super::session::Mount;
-use crate::image_path::{
-    DoneJob, EndedRequest, ImageFault, NotReady, Pace, PathJob, Round, at_pace, is_quick,
-};
-use crate::lock::{Mutex, lock};
-use crate::polled_wait::PolledWait;
+use super::request::{Deferred, Job, MetadataOp, PendingRead};
+use super::state::Mount;
+use crate::image_path::{DoneJob, EndedRequest, NotReady, Pace, PathJob, Round, at_pace};
 use crate::processor::nanos;
 
-/// A request that has not been answered.
-#[derive(Debug)]
-pub(super) enum Job {
-    /// A request about names and nodes.
-    Metadata(MetadataOp),
-    /// A READ as it came.
-    ReadRequest(ReadRequest),
-    /// A READ that the core has decided to answer.
-    PendingRead(Box<PendingRead>),
-    /// An error to log; no request waits for it.
-    Report(NodeId, ImageFault),
-    /// Reads and decodes for requests in flight.
-    Work(Vec<PathJob>),
-}
-
-impl Job {
-    /// Whether it is a READ of one page: a reader at random places soon asks for the next one.
-    fn is_demand(&self) -> bool {
-        matches!(self, Self::ReadRequest(read) if read.len <= PAGE_SIZE)
-    }
-}
-
-/// A job that was not carried out, and why.
-#[derive(Debug)]
-pub(super) struct Deferred(Job, NotReady);
-
-impl Deferred {
-    pub(super) fn new(job: Job, why: NotReady) -> Box<Self> {
-        Box::new(Self(job, why))
-    }
-}
-
-/// The worker threads and their queue.
-#[derive(Debug)]
-pub(super) struct Workers {
-    jobs: Sender<Job>,
-    receiver: Receiver<Job>,
-    /// The session's descriptor, to see whether another request waits.
-    device: OnceLock<OwnedFd>,
-    count: OnceLock<usize>,
-    /// How the thread that takes requests waits for the next one.
-    next: Mutex<NextRequest>,
-}
-
-/// The wait for a request.
-#[derive(Debug)]
-struct NextRequest {
-    wait: PolledWait,
-    /// What was answered before it, if it has begun.
-    behind: Option<Class>,
-}
-
-impl Workers {
-    pub(super) fn new() -> Self {
-        let (jobs, receiver) = bounded(WORKER_QUEUE_MAX);
-        let rule = Spec::parse(NEXT_REQUEST).expect("the core has the rule");
-        let wait = PolledWait::new(&rule, Medium::default());
-        let next = Mutex::new(NextRequest { wait, behind: None });
-        Self { jobs, receiver, device: OnceLock::new(), count: OnceLock::new(), next }
-    }
-
-    /// Starts `count` threads. They end when the mount is dropped.
-    pub(super) fn start(&self, count: usize, mount: &Arc<Mount>) -> io::Result<()> {
-        let _ = self.count.set(count);
-        for number in 0..count {
-            let (jobs, mount) = (self.receiver.clone(), Arc::downgrade(mount));
-            thread::Builder::new()
-                .name(format!("forebay-read-{number}"))
-                .spawn(move || work(&jobs, &mount))?;
-        }
-        Ok(())
-    }
-
-    /// The number of threads.
-    fn count(&self) -> usize {
-        self.count.get().copied().unwrap_or(1)
-    }
-
-    /// Sets the session's descriptor.
-    pub(super) fn connect(&self, device: OwnedFd) {
-        // It is set once.
-        let _ = self.device.set(device);
-    }
-
-    /// Has a worker log an error, if this is the thread that takes requests. Otherwise, and if the
-    /// queue is full, returns it.
-    pub(super) fn report_fault(&self, id: NodeId, fault: ImageFault) -> Result<(), ImageFault> {
-        if !is_quick() {
-            return Err(fault);
-        }
-        match self.jobs.try_send(Job::Report(id, fault)) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => match job {
-                Job::Report(_, fault) => Err(fault),
-                Job::Metadata(_) | Job::ReadRequest(_) | Job::PendingRead(_) | Job::Work(_) => {
-                    Ok(())
-                }
-            },
-        }
-    }
-
-    /// The thread that takes requests has got one.
-    fn end_wait(&self) {
-        let mut next = lock(&self.next);
-        if let Some(class) = next.behind.take() {
-            next.wait.end(&class);
-        }
-    }
-
-    /// A request was answered: polls for the next one, if that pays.
-    fn wait_for_next(&self, class: Class) {
-        let mut next = lock(&self.next);
-        next.wait.begin(&class);
-        next.behind = Some(class);
-        next.wait.poll(|| self.is_behind().then_some(()));
-    }
-
-    /// Whether another request waits.
-    pub(super) fn is_behind(&self) -> bool {
-        let Some(device) = self.device.get() else { return false };
-        let mut device = [PollFd::new(device, PollFlags::IN)];
-        matches!(poll(&mut device, Some(&Timespec::default())), Ok(1))
-    }
-}
-
-fn work(jobs: &Receiver<Job>, mount: &Weak<Mount>) {
-    while let Ok(job) = jobs.recv() {
-        let Some(mount) = mount.upgrade() else { return };
-        mount.guarded(|| mount.finish(job));
-    }
-}
-
 impl Mount {
+    /// Takes a request about names and nodes.
+    pub(super) fn ask(&self, operation: MetadataOp) {
+        self.take(Job::Metadata(operation));
+    }
+
     /// Takes a request: answers it, or hands it to a worker.
     pub(super) fn take(&self, job: Job) {
         self.workers.end_wait();
@@ -305,7 +168,7 @@ impl Mount {
     }
 
     /// Carries a job out, however long it takes.
-    fn finish(&self, job: Job) {
+    pub(super) fn finish(&self, job: Job) {
         // A patient job is never deferred. If one were, dropping its reply would return EIO.
         let _ = self.carry_out(job, Pace::Patient);
     }
@@ -326,6 +189,3 @@ impl Mount {
         })
     }
 }
-
-/// The rule of the wait for a request.
-const NEXT_REQUEST: &str = "adaptive";

@@ -87,6 +87,12 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Places that are remembered, so that a retry logs no second line.
 const RECENT: usize = 256;
 
+/// The message of a panic.
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

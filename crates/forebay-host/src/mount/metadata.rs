@@ -3,8 +3,9 @@
 //! An image's tree is packed too, and lies on a device. So these requests can take as long as a
 //! READ, and the thread that takes requests defers them to a worker.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{
@@ -15,38 +16,10 @@ use fuser::{
 use forebay_image::{Coding, Entry, Kind, Node, NodeId};
 
 use super::inodes::{self, FOREVER};
-use super::jobs::{Deferred, Job};
-use super::session::Mount;
+use super::request::{Deferred, Job, MetadataOp, Seek};
+use super::state::Mount;
 use crate::image_path::{NotReady, is_quick};
 use crate::lock::lock;
-
-/// A request and where its answer goes.
-#[derive(Debug)]
-pub(super) enum MetadataOp {
-    /// A name in a folder.
-    Name(INodeNo, OsString, ReplyEntry),
-    /// What is known of a node.
-    Node(INodeNo, ReplyAttr),
-    /// The target of a link.
-    Link(INodeNo, ReplyData),
-    /// Names in a folder, from some place on.
-    List(INodeNo, u64, ReplyDirectory),
-    /// The same, with what is known of them.
-    ListPlus(INodeNo, u64, ReplyDirectoryPlus),
-    /// The next byte of a file, from an offset on, that is in a hole or is not.
-    Seek(INodeNo, u64, Seek, ReplyLseek),
-    /// An extended attribute or the names of all, and the room for it.
-    Xattr(INodeNo, Option<OsString>, u32, ReplyXattr),
-}
-
-/// What is looked for in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seek {
-    /// A byte that the image has.
-    Data,
-    /// A hole, or the end of the file.
-    Hole,
-}
 
 impl Mount {
     /// Answers a request, or defers it if a device is needed.
@@ -247,7 +220,8 @@ impl Mount {
             return Ok(Err(Errno::ENOSYS));
         }
         let all = self.image.xattrs(self.inodes.node(number))?;
-        self.count_xattr_request(!all.is_empty());
+        let alive = Arc::downgrade(&self.path_stats);
+        self.xattrs.count_request(!all.is_empty(), &self.image, alive);
         let Some(name) = name else {
             let names = all.iter().flat_map(|xattr| xattr.name.iter().chain(b"\0"));
             return Ok(Ok(names.copied().collect()));

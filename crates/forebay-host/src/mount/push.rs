@@ -1,13 +1,12 @@
 //! Two threads that prefetch: one pushes pages into the kernel's page cache, one reads raw bytes of
 //! the image. The core decides which, and keeps pushes and READs apart.
 
-use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use std::{fmt, io, thread};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use forebay_core::packed::{Pages, RawBytes};
@@ -18,9 +17,8 @@ use forebay_image::NodeId;
 use fuser::Notifier;
 
 use super::inodes::Inodes;
-use super::log::Log;
-use super::read::PendingRead;
-use super::session::{Mount, panic_message};
+use super::log::{Log, panic_message};
+use super::request::PendingRead;
 use super::stats::MountStats;
 use crate::image_path::{Content, EndedRequest};
 use crate::processor::nanos;
@@ -56,7 +54,19 @@ pub(super) struct Pusher {
     stop: Arc<AtomicBool>,
     log: Arc<Log>,
     /// Answers requests that these threads finish.
-    mount: OnceLock<Weak<Mount>>,
+    answer: OnceLock<Answer>,
+}
+
+/// Requests that are ready to be answered.
+type Ended = Vec<EndedRequest<Box<PendingRead>>>;
+
+/// Answers requests.
+struct Answer(Box<dyn Fn(Ended) + Send + Sync>);
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answer")
+    }
 }
 
 impl Queue {
@@ -85,7 +95,7 @@ impl Queue {
             stats: Arc::clone(stats),
             stop: Arc::clone(stop),
             log: Arc::clone(log),
-            mount: OnceLock::new(),
+            answer: OnceLock::new(),
         };
         (queue, pusher)
     }
@@ -142,16 +152,16 @@ impl Pusher {
         }
     }
 
-    /// Sets the mount that answers requests.
-    pub(super) fn connect(&self, mount: &Arc<Mount>) {
+    /// Sets what answers requests.
+    pub(super) fn connect(&self, answer: impl Fn(Ended) + Send + Sync + 'static) {
         // It is set once.
-        let _ = self.mount.set(Arc::downgrade(mount));
+        let _ = self.answer.set(Answer(Box::new(answer)));
     }
 
     /// Answers requests that this thread has finished.
-    fn answer(&self, ended: Vec<EndedRequest<Box<PendingRead>>>) {
-        if let Some(mount) = self.mount.get().and_then(Weak::upgrade) {
-            mount.answer_ended(ended);
+    fn answer(&self, ended: Ended) {
+        if let Some(Answer(answer)) = self.answer.get() {
+            answer(ended);
         }
     }
 

@@ -6,45 +6,19 @@
 //!   answered   the reply; then the core's prefetches are queued
 //! ```
 
-use std::ops::Range;
-
-use forebay_core::packed::{Pages, Plan, RawBytes};
+use forebay_core::packed::{Pages, RawBytes};
 use forebay_core::serving::work::WIDE_PAGES;
 use forebay_core::serving::{Aftermath, MountRules, Part, RawRead, ReadCall, Verdict};
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::{Kind, NodeId};
-use fuser::{Errno, INodeNo, OpenFlags, ReplyData};
+use fuser::Errno;
 
-use super::jobs::{Deferred, Job};
 use super::program;
 use super::push::Fetch;
-use super::session::Mount;
+use super::request::{Deferred, Job, PendingRead, ReadRequest};
+use super::state::Mount;
 use crate::image_path::{EndedRequest, ImageFault, NotReady, Pace};
 use crate::lock::lock;
-
-/// A READ request as it came.
-#[derive(Debug)]
-pub(super) struct ReadRequest {
-    pub(super) task: u32,
-    pub(super) number: INodeNo,
-    pub(super) offset: u64,
-    pub(super) len: u64,
-    pub(super) flags: OpenFlags,
-    pub(super) reply: ReplyData,
-}
-
-/// A READ request that is answered in full.
-#[derive(Debug)]
-pub(super) struct PendingRead {
-    call: ReadCall,
-    bytes: Range<u64>,
-    file_bytes: u64,
-    plan: Option<Plan>,
-    /// The kind of the file is known.
-    is_known: bool,
-    begin: forebay_core::time::Instant,
-    reply: ReplyData,
-}
 
 /// The core's decision about a READ request.
 struct ReadDecision {

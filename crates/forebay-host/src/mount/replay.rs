@@ -24,7 +24,7 @@ use forebay_image::profile::ProfileStep;
 use fuser::Notifier;
 
 use super::push::Pusher;
-use super::read::PendingRead;
+use super::request::PendingRead;
 use super::stats::MountStats;
 use crate::image_path::Content;
 

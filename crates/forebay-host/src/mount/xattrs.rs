@@ -9,12 +9,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 use forebay_image::{Image, Kind, NodeId, Result};
 
-use super::session::Mount;
+use crate::image_path::PathStats;
 
 /// What is known of the extended attributes of an image.
 #[derive(Debug, Default)]
@@ -39,6 +39,28 @@ impl XattrPresence {
         self.any.get() == Some(&false)
     }
 
+    /// Counts a request for attributes, and has the tree walked when it pays, as long as the mount
+    /// is `alive`.
+    pub(super) fn count_request(
+        self: &Arc<Self>,
+        was_found: bool,
+        image: &Arc<dyn Image>,
+        alive: Weak<PathStats>,
+    ) {
+        if !self.needs_walk(was_found, image.summary().nodes) {
+            return;
+        }
+        let (image, presence) = (Arc::clone(image), Arc::clone(self));
+        let walk = move || {
+            // A node that cannot be read may have some.
+            if let Some(any) = find_any(&*image, || alive.strong_count() > 0) {
+                presence.settle(any.unwrap_or(true));
+            }
+        };
+        // Without a thread the kernel goes on asking.
+        let _ = thread::Builder::new().name("forebay-xattrs".into()).spawn(walk);
+    }
+
     /// Counts a request. Returns whether the tree has to be walked, which it says once.
     fn needs_walk(&self, was_found: bool, nodes: Option<u64>) -> bool {
         if was_found {
@@ -54,25 +76,6 @@ impl XattrPresence {
     /// The first answer stays.
     fn settle(&self, any: bool) {
         let _ = self.any.set(any);
-    }
-}
-
-impl Mount {
-    /// Counts a request for attributes, and has the tree walked when it pays.
-    pub(super) fn count_xattr_request(&self, was_found: bool) {
-        if !self.xattrs.needs_walk(was_found, self.image.summary().nodes) {
-            return;
-        }
-        let (image, presence) = (Arc::clone(&self.image), Arc::clone(&self.xattrs));
-        let alive = Arc::downgrade(&self.path_stats);
-        let walk = move || {
-            // A node that cannot be read may have some.
-            if let Some(any) = find_any(&*image, || alive.strong_count() > 0) {
-                presence.settle(any.unwrap_or(true));
-            }
-        };
-        // Without a thread the kernel goes on asking.
-        let _ = thread::Builder::new().name("forebay-xattrs".into()).spawn(walk);
     }
 }
 
