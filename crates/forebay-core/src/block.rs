@@ -15,7 +15,8 @@
 //!             processor moves the data, the caller moves the data of all waiting requests, in the
 //!             elevator's order, and then its own. A request that bypasses the page cache is a bio
 //!             of sectors. It needs no slot, because it had one when it was recorded; a read, a
-//!             flush and a durable write end the plug.
+//!             flush, a discard and a durable write end the plug. A discard is never split and
+//!             joins no request.
 //! Differs:    slots are counted per device; Linux 2.2 and 2.4 share them among all devices. A call
 //!             allocates a slot page by page, before readahead begins, and posix_fadvise never
 //!             waits for one. All calls that wait for a read slot are woken at once. A bio that
@@ -180,7 +181,8 @@ impl BlockQueues {
         }
     }
 
-    /// Hands a request over that joins no other: metadata of a file, or a flush.
+    /// Hands a request over that joins no other and is not split: metadata of a file, a flush, or a
+    /// discard.
     pub(crate) fn submit_alone(&mut self, now: Instant, device: DeviceId, bio: Bio) -> RequestId {
         if bio.kind == RequestKind::Flush {
             return self.give_at_once(now, device, &bio, Handling::Deferred);

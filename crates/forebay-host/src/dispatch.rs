@@ -202,7 +202,9 @@ impl Job {
             RequestKind::Write => self.write(files),
             RequestKind::DurableWrite => self.write(files).and_then(|()| sync()),
             RequestKind::Flush => sync(),
-            RequestKind::Inode => unreachable!("no file of this world has an inode of its own"),
+            RequestKind::Inode | RequestKind::Discard => {
+                unreachable!("no file of this world has an inode of its own or discards")
+            }
         }
     }
 

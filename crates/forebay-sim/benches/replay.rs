@@ -43,8 +43,9 @@ fn replay(criterion: &mut Criterion) {
     ] {
         let machine = Machine::builtin(machine).expect("the machine exists");
         let elevator = elevator::Spec::parse(elevator).expect("the elevator exists");
+        let devices = [&machine; 8];
         let replay =
-            Replay { machine: &machine, elevator: &elevator, seed: 1, pace, volumes: &volumes };
+            Replay { devices: &devices, elevator: &elevator, seed: 1, pace, volumes: &volumes };
         group.bench_function(name, |bencher| {
             bencher.iter_batched_ref(
                 || arrivals.iter().copied(),

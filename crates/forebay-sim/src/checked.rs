@@ -261,6 +261,7 @@ impl<W: World> Checked<W> {
                 }
             }
             RequestKind::Inode => self.end_write(&request, INODE, result.is_ok()),
+            RequestKind::Discard => unreachable!("{NO_DIRECT}"),
             RequestKind::Flush if result.is_ok() => {
                 self.disks[request.device.index()].end_flush(covered);
             }
@@ -362,7 +363,7 @@ impl<W: World> Checked<W> {
                     self.contents.end_cut(file);
                 }
             }
-            Op::Discard { .. } => unreachable!("no task of the simulator discards pages"),
+            Op::Discard { .. } => unreachable!("no checked task discards pages"),
             Op::Direct { .. } => unreachable!("{NO_DIRECT}"),
             Op::Advise { .. } => assert_eq!(result, Ok(0), "advice does not fail"),
         }
@@ -471,6 +472,7 @@ impl<W: World> Checked<W> {
                 disk.submit((file, INODE), std::rc::Rc::new(Runs::of(version)));
             }
             RequestKind::Flush => assert_eq!(request.pages, 0, "a flush has no pages"),
+            RequestKind::Discard => unreachable!("{NO_DIRECT}"),
         }
         let flusher = self.current.filter(|_| kind == RequestKind::Flush);
         let moving = Moving { request: *request, frames, covered: disk.begin_flush(), flusher };

@@ -66,6 +66,8 @@ pub enum Command {
     DurableWrite,
     /// All writes that are done become safe; the access has no sectors.
     Flush,
+    /// The sectors are needed no more: a command without data.
+    Discard,
 }
 
 /// When a request starts and ends, and how.
@@ -117,6 +119,11 @@ impl DeviceAccess {
     /// A flush of all writes that are done.
     pub const fn flush() -> Self {
         Self { sector: 0, sectors: 0, command: Command::Flush }
+    }
+
+    /// A discard of `sectors` from `sector`.
+    pub const fn discard(sector: u64, sectors: u64) -> Self {
+        Self { sector, sectors, command: Command::Discard }
     }
 
     /// The first sector behind the access.

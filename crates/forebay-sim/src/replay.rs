@@ -22,7 +22,6 @@ use forebay_core::units::{CallId, DeviceId, RequestId};
 
 use crate::device::{Command, Device, DeviceAccess, Outcome as DeviceOutcome};
 use crate::machine::Machine;
-use crate::rng::Rng;
 use crate::scenario;
 use crate::stats::{Latencies, Summary};
 
@@ -65,11 +64,11 @@ pub struct Placement {
     pub sector: u64,
 }
 
-/// A trace and the machine that replays it.
+/// A trace and the devices that replay it.
 pub struct Replay<'a> {
-    /// The kind of machine; each device is one of its.
-    pub machine: &'a Machine,
-    /// In which order a device works.
+    /// The machines that the devices are of, at least for those that volumes lie on.
+    pub devices: &'a [&'a Machine],
+    /// In which order each device works.
     pub elevator: &'a elevator::Spec,
     /// Names the run.
     pub seed: u64,
@@ -88,6 +87,8 @@ pub struct VolumeOutcome {
     pub writes: Summary,
     /// Its flushes.
     pub flushes: Summary,
+    /// Its discards.
+    pub discards: Summary,
     /// Bytes read and written.
     pub bytes: u64,
     /// Requests that failed.
@@ -118,19 +119,13 @@ impl Replay<'_> {
     /// have ended.
     pub fn run(&self, next: &mut dyn FnMut() -> Option<Arrival>) -> Outcome {
         let mut engine = Engine::new(Config { frames: 1, calls_max: engine::CALLS_MAX });
-        let devices = self.volumes.iter().map(|volume| volume.device + 1).max().unwrap_or(0);
         let dispatch = forebay_core::dispatch::Spec::parse("deferred").expect("the table has it");
-        let seeds = Rng::new(self.seed);
         let mut world = ReplayWorld::new(self.pace, self.volumes, next);
-        for number in 0..devices {
-            let device = engine.add_device(scenario::queue(self.machine));
+        for (number, machine) in (0u64..).zip(self.devices) {
+            let device = engine.add_device(scenario::queue(machine));
             engine.set_rules(device, self.elevator, &dispatch);
-            // The first device is the one that a scenario has.
-            let seed = match number {
-                0 => self.seed,
-                _ => seeds.fork("replay-device", number.into()).next_u64(),
-            };
-            world.devices.push(Serving::new(self.machine.device(seed)));
+            let device = machine.device(scenario::device_seed(self.seed, number));
+            world.devices.push(Serving::new(device));
         }
         drive(&mut engine, &mut world);
         assert!(engine.is_quiet(), "a replay ends when all requests have ended");
@@ -159,6 +154,7 @@ struct VolumeState {
     reads: Option<Box<Latencies>>,
     writes: Option<Box<Latencies>>,
     flushes: Option<Box<Latencies>>,
+    discards: Option<Box<Latencies>>,
     bytes: u64,
     errors: u64,
     span: Option<(Instant, Instant)>,
@@ -320,11 +316,13 @@ impl<'a> ReplayWorld<'a> {
             RequestKind::Read => &mut state.reads,
             RequestKind::Write | RequestKind::DurableWrite => &mut state.writes,
             RequestKind::Flush => &mut state.flushes,
+            RequestKind::Discard => &mut state.discards,
             RequestKind::Inode => unreachable!("a trace has no inodes"),
         };
         latencies.get_or_insert_default().record(self.now.since(at));
         state.in_flight -= 1;
         match result {
+            Ok(_) if kind == RequestKind::Discard => {}
             Ok(_) => state.bytes += bytes,
             Err(_) => state.errors += 1,
         }
@@ -342,6 +340,7 @@ impl<'a> ReplayWorld<'a> {
             RequestKind::Write => Command::Write,
             RequestKind::DurableWrite => Command::DurableWrite,
             RequestKind::Flush => Command::Flush,
+            RequestKind::Discard => Command::Discard,
             RequestKind::Inode => unreachable!("a trace has no inodes"),
         };
         let access = DeviceAccess { sector: request.sector, sectors: request.sectors, command };
@@ -365,6 +364,7 @@ impl<'a> ReplayWorld<'a> {
                 reads: summary(&state.reads),
                 writes: summary(&state.writes),
                 flushes: summary(&state.flushes),
+                discards: summary(&state.discards),
                 bytes: state.bytes,
                 errors: state.errors,
                 elapsed: state.span.map_or(Duration::ZERO, |(first, last)| last.since(first)),
@@ -375,6 +375,7 @@ impl<'a> ReplayWorld<'a> {
                 (&mut all.reads, &state.reads),
                 (&mut all.writes, &state.writes),
                 (&mut all.flushes, &state.flushes),
+                (&mut all.discards, &state.discards),
             ] {
                 if let Some(one) = one {
                     sum.get_or_insert_default().merge(one);
@@ -461,8 +462,9 @@ mod tests {
         let elevator = elevator::Spec::parse("none").unwrap();
         let volumes: Vec<Placement> =
             (0..3).map(|n| Placement { device: n % devices, sector: 0 }).collect();
+        let devices = vec![&machine; devices as usize];
         let replay =
-            Replay { machine: &machine, elevator: &elevator, seed: 1, pace, volumes: &volumes };
+            Replay { devices: &devices, elevator: &elevator, seed: 1, pace, volumes: &volumes };
         let mut left = arrivals.iter().copied();
         replay.run(&mut || left.next())
     }
@@ -513,5 +515,33 @@ mod tests {
         let outcome = replay(Pace::Open { speed_ppm: 1_000_000 }, &many, 1);
         assert_eq!(outcome.all.reads.count, many.len() as u64);
         assert!(outcome.held_back > 0 && outcome.in_flight_max == engine::CALLS_MAX);
+    }
+
+    #[test]
+    fn discards_take_time_and_are_counted_apart() {
+        let one = Arrival { at: Instant(0), ..arrivals(2)[1] };
+        let discard = Arrival { kind: RequestKind::Discard, sectors: 1 << 21, ..one };
+        let outcome = replay(Pace::Closed { depth: 1 }, &[discard, one], 1);
+        let all = &outcome.all;
+        assert_eq!((all.discards.count, all.reads.count, all.writes.count), (1, 1, 0));
+        assert_eq!(all.bytes, one.sectors * 512);
+        assert!(all.discards.mean > Duration::ZERO);
+    }
+
+    #[test]
+    fn each_device_has_the_machine_that_it_was_given() {
+        let fast = Machine::builtin("nvme-2026").unwrap();
+        let slow = Machine::builtin("desktop-2004").unwrap();
+        let elevator = elevator::Spec::parse("none").unwrap();
+        let volumes = [0, 1].map(|device| Placement { device, sector: 0 });
+        let pace = Pace::Closed { depth: 1 };
+        let devices = [&fast, &slow];
+        let replay =
+            Replay { devices: &devices, elevator: &elevator, seed: 1, pace, volumes: &volumes };
+        let read = |n: u64| Arrival { volume: (n % 2) as u32, ..arrivals(2)[1] };
+        let mut left = (0..100).map(|n| Arrival { sector: n * 7919 % 1_000 * 8, ..read(n) });
+        let outcome = replay.run(&mut || left.next());
+        let [fast, slow] = &outcome.volumes[..] else { panic!("two volumes") };
+        assert!(slow.reads.mean > fast.reads.mean.times(10));
     }
 }

@@ -12,12 +12,13 @@ use forebay_core::packed::{self, BlockMap};
 use forebay_core::readahead::{self, Readahead, Settings};
 use forebay_core::reclaim;
 use forebay_core::stats::Stats;
-use forebay_core::throttle;
+use forebay_core::throttle::{self, Throttle};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{FileId, HandleId, KIB, PAGE_SECTORS, PAGE_SIZE};
+use forebay_core::units::{DeviceId, FileId, HandleId, KIB, PAGE_SECTORS, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
 
 use crate::machine::{Kernel, Machine, MachineError};
+use crate::rng::Rng;
 use crate::world::{AtExit, Observer, Record, SimWorld, Traits};
 
 /// A policy for each slot of the path.
@@ -48,14 +49,19 @@ pub struct NewFile {
     pub room: u64,
     /// Whether it has metadata that change with its writes.
     pub inode: bool,
+    /// The device that it lies on.
+    pub device: u32,
 }
 
 /// A machine that is set up and has not started.
 pub struct Scenario {
     engine: Engine,
-    machine: Machine,
-    readahead: readahead::Spec,
-    files: u32,
+    /// The machine of each device; the first one has the processors and the memory too.
+    machines: Vec<Machine>,
+    /// For the files of each device.
+    readahead: Vec<readahead::Spec>,
+    /// The device of each file, and its first sector.
+    files: Vec<(DeviceId, u64)>,
     seed: u64,
     traits: Vec<Traits>,
 }
@@ -120,7 +126,13 @@ impl PolicySet {
 impl NewFile {
     /// A file that is only read, or written in place.
     pub const fn fixed(bytes: u64) -> Self {
-        Self { bytes, room: bytes, inode: false }
+        Self { bytes, room: bytes, inode: false, device: 0 }
+    }
+
+    /// The same on another device.
+    #[must_use]
+    pub const fn on(self, device: u32) -> Self {
+        Self { device, ..self }
     }
 }
 
@@ -136,19 +148,47 @@ impl Scenario {
         tasks: u32,
         files: &[NewFile],
     ) -> Result<Self, MachineError> {
-        let kernel = machine.kernel();
+        Self::with_devices(&[machine], policies, seed, tasks, files)
+    }
+
+    /// Sets up the first machine with the devices of all in turn, as many as the files lie on.
+    ///
+    /// # Errors
+    /// The files do not fit on their devices.
+    ///
+    /// # Panics
+    /// If there is no machine.
+    pub fn with_devices(
+        machines: &[&Machine],
+        policies: &PolicySet,
+        seed: u64,
+        tasks: u32,
+        files: &[NewFile],
+    ) -> Result<Self, MachineError> {
+        let machine = *machines.first().expect("there is at least one machine");
+        let devices = files.iter().map(|file| file.device).max().unwrap_or(0) + 1;
+        let of_devices = || machines.iter().copied().cycle().take(devices as usize);
         let frames = (machine.page_cache_bytes() / PAGE_SIZE).clamp(1, u64::from(u32::MAX) / 2);
         // One call more than tasks: what makes all safe at the end.
         let calls_max = (tasks + 1).min(engine::CALLS_MAX);
         let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
         engine.set_reclaim(&policies.reclaim);
-        let device = engine.add_device(queue(machine));
-        engine.set_rules(device, &policies.elevator, &policies.dispatch);
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
-        let largest = files.iter().map(|file| file.room).max().unwrap_or(0);
-        let places = machine.layout().place(files.len() as u32, inode + largest, seed)?;
-        for (file, start) in files.iter().zip(places) {
+        let mut places = Vec::new();
+        for (number, machine) in (0u32..).zip(of_devices()) {
+            let device = engine.add_device(queue(machine));
+            engine.set_rules(device, &policies.elevator, &policies.dispatch);
+            let here = || files.iter().filter(|file| file.device == number);
+            let largest = here().map(|file| file.room).max().unwrap_or(0);
+            let starts = machine.layout().place(here().count() as u32, inode + largest, seed)?;
+            places.push(starts.into_iter());
+        }
+        let mut placed = Vec::new();
+        for file in files {
+            let start = places[file.device as usize].next().expect("each file has a place");
             let sector = start + inode / PAGE_SIZE * PAGE_SECTORS;
+            let device = DeviceId(file.device);
+            placed.push((device, sector));
             let id = engine.add_growing_file(device, file.bytes, file.room, sector);
             if file.inode {
                 engine.set_inode(id, start);
@@ -156,14 +196,22 @@ impl Scenario {
         }
         let PolicySet { flush, controller, throttle, .. } = policies;
         engine.set_policies(engine::Policies::build(flush, controller, throttle));
-        let readahead = policies.readahead.clone().with(settings(&kernel));
-        let files = files.len() as u32;
-        Ok(Self { engine, machine: machine.clone(), readahead, files, seed, traits: Vec::new() })
+        let readahead = of_devices()
+            .map(|machine| policies.readahead.clone().with(settings(&machine.kernel())))
+            .collect();
+        let machines = of_devices().cloned().collect();
+        Ok(Self { engine, machines, readahead, files: placed, seed, traits: Vec::new() })
     }
 
     /// Opens a file, by its place in the list of sizes.
     pub fn open(&mut self, file: u32) -> HandleId {
-        self.engine.open(FileId(file), self.readahead.build())
+        let (device, _) = self.files[file as usize];
+        self.engine.open(FileId(file), self.readahead[device.index()].build())
+    }
+
+    /// The device of a file, and its first sector.
+    pub fn place(&self, file: u32) -> (DeviceId, u64) {
+        self.files[file as usize]
     }
 
     /// Opens a file with a readahead policy of the caller's own, which no table need have.
@@ -176,9 +224,18 @@ impl Scenario {
         self.engine.add_packed_file(FileId(image), map)
     }
 
+    /// Puts a throttle of the caller's own in charge, which no table need have, beside the flush rule
+    /// and the controller of `policies`.
+    #[must_use]
+    pub fn with_throttle(mut self, policies: &PolicySet, throttle: Box<dyn Throttle>) -> Self {
+        let (flush, controller) = (policies.flush.build(), policies.controller.build());
+        self.engine.set_policies(engine::Policies { flush, controller, throttle });
+        self
+    }
+
     /// Opens a packed file with the scenario's readahead policy and a fill rule.
     pub fn open_packed(&mut self, file: FileId, fill: &packed::Spec) -> HandleId {
-        self.engine.open_packed(file, self.readahead.build(), fill.build())
+        self.engine.open_packed(file, self.readahead[0].build(), fill.build())
     }
 
     /// Opens a file without readahead.
@@ -199,14 +256,17 @@ impl Scenario {
         tasks: Vec<Box<dyn Workload + 'a>>,
         observer: &'a mut Observer<'a>,
     ) -> (Outcome, Record) {
-        let handles = (0..self.files).map(|file| self.open(file)).collect();
-        let device = self.machine.device(self.seed);
-        let prices = self.machine.prices();
+        let handles = (0..self.files.len() as u32).map(|file| self.open(file)).collect();
+        let numbered = (0u64..).zip(&self.machines);
+        let device =
+            |(number, machine): (u64, &Machine)| machine.device(device_seed(self.seed, number));
+        let devices = numbered.map(device).collect();
+        let prices = self.machines[0].prices();
         let mut finale: Vec<Box<dyn Workload + 'a>> = Vec::new();
         if tasks.len() < engine::CALLS_MAX as usize {
             finale.push(Box::new(SyncAll(handles)));
         }
-        let world = SimWorld::new(&self.engine, prices, vec![device], tasks, observer);
+        let world = SimWorld::new(&self.engine, prices, devices, tasks, observer);
         let mut world = world.with_finale(finale).with_traits(self.traits);
         drive(&mut self.engine, &mut world);
         world.assert_all_exited();
@@ -232,6 +292,14 @@ pub(crate) struct SyncAll(pub(crate) Vec<HandleId>);
 impl Workload for SyncAll {
     fn next(&mut self, _now: Instant) -> Step {
         self.0.pop().map_or(Step::Exit, |handle| Step::Call(Op::Sync { handle }))
+    }
+}
+
+/// The seed of the jitter of a device; the first one has that of the run.
+pub(crate) fn device_seed(seed: u64, number: u64) -> u64 {
+    match number {
+        0 => seed,
+        _ => Rng::new(seed).fork("replay-device", number).next_u64(),
     }
 }
 

@@ -41,7 +41,8 @@ impl Bio {
         self.kind.is_data_write() && self.file != NO_FILE
     }
 
-    /// What a rule of dispatch sees of it; nothing of metadata and flushes, which are queued.
+    /// What a rule of dispatch sees of it; nothing of metadata, flushes and discards, which are
+    /// queued.
     pub(super) fn class(&self) -> Option<Class> {
         class(self.kind, self.sectors, self.ahead)
     }
@@ -68,7 +69,7 @@ pub(super) fn class(kind: RequestKind, sectors: u64, ahead: bool) -> Option<Clas
     let write = match kind {
         RequestKind::Read => false,
         RequestKind::Write | RequestKind::DurableWrite => true,
-        RequestKind::Inode | RequestKind::Flush => return None,
+        RequestKind::Inode | RequestKind::Flush | RequestKind::Discard => return None,
     };
     Some(Class { write, bytes: sectors * SECTOR_SIZE, ahead })
 }

@@ -200,7 +200,9 @@ impl Queue {
         let held = table.get_mut(id);
         held.given = Some(now);
         self.counters.submitted += 1;
-        self.counters.submitted_pages += held.request.pages;
+        if held.request.kind != RequestKind::Discard {
+            self.counters.submitted_pages += held.request.pages;
+        }
         self.counters.inline += u64::from(held.request.handling != Handling::Deferred);
         ready.push_back(held.request);
     }
@@ -245,7 +247,7 @@ impl Queue {
                     self.write_pages += bio.pages();
                 }
             }
-            RequestKind::Inode => self.writes += 1,
+            RequestKind::Inode | RequestKind::Discard => self.writes += 1,
             RequestKind::Flush => {}
         }
     }
@@ -276,6 +278,7 @@ impl Queue {
                 self.writes -= 1;
                 done(&mut self.counters.writes);
             }
+            RequestKind::Discard => self.writes -= 1,
             RequestKind::Flush => {}
         }
         self.given -= 1;

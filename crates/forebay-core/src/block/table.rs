@@ -57,7 +57,7 @@ impl Held {
         let Request { id, sector, sectors, kind, task, .. } = self.request;
         let (write, sync) = match kind {
             RequestKind::Read => (false, true),
-            RequestKind::Write | RequestKind::Inode => (true, false),
+            RequestKind::Write | RequestKind::Inode | RequestKind::Discard => (true, false),
             RequestKind::DurableWrite | RequestKind::Flush => (true, true),
         };
         Queued { id, sector, sectors, write, sync, task }

@@ -29,7 +29,7 @@ impl Engine {
         let task = Some(call);
         let (file, first, frame, ahead) = (NO_FILE, 0, None, false);
         let bio = Bio { kind, frame, file, first, sector, sectors, task, ahead };
-        if is_flush {
+        if is_flush || kind == RequestKind::Discard {
             self.block.submit_alone(self.now, device, bio);
             return;
         }

@@ -412,7 +412,9 @@ impl Engine {
                 }
             }
             RequestKind::Flush => {}
-            RequestKind::Read => unreachable!("the caller looks at the kind"),
+            RequestKind::Read | RequestKind::Discard => {
+                unreachable!("the caller looks at the kind")
+            }
         }
         let waiters = &mut self.writeback.request_waiters;
         if let Some(place) = waiters.iter().position(|(id, _)| *id == request.id) {

@@ -94,7 +94,9 @@ impl Job {
                 counters.flushes.fetch_add(1, Relaxed);
                 store.flush().map_err(io_error)?;
             }
-            RequestKind::Inode => unreachable!("exports have no metadata of their own"),
+            RequestKind::Inode | RequestKind::Discard => {
+                unreachable!("exports have no metadata of their own, and the disk zeroes by itself")
+            }
         }
         Ok(true)
     }

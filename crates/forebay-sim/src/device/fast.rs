@@ -8,7 +8,8 @@
 //!             stripe. A few requests may have a much longer delay, in addition to the jitter of
 //!             all. Writes may have their own delay, and drain at their own rate once a buffer of
 //!             them is full. They lie in a volatile cache: a flush waits for all earlier writes,
-//!             and takes its own time; a durable write also takes that time, for itself.
+//!             and takes its own time; a durable write also takes that time, for itself. A discard
+//!             takes one unit for the delay of a write, whatever its length.
 //! Differs:    a stripe takes the first free unit where NVMeVirt takes the unit of its address, so
 //!             random requests do not collide by chance; flash pages, erasing and the write
 //!             buffer are left out.
@@ -163,11 +164,20 @@ impl Fast {
         Completion::success(start, done)
     }
 
+    /// The time before the first byte of a write.
+    fn write_delay(&self) -> Duration {
+        let FastParameters { delay_ns, write_delay_ns, .. } = self.parameters;
+        Duration(if write_delay_ns > 0 { write_delay_ns } else { delay_ns })
+    }
+
+    /// Occupies one unit for the delay of a write; no bytes move.
+    fn discard(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
+        self.transfer(now, &DeviceAccess { sectors: 0, ..*access }, self.write_delay())
+    }
+
     /// Moves the bytes of a write that ends `after` they are in the cache.
     fn write(&mut self, now: Instant, access: &DeviceAccess, after: Duration) -> Completion {
-        let FastParameters { delay_ns, write_delay_ns, .. } = self.parameters;
-        let delay = if write_delay_ns > 0 { write_delay_ns } else { delay_ns };
-        let moved = self.transfer(now, access, Duration(delay));
+        let moved = self.transfer(now, access, self.write_delay());
         let rate = self.parameters.write_bytes_per_s;
         self.drained = self.drained.max(now) + transfer_time(access.bytes(), rate);
         // The data that remains when the write completes fits into the buffer.
@@ -192,6 +202,7 @@ impl Device for Fast {
             Command::Write => self.write(now, access, Duration::ZERO),
             Command::DurableWrite => self.write(now, access, Duration(self.parameters.flush_ns)),
             Command::Flush => self.flush(now),
+            Command::Discard => self.discard(now, access),
         }
     }
 }
@@ -403,6 +414,22 @@ mod tests {
         assert_eq!(done, Instant(9_700));
         // The unit is free while the cache is emptied.
         assert_eq!(device.service(Instant(0), &DeviceAccess::write(8, 8)).done, Instant(18_000));
+    }
+
+    #[test]
+    fn a_discard_takes_a_unit_for_the_delay_of_a_write_whatever_its_length() {
+        let parameters = FastParameters {
+            write_delay_ns: 20_000,
+            unit_bytes_per_s: 1_000_000,
+            link_bytes_per_s: 1_000_000,
+            write_bytes_per_s: 1_000,
+            ..plain(1, 9_000)
+        };
+        let mut device = Fast::new(parameters, 0);
+        let discard = DeviceAccess::discard(0, 1 << 30);
+        assert_eq!(device.service(Instant(0), &discard).done, Instant(20_000));
+        assert_eq!(device.service(Instant(0), &discard).done, Instant(40_000));
+        assert_eq!(device.service(Instant(40_000), &DeviceAccess::flush()).done, Instant(40_000));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Device for Faulty {
         // rate picks among the same numbers.
         let fail_ppm = match access.command {
             Command::Read => self.plan.fail_ppm,
-            Command::Write | Command::DurableWrite => self.plan.fail_write_ppm,
+            Command::Write | Command::DurableWrite | Command::Discard => self.plan.fail_write_ppm,
             Command::Flush => self.plan.fail_flush_ppm,
         };
         let unlucky = self.failures.chance(fail_ppm);

@@ -205,7 +205,8 @@ impl Device for OneNand {
         let time = match (access.command, &span) {
             // Written data is in the array.
             (Command::Flush, _) => return Completion::success(start, start),
-            (Command::Read | Command::Write | Command::DurableWrite, None) => Duration::ZERO,
+            (Command::Read | Command::Write | Command::DurableWrite, None)
+            | (Command::Discard, _) => Duration::ZERO,
             (Command::Read, Some(span)) => self.read(span),
             (Command::Write | Command::DurableWrite, Some(span)) => self.write(span),
         };

@@ -112,14 +112,21 @@ impl Raid0 {
     }
 
     fn on_bus(&self, part: &DeviceAccess) -> Duration {
-        transfer_time(part.bytes(), self.bus_bytes_per_s)
+        match part.command {
+            Command::Discard => Duration::ZERO,
+            Command::Read | Command::Write | Command::DurableWrite | Command::Flush => {
+                transfer_time(part.bytes(), self.bus_bytes_per_s)
+            }
+        }
     }
 }
 
 impl Device for Raid0 {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         match access.command {
-            Command::Read | Command::Write | Command::DurableWrite => self.transfer(now, access),
+            Command::Read | Command::Write | Command::DurableWrite | Command::Discard => {
+                self.transfer(now, access)
+            }
             Command::Flush => self.flush(now, access),
         }
     }

@@ -7,11 +7,12 @@
 //!             are free first: into the buffer while it has room, then at the slower rate of the
 //!             flash. Small writes to random places cost more by `efficiency`, and by the
 //!             amplification once the erased space is used up. Idle time folds the buffer. A read
-//!             takes the dies of its address and waits there for one program at most.
+//!             takes the dies of its address and waits there for one program at most. A discard
+//!             takes the controller for a command.
 //! Differs:    amplification is a formula of the shares of live and spare space, no map of pages is
 //!             kept; the link is counted, not scheduled; reads do not look into the drive's memory;
 //!             folding gives way at once and costs the dies nothing.
-//! Not for:    wear, trimming, more than one stream at a time, a hot and a cold part inside the
+//! Not for:    wear, space that discards free, more than one stream at a time, a hot and a cold part inside the
 //!             region of random writes.
 
 use std::cmp::Reverse;
@@ -351,6 +352,12 @@ impl Device for Ssd {
             Command::Flush => {
                 self.fold(now);
                 self.flush(now)
+            }
+            Command::Discard => {
+                self.fold(now);
+                let (start, done) = self.take_command(now, self.parameters.command_ns);
+                self.all_done = self.all_done.max(done);
+                Completion::success(start, done)
             }
         }
     }

@@ -64,8 +64,11 @@ impl SimWorld<'_> {
     /// The engine has a request for a device.
     pub(super) fn submit(&mut self, request: &Request) {
         let read = request.kind.is_read();
+        let discard = request.kind == RequestKind::Discard;
         // A read that waited for its turn was paid for when it began to wait.
-        let price = if !read {
+        let price = if discard {
+            self.prices.request_submit
+        } else if !read {
             self.prices.request_submit + self.prices.flush_page.times(request.pages)
         } else if self.reads_charged < self.reads_opened {
             self.reads_charged += 1;
@@ -93,7 +96,7 @@ impl SimWorld<'_> {
             }
             (Some(_) | None, None) => {}
         }
-        *(if read { &mut self.cost } else { &mut self.flusher.debt }) += price;
+        *(if read || discard { &mut self.cost } else { &mut self.flusher.debt }) += price;
         match self.handling {
             // A request before it ends at an unknown time.
             Some((_, task)) if self.has_script(task) => self.stage(task, Stage::Submit(*request)),
@@ -295,12 +298,14 @@ impl SimWorld<'_> {
             RequestKind::Write | RequestKind::Inode => Command::Write,
             RequestKind::DurableWrite => Command::DurableWrite,
             RequestKind::Flush => Command::Flush,
+            RequestKind::Discard => Command::Discard,
         };
         let access = DeviceAccess { sector, sectors, command };
         let (completion, from) = self.devices[request.device.index()].service(given, &access);
         self.record.count_busy(from, completion.done);
         let success = completion.outcome == Outcome::Success;
         let written = !request.kind.is_read();
+        let sectors = if request.kind == RequestKind::Discard { 0 } else { sectors };
         let took = completion.done.since(given);
         (completion, Ended { id: request.id, success, sectors, written, took })
     }

@@ -55,6 +55,7 @@ fn serve(machine: &str, (throttle, controller): (&str, &str), beside: Beside) ->
         bytes: file.bytes,
         room: file.room,
         inode: false,
+        device: 0,
     };
     let files: Vec<NewFile> = burst.files().into_iter().map(file).collect();
     let mut scenario = Scenario::new(&machine, &policies, 1, files.len() as u32, &files).unwrap();

@@ -55,7 +55,7 @@ fn simulate(delay_us: f64, rule: &str) -> Result<(f64, f64)> {
         policies.readahead = readahead::Spec::parse("off")?;
         Ok(())
     })?;
-    let file = NewFile { bytes: DEVICE_BYTES, room: DEVICE_BYTES, inode: false };
+    let file = NewFile::fixed(DEVICE_BYTES);
     let mut scenario = Scenario::new(&machine, &policies, 1, 1, &[file])?;
     let handle = scenario.open(0);
     let reader = Reader { handle, random: Random(3), left: READS };

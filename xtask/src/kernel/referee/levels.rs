@@ -115,7 +115,7 @@ impl Load {
             policies.throttle = throttle::Spec::parse("linux-6.12:hz=100")?;
             Ok(())
         })?;
-        let file = NewFile { bytes: DEVICE_BYTES, room: DEVICE_BYTES, inode: false };
+        let file = NewFile::fixed(DEVICE_BYTES);
         let tasks = u32::try_from(self.writers).context("a handful of writers")?;
         let mut scenario = Scenario::new(&machine, &policies, 1, tasks, &[file])?;
         let pages = PAGES / self.writers;

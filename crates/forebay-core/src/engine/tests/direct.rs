@@ -73,3 +73,22 @@ fn a_read_pulls_the_plug() {
     direct(&mut hands, 1, (900, 8), RequestKind::Read);
     assert_eq!(hands.submits.len(), 2);
 }
+
+#[test]
+fn a_discard_is_neither_split_nor_merged_and_is_no_traffic_of_writes() {
+    let mut hands = with_plug();
+    direct(&mut hands, 0, (100, 8), RequestKind::Write);
+    direct(&mut hands, 1, (108, 1 << 20), RequestKind::Discard);
+    let kinds = hands.submits.iter().map(|request| (request.kind, request.sectors));
+    assert_eq!(
+        kinds.collect::<Vec<_>>(),
+        [(RequestKind::Write, 8), (RequestKind::Discard, 1 << 20)],
+        "it ends the plug"
+    );
+    hands.finish(Ok(()));
+    hands.finish(Ok(()));
+    hands.resume_all();
+    assert_eq!(hands.replies[1], (CallId(1), Ok(512 << 20)));
+    let stats = hands.engine.stats();
+    assert_eq!((stats.requests, stats.request_pages), (2, 1));
+}

@@ -298,7 +298,7 @@ impl Rig {
                 device.cells[cells].copy_from_slice(sent);
             }
             RequestKind::Flush => device.durable.clone_from(&device.cells),
-            RequestKind::Inode => unreachable!("exports have none"),
+            RequestKind::Inode | RequestKind::Discard => unreachable!("exports have none"),
         }
         Ok(())
     }

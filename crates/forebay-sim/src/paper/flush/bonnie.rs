@@ -66,7 +66,7 @@ impl Run {
         };
         let (put, get) = machine.stdio_char();
         let bonnie = Bonnie { pids, ..Bonnie::new(mib, put, get) };
-        let file = NewFile { bytes: 0, room: bonnie.file_bytes(), inode: true };
+        let file = NewFile { room: bonnie.file_bytes(), inode: true, ..NewFile::default() };
         let policies = setting.policies(machine);
         let mut scenario = Scenario::new(machine, &policies, seed, bonnie.task_count(), &[file])?;
         let handles = Handles {

@@ -65,6 +65,7 @@ pub(super) fn measure(
         bytes: file.bytes,
         room: file.room,
         inode: true,
+        device: 0,
     };
     let files: Vec<NewFile> = burst.files().iter().map(grows).collect();
     let tasks = burst.threads.unwrap_or(files.len() as u32);

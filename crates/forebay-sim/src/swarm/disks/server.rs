@@ -335,7 +335,7 @@ impl Server {
                     RequestKind::Read => self.read(work, fails),
                     RequestKind::Write | RequestKind::DurableWrite => self.write(work, fails),
                     RequestKind::Flush => self.flush(export, work.began, fails),
-                    RequestKind::Inode => Ok(()),
+                    RequestKind::Inode | RequestKind::Discard => Ok(()),
                 };
                 let took = Duration::from_micros(1 + self.rng.below(500));
                 if result.is_err() {
