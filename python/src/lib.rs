@@ -5,7 +5,7 @@
 //!           |
 //!   _forebay (this crate) --machine, policy--> forebay-sim --> forebay-core
 //!           |                                     ^
-//!           '--trace--> forebay-trace ------------'
+//!           '--trace--> forebay-trace --> forebay-replay
 //! ```
 //!
 //! Every function that works for longer than a moment releases the interpreter's lock; a policy
@@ -31,6 +31,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("OPS", trace::ops())?;
     module.add_class::<machine::Machine>()?;
     module.add_class::<policy::Access>()?;
+    module.add_class::<policy::Dirtied>()?;
     module.add_class::<trace::TraceReader>()?;
     module.add_function(wrap_pyfunction!(machine::machines, module)?)?;
     module.add_function(wrap_pyfunction!(machine::policies, module)?)?;

@@ -1,16 +1,20 @@
-//! A readahead policy that is written in Python: a class whose objects answer `on_read` with the
-//! window that is to be there.
+//! Policies that are written in Python. Objects of a readahead class answer `on_read` with the
+//! window that is to be there; an object of a throttle class answers `on_dirtied` with the pause of a
+//! writer.
 //!
 //! ```text
 //!   engine --Access--> on_read --(start, size, tail)--> absent pages of the window are read
 //!                                        a marker stands `tail` pages before its end
+//!   engine --Dirtied--> on_dirtied --seconds--> the writer sleeps, and is asked about again
 //! ```
 
 use std::fmt;
 use std::sync::Arc;
 
 use forebay_core::readahead::{self, AddressSpace, Fault, Found, Readahead, Spec, Window};
-use forebay_core::units::PageIndex;
+use forebay_core::throttle::{DirtyView, Throttle};
+use forebay_core::time::Duration;
+use forebay_core::units::{CallId, PageIndex};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -45,16 +49,77 @@ impl Access {
     }
 }
 
-/// What makes a policy for each open file.
+/// A page that a task has written.
+#[pyclass(frozen, get_all, module = "forebay")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dirtied {
+    /// The task, by number.
+    task: u32,
+    /// The present moment in seconds.
+    now: f64,
+    /// Whether the page was clean before.
+    newly: bool,
+    /// Whether the task comes back from a pause, and has written no further page.
+    again: bool,
+    /// Dirty pages of the whole memory, those under writeback included.
+    dirty: u64,
+    /// Those of the device that the page belongs to.
+    device_dirty: u64,
+    /// The level above which the flush rule writes, in pages.
+    background: u64,
+    /// The level above which writers wait, in pages.
+    limit: u64,
+    /// Pages a second that the device takes, once this has been measured.
+    drain: Option<u64>,
+}
+
+#[pymethods]
+impl Dirtied {
+    fn __repr__(&self) -> String {
+        let Self { task, dirty, background, limit, .. } = self;
+        format!("Dirtied(task={task}, dirty={dirty}, background={background}, limit={limit})")
+    }
+}
+
+/// The classes of policies that are written in Python.
 pub(crate) struct PythonPolicies {
-    pub(crate) factory: Py<PyAny>,
+    /// Makes a readahead policy for each open file.
+    pub(crate) readahead: Option<Py<PyAny>>,
+    /// Makes the throttle of a run.
+    pub(crate) throttle: Option<Py<PyAny>>,
     pub(crate) stop: Arc<Stop>,
 }
 
 impl PythonPolicies {
-    /// A policy for a file. If it cannot be made, the run is stopped.
-    pub(crate) fn build(&self) -> Box<dyn Readahead> {
-        match Python::attach(|py| self.try_build(py)) {
+    /// The throttle of a run, if there is one. If it cannot be made, the run is stopped.
+    pub(crate) fn throttle(&self) -> Option<Box<dyn Throttle>> {
+        let factory = self.throttle.as_ref()?;
+        let made = Python::attach(|py| {
+            let on_dirtied = factory.bind(py).call0()?.getattr("on_dirtied")?;
+            if !on_dirtied.is_callable() {
+                return Err(PyTypeError::new_err("on_dirtied of a throttle is a method"));
+            }
+            Ok(on_dirtied.unbind())
+        });
+        match made {
+            Ok(on_dirtied) => {
+                Some(Box::new(PythonThrottle { on_dirtied, stop: Arc::clone(&self.stop) }))
+            }
+            Err(error) => {
+                self.stop.set(error);
+                None
+            }
+        }
+    }
+
+    /// A readahead policy for a file, if there is a class of them. If it cannot be made, the run is
+    /// stopped.
+    pub(crate) fn readahead(&self) -> Option<Box<dyn Readahead>> {
+        self.readahead.as_ref().map(|factory| self.build(factory))
+    }
+
+    fn build(&self, factory: &Py<PyAny>) -> Box<dyn Readahead> {
+        match Python::attach(|py| self.try_build(factory.bind(py))) {
             Ok(policy) => Box::new(policy),
             Err(error) => {
                 self.stop.set(error);
@@ -63,8 +128,8 @@ impl PythonPolicies {
         }
     }
 
-    fn try_build(&self, py: Python<'_>) -> PyResult<PythonReadahead> {
-        let policy = self.factory.bind(py).call0()?;
+    fn try_build(&self, factory: &Bound<'_, PyAny>) -> PyResult<PythonReadahead> {
+        let policy = factory.call0()?;
         let on_read = policy.getattr("on_read")?;
         if !on_read.is_callable() {
             return Err(PyTypeError::new_err("on_read of a readahead policy is a method"));
@@ -201,3 +266,60 @@ fn bring(window: Window, pages: &mut dyn AddressSpace) {
     }
     pages.submit();
 }
+
+/// The throttle of a run.
+struct PythonThrottle {
+    on_dirtied: Py<PyAny>,
+    stop: Arc<Stop>,
+}
+
+impl fmt::Debug for PythonThrottle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PythonThrottle").finish_non_exhaustive()
+    }
+}
+
+impl Throttle for PythonThrottle {
+    fn on_dirtied(&mut self, task: CallId, view: &DirtyView) -> Option<Duration> {
+        if self.stop.is_set() {
+            return None;
+        }
+        let dirtied = Dirtied {
+            task: task.0,
+            now: view.now.0 as f64 / 1e9,
+            newly: view.newly,
+            again: view.again,
+            dirty: view.all.unsafe_pages(),
+            device_dirty: view.own.unsafe_pages(),
+            background: view.background,
+            limit: view.limit,
+            drain: view.drain,
+        };
+        let asked = Python::attach(|py| pause(&self.on_dirtied.bind(py).call1((dirtied,))?));
+        asked.unwrap_or_else(|error| {
+            self.stop.set(error);
+            None
+        })
+    }
+}
+
+/// `None`, or a number of seconds.
+fn pause(answer: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if answer.is_none() {
+        return Ok(None);
+    }
+    let wrong = |error: fn(String) -> PyErr| {
+        let given = answer.repr().map_or_else(|_| String::new(), |text| text.to_string());
+        let wanted = format!("None or seconds, above 0 and at most {PAUSE_MAX}");
+        error(format!("on_dirtied answers with {wanted}, not {given}"))
+    };
+    let seconds: f64 = answer.extract().map_err(|_| wrong(PyTypeError::new_err::<String>))?;
+    if seconds > 0.0 && seconds <= PAUSE_MAX {
+        Ok(Some(Duration((seconds * 1e9).ceil() as u64)))
+    } else {
+        Err(wrong(PyValueError::new_err::<String>))
+    }
+}
+
+/// The longest pause in seconds.
+const PAUSE_MAX: f64 = 60.0;

@@ -1,150 +1,195 @@
-//! A block trace in virtual time, below the page cache.
+//! Traces in virtual time, below the page cache or above it.
 
-use forebay_core::io::RequestKind;
-use forebay_core::time::Instant;
-use forebay_core::units::SECTOR_SIZE;
+use forebay_replay::above::CachedReplay;
+use forebay_replay::{ReplayError, Survey, TraceSet, below};
 use forebay_sim::machine::Machine as SimMachine;
-use forebay_sim::replay::{Arrival, Outcome, Pace, Placement, Replay, VolumeOutcome};
-use forebay_trace::{Flags, Layer, Op, Options, Record, SORT_WINDOW, Sorted};
+use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
+use forebay_trace::{Layer, Options, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::machine::{self, Machine};
-use crate::rows::{Row, columns, counted, served};
+use crate::machine::{self, Machine, bad};
+use crate::rows::{Row, columns, counted, of_totals, served};
 use crate::stop::{ASK_EVERY, Stop};
 use crate::trace;
 
-/// The most volumes: each has its own latencies.
-const VOLUMES_MAX: usize = 1_024;
+/// Traces and how they are replayed.
+struct Asked<'a> {
+    paths: &'a [String],
+    options: Options,
+    machines: &'a [&'a SimMachine],
+    policies: &'a [(String, String)],
+    seed: u64,
+    speed_ppm: u64,
+    depth: Option<u32>,
+    devices: Option<u32>,
+    /// `block` or `cache`; by default where the traces were recorded.
+    layer: Option<&'a str>,
+}
 
-/// Replays a trace, and returns the columns of its volumes and of the run.
+/// An error of a replay, as Python gets it.
+struct Failed(PyErr);
+
+impl From<ReplayError> for Failed {
+    fn from(error: ReplayError) -> Self {
+        let hint = match error {
+            ReplayError::Capacity { .. } => "; settings={'device.capacity': ...} makes room",
+            ReplayError::OpenFiles { .. } | ReplayError::Streams { .. } => {
+                "; layer='block' replays it without tasks"
+            }
+            ReplayError::Machines { .. } => "; devices=N sets their number",
+            ReplayError::Trace { .. }
+            | ReplayError::Formats { .. }
+            | ReplayError::NoAddresses { .. }
+            | ReplayError::Absent { .. }
+            | ReplayError::Volumes { .. }
+            | ReplayError::Behind { .. }
+            | ReplayError::Machine(_) => "",
+        };
+        Self(PyValueError::new_err(format!("{error}{hint}")))
+    }
+}
+
+/// Replays traces as one, and returns the columns of their volumes and of the run.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, path, format, skip_bad, machine, policies, seed, speed, depth))]
+#[pyo3(signature = (*, paths, format, skip_bad, machines, policies, seed, speed, depth, devices, layer))]
 pub(crate) fn run_trace<'py>(
     py: Python<'py>,
-    path: &str,
+    paths: Vec<String>,
     format: Option<&str>,
     skip_bad: u64,
-    machine: PyRef<'py, Machine>,
+    machines: Vec<PyRef<'py, Machine>>,
     policies: Vec<(String, String)>,
     seed: u64,
     speed: f64,
     depth: Option<u32>,
+    devices: Option<u32>,
+    layer: Option<&str>,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-    let machine = &machine.0;
-    let elevator = machine::elevator_alone(machine, &policies)?;
-    let options = Options { format: trace::parse_format(format)?, skip_bad };
+    let machines: Vec<&SimMachine> = machines.iter().map(|machine| &machine.0).collect();
+    if machines.is_empty() || paths.is_empty() {
+        return Err(bad("a replay has a trace and a machine"));
+    }
     let speed_ppm = (speed * 1e6).round();
     if !(1.0..=1e15).contains(&speed_ppm) {
-        return Err(PyValueError::new_err(format!("speed is above zero, not {speed}")));
+        return Err(bad(format!("speed is above zero, not {speed}")));
     }
-    let pace = match depth {
-        None => Pace::Open { speed_ppm: speed_ppm as u64 },
-        Some(0) => return Err(PyValueError::new_err("depth is at least one")),
-        Some(depth) => Pace::Closed { depth },
+    if depth == Some(0) || devices == Some(0) {
+        return Err(bad("depth and devices are at least one"));
+    }
+    if layer.is_some_and(|layer| !["block", "cache"].contains(&layer)) {
+        return Err(bad("layer is 'block' or 'cache'"));
+    }
+    let asked = Asked {
+        paths: &paths,
+        options: Options { format: trace::parse_format(format)?, skip_bad },
+        machines: &machines,
+        policies: &policies,
+        seed,
+        speed_ppm: speed_ppm as u64,
+        depth,
+        devices,
+        layer,
     };
-    let (volumes, run) = py.detach(|| {
-        let names = survey(path, &options, machine)?;
-        let placements: Vec<Placement> =
-            (0..names.len() as u32).map(|device| Placement { device, sector: 0 }).collect();
-        let replay = Replay { machine, elevator: &elevator, seed, pace, volumes: &placements };
-        let outcome = replayed(&replay, path, &options)?;
-        Ok::<_, PyErr>(rows(&outcome, &names))
-    })?;
+    let (volumes, run) = py.detach(|| asked.run().map_err(|Failed(error)| error))?;
     Ok((columns(&volumes).into_dict(py)?, columns(&[run]).into_dict(py)?))
 }
 
-/// What a device does for a request; nothing if it has no price.
-fn kind_of(record: &Record) -> Option<RequestKind> {
-    match record.op {
-        Op::Read => Some(RequestKind::Read),
-        Op::Write if record.flags.has(Flags::DURABLE) => Some(RequestKind::DurableWrite),
-        Op::Write => Some(RequestKind::Write),
-        Op::Sync | Op::DataSync | Op::Flush => Some(RequestKind::Flush),
-        Op::Discard | Op::Open | Op::Close | Op::Truncate => None,
+impl Asked<'_> {
+    fn run(&self) -> Result<(Vec<Row>, Row), Failed> {
+        let survey = Survey::of(&mut self.open()?)?;
+        let is_above = match self.layer {
+            Some(layer) => layer == "cache",
+            None => survey.layer == Layer::File,
+        };
+        let devices = match survey.layer {
+            Layer::File if is_above => Some(self.machines.len() as u32),
+            Layer::File | Layer::Block | Layer::Object => None,
+        };
+        let spread = survey.spread(self.machines.len(), self.devices.or(devices))?;
+        if is_above { self.above(&survey, &spread.0) } else { self.below(&survey, &spread) }
     }
-}
 
-/// The names of the volumes, all of which fit on a device of their own.
-fn survey(path: &str, options: &Options, machine: &SimMachine) -> PyResult<Vec<String>> {
-    let bad = |why: String| PyValueError::new_err(format!("{path}: {why}"));
-    let mut reader = trace::open(path, options).map_err(PyValueError::new_err)?;
-    match reader.format().layer() {
-        Layer::Block => {}
-        Layer::File => {
-            let what = "a trace of file calls; `forebay simulate` replays it above the page cache";
-            return Err(bad(what.to_owned()));
-        }
-        Layer::Object => return Err(bad("objects of a cache have no addresses".to_owned())),
+    fn below(
+        &self,
+        survey: &Survey,
+        (spread, devices): &(Vec<u32>, u32),
+    ) -> Result<(Vec<Row>, Row), Failed> {
+        let elevator = machine::elevator_alone(self.machines[0], self.policies).map_err(Failed)?;
+        let of_devices = self.machines.iter().copied().cycle().take(*devices as usize);
+        let of_devices: Vec<&SimMachine> = of_devices.collect();
+        let pace = match self.depth {
+            None => Pace::Open { speed_ppm: self.speed_ppm },
+            Some(depth) => Pace::Closed { depth },
+        };
+        let replay = Replay {
+            devices: &of_devices,
+            elevator: &elevator,
+            seed: self.seed,
+            pace,
+            volumes: &survey.place(self.machines, spread)?,
+        };
+        let outcome = below::replay(&replay, &mut self.requests()?)?;
+        let mut run = row("all", &outcome.all);
+        run.extend(counted(&outcome.stats, outcome.busy));
+        Ok((rows(survey, &outcome.volumes), run))
     }
-    while let Some(record) = reader.next().map_err(|error| bad(error.to_string()))? {
-        if record.object as usize >= VOLUMES_MAX {
-            return Err(bad(format!("more than {VOLUMES_MAX} devices")));
-        }
-        let (end, capacity) = (record.offset + record.len, machine.capacity_bytes());
-        if kind_of(&record).is_some() && end > capacity {
-            let volume = reader.names().name(record.object);
-            let what = format!("volume '{volume}' reaches to byte {end}");
-            let hint = "settings={'device.capacity': ...} makes room";
-            return Err(bad(format!("{what} of a device that has {capacity}; {hint}")));
-        }
-    }
-    Ok(reader.names().iter().map(str::to_owned).collect())
-}
 
-fn replayed(replay: &Replay<'_>, path: &str, options: &Options) -> PyResult<Outcome> {
-    let reader = trace::open(path, options).map_err(PyValueError::new_err)?;
-    let mut source = Sorted::new(reader, SORT_WINDOW);
-    let (stop, mut count) = (Stop::default(), 0u64);
-    let outcome = replay.run(&mut || {
-        loop {
+    fn above(&self, survey: &Survey, spread: &[u32]) -> Result<(Vec<Row>, Row), Failed> {
+        if self.depth.is_some() {
+            return Err(Failed(bad("depth is for replays below the page cache")));
+        }
+        let policies = machine::policy_set(self.machines[0], self.policies).map_err(Failed)?;
+        let replay = CachedReplay {
+            survey,
+            machines: self.machines,
+            spread,
+            policies: &policies,
+            seed: self.seed,
+            is_open: survey.layer == Layer::Block,
+            speed_ppm: self.speed_ppm,
+        };
+        let outcome = replay.run(&self.paths.join(", "), &mut self.requests()?)?;
+        let mut run = row("all", &outcome.all);
+        run.extend(of_totals(&outcome.run));
+        Ok((rows(survey, &outcome.volumes), run))
+    }
+
+    /// The traces, from their beginning.
+    fn open(&self) -> Result<TraceSet<'static>, Failed> {
+        let open = |path: &String| {
+            let reader = trace::open(path, &self.options);
+            reader.map(|reader| (path.clone(), reader)).map_err(|why| Failed(bad(why)))
+        };
+        let readers = self.paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        Ok(TraceSet::new(readers, None)?)
+    }
+
+    /// The requests, until the user interrupts.
+    fn requests(&self) -> Result<impl FnMut() -> Result<Option<Record>, Failed> + 'static, Failed> {
+        let mut traces = self.open()?;
+        let (stop, mut count) = (Stop::default(), 0u64);
+        Ok(move || {
             count += 1;
             if count.is_multiple_of(ASK_EVERY) {
                 stop.ask_python();
+                stop.result().map_err(Failed)?;
             }
-            if stop.is_set() {
-                return None;
-            }
-            match source.next() {
-                Ok(record) => {
-                    let record = record?;
-                    if let Some(arrival) = kind_of(&record).map(|kind| arrival(&record, kind)) {
-                        return Some(arrival);
-                    }
-                }
-                Err(error) => stop.set(PyValueError::new_err(format!("{path}: {error}"))),
-            }
-        }
-    });
-    stop.result()?;
-    Ok(outcome)
+            Ok(traces.next()?)
+        })
+    }
 }
 
-fn arrival(record: &Record, kind: RequestKind) -> Arrival {
-    let (first, end) = match kind {
-        RequestKind::Flush => (0, 0),
-        RequestKind::Read | RequestKind::Write | RequestKind::DurableWrite | RequestKind::Inode => {
-            (record.offset / SECTOR_SIZE, (record.offset + record.len).div_ceil(SECTOR_SIZE))
-        }
-    };
-    let at = Instant(record.time);
-    Arrival { at, volume: record.object, sector: first, sectors: end - first, kind }
+/// A row for each volume that was asked for something.
+fn rows(survey: &Survey, volumes: &[VolumeOutcome]) -> Vec<Row> {
+    let named = survey.volumes.iter().zip(volumes).filter(|(volume, _)| volume.is_used);
+    named.map(|(volume, one)| row(&volume.name, one)).collect()
 }
 
-/// A row for each volume that was asked for something, and one for the run.
-fn rows(outcome: &Outcome, names: &[String]) -> (Vec<Row>, Row) {
-    let row = |name: &str, one: &VolumeOutcome| {
-        let latencies = [one.reads, one.writes, one.flushes];
-        served(name, one.bytes, one.errors, one.elapsed, &latencies)
-    };
-    let volumes = outcome.volumes.iter().zip(names);
-    let is_used = |one: &VolumeOutcome| one.reads.count + one.writes.count + one.flushes.count > 0;
-    let volumes: Vec<Row> =
-        volumes.filter(|(one, _)| is_used(one)).map(|(one, name)| row(name, one)).collect();
-    let mut run = row("all", &outcome.all);
-    run.extend(counted(&outcome.stats, outcome.busy));
-    (volumes, run)
+fn row(name: &str, one: &VolumeOutcome) -> Row {
+    let latencies = [one.reads, one.writes, one.flushes, one.discards];
+    served(name, one.bytes, one.errors, one.elapsed, &latencies)
 }

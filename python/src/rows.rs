@@ -22,8 +22,8 @@ pub(crate) enum Value {
 /// Values by the names of their columns.
 pub(crate) type Row = Vec<(&'static str, Value)>;
 
-/// Reads, writes and syncs, or one of their figures.
-type PerKind<T> = [T; 3];
+/// Reads, writes, syncs and discards, or one of their figures.
+type PerKind<T> = [T; 4];
 
 /// A row for each job.
 pub(crate) fn of_jobs(tally: &Tally) -> Vec<Row> {
@@ -32,17 +32,25 @@ pub(crate) fn of_jobs(tally: &Tally) -> Vec<Row> {
 
 /// The row of the run.
 pub(crate) fn of_run(tally: &Tally) -> Row {
-    let RunTotals { busy, stats, writeback, processor } = tally.totals();
-    let (writeback, processor) = (writeback.unwrap_or_default(), processor.unwrap_or_default());
     let mut row = match tally.jobs() {
         [(name, totals)] => of_job(name, totals),
         _ => of_job("all", &tally.all()),
     };
     let pauses = tally.pause_lengths();
-    let absorbed = stats.pages_written.saturating_sub(writeback.dirtied);
     row.extend([
         ("pause_p50_us", micros(&pauses, pauses.p50)),
         ("pause_p99_us", micros(&pauses, pauses.p99)),
+    ]);
+    row.extend(of_totals(tally.totals()));
+    row
+}
+
+/// What belongs to no job and no volume.
+pub(crate) fn of_totals(totals: &RunTotals) -> Row {
+    let RunTotals { busy, stats, writeback, processor } = totals;
+    let (writeback, processor) = (writeback.unwrap_or_default(), processor.unwrap_or_default());
+    let absorbed = stats.pages_written.saturating_sub(writeback.dirtied);
+    let mut row = vec![
         ("pages_dirtied", Value::Count(writeback.dirtied)),
         ("absorbed_percent", percent(absorbed as f64, stats.pages_written as f64)),
         ("residue_pages", Value::Count(writeback.residue)),
@@ -52,13 +60,14 @@ pub(crate) fn of_run(tally: &Tally) -> Row {
         ("switches_involuntary", Value::Count(processor.involuntary)),
         ("cpu_busy_s", seconds(processor.busy)),
         ("durable_s", seconds(writeback.durable)),
-    ]);
+    ];
     row.extend(counted(stats, *busy));
     row
 }
 
 fn of_job(name: &str, totals: &JobTotals) -> Row {
-    let summaries = totals.latencies.each_ref().map(LatencySet::summary);
+    let [reads, writes, syncs] = totals.latencies.each_ref().map(LatencySet::summary);
+    let summaries = [reads, writes, syncs, Summary::default()];
     let Pauses { count, total, longest } = totals.pauses;
     let pauses = Summary { count, ..Summary::default() };
     let paused = match count {
@@ -126,6 +135,14 @@ const LATENCIES: PerKind<[&str; 6]> = [
     ["reads", "read_mean_us", "read_p50_us", "read_p99_us", "read_p99_9_us", "read_max_us"],
     ["writes", "write_mean_us", "write_p50_us", "write_p99_us", "write_p99_9_us", "write_max_us"],
     ["syncs", "sync_mean_us", "sync_p50_us", "sync_p99_us", "sync_p99_9_us", "sync_max_us"],
+    [
+        "discards",
+        "discard_mean_us",
+        "discard_p50_us",
+        "discard_p99_us",
+        "discard_p99_9_us",
+        "discard_max_us",
+    ],
 ];
 
 /// Rows as columns; a column that a row does not have is not known there.

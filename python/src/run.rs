@@ -24,8 +24,8 @@ use crate::stop::{ASK_EVERY, Stop, Stoppable};
 pub(crate) struct Setup<'a> {
     pub(crate) machine: &'a SimMachine,
     pub(crate) policies: &'a PolicySet,
-    /// Readahead in Python, instead of the set's.
-    pub(crate) readahead: Option<&'a PythonPolicies>,
+    /// Policies in Python, instead of the set's.
+    pub(crate) python: Option<&'a PythonPolicies>,
     pub(crate) seed: u64,
     pub(crate) compat: Compat,
     pub(crate) keeps_calls: bool,
@@ -59,7 +59,7 @@ type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Option<Bound<'py, Py
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, text, name, machine, policies, readahead, seed, fio, keep_calls))]
+#[pyo3(signature = (*, text, name, machine, policies, readahead, throttle, seed, fio, keep_calls))]
 pub(crate) fn run_job<'py>(
     py: Python<'py>,
     text: &str,
@@ -67,6 +67,7 @@ pub(crate) fn run_job<'py>(
     machine: PyRef<'py, Machine>,
     policies: Vec<(String, String)>,
     readahead: Option<Py<PyAny>>,
+    throttle: Option<Py<PyAny>>,
     seed: u64,
     fio: &str,
     keep_calls: bool,
@@ -76,13 +77,13 @@ pub(crate) fn run_job<'py>(
     let policies = machine::policy_set(machine, &policies)?;
     let compat = compat(fio)?;
     let stop = Arc::new(Stop::default());
-    let readahead = readahead.map(|factory| PythonPolicies { factory, stop: Arc::clone(&stop) });
+    let python = PythonPolicies { readahead, throttle, stop: Arc::clone(&stop) };
     let ran = py.detach(|| {
-        let (readahead, stop) = (readahead.as_ref(), &*stop);
+        let (python, stop) = (Some(&python), &*stop);
         let setup = Setup {
             machine,
             policies: &policies,
-            readahead,
+            python,
             seed,
             compat,
             keeps_calls: keep_calls,
@@ -117,15 +118,24 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
         tally.begin(group);
         let sizes = group.sizes().iter().zip(group.rooms());
         let files: Vec<NewFile> = sizes
-            .map(|(bytes, room)| NewFile { bytes: *bytes, room: *room, inode: bytes < room })
+            .map(|(bytes, room)| NewFile {
+                bytes: *bytes,
+                room: *room,
+                inode: bytes < room,
+                device: 0,
+            })
             .collect();
         let tasks = group.task_count();
         let scenario = Scenario::new(setup.machine, setup.policies, setup.seed, tasks, &files);
         let mut scenario = scenario.map_err(bad)?;
-        let tasks = group.tasks(setup.compat, |file| match setup.readahead {
-            Some(policies) => scenario.open_with(file, policies.build()),
-            None => scenario.open(file),
-        });
+        if let Some(throttle) = setup.python.and_then(PythonPolicies::throttle) {
+            scenario = scenario.with_throttle(setup.policies, throttle);
+        }
+        let tasks =
+            group.tasks(setup.compat, |file| match setup.python.and_then(|it| it.readahead()) {
+                Some(policy) => scenario.open_with(file, policy),
+                None => scenario.open(file),
+            });
         let stoppable =
             |task| -> Box<dyn Workload + '_> { Box::new(Stoppable { task, stop: setup.stop }) };
         let tasks = tasks.into_iter().map(stoppable).collect();

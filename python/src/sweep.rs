@@ -113,7 +113,7 @@ fn run_point(
     let setup = Setup {
         machine: &point.machine,
         policies: &point.policies,
-        readahead: None,
+        python: None,
         seed: point.seed,
         compat,
         keeps_calls: false,

@@ -70,7 +70,7 @@ class Jobs(unittest.TestCase):
         with self.assertRaises(ValueError):
             forebay.simulate("[r]\nrw=sideways\n")
         with self.assertRaises(TypeError):
-            forebay.simulate(JOB, policies={"throttle": object})
+            forebay.simulate(JOB, policies={"flush": object})
 
     @unittest.skipUnless(os.environ.get("FOREBAY"), "FOREBAY names no program to compare with")
     def test_the_figures_are_those_of_the_program(self):
@@ -194,6 +194,47 @@ class PoliciesInPython(unittest.TestCase):
                 forebay.simulate(JOB, policies={"readahead": policy})
 
 
+class Even:
+    """A pause of a millisecond for each 64th page above half of the background level."""
+
+    def __init__(self):
+        self.pages = 0
+
+    def on_dirtied(self, dirtied):
+        if dirtied.again or 2 * dirtied.dirty < dirtied.background:
+            return None
+        self.pages += 1
+        return 0.001 if self.pages % 64 == 0 else None
+
+
+class ThrottlesInPython(unittest.TestCase):
+    JOB = "[w]\nrw=write\nsize=64M\nbs=64k\n"
+
+    def test_a_throttle_in_python_pauses_writers(self):
+        flush = "linux-6:limit_mib=32,background_mib=16"
+        off = forebay.simulate(self.JOB, "ssd-2014", {"flush": flush, "throttle": "off"}).run
+        ours = forebay.simulate(self.JOB, "ssd-2014", {"flush": flush, "throttle": Even}).run
+        self.assertEqual((off["pauses"], off["writes"], ours["writes"]), (0, 1024, 1024))
+        self.assertGreater(ours["pauses"], 10)
+        self.assertAlmostEqual(ours["pause_max_us"], 1000)
+
+        class Never:
+            def on_dirtied(self, dirtied):
+                return None
+
+        never = forebay.simulate(self.JOB, "ssd-2014", {"flush": flush, "throttle": Never}).run
+        np.testing.assert_equal(never, off)
+
+    def test_an_error_in_a_throttle_ends_the_run(self):
+        for answer in ("a", 0, -1.0, float("nan"), 61):
+            policy = type("Odd", (), {"on_dirtied": lambda self, dirtied: answer})
+            with self.subTest(answer), self.assertRaises((TypeError, ValueError)):
+                forebay.simulate(self.JOB, policies={"throttle": policy})
+        for policy in (object, lambda: 1 / 0, type("No", (), {"on_dirtied": 7})):
+            with self.assertRaises((AttributeError, TypeError, ZeroDivisionError)):
+                forebay.simulate(self.JOB, policies={"throttle": policy})
+
+
 class Locks(unittest.TestCase):
     def test_other_threads_run_while_a_compiled_policy_does(self):
         running, counted = threading.Event(), []
@@ -311,9 +352,37 @@ class Traces(unittest.TestCase):
             {"settings": {"device.capacity": "1MiB"}},
             {"speed": 0},
             {"depth": 0},
+            {"devices": 0},
+            {"layer": "file"},
+            {"layer": "cache", "depth": 2},
+            {"machine": ["ssd-2014"] * 3},
         ):
             with self.subTest(options), self.assertRaises(ValueError):
-                forebay.simulate(self.path, "ssd-2014", **options)
+                forebay.simulate(self.path, **{"machine": "ssd-2014", **options})
+        with self.assertRaises(ValueError):
+            forebay.simulate([self.path, self.path.parent / "none"])
+
+    def test_several_traces_are_one_and_volumes_lie_on_several_machines(self):
+        later = Path(self.folder, "later.csv")
+        later.write_text(MSR.replace("src1", "hm"))
+        result = forebay.simulate([self.path, later], ["nvme-2026", "desktop-2004"])
+        self.assertEqual(result.jobs["job"], ["src1_0", "hm_0", "src1_1", "hm_1"])
+        self.assertEqual(result.run["reads"] + result.run["writes"], 2000)
+        fast, slow = result.jobs["read_mean_us"][0], result.jobs["read_mean_us"][1]
+        self.assertGreater(slow, fast)
+
+    def test_traces_of_file_calls_are_replayed_above_the_page_cache(self):
+        log = Path(self.folder, "log")
+        lines = ["0 /f add", "0 /f open", "10 /f write 0 65536", "20 /f read 0 65536"]
+        lines += ["30 /f trim 0 65536", "40 /f read 0 4096", "50 /f close"]
+        log.write_text("fio version 3 iolog\n" + "\n".join(lines) + "\n")
+        run = forebay.simulate(log, "nvme-2026", {"readahead": "off"}).run
+        self.assertEqual((run["reads"], run["writes"], run["discards"]), (2, 1, 1))
+        # The discard has dropped the pages.
+        self.assertEqual(run["pages_read"], 1)
+        self.assertGreater(run["discard_mean_us"], 0)
+        block = forebay.simulate(self.path, layer="cache").run
+        self.assertEqual(block["page_accesses"], 1000)
 
 
 if __name__ == "__main__":

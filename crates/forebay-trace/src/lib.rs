@@ -8,6 +8,8 @@
 //!   bytes --(gzip, zstd)--> format ---line or record---> parser --> Record --> Sorted
 //!                             |                            |
 //!                             detect                       Fault: place, field, what is there
+//!
+//!   several Readers --> Merged: one order of times, one set of names
 //! ```
 //!
 //! ```
@@ -28,6 +30,7 @@
 mod error;
 mod format;
 mod formats;
+mod merge;
 mod reader;
 mod record;
 mod reuse;
@@ -38,6 +41,7 @@ mod write;
 
 pub use error::{Fault, Place, TraceError};
 pub use format::Format;
+pub use merge::{MergeError, Merged};
 pub use reader::{Options, ReadReport, Reader};
 pub use record::{Flags, Layer, Names, OBJECTS_MAX, Op, Record};
 pub use reuse::{ReuseDistances, ReuseHistogram};

@@ -213,19 +213,21 @@ pub(crate) struct PageChoice {
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The fio job file, or a trace (see `forebay trace`); `-` reads a job file from standard input
-    #[arg(required_unless_present = "mount")]
-    pub(crate) job: Option<PathBuf>,
+    /// The fio job file, or traces of one format (see `forebay trace`), which are replayed together
+    /// by their clock; `-` reads a job file from standard input
+    #[arg(required_unless_present = "mount", value_name = "JOB|TRACE")]
+    pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) trace: trace::TraceReplay,
     #[command(flatten)]
     pub(crate) replay: MountReplay,
     #[command(flatten)]
     pub(crate) policies: PolicyChoice,
-    /// The machine: a name (see `forebay machines`) or a TOML file
-    #[arg(long, value_name = "NAME|FILE", default_value = "vm-2026")]
-    pub(crate) machine: String,
-    /// Override a machine parameter: `device.delay=100us`
+    /// The machine: a name (see `forebay machines`) or a TOML file. Traces take several: the volumes
+    /// lie on devices of each in turn, and the rest of the machine is the first one's
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',', default_value = "vm-2026")]
+    pub(crate) machine: Vec<String>,
+    /// Override a parameter of each machine: `device.delay=100us`
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the run: the device's jitter and the positions of files
@@ -257,7 +259,7 @@ pub(crate) struct MountReplay {
         long,
         value_name = "FILE",
         requires = "image",
-        conflicts_with_all = ["job", "compare", "html"]
+        conflicts_with_all = ["inputs", "compare", "html"]
     )]
     pub(crate) mount: Option<PathBuf>,
     /// With --mount: the image that was recorded

@@ -94,6 +94,7 @@ fn row_of(labels: &PerSlot<Option<String>>, job: &str, totals: &JobTotals) -> Ro
         reads,
         writes,
         syncs,
+        discards: Summary::default(),
         pauses: totals.pauses,
         alive: totals.alive,
         run: None,

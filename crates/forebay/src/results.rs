@@ -54,6 +54,7 @@ pub(crate) struct Row {
     pub(crate) reads: Summary,
     pub(crate) writes: Summary,
     pub(crate) syncs: Summary,
+    pub(crate) discards: Summary,
     pub(crate) pauses: Pauses,
     /// The time of its tasks from first call to last answer, summed.
     pub(crate) alive: Duration,
@@ -97,7 +98,7 @@ impl Results {
     }
 
     fn writes(&self) -> bool {
-        self.rows.iter().any(|row| row.writes.count + row.syncs.count > 0)
+        self.rows.iter().any(|row| row.writes.count + row.syncs.count + row.discards.count > 0)
     }
 
     fn with_slots(&self, columns: &[Column]) -> Vec<Column> {
@@ -149,6 +150,12 @@ const EVERY: &[Column] = &[
     ("sync_p99_us", |row| micros(&row.syncs, row.syncs.p99)),
     ("sync_p99_9_us", |row| micros(&row.syncs, row.syncs.p99_9)),
     ("sync_max_us", |row| micros(&row.syncs, row.syncs.max)),
+    ("discards", |row| row.discards.count.into()),
+    ("discard_mean_us", |row| micros(&row.discards, row.discards.mean)),
+    ("discard_p50_us", |row| micros(&row.discards, row.discards.p50)),
+    ("discard_p99_us", |row| micros(&row.discards, row.discards.p99)),
+    ("discard_p99_9_us", |row| micros(&row.discards, row.discards.p99_9)),
+    ("discard_max_us", |row| micros(&row.discards, row.discards.max)),
     ("pauses", |row| row.pauses.count.into()),
     ("paused_percent", paused),
     ("pause_p50_us", |row| micros(&row.pause_lengths, row.pause_lengths.p50)),
@@ -214,6 +221,8 @@ const JOBS: &[Column] = &[
     ("\nsyncs", |row| row.syncs.count.into()),
     ("sync us\np99", |row| micros(&row.syncs, row.syncs.p99).short()),
     ("sync us\nmax", |row| micros(&row.syncs, row.syncs.max).short()),
+    ("\ndiscards", |row| row.discards.count.into()),
+    ("discard us\np99", |row| micros(&row.discards, row.discards.p99).short()),
     ("\npauses", |row| row.pauses.count.into()),
     ("paused\n%", paused),
     ("pause us\np50", |row| micros(&row.pause_lengths, row.pause_lengths.p50).short()),

@@ -105,7 +105,7 @@ impl<'a> TraceSource<'a> {
 }
 
 /// The bytes of a trace.
-fn reader<'a>(path: &Path, options: &Options) -> Result<Reader<'a>> {
+pub(crate) fn reader<'a>(path: &Path, options: &Options) -> Result<Reader<'a>> {
     let name = choice::name(path);
     let input: Box<dyn Read> = if path == Path::new(choice::STANDARD_INPUT) {
         Box::new(io::stdin().lock())
@@ -122,7 +122,7 @@ pub(crate) fn is_trace(path: &Path) -> bool {
 }
 
 /// The error of a trace, with a hint.
-fn complaint(name: &str, error: &TraceError) -> Complaint {
+pub(crate) fn complaint(name: &str, error: &TraceError) -> Complaint {
     let complaint = Complaint::new(format!("{name}: {error}"));
     match error {
         TraceError::Bad { .. } => complaint.hint("--skip-bad N skips up to N bad lines or records"),
@@ -162,8 +162,8 @@ pub(crate) fn warnings(report: &ReadReport) -> Vec<String> {
 }
 
 /// Says them on standard error.
-pub(crate) fn warn(source: &TraceSource<'_>) {
-    for warning in warnings(&source.report()) {
-        messages::note(&format!("{}: {warning}", source.name));
+pub(crate) fn warn(name: &str, report: &ReadReport) {
+    for warning in warnings(report) {
+        messages::note(&format!("{name}: {warning}"));
     }
 }

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple, Protocol, Union
 import numpy as np
 
 from . import _forebay
-from ._forebay import OPS, Access, __version__
+from ._forebay import OPS, Access, Dirtied, __version__
 
 __all__ = [
     "Access",
     "CALL_OPS",
+    "Dirtied",
     "Machine",
     "OPS",
     "Parameter",
@@ -33,6 +34,7 @@ __all__ = [
     "PolicyParameter",
     "Readahead",
     "Result",
+    "Throttle",
     "Trace",
     "__version__",
     "machines",
@@ -45,6 +47,8 @@ CALL_OPS = ("read", "fault", "write", "sync")
 """What the numbers in the column `op` of `Result.calls` mean."""
 
 SLOTS = ("readahead", "flush", "controller", "throttle", "elevator", "dispatch", "reclaim")
+
+Name = Union[str, "os.PathLike[str]"]
 
 Columns = dict[str, Any]
 """Names with NumPy arrays of equal length, or lists of texts."""
@@ -122,6 +126,16 @@ class Readahead(Protocol):
     def on_read(self, access: Access) -> Window: ...
 
 
+class Throttle(Protocol):
+    """A throttle in Python. An object is made for each run of tasks.
+
+    `on_dirtied` is asked after each written page. It answers with `None`, or with the pause of the
+    writer in seconds of virtual time. After a pause it is asked about the same page `again`.
+    """
+
+    def on_dirtied(self, dirtied: Dirtied) -> float | None: ...
+
+
 Window = Union[None, tuple[int, int], tuple[int, int, int]]
 
 
@@ -152,9 +166,9 @@ def policies(slot: str | None = None) -> list[Policy]:
 
 
 def simulate(
-    input: str | os.PathLike[str],
-    machine: str | os.PathLike[str] | Machine = "vm-2026",
-    policies: Mapping[str, str | Callable[[], Readahead]] | None = None,
+    input: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    machine: Name | Machine | Sequence[Name | Machine] = "vm-2026",
+    policies: Mapping[str, str | Callable[[], Readahead | Throttle]] | None = None,
     settings: Mapping[str, object] | None = None,
     *,
     seed: int = 1,
@@ -164,35 +178,60 @@ def simulate(
     skip_bad: int = 0,
     speed: float = 1.0,
     depth: int | None = None,
+    devices: int | None = None,
+    layer: str | None = None,
 ) -> Result:
-    """Runs a fio job, or replays a block trace, in virtual time.
+    """Runs a fio job, or replays traces, in virtual time.
 
     `input` is the path of a job file or of a trace, or the text of a job (a `str` with a line
     break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`
-    it may be a class that is written in Python. `settings` are the machine's, such as
+    and `throttle` of a job it may be a class that is written in Python. `settings` are the machine's, such as
     `{"device.delay": "50us"}`. `calls=False` does not keep every call.
 
-    A trace enters below the page cache, at its recorded times divided by `speed`, or in a closed
-    loop with `depth` requests of each volume in flight; its calls are not kept.
+    Several traces of one format are replayed together by their clock. A block trace enters below
+    the page cache, at its recorded times divided by `speed`, or in a closed loop with `depth`
+    requests of each volume in flight. A trace of file calls enters above it, as `layer="cache"` has a
+    block trace do. The volumes of a block trace lie on devices of their own, or on `devices`, which
+    are of the machines in turn if there are several. The calls of traces are not kept.
     """
-    machine = _machine(machine, settings)
+    on = [machine] if isinstance(machine, (str, os.PathLike, Machine)) else list(machine)
+    made = [_machine(one, settings)._machine for one in on]
     chosen = dict(policies or {})
-    readahead = None
-    if not isinstance(chosen.get("readahead", ""), str):
-        readahead = chosen.pop("readahead")
+    slots = ("readahead", "throttle")
+    written = {slot: chosen.pop(slot) for slot in slots if not isinstance(chosen.get(slot, ""), str)}
     pairs = [(slot, _text(slot, policy)) for slot, policy in chosen.items()]
-    common = dict(machine=machine._machine, policies=pairs, seed=seed)
     is_text = isinstance(input, str) and "\n" in input
-    if not is_text and (trace_format is not None or _forebay.is_trace(os.fspath(input))):
-        if readahead is not None:
-            raise ValueError("a block trace enters below the page cache, where nothing reads ahead")
-        path = os.fspath(input)
-        options = dict(format=trace_format, skip_bad=skip_bad, speed=speed, depth=depth)
-        volumes, run = _forebay.run_trace(path=path, **options, **common)
+    inputs = [input] if isinstance(input, (str, os.PathLike)) else list(input)
+    paths = [] if is_text else [os.fspath(one) for one in inputs]
+    if paths and (trace_format is not None or _forebay.is_trace(paths[0])):
+        if written:
+            raise ValueError("a trace is replayed under compiled policies alone")
+        volumes, run = _forebay.run_trace(
+            paths=paths,
+            format=trace_format,
+            skip_bad=skip_bad,
+            machines=made,
+            policies=pairs,
+            seed=seed,
+            speed=speed,
+            depth=depth,
+            devices=devices,
+            layer=layer,
+        )
         return Result(_columns(volumes), _scalars(run), None)
-    text, name = (input, "job") if is_text else (Path(input).read_text(), Path(input).name)
+    if len(inputs) != 1 or len(made) != 1:
+        raise ValueError("a job runs alone, on one machine")
+    text, name = (input, "job") if is_text else (Path(paths[0]).read_text(), Path(paths[0]).name)
     jobs, run, kept = _forebay.run_job(
-        text=text, name=name, readahead=readahead, fio=fio, keep_calls=calls, **common
+        text=text,
+        name=name,
+        machine=made[0],
+        policies=pairs,
+        readahead=written.get("readahead"),
+        throttle=written.get("throttle"),
+        seed=seed,
+        fio=fio,
+        keep_calls=calls,
     )
     return Result(_columns(jobs), _scalars(run), None if kept is None else _columns(kept))
 
@@ -295,7 +334,7 @@ def _machine(machine: Any, settings: Mapping[str, object] | None) -> Machine:
 
 def _text(slot: str, policy: object) -> str:
     if not isinstance(policy, str):
-        raise TypeError(f"the policy of {slot} is a text; only readahead can be a class")
+        raise TypeError(f"the policy of {slot} is a text; only readahead and throttle can be classes")
     return policy
 
 

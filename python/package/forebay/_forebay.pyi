@@ -47,6 +47,37 @@ class Access:
         """Whether the device refuses further readahead for now."""
 
 @final
+class Dirtied:
+    """A page that a task has written."""
+
+    @property
+    def task(self) -> int: ...
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+    @property
+    def newly(self) -> bool:
+        """Whether the page was clean before."""
+    @property
+    def again(self) -> bool:
+        """Whether the task comes back from a pause, and has written no further page."""
+    @property
+    def dirty(self) -> int:
+        """Dirty pages of the whole memory, those under writeback included."""
+    @property
+    def device_dirty(self) -> int:
+        """Those of the device that the page belongs to."""
+    @property
+    def background(self) -> int:
+        """The level above which the flush rule writes, in pages."""
+    @property
+    def limit(self) -> int:
+        """The level above which writers wait, in pages."""
+    @property
+    def drain(self) -> int | None:
+        """Pages a second that the device takes, once this has been measured."""
+
+@final
 class TraceReader:
     def __new__(
         cls, path: str, format: str | None, skip_bad: int, batch: int
@@ -69,20 +100,23 @@ def run_job(
     machine: Machine,
     policies: _Pairs,
     readahead: Callable[[], Any] | None,
+    throttle: Callable[[], Any] | None,
     seed: int,
     fio: str,
     keep_calls: bool,
 ) -> tuple[_Columns, _Columns, _Columns | None]: ...
 def run_trace(
     *,
-    path: str,
+    paths: Sequence[str],
     format: str | None,
     skip_bad: int,
-    machine: Machine,
+    machines: Sequence[Machine],
     policies: _Pairs,
     seed: int,
     speed: float,
     depth: int | None,
+    devices: int | None,
+    layer: str | None,
 ) -> tuple[_Columns, _Columns]: ...
 def run_points(
     *,

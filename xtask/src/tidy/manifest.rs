@@ -1,14 +1,14 @@
 //! Rules for one manifest, and for the core's promise to be pure: arrows point inward.
 //!
 //! ```text
-//!                 forebay -----------------------> forebay-trace <--- forebay-python
+//!                 forebay ----> forebay-replay --> forebay-trace <--- forebay-python
 //!       +-----------+-+---------+-------------+
 //!       |           |           |             |
 //!  forebay-sim forebay-live forebay-host -> forebay-image, forebay-nbd
 //!       |           |           |
 //!       +-----------+-----------+
 //!                   |
-//!              forebay-core <--- forebay-python, which sees forebay-sim too
+//!              forebay-core <--- forebay-replay, forebay-python: both see forebay-sim too
 //! ```
 
 use toml::{Table, Value};
@@ -33,6 +33,7 @@ const CRATES: &[Crate] = &[
     Crate { name: "forebay-nbd", sees: &[] },
     Crate { name: "forebay-trace", sees: &[] },
     Crate { name: "forebay-sim", sees: &[CORE] },
+    Crate { name: "forebay-replay", sees: &[CORE, "forebay-sim", "forebay-trace"] },
     Crate { name: "forebay-host", sees: &[CORE, "forebay-image", "forebay-nbd"] },
     Crate { name: "forebay-live", sees: &[CORE] },
     Crate { name: "forebay-report", sees: &[CORE, "forebay-sim", "forebay-host", "forebay-live"] },
@@ -44,11 +45,12 @@ const CRATES: &[Crate] = &[
             "forebay-sim",
             "forebay-host",
             "forebay-live",
+            "forebay-replay",
             "forebay-report",
             "forebay-trace",
         ],
     },
-    Crate { name: PYTHON, sees: &[CORE, "forebay-sim", "forebay-trace"] },
+    Crate { name: PYTHON, sees: &[CORE, "forebay-sim", "forebay-replay", "forebay-trace"] },
 ];
 
 /// The crate below the Python package, which is not among the others.

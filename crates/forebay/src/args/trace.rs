@@ -181,8 +181,8 @@ pub(crate) struct TraceReplay {
         conflicts_with = "mount"
     )]
     pub(crate) depth: Option<u32>,
-    /// Trace, at the block layer: the number of devices over which the volumes are distributed in
-    /// turn; by default one for each volume
+    /// Trace: the number of devices over which the volumes are distributed in turn; by default one
+    /// for each volume of a block trace, and one for each machine of a trace of file calls
     #[arg(
         long,
         value_name = "N",

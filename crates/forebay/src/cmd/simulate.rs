@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let printed = results.print(arguments.output.format(), &mut io::stdout().lock());
     let facts = [
         ("time", "virtual".to_owned()),
-        ("machine", choice::machine(&arguments.machine, &arguments.set)?.name().to_owned()),
+        ("machine", names(&arguments.machines()?)),
         ("settings", arguments.set.join(", ")),
         ("seed", arguments.seed.to_string()),
     ];
@@ -50,18 +50,20 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
 
 /// Whether the input is a trace.
 fn is_trace(arguments: &Simulate) -> bool {
-    let input = arguments.job.as_deref();
-    arguments.trace.trace_format.is_some() || input.is_some_and(traces::is_trace)
+    let first = arguments.inputs.first();
+    arguments.trace.trace_format.is_some() || first.is_some_and(|input| traces::is_trace(input))
 }
 
 /// What a job or a trace comes to, once with each set of policies.
 pub(crate) fn results(arguments: &Simulate) -> Result<Results> {
-    let Some(input) = &arguments.job else {
-        bail!("simulate takes a job file, a trace or --mount")
-    };
     if is_trace(arguments) {
-        return traced::run(arguments, input);
+        return traced::run(arguments);
     }
+    let [input] = &arguments.inputs[..] else {
+        let name = arguments.inputs.first().map(|input| choice::name(input));
+        let what = format!("several inputs are traces, and {} is none", name.unwrap_or_default());
+        bail!(Complaint::new(what).hint("`forebay sweep` runs several job files"));
+    };
     if let Some(option) = arguments.trace.for_traces_only() {
         let what = format!("{option} is for traces, and {} is none", choice::name(input));
         bail!(Complaint::new(what).hint("--trace-format says that a file is a trace"));
@@ -71,13 +73,13 @@ pub(crate) fn results(arguments: &Simulate) -> Result<Results> {
 
 /// Runs the job once with each set of policies.
 fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
-    let machine = choice::machine(&arguments.machine, &arguments.set)?;
+    let machine = arguments.one_machine()?;
     let place = |key: &str| {
         let is_set = |set: &String| set.split_once('=').is_some_and(|(set, _)| set == key);
         if arguments.set.iter().any(is_set) {
             return format!("--set {key}");
         }
-        format!("machine '{}', {key}", arguments.machine)
+        format!("machine '{}', {key}", arguments.machine[0])
     };
     let chosen = slots::sets(&arguments.policies, &machine.kernel(), place)?;
     let parsed = jobs::read(job)?;
@@ -104,21 +106,45 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
             drawn.keep(kept);
         }
     }
-    results.notes.push(arguments.repeated_on(&machine));
+    results.notes.push(arguments.repeated(&[&machine]));
     Ok(results)
 }
 
 impl Simulate {
+    /// The machines, at least one.
+    fn machines(&self) -> Result<Vec<Machine>> {
+        self.machine.iter().map(|name| choice::machine(name, &self.set)).collect()
+    }
+
+    /// The machine of anything but a trace.
+    pub(super) fn one_machine(&self) -> Result<Machine> {
+        let [name] = &self.machine[..] else {
+            bail!(
+                Complaint::new(
+                    "several machines are for traces, whose volumes lie on their devices"
+                )
+                .hint("`forebay sweep` runs an input on each of several machines")
+            );
+        };
+        choice::machine(name, &self.set)
+    }
+
     /// The parameters that repeat the runs.
-    fn repeated_on(&self, machine: &Machine) -> String {
+    fn repeated(&self, machines: &[&Machine]) -> String {
         format!(
             "forebay {}, virtual time, machine {}{}, seed {}",
             env!("CARGO_PKG_VERSION"),
-            machine.name(),
+            names(machines.iter().copied()),
             self.set.iter().map(|set| format!(" ({set})")).collect::<String>(),
             self.seed,
         )
     }
+}
+
+/// The names of machines.
+fn names<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> String {
+    let names: Vec<&str> = machines.into_iter().map(Machine::name).collect();
+    names.join(", ")
 }
 
 /// The sections of the documentation about such runs.
@@ -145,6 +171,7 @@ fn simulate(
             bytes: *bytes,
             room: *room,
             inode: bytes < room,
+            device: 0,
         };
         let files: Vec<NewFile> = sizes.map(file).collect();
         let scenario = Scenario::new(machine, policies, seed, tasks, &files);

@@ -23,6 +23,7 @@ mod pictures;
 mod plan;
 mod probe;
 mod readme;
+mod record;
 mod reproduce;
 mod run;
 mod screens;

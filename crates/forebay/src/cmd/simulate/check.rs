@@ -28,9 +28,10 @@ use crate::slots::PerSlot;
 
 /// Predicts, measures, and prints both.
 pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {
-    let Some(job) = arguments.job.as_deref().filter(|_| !is_trace(arguments)) else {
+    let [job] = &arguments.inputs[..] else { bail!("--check runs one job file") };
+    if is_trace(arguments) {
         bail!(Complaint::new("--check runs job files").hint("a trace has no files to run on"));
-    };
+    }
     if job == Path::new(choice::STANDARD_INPUT) {
         bail!(Complaint::new("--check reads the job twice").hint("write it to a file"));
     }
@@ -44,7 +45,8 @@ pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {
     let measured = measure(&groups, on, writes, compat)?;
     let pairs: Vec<Pair> = pairs(&predicted.rows, &measured.rows);
     let missed = pairs.iter().filter(|pair| !pair.is_met()).count();
-    let mut table = table(&format!("{name}: {} and {}", arguments.machine, on.display()), &pairs);
+    let mut table =
+        table(&format!("{name}: {} and {}", arguments.machine[0], on.display()), &pairs);
     table.notes.extend(predicted.notes);
     table.notes.push(match missed {
         0 => format!("All {} figures are met.", pairs.len()),

@@ -26,7 +26,7 @@ use crate::cmd::image::{no_image, source};
 
 /// Replays the recording once with each fill rule and prints the results.
 pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
-    let machine = choice::machine(&arguments.machine, &arguments.set)?;
+    let machine = arguments.one_machine()?;
     let policies = policies(&arguments.policies.policy)?;
     let replay = &arguments.replay;
     let Some(image_path) = &replay.image else { bail!("simulate --mount takes an --image") };

@@ -1,170 +1,226 @@
-//! `forebay simulate TRACE`: a trace in virtual time, below the page cache or above it.
+//! `forebay simulate TRACE...`: traces in virtual time, below the page cache or above it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use forebay_core::io::RequestKind;
-use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{MIB, SECTOR_SIZE};
+use forebay_replay::above::CachedReplay;
+use forebay_replay::{ReplayError, Survey, TraceSet, below};
 use forebay_report::messages::Complaint;
 use forebay_sim::machine::Machine;
-use forebay_sim::replay::{Arrival, Outcome, Pace, Placement, Replay, VolumeOutcome};
+use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
 use forebay_sim::tally::RunTotals;
-use forebay_trace::{Flags, Layer, Op, Record, SORT_WINDOW};
+use forebay_trace::{Layer, Options};
 
 use crate::args::Simulate;
-use crate::args::trace::{EntryLayer, TraceInput};
+use crate::args::trace::EntryLayer;
 use crate::choice;
 use crate::results::{ALL, Results, Row};
-use crate::slots::{self, ELEVATOR, Filled};
-use crate::traces::{self, TraceSource};
+use crate::slots::{self, ELEVATOR, Filled, PerSlot};
+use crate::traces;
 
-mod cached;
-
-/// Facts about a trace that are needed before its replay.
-#[derive(Default)]
-struct Survey {
-    layer: Option<Layer>,
-    /// Names of files or devices, and the byte after the last requested one of each.
-    volumes: Vec<(String, u64)>,
-    /// Which streams use which volumes.
-    pairs: BTreeSet<(u32, u32)>,
-    /// Requests that are not replayed.
-    left_out: u64,
+/// Traces, what is known of them, and where their volumes lie.
+struct Traced<'a> {
+    arguments: &'a Simulate,
+    machines: &'a [&'a Machine],
+    survey: Survey,
+    /// The device of each volume, and how many there are.
+    spread: Vec<u32>,
+    devices: u32,
 }
 
-/// The most volumes: each has its own latencies.
-const VOLUMES_MAX: usize = 1_024;
-
-/// The most pairs of a stream and a volume: each is an open file.
-const PAIRS_MAX: usize = 1 << 16;
-
-/// Replays a trace once with each set of policies.
-pub(super) fn run(arguments: &Simulate, path: &Path) -> Result<Results> {
-    let machine = choice::machine(&arguments.machine, &arguments.set)?;
-    if path == Path::new(choice::STANDARD_INPUT) {
+/// Replays traces once with each set of policies.
+pub(super) fn run(arguments: &Simulate) -> Result<Results> {
+    let machines = arguments.machines()?;
+    let machines: Vec<&Machine> = machines.iter().collect();
+    if arguments.inputs.iter().any(|path| path == Path::new(choice::STANDARD_INPUT)) {
         bail!(
             Complaint::new("a trace is read twice, and standard input can be read once")
                 .hint("write the trace to a file")
         );
     }
     let options = &arguments.trace;
-    let input = TraceInput {
-        file: path.to_owned(),
-        format: options.trace_format,
-        skip_bad: options.skip_bad,
-        only: options.only.clone(),
-    };
-    let survey = Survey::of(&input)?;
+    let mut traces = open(arguments)?;
+    let survey = Survey::of(&mut traces).map_err(complaint)?;
+    for (name, report) in traces.reports() {
+        traces::warn(name, &report);
+    }
     let layer = options.layer.unwrap_or(match survey.layer {
-        Some(Layer::File) => EntryLayer::Cache,
-        Some(Layer::Block | Layer::Object) | None => EntryLayer::Block,
+        Layer::File => EntryLayer::Cache,
+        Layer::Block | Layer::Object => EntryLayer::Block,
     });
-    let mut results = match layer {
-        EntryLayer::Block => below(arguments, &machine, &input, &survey)?,
-        EntryLayer::Cache => cached::run(arguments, &machine, &input, &survey)?,
+    let devices = match survey.layer {
+        Layer::File if layer == EntryLayer::Cache => Some(machines.len() as u32),
+        Layer::File | Layer::Block | Layer::Object => None,
     };
-    if survey.left_out > 0 {
-        let left_out = survey.left_out;
-        results.notes.push(format!("{left_out} requests left out: {}", LEFT_OUT[layer as usize]));
+    let spread = survey.spread(machines.len(), options.devices.or(devices));
+    let (spread, devices) = spread.map_err(complaint)?;
+    let left_out = survey.left_out;
+    let traced = Traced { arguments, machines: &machines, survey, spread, devices };
+    let mut results = match layer {
+        EntryLayer::Block => traced.below()?,
+        EntryLayer::Cache => traced.above()?,
+    };
+    results.notes.extend(traced.volumes_of_machines());
+    if left_out > 0 {
+        results.notes.push(format!("{left_out} requests left out: opens, closes and cuts"));
     }
-    results.notes.push(arguments.repeated_on(&machine));
+    results.notes.push(arguments.repeated(&machines));
     Ok(results)
 }
 
-/// What each layer has no request for.
-const LEFT_OUT: [&str; 2] =
-    ["discards, opens, closes and cuts have no price", "opens, closes, cuts and discards"];
-
-impl Survey {
-    fn of(input: &TraceInput) -> Result<Self> {
-        let mut source = TraceSource::open(input)?;
-        if source.layer() == Layer::Object {
-            let what = format!("{}: objects of a cache have no addresses to replay", source.name);
-            bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
+impl Traced<'_> {
+    /// Replays at the block layer.
+    fn below(&self) -> Result<Results> {
+        let Self { arguments, machines, survey, devices, .. } = self;
+        let runs = slots::of_block_trace(&arguments.policies, &machines[0].kernel().elevator)?;
+        let volumes = survey.place(machines, &self.spread).map_err(complaint)?;
+        let of_devices = machines.iter().copied().cycle().take(*devices as usize);
+        let of_devices: Vec<&Machine> = of_devices.collect();
+        let (pace, said) = pace(arguments);
+        let mut results = Results { title: self.title(), ..Results::default() };
+        results.shown[ELEVATOR] = true;
+        for Filled { policies, labels } in &runs {
+            let replay = Replay {
+                devices: &of_devices,
+                elevator: &policies.elevator,
+                seed: arguments.seed,
+                pace,
+                volumes: &volumes,
+            };
+            let mut traces = open(arguments)?;
+            let outcome = below::replay(&replay, &mut || traces.next()).map_err(complaint)?;
+            let only = |slot: usize| (slot == ELEVATOR).then(|| labels[slot].clone());
+            let labels: PerSlot<_> = std::array::from_fn(only);
+            let run =
+                RunTotals { busy: outcome.busy, stats: outcome.stats, ..RunTotals::default() };
+            self.report((&outcome.volumes, &outcome.all), run, &labels, &mut results);
+            results.notes.push(format!(
+                "{}: at most {} requests in flight{}",
+                labels[ELEVATOR].as_deref().unwrap_or_default(),
+                outcome.in_flight_max,
+                match outcome.held_back {
+                    0 => String::new(),
+                    count =>
+                        format!("; {count} times as many as the engine takes, and others waited"),
+                }
+            ));
         }
-        let mut survey = Self { layer: Some(source.layer()), ..Self::default() };
-        while let Some(record) = source.next()? {
-            let volume = record.object as usize;
-            if volume >= VOLUMES_MAX {
-                let what = format!("{}: more than {VOLUMES_MAX} files or devices", source.name);
-                bail!(Complaint::new(what).hint("--only NAME replays one of them"));
-            }
-            while survey.volumes.len() <= volume {
-                let name = source.reader().names().name(survey.volumes.len() as u32);
-                survey.volumes.push((name.to_owned(), 0));
-            }
-            if kind_of(&record).is_none() {
-                survey.left_out += 1;
-                continue;
-            }
-            let end = &mut survey.volumes[volume].1;
-            *end = (*end).max(record.offset + record.len);
-            survey.pairs.insert((record.stream, record.object));
-            if survey.pairs.len() > PAIRS_MAX {
-                let what = format!("{}: more than {PAIRS_MAX} open files", source.name);
-                bail!(Complaint::new(what).hint("--layer block replays it without tasks"));
-            }
-        }
-        traces::warn(&source);
-        Ok(survey)
-    }
-}
-
-/// What a device does for a request; nothing if it has no price.
-fn kind_of(record: &Record) -> Option<RequestKind> {
-    match record.op {
-        Op::Read => Some(RequestKind::Read),
-        Op::Write if record.flags.has(Flags::DURABLE) => Some(RequestKind::DurableWrite),
-        Op::Write => Some(RequestKind::Write),
-        Op::Sync | Op::DataSync | Op::Flush => Some(RequestKind::Flush),
-        Op::Discard | Op::Open | Op::Close | Op::Truncate => None,
-    }
-}
-
-/// Replays at the block layer.
-fn below(
-    arguments: &Simulate,
-    machine: &Machine,
-    input: &TraceInput,
-    survey: &Survey,
-) -> Result<Results> {
-    let kernel = machine.kernel();
-    let runs = slots::of_block_trace(&arguments.policies, &kernel.elevator)?;
-    let (placements, devices) = place(arguments, machine, survey)?;
-    let (pace, said) = pace(arguments);
-    let name = choice::name(&input.file);
-    let mut results =
-        Results { title: format!("{name} on {}", machine.name()), ..Results::default() };
-    results.shown[ELEVATOR] = true;
-    for Filled { policies, labels } in &runs {
-        let replay = Replay {
-            machine,
-            elevator: &policies.elevator,
-            seed: arguments.seed,
-            pace,
-            volumes: &placements,
-        };
-        let outcome = replayed(&replay, input)?;
-        let only = |slot: usize| (slot == ELEVATOR).then(|| labels[slot].clone());
-        let labels = std::array::from_fn(only);
-        report(&outcome, survey, &labels, &mut results);
         results.notes.push(format!(
-            "{}: at most {} requests in flight{}",
-            labels[ELEVATOR].as_deref().unwrap_or_default(),
-            outcome.in_flight_max,
-            match outcome.held_back {
-                0 => String::new(),
-                count => format!("; {count} times as many as the engine takes, and others waited"),
-            }
+            "below the page cache, {said}, {}: only the elevator decides",
+            counted_devices(*devices)
         ));
+        Ok(results)
     }
-    results.notes.push(format!(
-        "below the page cache, {said}, {devices} device{}: only the elevator decides",
-        if devices == 1 { "" } else { "s" }
-    ));
-    Ok(results)
+
+    /// Replays above the page cache.
+    fn above(&self) -> Result<Results> {
+        let Self { arguments, machines, survey, spread, devices } = self;
+        let place = |key: &str| format!("machine '{}', {key}", arguments.machine[0]);
+        let chosen = slots::sets(&arguments.policies, &machines[0].kernel(), place)?;
+        let options = &arguments.trace;
+        if options.depth.is_some() {
+            bail!(
+                Complaint::new("--depth is for replays at the block layer")
+                    .hint("--layer block replays there")
+            );
+        }
+        let is_open = options.open_loop || (!options.closed_loop && survey.layer == Layer::Block);
+        let speed_ppm = options.speed.unwrap_or(1_000_000);
+        let mut results =
+            Results { title: self.title(), shown: chosen.shown, ..Results::default() };
+        let mut streams = 0;
+        for Filled { policies, labels } in &chosen.runs {
+            if let Some(why) = policies.contradiction(machines[0].page_cache_bytes()) {
+                bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
+            }
+            let seed = arguments.seed;
+            let replay =
+                CachedReplay { survey, machines, spread, policies, seed, is_open, speed_ppm };
+            let mut traces = open(arguments)?;
+            let name = traces.name();
+            let outcome = replay.run(&name, &mut || traces.next()).map_err(complaint)?;
+            streams = outcome.streams;
+            let labels = labels.clone().map(Some);
+            self.report((&outcome.volumes, &outcome.all), outcome.run, &labels, &mut results);
+        }
+        results.notes.push(format!(
+            "above the page cache, {} loop at speed {}, {streams} tasks, {} files, {}",
+            if is_open { "open" } else { "closed" },
+            speed_ppm as f64 / 1e6,
+            survey.volumes.len(),
+            counted_devices(*devices),
+        ));
+        Ok(results)
+    }
+
+    fn title(&self) -> String {
+        let names: Vec<String> =
+            self.arguments.inputs.iter().map(|path| choice::name(path)).collect();
+        let machines = super::names(self.machines.iter().copied());
+        format!("{} on {machines}", names.join(", "))
+    }
+
+    /// If there are several machines, what lies on the devices of each.
+    fn volumes_of_machines(&self) -> Vec<String> {
+        const NAMED_MAX: usize = 10;
+        let Self { survey, spread, machines, .. } = self;
+        if machines.len() == 1 {
+            return Vec::new();
+        }
+        let of = |place: usize| {
+            let volumes = survey.volumes.iter().zip(spread);
+            let here = volumes.filter(move |(volume, device)| {
+                volume.is_used && **device as usize % machines.len() == place
+            });
+            let mut names: Vec<&str> = here.map(|(volume, _)| volume.name.as_str()).collect();
+            let more = names.len().saturating_sub(NAMED_MAX);
+            names.truncate(NAMED_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}: {}{more}", machines[place].name(), names.join(", "))
+        };
+        (0..machines.len()).map(of).collect()
+    }
+
+    /// A line for each volume, if there are several, and one for all.
+    fn report(
+        &self,
+        (volumes, all): (&[VolumeOutcome], &VolumeOutcome),
+        run: RunTotals,
+        labels: &PerSlot<Option<String>>,
+        results: &mut Results,
+    ) {
+        let row = |name: &str, one: &VolumeOutcome| Row {
+            labels: labels.clone(),
+            job: name.to_owned(),
+            bytes: one.bytes,
+            errors: one.errors,
+            elapsed: one.elapsed,
+            reads: one.reads,
+            writes: one.writes,
+            syncs: one.flushes,
+            discards: one.discards,
+            ..Row::default()
+        };
+        let named = self.survey.volumes.iter().zip(volumes);
+        let used: Vec<_> = named.filter(|(volume, _)| volume.is_used).collect();
+        let run = Some(run);
+        if let [(only, _)] = used[..] {
+            results.rows.push(Row { run, ..row(&only.name, all) });
+            return;
+        }
+        results.rows.extend(used.iter().map(|(volume, one)| row(&volume.name, one)));
+        results.rows.push(Row { run, ..row(ALL, all) });
+    }
+}
+
+/// The traces, from their beginning.
+fn open(arguments: &Simulate) -> Result<TraceSet<'static>> {
+    let options = &arguments.trace;
+    let how = Options { format: options.trace_format, skip_bad: options.skip_bad };
+    let inputs = arguments.inputs.iter();
+    let readers = inputs.map(|path| Ok((choice::name(path), traces::reader(path, &how)?)));
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    Ok(TraceSet::new(readers, options.only.as_deref()).map_err(complaint)?)
 }
 
 /// When requests are issued, and its description.
@@ -179,108 +235,34 @@ fn pace(arguments: &Simulate) -> (Pace, String) {
     (Pace::Open { speed_ppm }, said)
 }
 
-/// Where volumes lie, and on how many devices.
-fn place(
-    arguments: &Simulate,
-    machine: &Machine,
-    survey: &Survey,
-) -> Result<(Vec<Placement>, u32)> {
-    let asked: Vec<bool> = (0..survey.volumes.len() as u32)
-        .map(|volume| survey.pairs.iter().any(|(_, object)| *object == volume))
-        .collect();
-    let used = asked.iter().filter(|asked| **asked).count() as u32;
-    let devices = arguments.trace.devices.unwrap_or(used).clamp(1, used.max(1));
-    let mut ends = vec![0u64; devices as usize];
-    let (mut placements, mut turn) = (Vec::new(), 0);
-    for ((name, end), asked) in survey.volumes.iter().zip(asked) {
-        let device = if asked { turn % devices } else { 0 };
-        turn += u32::from(asked);
-        let begin = ends[device as usize];
-        placements.push(Placement { device, sector: begin / SECTOR_SIZE });
-        let behind = begin.saturating_add(end.saturating_add(MIB - 1) / MIB * MIB);
-        ends[device as usize] = behind;
-        let capacity = machine.capacity_bytes();
-        if begin.saturating_add(*end) > capacity {
-            let what = format!(
-                "volume '{name}' reaches to byte {} of a device of {} that has {capacity}",
-                begin.saturating_add(*end),
-                machine.name(),
-            );
-            bail!(Complaint::new(what).hint("--set device.capacity makes room"));
-        }
-    }
-    Ok((placements, devices))
+fn counted_devices(devices: u32) -> String {
+    format!("{devices} device{}", if devices == 1 { "" } else { "s" })
 }
 
-fn replayed(replay: &Replay<'_>, input: &TraceInput) -> Result<Outcome> {
-    let mut source = TraceSource::open(input)?.sorted(SORT_WINDOW as u64);
-    let mut error = None;
-    let outcome = replay.run(&mut || {
-        loop {
-            let record = match source.next() {
-                Ok(record) => record?,
-                Err(failed) => {
-                    error = Some(failed);
-                    return None;
-                }
-            };
-            let Some(kind) = kind_of(&record) else { continue };
-            let (first, end) = match kind {
-                RequestKind::Flush => (0, 0),
-                RequestKind::Read
-                | RequestKind::Write
-                | RequestKind::DurableWrite
-                | RequestKind::Inode => (
-                    record.offset / SECTOR_SIZE,
-                    (record.offset + record.len).div_ceil(SECTOR_SIZE),
-                ),
-            };
-            let (volume, sectors) = (record.object, end - first);
-            let at = Instant(record.time);
-            return Some(Arrival { at, volume, sector: first, sectors, kind });
+/// The error of a replay, with a hint.
+fn complaint(error: ReplayError) -> Complaint {
+    let what = error.to_string();
+    let hint = match error {
+        ReplayError::Trace { name, error } => return traces::complaint(&name, &error),
+        ReplayError::Machine(error) => return Complaint::from(error),
+        ReplayError::Absent { known, .. } => format!("volumes are {}", known.join(", ")),
+        ReplayError::Formats { .. } => {
+            "clocks of two formats have no common zero: replay each format by itself".to_owned()
         }
-    });
-    error.map_or(Ok(outcome), Err)
-}
-
-/// A line for each volume, if there are several, and one for all.
-fn report(
-    outcome: &Outcome,
-    survey: &Survey,
-    labels: &slots::PerSlot<Option<String>>,
-    results: &mut Results,
-) {
-    let row = |name: &str, one: &VolumeOutcome| Row {
-        labels: labels.clone(),
-        job: name.to_owned(),
-        bytes: one.bytes,
-        errors: one.errors,
-        elapsed: one.elapsed,
-        reads: one.reads,
-        writes: one.writes,
-        syncs: one.flushes,
-        ..Row::default()
+        ReplayError::NoAddresses { .. } => {
+            "`forebay trace stats` shows their reuse distances".to_owned()
+        }
+        ReplayError::Volumes { .. } => "--only NAME replays one of them".to_owned(),
+        ReplayError::OpenFiles { .. } | ReplayError::Streams { .. } => {
+            "--layer block replays it without tasks".to_owned()
+        }
+        ReplayError::Behind { .. } => {
+            "--open-loop keeps the recorded times; --only NAME replays one file".to_owned()
+        }
+        ReplayError::Capacity { .. } => "--set device.capacity makes room".to_owned(),
+        ReplayError::Machines { .. } => {
+            "name fewer machines, or set the number of devices with --devices".to_owned()
+        }
     };
-    let used: Vec<usize> = (0..outcome.volumes.len())
-        .filter(|volume| {
-            let VolumeOutcome { reads, writes, flushes, .. } = &outcome.volumes[*volume];
-            reads.count + writes.count + flushes.count > 0
-        })
-        .collect();
-    let run = Some(RunTotals { busy: outcome.busy, stats: outcome.stats, ..RunTotals::default() });
-    if let [only] = used[..] {
-        results.rows.push(Row { run, ..row(&survey.volumes[only].0, &outcome.all) });
-        return;
-    }
-    for volume in &used {
-        results.rows.push(row(&survey.volumes[*volume].0, &outcome.volumes[*volume]));
-    }
-    results.rows.push(Row { run, ..row(ALL, &outcome.all) });
-}
-
-/// The pause of a stream between two records, at a speed.
-fn think_time(before: &Record, next: &Record, speed_ppm: u64) -> Duration {
-    let ended = before.time.saturating_add(before.took.unwrap_or(0));
-    let nanos = u128::from(next.time.saturating_sub(ended)) * 1_000_000 / u128::from(speed_ppm);
-    Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
+    Complaint::new(what).hint(hint)
 }

@@ -330,7 +330,7 @@ impl Point {
     /// Whether machine and policies exist.
     fn check(&self) -> Result<()> {
         let arguments = self.arguments()?;
-        let machine = choice::machine(&arguments.machine, &arguments.set)?;
+        let machine = arguments.one_machine()?;
         slots::sets(&arguments.policies, &machine.kernel(), str::to_owned)?;
         Ok(())
     }

@@ -66,7 +66,7 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
         bail!(Complaint::new(what).hint("keep more regions, or choose another format"));
     }
     out.finish()?;
-    traces::warn(&source);
+    traces::warn(&source.name, &source.report());
     messages::note(&format!("{kept} of {read} requests written as {}", output.to));
     Ok(0)
 }

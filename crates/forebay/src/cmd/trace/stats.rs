@@ -27,7 +27,7 @@ pub(crate) fn info(arguments: &TraceInfo) -> Result<u8> {
     overview(&source, &statistics).print(Format::Text, &mut out)?;
     writeln!(out).context("cannot write the table")?;
     volumes(&source, &statistics).print(Format::Text, &mut out)?;
-    traces::warn(&source);
+    traces::warn(&source.name, &source.report());
     Ok(0)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn stats(arguments: &TraceStats) -> Result<u8> {
     } else {
         print_tables(&source, &statistics)
     };
-    traces::warn(&source);
+    traces::warn(&source.name, &source.report());
     page::beside(printed, destination.as_ref(), || drawn(&source, &statistics))?;
     Ok(0)
 }
