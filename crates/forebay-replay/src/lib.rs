@@ -41,6 +41,8 @@ pub mod above;
 pub mod below;
 mod error;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod trace_set;
 
 pub use error::ReplayError;

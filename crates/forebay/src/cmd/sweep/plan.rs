@@ -16,7 +16,6 @@ use super::results::PointResults;
 use super::{read_json, say};
 use crate::args::sweep::SweepPlan;
 use crate::args::{Arguments, Command, Simulate};
-use crate::choice;
 use crate::cmd::simulate;
 use crate::slots::{self, SLOTS};
 
