@@ -11,10 +11,12 @@ use crate::above::{CachedOutcome, CachedReplay};
 use crate::{ReplayError, Survey, TraceSet, below};
 
 /// Two volumes, at 0 us and 10 us.
-const EARLY: &str = "1000,src1,0,Read,0,4096,1\n1100,hm,0,Read,8192,4096,1\n";
+const EARLY: &str =
+    "128166372003001000,src1,0,Read,0,4096,1\n128166372003001100,hm,0,Read,8192,4096,1\n";
 
 /// One of them and a third one, at 5 us and 20 us.
-const LATE: &str = "1050,hm,0,Write,0,4096,1\n1200,usr,0,Read,4096,4096,1\n";
+const LATE: &str =
+    "128166372003001050,hm,0,Write,0,4096,1\n128166372003001200,usr,0,Read,4096,4096,1\n";
 
 /// A file that is written, read, discarded and read again.
 const CALLS: &str = "fio version 3 iolog\n0 /f add\n0 /f open\n10 /f write 0 65536\n\
@@ -105,10 +107,10 @@ fn above_the_page_cache_volumes_have_rows_and_devices_of_their_own() {
 fn what_does_not_fit_is_refused() {
     let survey = Survey::of(&mut open(&[EARLY])).unwrap();
     let mut small = machine("nvme-2026");
-    small.set("device.capacity", "4KiB").unwrap();
-    let error = survey.place(&[&small], &[0, 1]).err().unwrap();
+    small.set("device.capacity", "1MiB").unwrap();
+    let error = survey.place(&[&small], &[0, 0]).err().unwrap();
     let ReplayError::Capacity { volume, end, .. } = &error else { panic!("{error}") };
-    assert_eq!((volume.as_str(), *end), ("hm_0", 12_288));
+    assert_eq!((volume.as_str(), *end), ("hm_0", (1 << 20) + 12_288));
     let error = survey.spread(3, None).err().unwrap();
     assert_eq!(error.to_string(), "3 machines for 2 devices");
 }

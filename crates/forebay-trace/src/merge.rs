@@ -187,8 +187,10 @@ mod tests {
     #[test]
     fn requests_of_several_files_come_by_the_clock_of_the_format() {
         // The second file begins 2 us before the first one.
-        let first = b"1000,hm,0,Read,0,512,1\n1030,hm,1,Read,512,512,1\n";
-        let second = b"980,hm,1,Read,1024,512,1\n1010,usr,0,Read,1536,512,1\n";
+        let first =
+            b"128166372003001000,hm,0,Read,0,512,1\n128166372003001030,hm,1,Read,512,512,1\n";
+        let second =
+            b"128166372003000980,hm,1,Read,1024,512,1\n128166372003001010,usr,0,Read,1536,512,1\n";
         let merged = merged(&[("a", first), ("b", second)]).unwrap();
         let expected =
             [(0, "hm_1", 1_024), (2_000, "hm_0", 0), (3_000, "usr_0", 1_536), (5_000, "hm_1", 512)];
@@ -197,7 +199,7 @@ mod tests {
 
     #[test]
     fn traces_of_one_unnamed_disk_are_disks_of_their_own() {
-        let text = b"1000,hm,0,Read,4096,512,1\n";
+        let text = b"128166372003001000,hm,0,Read,4096,512,1\n";
         let mut reader = Reader::new(&text[..], &Options::default()).unwrap();
         let record = reader.next().unwrap().unwrap();
         let mut disk = Vec::new();
@@ -214,11 +216,12 @@ mod tests {
 
     #[test]
     fn two_formats_are_refused_and_a_bad_line_is_one_of_its_trace() {
-        let msr: &[u8] = b"1000,hm,0,Read,4096,512,1\n";
+        let msr: &[u8] = b"128166372003001000,hm,0,Read,4096,512,1\n";
         let alibaba: &[u8] = b"419,W,8192,4096,1577808000000046\n";
         let error = merged(&[("a", msr), ("b", alibaba)]).err().unwrap();
         assert_eq!(error.to_string(), "a trace of format alibaba beside one of msr");
-        let bad: &[u8] = b"1000,hm,0,Read,4096,512,1\n1001,hm,0,Raed,4096,512,1\n";
+        let bad: &[u8] =
+            b"128166372003001000,hm,0,Read,4096,512,1\n128166372003001001,hm,0,Raed,4096,512,1\n";
         let mut merged = merged(&[("a", msr), ("b", bad)]).unwrap();
         let error = merged.next().err().unwrap();
         assert!(matches!(error, MergeError::Trace { input: 1, .. }), "{error}");
