@@ -220,9 +220,8 @@ mod tests {
         let alibaba: &[u8] = b"419,W,8192,4096,1577808000000046\n";
         let error = merged(&[("a", msr), ("b", alibaba)]).err().unwrap();
         assert_eq!(error.to_string(), "a trace of format alibaba beside one of msr");
-        let bad: &[u8] =
-            b"128166372003001000,hm,0,Read,4096,512,1\n128166372003001001,hm,0,Raed,4096,512,1\n";
-        let mut merged = merged(&[("a", msr), ("b", bad)]).unwrap();
+        let bad = [msr, msr, msr, &b"128166372003001001,hm,0,Raed,4096,512,1\n"[..]].concat();
+        let mut merged = merged(&[("a", msr), ("b", &bad)]).unwrap();
         let error = merged.next().err().unwrap();
         assert!(matches!(error, MergeError::Trace { input: 1, .. }), "{error}");
     }
