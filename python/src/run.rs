@@ -131,11 +131,12 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
         if let Some(throttle) = setup.python.and_then(PythonPolicies::throttle) {
             scenario = scenario.with_throttle(setup.policies, throttle);
         }
-        let tasks =
-            group.tasks(setup.compat, |file| match setup.python.and_then(|it| it.readahead()) {
+        let tasks = group.tasks(setup.compat, |file| {
+            match setup.python.and_then(PythonPolicies::readahead) {
                 Some(policy) => scenario.open_with(file, policy),
                 None => scenario.open(file),
-            });
+            }
+        });
         let stoppable =
             |task| -> Box<dyn Workload + '_> { Box::new(Stoppable { task, stop: setup.stop }) };
         let tasks = tasks.into_iter().map(stoppable).collect();

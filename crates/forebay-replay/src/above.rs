@@ -303,7 +303,7 @@ impl Counted {
                 let (volume, issued) = begun.expect("the cache drops the pages of a discard first");
                 let calls = &mut self.volumes[volume as usize];
                 calls.discards.get_or_insert_default().record(done.since(issued));
-                calls.end(issued, done, result.map(|_| 0));
+                calls.end(issued, done, &result.map(|_| 0));
                 return;
             }
             Call::Truncate { .. } | Call::Fault { .. } | Call::Advise { .. } => {
@@ -322,7 +322,7 @@ impl Counted {
             | Call::Advise { .. } => &mut calls.flushes,
         };
         latencies.get_or_insert_default().record(finished.latency());
-        calls.end(issued, done, result.map(|bytes| if moves { bytes } else { 0 }));
+        calls.end(issued, done, &result.map(|bytes| if moves { bytes } else { 0 }));
     }
 
     /// Of each volume, and of all in the time of the run.
@@ -348,7 +348,7 @@ impl Counted {
 }
 
 impl Calls {
-    fn end<E>(&mut self, issued: Instant, done: Instant, bytes: Result<u64, E>) {
+    fn end<E>(&mut self, issued: Instant, done: Instant, bytes: &Result<u64, E>) {
         match bytes {
             Ok(bytes) => self.bytes += bytes,
             Err(_) => self.errors += 1,
