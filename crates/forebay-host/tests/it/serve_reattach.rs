@@ -56,7 +56,7 @@ fn read(store: &dyn Store, page: u64) -> io::Result<u8> {
     Ok(bytes[0])
 }
 
-/// Writes, reads, zeroes and flushes 16 pages until it is over; each request succeeds, and each read
+/// Writes, reads, zeroes and flushes 16 pages until it is over; all requests succeed, and each read
 /// brings what was written. Returns what the pages hold.
 fn exercise(store: &dyn Store, first: u64, done: &AtomicU64, is_over: &AtomicBool) -> [u8; 16] {
     let (mut model, mut state) = ([0; 16], first + 1);
