@@ -249,13 +249,12 @@ fn a_server_that_is_started_again_is_found_again_and_loses_no_write() {
     disk.write_all_at(&[7; 4096], 8192).expect("the test works");
     let other = Other::start(&scene, &own("disk"), "far");
     assert!(ask(&request(3, 0, 0, &[])), "it is sent again");
-    other.signal(Signal::KILL);
-    drop(other);
     let bytes = fs::read(scene.path("disk")).expect("it is there");
     assert!(bytes[..4096] == [1; 4096] && bytes[4096..8192] == [2; 4096]);
     assert!(bytes[8192..12_288] == [0; 4096]);
     kill_process(Pid::from_child(&server), Signal::TERM).expect("the test works");
     server.wait().expect("the test works");
+    drop(other);
 }
 
 #[test]
