@@ -63,7 +63,7 @@ pub(crate) struct PageCache {
     reading: u32,
     dirty: DirtyPages,
     pub(crate) counters: Counters,
-    /// Pages read and used of each file that had any read.
+    /// Pages of each file, up to the last that has or had any.
     files: Vec<PageUse>,
 }
 
@@ -252,9 +252,6 @@ impl PageCache {
         self.stop_reading(frame);
         self.counters.read += 1;
         let file = self.frames[frame.index()].file as usize;
-        if self.files.len() <= file {
-            self.files.resize(file + 1, PageUse::default());
-        }
         self.files[file].read += 1;
     }
 
@@ -285,10 +282,7 @@ impl PageCache {
             self.counters.used += 1;
             let slot = &mut self.frames[frame.index()];
             slot.flags |= USED;
-            let file = slot.file as usize;
-            if let Some(pages) = self.files.get_mut(file) {
-                pages.used += 1;
-            }
+            self.files[slot.file as usize].used += 1;
         }
         let (reclaim, mut table) = self.parts();
         reclaim.on_accessed(frame.0, first, &mut table);
@@ -439,22 +433,8 @@ impl PageCache {
     }
 
     /// Pages of a file.
-    pub(crate) fn resident(&self, file: FileId) -> u64 {
-        let of_file = |frame: &&Frame| frame.flags & PRESENT != 0 && frame.file == file.0;
-        self.frames.iter().filter(of_file).count() as u64
-    }
-
-    /// Pages of each file, up to the last that has or had any; walks all of memory.
-    pub(crate) fn files(&self) -> Vec<PageUse> {
-        let mut files = self.files.clone();
-        for frame in self.frames.iter().filter(|frame| frame.is_present()) {
-            let file = frame.file as usize;
-            if files.len() <= file {
-                files.resize(file + 1, PageUse::default());
-            }
-            files[file].resident += 1;
-        }
-        files
+    pub(crate) fn page_use(&self, file: FileId) -> PageUse {
+        self.files.get(file.index()).copied().unwrap_or_default()
     }
 
     /// Frames that hold no page.
@@ -498,6 +478,10 @@ impl PageCache {
             rank: 0,
         });
         self.index.insert(file.0, page, frame);
+        if self.files.len() <= file.index() {
+            self.files.resize(file.index() + 1, PageUse::default());
+        }
+        self.files[file.index()].resident += 1;
         let (reclaim, mut table) = self.parts();
         reclaim.on_added(frame, origin, &mut table);
         frame
@@ -542,6 +526,12 @@ impl PageCache {
             "a frame is free or holds a page"
         );
         assert_eq!(reading, self.reading as usize, "pages being read are counted");
+        let mut by_file = alloc::vec![0; self.files.len()];
+        for frame in self.frames.iter().filter(present) {
+            by_file[frame.file as usize] += 1;
+        }
+        let counted = self.files.iter().map(|file| file.resident);
+        assert!(counted.eq(by_file), "pages of each file are counted");
         for (number, frame) in self.frames.iter().enumerate().filter(|(_, frame)| present(frame)) {
             let found = self.find(FileId(frame.file), frame.page);
             assert_eq!(found, Some(number as u32), "the index finds each page in its frame");

@@ -119,6 +119,11 @@ impl Session {
         }
     }
 
+    /// Gives up memory that is kept for payloads.
+    pub fn release_memory(&mut self) {
+        self.spare = Vec::new();
+    }
+
     /// Whether the session has ended: nothing more is to be received.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)

@@ -529,7 +529,7 @@ mod tests {
         assert!(cache.lookup(FILE, 2).is_none());
         cache.end_writeback(moving);
         assert_eq!(cache.cut(FILE, (0, PageIndex::MAX)), (None, 0));
-        assert_eq!((cache.resident(FILE), cache.dirty_counts()), (0, (0, 0)));
+        assert_eq!((cache.page_use(FILE).resident, cache.dirty_counts()), (0, (0, 0)));
         cache.check();
     }
 

@@ -79,6 +79,7 @@ impl PageCache {
             frames: &mut self.frames,
             index: &mut self.index,
             free: &mut self.free,
+            files: &mut self.files,
             frames_max: self.frames_max,
             evicted: &mut self.counters.evicted,
             scanned: &mut self.counters.scanned,

@@ -1,7 +1,5 @@
 //! What a world, a controller or a report may read of an engine.
 
-use alloc::vec::Vec;
-
 use super::Engine;
 use crate::block::DeviceCounters;
 use crate::cache::PageUse;
@@ -67,14 +65,14 @@ impl Engine {
         self.cache.len()
     }
 
-    /// Pages of a file in the cache, up to date or not; walks all of memory.
+    /// Pages of a file in the cache, up to date or not.
     pub fn resident_pages(&self, file: FileId) -> u64 {
-        self.cache.resident(file)
+        self.cache.page_use(file).resident
     }
 
-    /// Pages of each file, up to the last that has or had any; walks all of memory.
-    pub fn page_use(&self) -> Vec<PageUse> {
-        self.cache.files()
+    /// Pages of a file: in the cache, read, and used.
+    pub fn page_use(&self, file: FileId) -> PageUse {
+        self.cache.page_use(file)
     }
 
     /// The file of an open description.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::cache::{
-    DIRTY, Frame, Index, MARKED, PRESENT, READING, SETTLED, WRITEBACK, frame_of, head_of,
+    DIRTY, Frame, Index, MARKED, PRESENT, PageUse, READING, SETTLED, WRITEBACK, frame_of, head_of,
 };
 use crate::readahead::Folio;
 use crate::units::{FileId, PageIndex};
@@ -14,6 +14,7 @@ pub struct FrameTable<'a> {
     pub(crate) frames: &'a mut [Frame],
     pub(crate) index: &'a mut Index,
     pub(crate) free: &'a mut Vec<u32>,
+    pub(crate) files: &'a mut [PageUse],
     pub(crate) frames_max: u32,
     pub(crate) evicted: &'a mut u64,
     pub(crate) scanned: &'a mut u64,
@@ -87,6 +88,7 @@ impl FrameTable<'_> {
         assert!(slot.is_let_go(), "an evicted page has no waiters");
         (slot.flags, slot.order) = (0, 0);
         let (file, page) = (slot.file, slot.page);
+        self.files[file as usize].resident -= 1;
         self.index.remove(file, page, frame);
         self.free.push(frame);
     }

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use forebay_core::dispatch::{self, Class, Medium};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
@@ -34,7 +35,8 @@ pub(super) struct ClientIo {
     receives: bool,
     /// What a receive in the ring has brought.
     received: Option<Outcome>,
-    /// Memory for the client's bytes; it has none while a receive is in the ring.
+    /// Memory for the client's bytes. It has none while a receive is in the ring, and before the
+    /// first byte after a silence.
     buffer: Vec<Page>,
 }
 
@@ -67,7 +69,7 @@ impl ClientIo {
             reads: 0,
             receives: false,
             received: None,
-            buffer: vec![Page([0; PAGE]); RECEIVE_PAGES],
+            buffer: Vec::new(),
         }
     }
 
@@ -88,6 +90,27 @@ impl ClientIo {
 
     pub(super) fn put_back(&mut self, buffer: Vec<Page>) {
         self.buffer = buffer;
+    }
+
+    /// Gives up the memory of the client's bytes until some have arrived.
+    pub(super) fn release_buffer(&mut self) {
+        self.buffer = Vec::new();
+    }
+
+    /// Sleeps until the client has sent something or has left. Nothing may be in flight.
+    pub(super) fn sleep(&self, socket: impl AsFd) -> rustix::io::Result<()> {
+        loop {
+            match poll(&mut [PollFd::new(&socket, PollFlags::IN)], None) {
+                Err(Errno::INTR) => {}
+                result => return result.map(drop),
+            }
+        }
+    }
+
+    fn allocate_buffer(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = vec![Page([0; PAGE]); RECEIVE_PAGES];
+        }
     }
 
     /// Begins a read of a file that stays open; returns it if the ring has no room or there is
@@ -119,6 +142,9 @@ impl ClientIo {
         done: &mut Vec<RingRead>,
     ) -> Option<rustix::io::Result<usize>> {
         let is_idle = self.received.is_none() && self.reads == 0 && !self.receives;
+        if !self.receives {
+            self.allocate_buffer();
+        }
         let ReadRing::Ready(ring) = &mut self.ring else {
             return Some(self.receive(socket.as_fd()));
         };
@@ -283,6 +309,25 @@ mod tests {
         done.clear();
         assert!(io.wait(&server, false, &mut done).is_none(), "the read, and not the bytes");
         assert_eq!(io.wait(&server, true, &mut done.split_off(1)), Some(Ok(7)));
+    }
+
+    #[test]
+    fn a_silent_client_costs_no_buffer_until_it_sends_something() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let (mut io, mut done) = (io(), Vec::new());
+        assert_eq!(io.buffer.capacity(), 0, "nothing has arrived yet");
+        client.write_all(b"one").unwrap();
+        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(3)));
+        assert_eq!(io.buffer.len(), RECEIVE_PAGES);
+        io.release_buffer();
+        assert_eq!(io.buffer.capacity(), 0);
+        client.write_all(b"more").unwrap();
+        io.sleep(&server).unwrap();
+        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(4)));
+        assert_eq!(&io.take_buffer().lend()[..4], b"more");
+        drop(client);
+        io.sleep(&server).unwrap();
+        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(0)), "its end wakes, too");
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Connection {
             outgoing = self.wait(outgoing);
         }
         let unsent = |outgoing: &Outgoing| outgoing.queue.len() + outgoing.sending > 0;
-        while unsent(&outgoing) && !outgoing.is_broken && !outgoing.is_draining {
+        while unsent(&outgoing) && !outgoing.is_broken {
             outgoing = self.wait(outgoing);
         }
         if let Some(mut tls) = outgoing.tls.take() {
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// The client's requests are refused from now on.
+    /// The client's requests are left without a reply from now on, and its connection ends.
     pub(super) fn drain(&self) {
         let mut outgoing = self.lock();
         outgoing.is_draining = true;

@@ -8,8 +8,9 @@
 //!
 //! Each thread has one request in flight, so the server has as many as `--threads` says. A broken
 //! connection is opened again, and requests without a reply are sent again, for at most
-//! [`RETRY_TIME`]. Writes that the server had acknowledged and no FLUSH had covered may be lost
-//! with it: the next FLUSH then fails, once.
+//! [`RETRY_TIME`]. A server that was killed may have lost what it had acknowledged and no FLUSH had
+//! covered: these changes are kept and sent again first. If the server refuses one of them, the
+//! next FLUSH fails, once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,11 +19,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay_nbd::{ClientEvent, ClientReply, ClientSession, Command, RemoteExport, Request};
+use forebay_nbd::{ClientEvent, ClientReply, ClientSession, Command, Errno, RemoteExport, Request};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendFlags, Shutdown, shutdown};
 
@@ -30,8 +31,10 @@ use super::store::Store;
 use crate::backend::Requests;
 use crate::frames::PAGE;
 use address::Place;
+use unflushed::{Change, Unflushed};
 
 mod address;
+mod unflushed;
 
 pub use address::NbdAddress;
 
@@ -55,10 +58,8 @@ struct Link {
     /// Connections so far.
     generation: u64,
     replies: BTreeMap<u64, ClientReply>,
-    /// Writes that were acknowledged, and those that a FLUSH covers.
-    written: u64,
-    flushed: u64,
-    /// Acknowledged writes may be lost.
+    unflushed: Unflushed,
+    /// Acknowledged changes are lost.
     has_lost: bool,
     /// Why there is no connection.
     fault: String,
@@ -84,8 +85,7 @@ impl RemoteStore {
             live: None,
             generation: 0,
             replies: BTreeMap::new(),
-            written: 0,
-            flushed: 0,
+            unflushed: Unflushed::default(),
             has_lost: false,
             fault: String::new(),
         };
@@ -138,7 +138,7 @@ impl Store for RemoteStore {
         if len == 0 {
             return Ok(0);
         }
-        let reply = remote.ask(&request(Command::Read, offset, len), &[])?;
+        let reply = remote.ask(&request(Command::Read, offset, len), &NOTHING)?;
         let mut rest = &reply.data[..];
         for buffer in buffers {
             let count = buffer.len().min(rest.len());
@@ -157,8 +157,9 @@ impl Store for RemoteStore {
         }
         let mut write = request(Command::Write, offset, payload.len() as u64);
         write.fua = durable && remote.export.fua;
+        let payload = Arc::new(payload);
         remote.ask(&write, &payload)?;
-        remote.note_write(write.fua);
+        remote.bound_unflushed()?;
         if durable && !write.fua {
             self.flush()?;
         }
@@ -180,8 +181,8 @@ impl Store for RemoteStore {
             let mut zero = request(Command::WriteZeroes, at, (end - at).min(ZERO_MAX));
             zero.no_hole = !hole;
             at += zero.length;
-            remote.ask(&zero, &[])?;
-            remote.note_write(false);
+            remote.ask(&zero, &NOTHING)?;
+            remote.bound_unflushed()?;
         }
         Ok(true)
     }
@@ -195,7 +196,7 @@ impl Store for RemoteStore {
         let block = u64::from(remote.export.block_min);
         let start = offset / block * block;
         let status = request(Command::BlockStatus, start, (size - start).min(STATUS_MAX));
-        let reply = remote.ask(&status, &[])?;
+        let reply = remote.ask(&status, &NOTHING)?;
         let hole = reply.extents[0].zero;
         let alike = reply.extents.iter().take_while(|extent| extent.zero == hole);
         let end = start + alike.map(|extent| extent.length).sum::<u64>();
@@ -214,7 +215,7 @@ impl Store for RemoteStore {
 
 impl Remote {
     /// Sends a request and waits for its reply; over a new connection where the old one breaks.
-    fn ask(self: &Arc<Self>, request: &Request, payload: &[u8]) -> io::Result<ClientReply> {
+    fn ask(self: &Arc<Self>, request: &Request, payload: &Arc<Vec<u8>>) -> io::Result<ClientReply> {
         let until = Instant::now() + RETRY_TIME;
         let mut pause = PAUSE_MIN;
         loop {
@@ -239,13 +240,21 @@ impl Remote {
     }
 
     /// The same over the existing connection, or a new one.
-    fn ask_once(self: &Arc<Self>, request: &Request, payload: &[u8]) -> io::Result<ClientReply> {
+    fn ask_once(
+        self: &Arc<Self>,
+        request: &Request,
+        payload: &Arc<Vec<u8>>,
+    ) -> io::Result<ClientReply> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut link = self.lock();
         if link.live.is_none() {
-            let (live, export) = connect(&self.address)?;
+            let (mut live, export) = connect(&self.address)?;
             if export != self.export {
                 return Err(io::Error::other("the export was changed"));
+            }
+            if !live.send_again(&link.unflushed)? {
+                link.has_lost = true;
+                link.unflushed = Unflushed::default();
             }
             self.adopt(&mut link, live)?;
         }
@@ -271,6 +280,17 @@ impl Remote {
                 return Err(io::Error::new(ErrorKind::ConnectionAborted, link.fault.clone()));
             }
             if let Some(reply) = link.replies.remove(&cookie) {
+                if reply.result == Err(Errno::Shutdown as u32) {
+                    drop(link);
+                    let _ = shutdown(&*socket, Shutdown::Both);
+                    let why = "the server is about to end";
+                    self.lose(generation, why);
+                    return Err(io::Error::new(ErrorKind::ConnectionAborted, why));
+                }
+                let changes = matches!(request.command, Command::Write | Command::WriteZeroes);
+                if changes && reply.result.is_ok() {
+                    link.unflushed.add(*request, Arc::clone(payload));
+                }
                 return Ok(reply);
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -287,28 +307,30 @@ impl Remote {
 
     fn flush(self: &Arc<Self>) -> io::Result<()> {
         let mut link = self.lock();
-        let covered = link.written;
+        let covered = link.unflushed.mark();
         let has_lost = std::mem::take(&mut link.has_lost);
         drop(link);
+        let flush = request(Command::Flush, 0, 0);
         let result = match has_lost {
-            true => Err(io::Error::other("writes may be lost with a connection that broke")),
-            false if self.export.flush => self.ask(&request(Command::Flush, 0, 0), &[]).map(drop),
+            true => Err(lost()),
+            false if self.export.flush => self.ask(&flush, &NOTHING).map(drop),
             false => Ok(()),
         };
         let mut link = self.lock();
         // A connection that broke in the meantime lost writes that this FLUSH should cover.
         if std::mem::take(&mut link.has_lost) && result.is_ok() {
-            return Err(io::Error::other("writes may be lost with a connection that broke"));
+            return Err(lost());
         }
         if result.is_ok() {
-            link.flushed = link.flushed.max(covered);
+            link.unflushed.forget(covered);
         }
         result
     }
 
-    fn note_write(&self, durable: bool) {
-        let mut link = self.lock();
-        link.written += u64::from(!durable);
+    /// Has the server flush if what it may lose takes too much memory here.
+    fn bound_unflushed(self: &Arc<Self>) -> io::Result<()> {
+        let is_full = self.lock().unflushed.is_full();
+        if is_full { self.flush() } else { Ok(()) }
     }
 
     /// A connection is established; a thread receives from it.
@@ -365,8 +387,6 @@ impl Remote {
         let mut link = self.lock();
         if link.generation == generation && link.live.take().is_some() {
             fault.clone_into(&mut link.fault);
-            link.has_lost |= link.written > link.flushed;
-            link.flushed = link.written;
         }
         drop(link);
         self.bell.notify_all();
@@ -381,6 +401,64 @@ impl Remote {
     fn lock(&self) -> MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Live {
+    /// Sends changes again over a connection that nothing else uses yet. Returns whether the server
+    /// took all of them.
+    fn send_again(&mut self, unflushed: &Unflushed) -> io::Result<bool> {
+        let mut on_their_way: Vec<&Change> = Vec::new();
+        let mut took_all = true;
+        for change in unflushed.changes() {
+            // A server may carry out in any order what it has at the same time.
+            let must_wait = on_their_way.iter().any(|earlier| earlier.overlaps(change));
+            if must_wait || on_their_way.len() == AGAIN_MAX {
+                took_all &= self.await_replies(on_their_way.len())?;
+                on_their_way.clear();
+            }
+            let mut header = Vec::with_capacity(28);
+            self.session.request(&change.request, &mut header);
+            send(&self.socket, &header)?;
+            send(&self.socket, &change.payload)?;
+            on_their_way.push(change);
+        }
+        Ok(self.await_replies(on_their_way.len())? && took_all)
+    }
+
+    /// Takes so many replies; returns whether all of them are of success.
+    fn await_replies(&mut self, mut count: usize) -> io::Result<bool> {
+        let (mut buffer, mut events, mut succeeded) = ([0; 4096], Vec::new(), true);
+        set_socket_timeout(&self.socket, Timeout::Recv, Some(REPLY_TIME))?;
+        while count > 0 {
+            let received = match rustix::io::read(&self.socket, &mut buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(received) => received,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::AGAIN) => return Err(ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error.into()),
+            };
+            self.session.receive(&buffer[..received], &mut Vec::new(), &mut events);
+            for event in events.drain(..) {
+                match event {
+                    ClientEvent::Reply(reply) if reply.result == Err(Errno::Shutdown as u32) => {
+                        return Err(ErrorKind::ConnectionAborted.into());
+                    }
+                    ClientEvent::Reply(reply) => {
+                        succeeded &= reply.result.is_ok();
+                        count -= 1;
+                    }
+                    ClientEvent::Broken(why) => return Err(io::Error::other(why)),
+                    ClientEvent::Ready(_) => {}
+                }
+            }
+        }
+        set_socket_timeout(&self.socket, Timeout::Recv, None)?;
+        Ok(succeeded)
+    }
+}
+
+fn lost() -> io::Error {
+    io::Error::other("the server has lost acknowledged writes and refuses to take them again")
 }
 
 fn request(command: Command, offset: u64, length: u64) -> Request {
@@ -450,6 +528,11 @@ fn send(socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// The payload of requests without one.
+static NOTHING: LazyLock<Arc<Vec<u8>>> = LazyLock::new(Arc::default);
+
+/// Changes that are sent again without waiting for the replies to earlier ones.
+const AGAIN_MAX: usize = 64;
 /// Time for a connection, and again for its handshake.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long a request is tried again after connections break.

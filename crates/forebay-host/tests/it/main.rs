@@ -12,6 +12,7 @@ mod mount_support;
 mod mount_xattrs;
 mod serve;
 mod serve_probes;
+mod serve_reattach;
 mod support;
 mod tasks;
 mod truth;

@@ -33,27 +33,8 @@ impl Rig {
     /// With `pages` pages of memory.
     pub(crate) fn with(store: impl Store + 'static, pages: u64) -> Self {
         let folder = tempfile::tempdir().expect("the rig works");
-        let export = ServedExport {
-            name: "disk".to_owned(),
-            description: String::new(),
-            read_only: false,
-            store: Arc::new(store),
-        };
-        let options = ServeOptions {
-            exports: vec![export],
-            listen: vec![ListenAddress::Unix(folder.path().join("socket"))],
-            inherited: Vec::new(),
-            tls: None,
-            slow: Duration::from_secs(1),
-            folder: None,
-            cache: pages * 4096,
-            readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
-            reclaim: reclaim::Spec::default(),
-            policies: Policies::default(),
-            dispatch: dispatch::Spec::parse("adaptive").expect("the rig works"),
-            threads: 4,
-            connections: 20,
-        };
+        let listen = vec![ListenAddress::Unix(folder.path().join("socket"))];
+        let options = ServeOptions { listen, ..options(Arc::new(store), pages) };
         let server = Server::start(options, Box::new(|_| {})).expect("the rig works");
         Self { folder, server }
     }
@@ -64,6 +45,31 @@ impl Rig {
 
     pub(crate) fn client(&self) -> Client {
         Client::begin(UnixStream::connect(self.socket()).expect("the rig works"))
+    }
+}
+
+/// One export over `pages` pages of memory, without a way in.
+pub(crate) fn options(store: Arc<dyn Store>, pages: u64) -> ServeOptions {
+    let export = ServedExport {
+        name: "disk".to_owned(),
+        description: String::new(),
+        read_only: false,
+        store,
+    };
+    ServeOptions {
+        exports: vec![export],
+        listen: Vec::new(),
+        inherited: Vec::new(),
+        tls: None,
+        slow: Duration::from_secs(1),
+        folder: None,
+        cache: pages * 4096,
+        readahead: readahead::Spec::parse("linux-6.18").expect("the rig works"),
+        reclaim: reclaim::Spec::default(),
+        policies: Policies::default(),
+        dispatch: dispatch::Spec::parse("adaptive").expect("the rig works"),
+        threads: 4,
+        connections: 20,
     }
 }
 

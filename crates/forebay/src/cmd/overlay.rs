@@ -7,11 +7,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use forebay_core::units::PAGE_SIZE;
-use forebay_host::serve::{FileStore, OverlayError, OverlayInfo, OverlayStore, open_layer, stamp};
+use forebay_host::serve::{
+    BaseIdentity, FileStore, NbdAddress, OverlayError, OverlayInfo, OverlayStore, RemoteStore,
+    Store, open_layer, stamp,
+};
 use forebay_report::messages::{note, printable, shown};
 use serde_json::json;
 
-use super::serve::{is_never_written, overlay_complaint};
+use super::serve::{is_never_written, overlay_complaint, remote_stamp};
 use crate::args::serve::{OverlayFile, OverlayInfoOf, OverlayWhat};
 
 /// Runs a subcommand.
@@ -82,21 +85,41 @@ fn commit(file: &Path) -> Result<String, OverlayError> {
         let what = format!("its base is never written: '{}'", found.base.name);
         return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, what).into());
     }
+    let base = &found.base.name;
+    let pages = if NbdAddress::is_one(base) {
+        commit_to_server(&layer, base)?
+    } else {
+        commit_to_file(&layer, &found)?
+    };
+    Ok(format!("{pages} pages written to '{}'; the overlay is empty", printable(base)))
+}
+
+fn commit_to_server(layer: &dyn Store, base: &str) -> Result<u64, OverlayError> {
+    let failed = |why: io::Error| io::Error::new(why.kind(), format!("'{base}': {why}"));
+    let address = NbdAddress::parse(base).map_err(io::Error::other).map_err(failed)?;
+    let store = RemoteStore::open(address).map_err(failed)?;
+    if store.is_read_only() {
+        let what = format!("the server of its base refuses writes: '{base}'");
+        return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, what).into());
+    }
+    OverlayStore::commit(&store, layer, || Ok(remote_stamp(&store)))
+}
+
+fn commit_to_file(layer: &dyn Store, found: &OverlayInfo) -> Result<u64, OverlayError> {
     let base = Path::new(&found.base.name);
     // An interrupted commit has changed the base itself.
     let now = stamp(base)?;
     if !found.is_half_committed && now != found.base.stamp {
         let made = Box::new(found.base.clone());
-        let found = Box::new(forebay_host::serve::BaseIdentity { stamp: now, ..found.base });
+        let found = Box::new(BaseIdentity { stamp: now, ..found.base.clone() });
         return Err(OverlayError::OtherBase { made, found });
     }
     let store = FileStore::open(base, false, false)?;
-    let pages = OverlayStore::commit(&store, &layer, || {
+    OverlayStore::commit(&store, layer, || {
         // The time of the last change is known when all is on disk.
         File::open(base)?.sync_all()?;
         stamp(base)
-    })?;
-    Ok(format!("{pages} pages written to '{}'; the overlay is empty", shown(base)))
+    })
 }
 
 fn discard(file: &Path) -> Result<String, OverlayError> {

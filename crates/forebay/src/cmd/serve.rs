@@ -276,13 +276,17 @@ fn remote(source: &str, is_base: bool) -> Result<Opened> {
         Complaint::new(format!("cannot serve '{}': {}", printable(source), printable(&why)))
             .hint("nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH names an export")
     };
-    let address = NbdAddress::parse(source).map_err(failed)?;
+    let address = NbdAddress::parse(source).map_err(failed)?.absolute()?;
     let name = address.to_string();
     let store = RemoteStore::open(address).map_err(|error| failed(error.to_string()))?;
-    // NBD tells nothing else by which a changed disk could be known.
-    let base = BaseIdentity { name, stamp: format!("{} bytes", store.bytes()) };
+    let base = BaseIdentity { name, stamp: remote_stamp(&store) };
     let read_only = store.is_read_only() && !is_base;
     Ok(Opened { store: Arc::new(store), read_only, base: Some(base) })
+}
+
+/// NBD tells nothing but the size by which a changed disk could be known.
+pub(crate) fn remote_stamp(store: &RemoteStore) -> String {
+    format!("{} bytes", store.bytes())
 }
 
 /// The image and the path in it, if a source is `IMAGE:/PATH`. A file of that whole name is itself.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -127,8 +128,96 @@ fn holes_of_the_other_server_are_told_and_read_only_exports_are_read_only() {
     assert_eq!(run_with(&scene, &line, "nbdinfo --is read-only \"$uri\"").status.code(), Some(2));
 }
 
+/// Runs the program and returns its exit code and what it said.
+fn say(scene: &Scene, line: &str) -> (i32, String) {
+    let output = scene.command(line).output().expect("the program runs");
+    let said = format!("{}{}", stdout(&output), stderr(&output));
+    (output.status.code().expect("it exits"), said)
+}
+
+/// Serves the export of `far` under the overlay `over`, into which a client writes and trims.
+fn fill_overlay(scene: &Scene) {
+    let line = format!("{LINE} --overlay over --listen unix:socket");
+    let mut server = scene.command(&line).spawn().expect("the program runs");
+    await_socket(&scene.path("socket"));
+    let mut stream = client(&scene.path("socket"));
+    let mut zero = request(6, 0, 16_384, &[]);
+    let at = zero.len() - 4;
+    zero[at..].copy_from_slice(&8192_u32.to_be_bytes());
+    for bytes in [request(1, 0, 0, &[5; 9000]), request(1, 0, 99_000, &[6; 1000]), zero] {
+        stream.write_all(&bytes).expect("the server answers");
+        assert!(succeeds(&mut stream));
+    }
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("it runs");
+    assert!(server.wait().expect("it ends").success());
+}
+
+/// What the disk of 100,000 bytes 1 then holds.
+fn disk_with_overlay() -> Vec<u8> {
+    let mut disk = vec![1; 100_000];
+    disk[..9000].fill(5);
+    disk[16_384..24_576].fill(0);
+    disk[99_000..].fill(6);
+    disk
+}
+
 #[test]
-fn a_server_that_is_started_again_is_found_again_and_lost_writes_fail_a_flush() {
+fn an_overlay_is_committed_into_the_export_of_another_server() {
+    let scene = Scene::new().file("disk", vec![1; 100_000]);
+    let other = Other::start(&scene, &own("disk"), "far");
+    fill_overlay(&scene);
+    assert!(fs::read(scene.path("disk")).expect("it is there") == [1; 100_000]);
+    drop(other);
+    let (code, said) = say(&scene, "overlay commit over");
+    assert!(code == 2 && said.contains("far'"), "the server is not there: {said}");
+    let other = Other::start(&scene, &own("disk --read-only"), "far");
+    let (code, said) = say(&scene, "overlay commit over");
+    assert!(code == 2 && said.contains("refuses writes"), "{said}");
+    drop(other);
+    let other = Other::start(&scene, &own("disk"), "far");
+    let (code, said) = say(&scene, "overlay commit over");
+    assert!(code == 0 && said.contains("6 pages written to 'nbd+unix:///?socket=/"), "{said}");
+    // A power cut of the other server takes nothing back: it was flushed.
+    other.signal(Signal::KILL);
+    drop(other);
+    assert!(fs::read(scene.path("disk")).expect("it is there") == disk_with_overlay());
+    let _other = Other::start(&scene, &own("disk"), "far");
+    let (code, said) = say(&scene, "overlay info over --json");
+    assert!(code == 0 && said.contains("\"changed_bytes\": 0"), "{said}");
+    assert_eq!(say(&scene, &format!("{LINE} --overlay over --run true")).0, 0, "it goes on");
+}
+
+#[test]
+fn a_commit_into_another_server_that_fails_is_finished_later() {
+    if !has("nbdkit", "sources of NBD") {
+        return;
+    }
+    let scene = Scene::new().file("disk", vec![1; 100_352]).file("bad", "");
+    let other = Other::start(&scene, &own("disk"), "far");
+    fill_overlay(&scene);
+    drop(other);
+    fs::remove_file(scene.path("far")).expect("a killed server leaves it");
+    // The first pages arrive, and the zeroes behind them fail.
+    let failing = "nbdkit -f -U far --filter=error file disk error-zero=EIO \
+                   error-zero-rate=100% error-zero-file=$PWD/bad";
+    let other = Other::start(&scene, failing, "far");
+    let (code, said) = say(&scene, "overlay commit over");
+    assert!(code == 2 && said.contains("Input/output error"), "{said}");
+    let (_, said) = say(&scene, "overlay info over --json");
+    assert!(said.contains("\"half_committed\": true"), "{said}");
+    let (code, said) = say(&scene, &format!("{LINE} --overlay over --run true"));
+    assert!(code == 2 && said.contains("was interrupted"), "{said}");
+    fs::remove_file(scene.path("bad")).expect("it is there");
+    let (code, said) = say(&scene, "overlay commit over");
+    assert!(code == 0 && said.contains("6 pages written"), "{said}");
+    drop(other);
+    let mut expected = vec![1; 100_352];
+    expected[..100_000].copy_from_slice(&disk_with_overlay());
+    assert!(fs::read(scene.path("disk")).expect("it is there") == expected);
+}
+
+#[test]
+fn a_server_that_is_started_again_is_found_again_and_loses_no_write() {
     let scene = Scene::new().file("disk", vec![7; 1 << 20]);
     let other = Other::start(&scene, &own("disk"), "far");
     let mut serve = scene.command(&format!("{LINE} --listen unix:socket"));
@@ -155,12 +244,17 @@ fn a_server_that_is_started_again_is_found_again_and_lost_writes_fail_a_flush() 
     }));
     other.signal(Signal::KILL);
     drop(other);
+    // As if it had been in memory alone.
+    let disk = fs::File::options().write(true).open(scene.path("disk")).expect("it is there");
+    disk.write_all_at(&[7; 4096], 8192).expect("the test works");
     let other = Other::start(&scene, &own("disk"), "far");
-    assert!(!ask(&request(3, 0, 0, &[])), "it may be lost");
-    assert!(ask(&request(3, 0, 0, &[])), "it is reported once");
-    drop(other);
+    assert!(ask(&request(3, 0, 0, &[])), "it is sent again");
+    let bytes = fs::read(scene.path("disk")).expect("it is there");
+    assert!(bytes[..4096] == [1; 4096] && bytes[4096..8192] == [2; 4096]);
+    assert!(bytes[8192..12_288] == [0; 4096]);
     kill_process(Pid::from_child(&server), Signal::TERM).expect("the test works");
     server.wait().expect("the test works");
+    drop(other);
 }
 
 #[test]

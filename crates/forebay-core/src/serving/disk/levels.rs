@@ -32,15 +32,14 @@ impl DiskPath {
         export.bytes = bytes;
     }
 
-    /// The exports as they are now, in their order; walks all of memory.
+    /// The exports as they are now, in their order.
     pub fn export_levels(&self) -> Vec<ExportLevels> {
-        let files = self.engine.page_use();
         let levels = self.exports.iter().map(|export| ExportLevels {
             levels: self.engine.device_levels(export.device),
             drain: self.engine.drain(export.device),
             write_errors: self.engine.write_errors(export.file),
             is_full: export.is_full,
-            pages: files.get(export.file.index()).copied().unwrap_or_default(),
+            pages: self.engine.page_use(export.file),
         });
         levels.collect()
     }

@@ -81,6 +81,12 @@ impl<'a> Serving<'a> {
                 Ok(0) => return Ok(()),
                 Ok(received) => received,
                 Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::AGAIN) if session.has_begun() => {
+                    self.release_memory();
+                    session.release_memory();
+                    self.io.sleep(socket).map_err(described)?;
+                    continue;
+                }
                 Err(rustix::io::Errno::AGAIN) => {
                     return Err("the handshake took more than 10 s".to_owned());
                 }
@@ -99,7 +105,8 @@ impl<'a> Serving<'a> {
                 match event {
                     Event::StartTls => starts_tls = true,
                     Event::Begin(agreed) => {
-                        set_socket_timeout(socket, Timeout::Recv, None).map_err(described)?;
+                        let idle = Some(IDLE_TIME);
+                        set_socket_timeout(socket, Timeout::Recv, idle).map_err(described)?;
                         self.begin(agreed, &exports[agreed.export].name);
                     }
                     Event::Refused(request, _, why) => self.note_refusal(request, why),
@@ -144,6 +151,12 @@ impl<'a> Serving<'a> {
             self.collect(session);
             self.send_batch();
         }
+    }
+
+    /// Gives up memory that a client without requests in flight does not need.
+    fn release_memory(&mut self) {
+        (self.spare, self.plain, self.batch) = (Vec::new(), Vec::new(), Batch::default());
+        self.io.release_buffer();
     }
 
     /// Finishes all reads of this thread's ring.
@@ -194,8 +207,7 @@ impl<'a> Serving<'a> {
         let (client, agreed) = self.client.expect("requests come after the handshake");
         let mut outgoing = self.connection.lock();
         if outgoing.is_draining {
-            let text = "the server is about to end";
-            agreed.error(request, Errno::Shutdown, text, &mut self.batch.control);
+            // A client that connects again sends it again; an error would be for good.
             return;
         }
         outgoing.requests += 1;
@@ -312,6 +324,9 @@ fn described(error: rustix::io::Errno) -> String {
 
 /// Time for a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// After so long without a request the memory for requests is given up.
+const IDLE_TIME: Duration = Duration::from_secs(1);
 
 /// Memory for data of reads that is kept.
 const SPARE_MAX: usize = 64;

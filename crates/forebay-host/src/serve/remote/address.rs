@@ -6,7 +6,8 @@
 //! Not for:    users and passwords, which NBD does not have.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::path::{self, PathBuf};
 
 /// Where an export of another server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +54,34 @@ impl NbdAddress {
         };
         Ok(Self { place, export })
     }
+
+    /// The same address for a process in any folder.
+    ///
+    /// # Errors
+    /// The current folder cannot be told.
+    pub fn absolute(self) -> io::Result<Self> {
+        let place = match self.place {
+            Place::Unix(path) => Place::Unix(path::absolute(path)?),
+            tcp @ Place::Tcp(..) => tcp,
+        };
+        Ok(Self { place, ..self })
+    }
 }
 
+/// What [`NbdAddress::parse`] takes.
 impl fmt::Display for NbdAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let export = encoded(&self.export);
         match &self.place {
-            Place::Tcp(host, port) if host.contains(':') => write!(f, "nbd://[{host}]:{port}/")?,
-            Place::Tcp(host, port) => write!(f, "nbd://{host}:{port}/")?,
-            Place::Unix(path) => write!(f, "nbd+unix://{}:/", path.display())?,
+            Place::Tcp(host, port) if host.contains(':') => {
+                write!(f, "nbd://[{host}]:{port}/{export}")
+            }
+            Place::Tcp(host, port) => write!(f, "nbd://{host}:{port}/{export}"),
+            Place::Unix(path) => {
+                let path = encoded(&path.to_string_lossy());
+                write!(f, "nbd+unix:///{export}?socket={path}")
+            }
         }
-        f.write_str(&self.export)
     }
 }
 
@@ -101,6 +120,19 @@ fn decoded(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("'{text}' is not UTF-8"))
 }
 
+/// Text with `%xx` for what has a meaning in an address.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for one in text.chars() {
+        if one.is_ascii_alphanumeric() || !one.is_ascii() || "/-._~:@+,=".contains(one) {
+            encoded.push(one);
+        } else {
+            encoded.push_str(&format!("%{:02X}", u32::from(one)));
+        }
+    }
+    encoded
+}
+
 /// The port of NBD.
 const PORT: u16 = 10809;
 
@@ -120,6 +152,16 @@ mod tests {
         let unix = NbdAddress::parse("nbd+unix:///x?socket=/tmp/a%3Fb").unwrap();
         assert_eq!(unix.place, Place::Unix("/tmp/a?b".into()));
         assert_eq!(unix.export, "x");
+        for typed in [
+            "nbd://host:7/a%20b/c",
+            "nbd://[::1]:7/",
+            "nbd+unix:///x%3Fy?socket=/tmp/a%3Fb%25%26c",
+            "nbd+unix:///\u{e4}?socket=/tmp/\u{e4}",
+        ] {
+            assert_eq!(NbdAddress::parse(typed).unwrap().to_string(), typed);
+        }
+        let relative = NbdAddress::parse("nbd+unix:///?socket=far").unwrap().absolute().unwrap();
+        assert!(matches!(relative.place, Place::Unix(path) if path.is_absolute()));
         for bad in [
             "nbd://",
             "nbd:///x",
