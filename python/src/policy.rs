@@ -1,6 +1,6 @@
 //! Policies that are written in Python. Objects of a readahead class answer `on_read` with the
-//! window that is to be there; an object of a throttle class answers `on_dirtied` with the pause of a
-//! writer.
+//! window that is to be there; an object of a throttle class answers `on_dirtied` with the pause of
+//! a writer.
 //!
 //! ```text
 //!   engine --Access--> on_read --(start, size, tail)--> absent pages of the window are read

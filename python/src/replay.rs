@@ -55,7 +55,9 @@ impl From<ReplayError> for Failed {
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, paths, format, skip_bad, machines, policies, seed, speed, depth, devices, layer))]
+#[pyo3(signature = (
+    *, paths, format, skip_bad, machines, policies, seed, speed, depth, devices, layer
+))]
 pub(crate) fn run_trace<'py>(
     py: Python<'py>,
     paths: Vec<String>,

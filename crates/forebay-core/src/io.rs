@@ -196,8 +196,8 @@ pub enum RequestKind {
     Inode,
     /// Makes all writes safe that were done before; it has no pages.
     Flush,
-    /// The bytes of a range are needed no more; it has no frames, and only calls that bypass the page
-    /// cache send it.
+    /// The bytes of a range are needed no more; it has no frames, and only calls that bypass the
+    /// page cache send it.
     Discard,
 }
 

@@ -15,7 +15,11 @@ pub enum ReplayError {
         error: TraceError,
     },
     /// Clocks of two formats have no common zero.
-    #[error("{name} is a trace of format {}, and {first_name} is one of {}", found.name(), first.name())]
+    #[error(
+        "{name} is a trace of format {}, and {first_name} is one of {}",
+        found.name(),
+        first.name()
+    )]
     Formats {
         /// The first trace.
         first_name: String,

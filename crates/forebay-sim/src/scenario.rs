@@ -224,8 +224,8 @@ impl Scenario {
         self.engine.add_packed_file(FileId(image), map)
     }
 
-    /// Puts a throttle of the caller's own in charge, which no table need have, beside the flush rule
-    /// and the controller of `policies`.
+    /// Puts a throttle of the caller's own in charge, which no table need have, beside the flush
+    /// rule and the controller of `policies`.
     #[must_use]
     pub fn with_throttle(mut self, policies: &PolicySet, throttle: Box<dyn Throttle>) -> Self {
         let (flush, controller) = (policies.flush.build(), policies.controller.build());

@@ -223,8 +223,8 @@ pub(crate) struct Simulate {
     pub(crate) replay: MountReplay,
     #[command(flatten)]
     pub(crate) policies: PolicyChoice,
-    /// The machine: a name (see `forebay machines`) or a TOML file. Traces take several: the volumes
-    /// lie on devices of each in turn, and the rest of the machine is the first one's
+    /// The machine: a name (see `forebay machines`) or a TOML file. Traces take several: the
+    /// volumes lie on devices of each in turn, and the rest of the machine is the first one's
     #[arg(long, value_name = "NAME|FILE", value_delimiter = ',', default_value = "vm-2026")]
     pub(crate) machine: Vec<String>,
     /// Override a parameter of each machine: `device.delay=100us`

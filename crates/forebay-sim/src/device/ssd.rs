@@ -12,8 +12,8 @@
 //! Differs:    amplification is a formula of the shares of live and spare space, no map of pages is
 //!             kept; the link is counted, not scheduled; reads do not look into the drive's memory;
 //!             folding gives way at once and costs the dies nothing.
-//! Not for:    wear, space that discards free, more than one stream at a time, a hot and a cold part inside the
-//!             region of random writes.
+//! Not for:    wear, space that discards free, more than one stream at a time, a hot and a cold
+//!             part inside the region of random writes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -35,15 +35,19 @@ impl Loop {
             skip("tracefs");
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("the rig can be made");
         let image = folder.path().join("image");
-        File::create(&image).unwrap().set_len(PAGES * PAGE).unwrap();
+        File::create(&image)
+            .expect("the rig can be made")
+            .set_len(PAGES * PAGE)
+            .expect("it can be as long");
         let output = Command::new("losetup").args(["--find", "--show"]).arg(image).output();
         let Some(output) = output.ok().filter(|output| output.status.success()) else {
             skip("losetup and a free loop device");
             return None;
         };
-        let node = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+        let node =
+            PathBuf::from(String::from_utf8(output.stdout).expect("the rig can be made").trim());
         Some(Self { _folder: folder, node })
     }
 }
@@ -76,9 +80,16 @@ impl Drop for Recorder {
 /// Instances of tracefs, seen through a mount that ends with the command.
 fn instances() -> Vec<String> {
     let script = "mount -t tracefs none /mnt && ls /mnt/instances";
-    let output = Command::new("unshare").args(["-m", "sh", "-c", script]).output().unwrap();
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .output()
+        .expect("the rig can be made");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    String::from_utf8(output.stdout)
+        .expect("the rig can be made")
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]

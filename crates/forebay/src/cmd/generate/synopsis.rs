@@ -116,7 +116,7 @@ mod tests {
         }
         assert!(!tune.contains("--root"), "it is hidden: {tune}");
         let simulate = plain(&["simulate"]);
-        assert!(simulate.ends_with(" [JOB]"), "{simulate}");
+        assert!(simulate.ends_with(" [JOB|TRACE]..."), "{simulate}");
         assert!(simulate.contains(" [--compare SLOT=A,B,C]... "), "{simulate}");
         assert!(plain(&[]).ends_with(" COMMAND"), "{}", plain(&[]));
     }
