@@ -38,7 +38,7 @@ mod used;
 mod xattr;
 
 use self::core::Core;
-use self::directory::Listing;
+use self::directory::Directory;
 use self::inode::Inode;
 use self::superblock::Superblock;
 
@@ -68,7 +68,7 @@ struct Erofs {
     core: Core,
     prefixes: Vec<xattr::Prefix>,
     summary: Summary,
-    directories: Cache<Arc<Listing>>,
+    directories: Cache<Arc<Directory>>,
     oddities: Oddities,
 }
 
@@ -86,15 +86,15 @@ impl Erofs {
         Ok(inode)
     }
 
-    fn listing(&self, id: NodeId) -> Result<Arc<Listing>> {
+    fn directory(&self, id: NodeId) -> Result<Arc<Directory>> {
         let inode = self.inode(id)?;
         let number = inode.node.ino;
-        if let Some(listing) = self.directories.find(number) {
-            return Ok(listing);
+        if let Some(directory) = self.directories.find(number) {
+            return Ok(directory);
         }
-        let listing = Arc::new(directory::list(&self.core, &inode)?);
-        self.oddities.add(number, &listing.defects);
-        Ok(self.directories.keep(number, listing.weight, listing))
+        let directory = Arc::new(directory::list(&self.core, &inode)?);
+        self.oddities.add(number, &directory.listing.defects);
+        Ok(self.directories.keep(number, directory.weight(), directory))
     }
 }
 
@@ -116,15 +116,15 @@ impl Image for Erofs {
     }
 
     fn entries(&self, directory: NodeId) -> Result<Arc<[Entry]>> {
-        Ok(Arc::clone(&self.listing(directory)?.entries))
+        Ok(Arc::clone(&self.directory(directory)?.listing.entries))
     }
 
     fn defects(&self, directory: NodeId) -> Result<Arc<[EntryDefect]>> {
-        Ok(Arc::clone(&self.listing(directory)?.defects))
+        Ok(Arc::clone(&self.directory(directory)?.listing.defects))
     }
 
     fn lookup(&self, directory: NodeId, name: &[u8]) -> Result<Option<NodeId>> {
-        Ok(self.listing(directory)?.find(name).map(|(entry, ())| entry.node))
+        Ok(self.directory(directory)?.find(name))
     }
 
     fn link(&self, id: NodeId) -> Result<Vec<u8>> {

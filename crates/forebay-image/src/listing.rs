@@ -64,12 +64,14 @@ pub enum EntryProblem {
     Unsorted(Vec<u8>, EntryTarget),
     /// A lookup of the name leads to another inode, which is shown.
     Misled(EntryTarget),
+    /// Linux reads the name up to a zero byte only. The entry has this shorter name.
+    Cut(Vec<u8>),
 }
 
 impl EntryDefect {
     /// Whether the entry is still shown with its own inode.
     pub const fn is_shown(&self) -> bool {
-        matches!(self.problem, EntryProblem::Unsorted(..))
+        matches!(self.problem, EntryProblem::Unsorted(..) | EntryProblem::Cut(_))
     }
 }
 
@@ -107,6 +109,11 @@ impl fmt::Display for EntryDefect {
             EntryProblem::Misled(other) => write!(
                 f,
                 "the entry '{name}' names {target}, but a lookup leads to {other}, which is shown",
+            ),
+            EntryProblem::Cut(shorter) => write!(
+                f,
+                "the name '{name}' of {target} has a zero byte: Linux reads it as '{}'",
+                shown(shorter),
             ),
         }
     }
@@ -184,6 +191,14 @@ impl<T: Clone> Listing<T> {
             check.all(&stored, promise, find);
         }
         check.finish()
+    }
+
+    /// Adds defects that the format found.
+    pub(crate) fn add_defects(&mut self, more: Vec<EntryDefect>) {
+        if !more.is_empty() {
+            self.weight += cost(&more);
+            self.defects = self.defects.iter().cloned().chain(more).collect();
+        }
     }
 
     /// The place of a name among the entries.
@@ -310,11 +325,15 @@ impl<T: Clone> Check<T> {
         });
         let names: usize = entries.iter().map(|entry| entry.name.len()).sum();
         let each = size_of::<Entry>() + size_of::<T>() + ENTRY_OVERHEAD;
-        let told: usize = defects.iter().map(|defect| 2 * defect.name.len() + DEFECT_COST).sum();
-        let weight = OVERHEAD + names + entries.len() * each + told;
+        let weight = OVERHEAD + names + entries.len() * each + cost(&defects);
         let (entries, defects, extras) = (entries.into(), defects.into(), extras.into());
         Listing { entries, defects, extras, by_name, weight }
     }
+}
+
+/// Memory that defects take, in bytes.
+fn cost(defects: &[EntryDefect]) -> usize {
+    defects.iter().map(|defect| 2 * defect.name.len() + DEFECT_COST).sum()
 }
 
 /// Which places of a list have equal names.

@@ -101,13 +101,21 @@ impl Hit {
 pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Vec<Hit>> {
     let magics = Magics::new();
     let (mut hits, mut uimages) = (Vec::new(), Vec::new());
-    let mut buffer = vec![0; CHUNK + MAGIC_LEN_MAX - 1];
+    let mut buffer = vec![0; CHUNK + HEADER];
     let mut at = 0;
-    while at < file.len() {
+    loop {
+        // No magic number begins with the zeros of a hole.
+        at = file.data_at(at);
+        if at >= file.len() {
+            break;
+        }
         let there = in_memory((file.len() - at).min(buffer.len() as u64));
         file.fill(&mut buffer[..there], at)?;
         for (place, magic) in magics.find(&buffer[..there], CHUNK) {
             let offset = at + place as u64;
+            if !magic.is_plausible(&buffer[place..there]) {
+                continue;
+            }
             match magic {
                 Magic::UImage => uimages.extend(uimage(file, offset)?),
                 Magic::Gzip | Magic::Xz => hits.extend(wrapped(&magics, file, offset, magic)?),
@@ -119,6 +127,7 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Vec
         at += CHUNK.min(there) as u64;
         progress(at.min(file.len()));
     }
+    progress(file.len());
     for hit in &mut hits {
         let holds = |uimage: &&UImage| {
             (uimage.offset..uimage.offset.saturating_add(uimage.bytes)).contains(&hit.offset)
@@ -151,7 +160,27 @@ const MAGICS: [(&[u8], Magic); 7] = [
     (b"\x1f\x8b\x08", Magic::Gzip),
     (b"\xfd7zXZ\0", Magic::Xz),
 ];
-const MAGIC_LEN_MAX: usize = 6;
+/// Bytes from a magic number on that show nearly every false one; no magic number is longer.
+const HEADER: usize = 64;
+
+impl Magic {
+    /// Whether a header may begin with these bytes, as far as they are there. Nothing else is read
+    /// and nothing is opened for one that may not.
+    fn is_plausible(self, bytes: &[u8]) -> bool {
+        let Some(header) = bytes.get(..HEADER) else { return true };
+        match self {
+            // Version 4.0.
+            Self::Squashfs => header[28..32] == [4, 0, 0, 0],
+            // The logarithm of the block size.
+            Self::Erofs => (9..=16).contains(&header[12]),
+            // The compression: U-Boot knows seven.
+            Self::UImage => header[31] < 16,
+            // Reserved flags.
+            Self::Gzip => header[3] & 0xe0 == 0,
+            Self::Cramfs | Self::Xz => true,
+        }
+    }
+}
 
 /// Finds magic numbers: several GB a second by vector instructions where the processor has them.
 enum Magics {
@@ -262,7 +291,8 @@ fn wrapped(
 ) -> Result<Option<Hit>> {
     let Ok(mut unpacker) = unpacker(file, offset, magic) else { return Ok(None) };
     let head = unpacker.head();
-    let candidates: Vec<_> = magics.find(&head, head.len()).collect();
+    let plausible = |(place, magic): &(usize, Magic)| magic.is_plausible(&head[*place..]);
+    let candidates: Vec<_> = magics.find(&head, head.len()).filter(plausible).collect();
     let is_image = |magic| matches!(magic, Magic::Squashfs | Magic::Cramfs | Magic::Erofs);
     if !candidates.iter().any(|(_, magic)| is_image(*magic)) {
         return Ok(None);
@@ -348,6 +378,10 @@ impl Source for Part {
         let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.len);
         end.ok_or(io::ErrorKind::UnexpectedEof)?;
         self.inner.read_exact_at(buffer, self.offset + offset)
+    }
+
+    fn data_at(&self, offset: u64) -> u64 {
+        self.inner.data_at(self.offset + offset).saturating_sub(self.offset).min(self.len)
     }
 }
 

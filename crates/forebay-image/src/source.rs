@@ -6,6 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 use crate::error::{Error, Result};
 
 /// Bytes that can be read at any place, by many at once.
@@ -25,7 +28,13 @@ pub trait Source: Send + Sync {
     /// What the system says; a place beyond the end is `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// The same, with an error that names the place.
+    /// The first byte from a place on that is not in a hole, as far as that is known; the length if
+    /// there is none.
+    fn data_at(&self, offset: u64) -> u64 {
+        offset
+    }
+
+    /// [`read_exact_at`](Self::read_exact_at), with an error that names the place.
     ///
     /// # Errors
     ///
@@ -77,6 +86,15 @@ impl Source for FileSource {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
     }
+
+    fn data_at(&self, offset: u64) -> u64 {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(data) => data.clamp(offset, self.len.max(offset)),
+            Err(Errno::NXIO) => self.len.max(offset),
+            // A block device has no holes, and some file systems do not tell them.
+            Err(_) => offset,
+        }
+    }
 }
 
 impl Source for Vec<u8> {
@@ -102,6 +120,10 @@ impl<S: Source + ?Sized> Source for Arc<S> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         (**self).read_exact_at(buffer, offset)
     }
+
+    fn data_at(&self, offset: u64) -> u64 {
+        (**self).data_at(offset)
+    }
 }
 
 /// The bytes of another source from one place on: an image inside a larger file.
@@ -125,5 +147,22 @@ impl<S: Source> Source for Window<S> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let offset = self.offset.checked_add(offset).ok_or(io::ErrorKind::UnexpectedEof)?;
         self.inner.read_exact_at(buffer, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_of_a_file_is_passed_over() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 << 20).unwrap();
+        file.write_all_at(b"data", 1 << 20).unwrap();
+        let source = FileSource::new(file).unwrap();
+        assert_eq!(source.data_at(0), 1 << 20);
+        assert_eq!(source.data_at(1 << 20), 1 << 20);
+        assert_eq!(Arc::new(source).data_at(2 << 20), 3 << 20);
+        assert_eq!(b"none".to_vec().data_at(2), 2);
     }
 }

@@ -15,18 +15,57 @@
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::image::Kind;
-use crate::listing::{EntryTarget, Lookup, Promise, Stored};
+use crate::image::{Kind, NodeId};
+use crate::listing::{EntryDefect, EntryProblem, EntryTarget, Lookup, Promise, Stored, wrong_name};
 
 use super::core::Core;
 use super::inode::Inode;
 use super::{id, lookup};
 
+type Listing = crate::listing::Listing<()>;
+
 /// The entries of a directory.
-pub(super) type Listing = crate::listing::Listing<()>;
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) listing: Listing,
+    /// If the names are not sorted, a lookup may end at an entry of another name.
+    unsorted: Option<Unsorted>,
+}
+
+#[derive(Debug)]
+struct Unsorted {
+    stored: Vec<Stored<()>>,
+    /// The place of the first entry of each block.
+    blocks: Vec<usize>,
+}
+
+impl Directory {
+    /// The node that Linux finds under a name, which may be one that no entry has.
+    pub(super) fn find(&self, name: &[u8]) -> Option<NodeId> {
+        if let Some((entry, ())) = self.listing.find(name) {
+            return Some(entry.node);
+        }
+        let Unsorted { stored, blocks } = self.unsorted.as_ref()?;
+        if name.len() > NAME_MAX || wrong_name(name).is_some() {
+            return None;
+        }
+        let entry = &stored[lookup::find(stored, blocks, name)?];
+        let leads = entry.target.kind.is_some() && !matches!(&entry.name[..], b"." | b"..");
+        leads.then_some(entry.node)
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        let unsorted = self.unsorted.as_ref().map_or(0, |Unsorted { stored, blocks }| {
+            let names: usize = stored.iter().map(|entry| entry.name.len()).sum();
+            names + size_of_val(&stored[..]) + size_of_val(&blocks[..])
+        });
+        self.listing.weight + unsorted
+    }
+}
 
 /// Reads all of a directory and checks it.
-pub(super) fn list(core: &Core, inode: &Inode) -> Result<Listing> {
+pub(super) fn list(core: &Core, inode: &Inode) -> Result<Directory> {
     let size = inode.node.size;
     if inode.node.kind != Kind::Directory {
         return Err(inode.place.error("inode", "no directory"));
@@ -34,7 +73,7 @@ pub(super) fn list(core: &Core, inode: &Inode) -> Result<Listing> {
     if size > SIZE_MAX {
         return Err(inode.place.error("directory size", format!("{size} bytes")));
     }
-    let (mut stored, mut blocks) = (Vec::new(), Vec::new());
+    let (mut stored, mut blocks, mut cut) = (Vec::new(), Vec::new(), Vec::new());
     let mut block = Vec::new();
     let mut at = 0;
     while at < size {
@@ -42,24 +81,30 @@ pub(super) fn list(core: &Core, inode: &Inode) -> Result<Listing> {
         block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
         core.content(inode, at, &mut block)?;
         blocks.push(stored.len());
-        add(core, inode, &block, at, &mut stored)?;
+        add(core, inode, &block, at, (&mut stored, &mut cut))?;
         at += len;
     }
     mark_strays(core, inode, &mut stored);
     let dots = Some(inode.node.ino);
     let promise = Promise { sorted: true, found: true, name_max: NAME_MAX, dots };
-    Ok(Listing::new(stored, promise, |stored, place| {
+    let is_sorted = stored.is_sorted_by(|one, two| one.name < two.name);
+    let unsorted =
+        (!is_sorted).then(|| Unsorted { stored: stored.clone(), blocks: blocks.clone() });
+    let mut listing = Listing::new(stored, promise, |stored, place| {
         lookup::find(stored, &blocks, &stored[place].name).map_or(Lookup::Nothing, Lookup::At)
-    }))
+    });
+    listing.add_defects(cut);
+    Ok(Directory { listing, unsorted })
 }
 
-/// Adds the entries of a block that begins at a byte of the directory.
+/// Adds the entries of a block that begins at a byte of the directory, and the defects of those
+/// whose name has a zero: Linux reads names as strings of C.
 fn add(
     core: &Core,
     inode: &Inode,
     block: &[u8],
     begin: u64,
-    stored: &mut Vec<Stored<()>>,
+    (stored, cut): (&mut Vec<Stored<()>>, &mut Vec<EntryDefect>),
 ) -> Result<()> {
     for raw in Raw::all(block) {
         let raw = raw.map_err(|(at, field, found)| {
@@ -67,14 +112,19 @@ fn add(
             inode.place.error(field, format!("{found}, in the entry at byte {at} of the directory"))
         })?;
         // An inode that cannot be read reports its error when it is requested.
-        let is_dot = matches!(raw.name, b"." | b"..");
+        let name = raw.name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let is_dot = matches!(name, b"." | b"..");
         let kind = match raw.kind {
             None if !is_dot => core.inode(raw.nid).ok().map(|inode| inode.node.kind),
             kind => kind,
         };
         let node = id::tagged(raw.nid, kind.unwrap_or(Kind::Directory));
         let target = EntryTarget { ino: raw.nid, kind };
-        stored.push(Stored { name: raw.name.to_vec(), node, target, extra: () });
+        if name.len() < raw.name.len() {
+            let problem = EntryProblem::Cut(name.to_vec());
+            cut.push(EntryDefect { name: raw.name.to_vec(), target, problem });
+        }
+        stored.push(Stored { name: name.to_vec(), node, target, extra: () });
     }
     Ok(())
 }

@@ -156,11 +156,11 @@ impl<'a> Marks<'a> {
         let node = self.node;
         let mut permissions = node.permissions & 0o7777;
         let is_special = permissions & (SET_USER_ID | SET_GROUP_ID) != 0;
-        if is_special && node.kind != Kind::Directory {
+        if is_special {
             if self.settings.safe {
                 permissions &= !(SET_USER_ID | SET_GROUP_ID);
                 self.skipped.push(Cause::Unsafe("set-user-id or set-group-id"));
-            } else {
+            } else if node.kind != Kind::Directory {
                 let found = found().map_err(mode_error)?;
                 let others = [
                     (SET_USER_ID, found.st_uid != node.uid),

@@ -335,6 +335,9 @@ fn what_is_unsafe_is_left_out_on_request() {
     let device = image.special("null", Kind::CharDevice, 0o666);
     image.change(device, |node| node.device = (1, 3));
     image.special("pipe", Kind::Fifo, 0o600);
+    // Its files would get its group.
+    let folder = image.directory("group");
+    image.change(folder, |node| node.permissions = 0o2755);
     let report = extracted(&image, &target, Settings { safe: true, ..PLAIN });
     assert_eq!((said(&report.failed), said(&report.lost)), (vec![], vec![]));
     assert_eq!(
@@ -343,10 +346,13 @@ fn what_is_unsafe_is_left_out_on_request() {
             "/suid: goes without capabilities or other privileged attributes: it is not safe",
             "/suid: goes without set-user-id or set-group-id: it is not safe",
             "/null: goes without the device: it is not safe",
+            "/group: goes without set-user-id or set-group-id: it is not safe",
         ]
     );
-    let mode = fs::metadata(target.join("suid")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o755);
+    for name in ["suid", "group"] {
+        let mode = fs::metadata(target.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "{name}");
+    }
     let mut value = [0; 8];
     let len = rustix::fs::getxattr(target.join("suid"), "user.harmless", &mut value);
     assert_eq!(len, Ok(4));

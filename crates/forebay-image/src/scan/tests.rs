@@ -1,5 +1,7 @@
 //! Images in larger files, in wrappers, cut short, and what only looks like one.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use crate::codec::{pack_gzip, pack_xz};
 use crate::cramfs::write::{Attributes, Content, Settings, Tree, write};
@@ -94,6 +96,54 @@ fn what_only_begins_like_an_image_is_passed_over() {
     assert_eq!(places(&scanned(b"")), []);
     assert_eq!(places(&scanned(b"hsqs")), []);
     assert_eq!(places(&scanned(b"\x1f\x8b\x08")), []);
+}
+
+/// Data with a hole in front, which counts the reads.
+struct Sparse {
+    hole: u64,
+    data: Vec<u8>,
+    reads: AtomicUsize,
+}
+
+impl Source for Sparse {
+    fn len(&self) -> u64 {
+        self.hole + self.data.len() as u64
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let at = offset.checked_sub(self.hole).ok_or(io::ErrorKind::Unsupported)?;
+        self.data.read_exact_at(buffer, at)
+    }
+
+    fn data_at(&self, offset: u64) -> u64 {
+        offset.max(self.hole)
+    }
+}
+
+/// A sparse file of a terabyte was read as a whole.
+#[test]
+fn a_hole_is_not_read() {
+    let data = SQUASHFS.to_vec();
+    let file: Arc<dyn Source> =
+        Arc::new(Sparse { hole: 1 << 40, data, reads: AtomicUsize::new(0) });
+    let mut last = 0;
+    let hits = scan(&file, &mut |searched| last = searched).unwrap();
+    assert_eq!((hits.len(), hits[0].offset, last), (1, 1 << 40, file.len()));
+}
+
+/// Each false magic number was opened, and 16 MB of them took seconds.
+#[test]
+fn dense_false_magic_numbers_cost_no_reads() {
+    for magic in [&b"hsqs"[..], b"\xe2\xe1\xf5\xe0", b"\x27\x05\x19\x56"] {
+        let data = magic.repeat(CHUNK / 2);
+        let file = Arc::new(Sparse { hole: 0, data, reads: AtomicUsize::new(0) });
+        let source: Arc<dyn Source> = file.clone();
+        assert_eq!(places(&scan(&source, &mut |_| {}).unwrap()), []);
+        let reads = file.reads.load(Ordering::Relaxed);
+        // Only those at the very end are opened.
+        assert!(reads < 200, "{reads}");
+    }
 }
 
 #[test]

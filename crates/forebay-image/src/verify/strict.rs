@@ -104,6 +104,11 @@ impl fmt::Display for Finding {
                         f,
                         "Linux finds {target}; a reader that relies on the order of names may not"
                     ),
+                    EntryProblem::Cut(shorter) => write!(
+                        f,
+                        "Linux opens {target} as '{}'; a reader that checks names refuses it",
+                        shown(shorter)
+                    ),
                     EntryProblem::Name(why) => {
                         write!(f, "readers refuse or change the name, or stop at it: {why}")
                     }

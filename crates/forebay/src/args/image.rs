@@ -163,7 +163,7 @@ pub(crate) struct Patterns {
 pub(crate) enum Trait {
     /// Files with set-user-id
     Setuid,
-    /// Files with set-group-id
+    /// Files and directories with set-group-id
     Setgid,
     /// Files with capabilities
     Capability,

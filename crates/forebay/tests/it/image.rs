@@ -129,7 +129,8 @@ fn a_strict_check_finds_what_nothing_leads_to() {
 fn a_start_is_shown_and_sorted_by_its_profile() {
     let profile = "forebay-profile 1\nimage 1 0\nname /none\nfile /usr/share/text\nread 0 0 5\n\
                    file /usr/bin/tool\nread 1 0 5\nfile /gone\nread 2 0 1\n";
-    let mut scene = scene().file("start", profile).file("text", "notes");
+    let other = "forebay-profile 1\nimage 2 0\nfile /gone\nread 0 0 1\n";
+    let mut scene = scene().file("start", profile).file("text", "notes").file("other", other);
     let tree = scene.path("tree/usr");
     for (seed, name) in (1..).zip(["bin/tool", "lib/other", "share/text"]) {
         fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
@@ -141,6 +142,7 @@ fn a_start_is_shown_and_sorted_by_its_profile() {
         .forebay("image layout image --profile start --sort mksquashfs")
         .forebay("image layout image --profile start --sort paths")
         .refused("image layout image --profile nowhere")
+        .refused("image layout image --profile other")
         .refused("image layout image --profile text")
         .refused("image make tree sorted --lossy --profile text");
     scene.matches("image_layout.txt");
@@ -217,6 +219,7 @@ fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
     let bin = tree.add(tree.root(), b"bin", with(0o755), Content::Directory).unwrap();
     let etc = tree.add(tree.root(), b"etc", with(0o755), Content::Directory).unwrap();
     let deep = tree.add(etc, b"deep", with(0o1777), Content::Directory).unwrap();
+    tree.add(bin, b"group", with(0o2755), Content::Directory).unwrap();
     for (above, name, permissions) in [
         (bin, &b"su"[..], 0o4755),
         (bin, b"write", 0o2755),
@@ -248,6 +251,8 @@ fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
     assert!(!scene.path("conf/bin").exists() && !scene.path("small").exists());
     let su = fs::metadata(scene.path("safe/bin/su")).unwrap();
     assert_eq!(su.permissions().mode() & 0o7777, 0o755);
+    let group = fs::metadata(scene.path("safe/bin/group")).unwrap();
+    assert_eq!(group.permissions().mode() & 0o7777, 0o755);
 }
 
 #[test]

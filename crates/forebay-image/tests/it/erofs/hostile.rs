@@ -179,6 +179,51 @@ fn of_two_entries_of_one_name_the_one_that_linux_finds_is_shown() {
     );
 }
 
+/// A binary search does not compare the bytes again that a name shares with both ends of the rest.
+/// So Linux opens 'qc' if 'pc' stands between names with 'q', although no entry is called 'qc'.
+#[test]
+fn a_name_that_no_entry_has_leads_where_linux_has_it_lead() {
+    let mut craft = Craft::new(3);
+    craft.inode(130, FILE, PLAIN, 10, 2);
+    craft.inode(132, FILE, PLAIN, 20, 2);
+    let names = [".", "..", "qa", "qb", "pc", "qd", "qe"];
+    let entries = names.map(|name| match name {
+        "." | ".." => (ROOT_NID, 2, name),
+        "pc" => (132, 1, name),
+        _ => (130, 1, name),
+    });
+    craft.directory(2, &entries);
+    let image = open_bytes(&craft.bytes).unwrap();
+    let shown = image.entries(image.root()).unwrap();
+    assert!(shown.iter().all(|entry| entry.name != b"qc" && entry.name != b"pc"), "{shown:?}");
+    assert_eq!(node(image.as_ref(), "qc").size, 20);
+    for name in [&b"pc"[..], b"qf", b"", b".", b"q/c"] {
+        assert_eq!(image.lookup(image.root(), name).unwrap(), None, "{name:?}");
+    }
+    assert_eq!(image.defects(image.root()).unwrap().len(), 1);
+}
+
+/// Linux reads a name up to its first zero byte, lists it and opens it so. Left out, the file was
+/// hidden from everything that reads the image here.
+#[test]
+fn a_name_with_a_zero_is_shown_up_to_it_and_is_damage() {
+    let mut craft = Craft::new(3);
+    craft.inode(130, FILE, PLAIN, 10, 2);
+    craft
+        .directory(2, &[(ROOT_NID, 2, "."), (ROOT_NID, 2, ".."), (130, 1, "B\0BB"), (130, 1, "x")]);
+    let image = open_bytes(&craft.bytes).unwrap();
+    let shown = image.entries(image.root()).unwrap();
+    let names: Vec<_> = shown.iter().map(|entry| &entry.name[..]).collect();
+    assert_eq!(names, [&b"B"[..], b"x"]);
+    assert_eq!(node(image.as_ref(), "B").size, 10);
+    let defects = image.defects(image.root()).unwrap();
+    assert_eq!(defects.len(), 1);
+    assert_eq!(
+        defects[0].to_string(),
+        "the name 'B\\x00BB' of inode 130 (file) has a zero byte: Linux reads it as 'B'"
+    );
+}
+
 #[test]
 fn dots_name_directories_and_stand_once() {
     for (entries, count) in [

@@ -17,6 +17,11 @@ pub(super) fn run(arguments: &Layout) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let reads = reads(&arguments.profile)?;
     let found = start_layout(&*image, &reads);
+    if found.files == 0 && !found.missing.is_empty() {
+        let (profile, image) = (arguments.profile.display(), arguments.opened.image.display());
+        let what = format!("no file of the profile {profile} is in the image {image}");
+        return Err(Complaint::new(what).hint("give the image that was mounted with it").into());
+    }
     if !found.missing.is_empty() {
         let count = found.missing.len();
         let first = shown(&found.missing[0]);

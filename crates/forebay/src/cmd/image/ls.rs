@@ -265,7 +265,7 @@ fn has(image: &dyn Image, node: &Node, what: Trait) -> forebay_image::Result<boo
     let (permissions, kind) = (node.permissions, node.kind);
     Ok(match what {
         Trait::Setuid => kind == Kind::File && permissions & 0o4000 != 0,
-        Trait::Setgid => kind == Kind::File && permissions & 0o2000 != 0,
+        Trait::Setgid => matches!(kind, Kind::File | Kind::Directory) && permissions & 0o2000 != 0,
         Trait::Capability => {
             kind == Kind::File
                 && image.xattrs(node.id)?.iter().any(|xattr| xattr.name == b"security.capability")
