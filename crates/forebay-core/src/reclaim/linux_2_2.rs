@@ -8,8 +8,9 @@
 //!             it at the first visit and writes it, as a single page, at the next. The frame that
 //!             was freed last is used first, so the order of a file and that of frames drift apart
 //!             and these writes are seeks. Below the watermark *low* kswapd runs until *high*
-//!             frames are free. At *min* a caller scans itself, and a writer that frees nothing
-//!             waits for the end of a pass of the flush rule.
+//!             frames are free. At *min* a caller scans itself. A reader (GFP_USER) that frees
+//!             nothing gets no frame; a writer (GFP_BUFFER, with __GFP_MED) takes one from the
+//!             reserve. A caller without a frame waits for the end of a pass of the flush rule.
 //! Differs:    kswapd sees 4096 frames and goes on when a write has ended, since a scan costs no
 //!             time within the engine. Frames of processes and slabs are left out of a scan, and so
 //!             is paging out. A scan ends at any frame once its share has been seen, not only at
@@ -232,9 +233,9 @@ impl Reclaim for Clock {
         } else {
             self.scan_in_vain(table);
         }
-        // A buffer is not taken from the reserve; a page that is read may be (__GFP_MED).
-        let reserve = self.watermarks.min > 0 && origin == Origin::Write;
-        table.free() >= pages && (scan.freed > 0 || !reserve)
+        // __GFP_MED, which only buffers have, allows taking a frame from the reserve.
+        let may_take = origin == Origin::Write || table.free() > self.watermarks.high;
+        table.free() >= pages && (may_take || scan.freed > 0)
     }
 
     fn low(&self) -> u64 {
@@ -360,11 +361,12 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_frees_nothing_leaves_the_reserve_to_readers() {
+    fn a_reader_that_frees_nothing_leaves_the_reserve_to_writers() {
         let mut memory = Memory::new("linux-2.2", 1_280);
-        let written: Vec<u64> = (0..2_000).take_while(|page| memory.write(*page)).collect();
-        assert_eq!(written.len(), 1_270, "10 frames are kept");
-        assert_eq!(memory.read(5_000), Some(false));
+        memory.write_each(0..1_270);
+        assert_eq!(memory.read(5_000), None, "10 frames are kept");
+        let written: Vec<u64> = (1_270..2_000).take_while(|page| memory.write(*page)).collect();
+        assert_eq!(written.len(), 10);
     }
 
     #[test]
