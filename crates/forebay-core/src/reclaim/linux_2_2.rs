@@ -21,7 +21,9 @@
 //!             is paging out. A scan ends at any frame once its share has been seen, not only at
 //!             one without buffers. A caller's scan of memory that is dirty as a whole does not
 //!             move the hand. Blocks of free frames are not merged; they are handed out from their
-//!             ends, 2 MiB at a time, as the buddy allocator splits them.
+//!             ends, 2 MiB at a time, as the buddy allocator splits them. A page that is added is
+//!             referenced; add_to_page_cache clears the mark, so pages read in advance and not used
+//!             stay a round longer here. The floor of 10 frames under *min* is left out.
 //! Not for:    machines of today: a clock over a large memory takes long.
 //!
 //! ```text
