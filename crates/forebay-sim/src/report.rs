@@ -27,6 +27,9 @@ pub struct Row {
     pub high: Option<f64>,
     /// What counts as agreement, fixed before the measurement; an end may be open.
     pub tolerance: (Option<f64>, Option<f64>),
+    /// Whether a figure outside the tolerance contradicts the paper: what the model is made of and
+    /// the published figure cannot both be true.
+    pub contradicts: bool,
     /// Why it deviates, or what must be known to read it.
     pub note: String,
     /// The seed of the measurement.
@@ -53,6 +56,8 @@ pub enum Verdict {
     Within,
     /// Outside its tolerance.
     Outside,
+    /// Outside its tolerance, and the model contradicts the published figure.
+    Contradicted,
     /// There is nothing to agree with.
     NotClaimed,
 }
@@ -67,7 +72,18 @@ impl Row {
         }
         let inside =
             low.is_none_or(|low| measured >= low) && high.is_none_or(|high| measured <= high);
-        if inside { Verdict::Within } else { Verdict::Outside }
+        match (inside, self.contradicts) {
+            (true, _) => Verdict::Within,
+            (false, true) => Verdict::Contradicted,
+            (false, false) => Verdict::Outside,
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether the figure was claimed and does not agree.
+    pub fn is_miss(self) -> bool {
+        matches!(self, Self::Outside | Self::Contradicted)
     }
 }
 
@@ -87,6 +103,7 @@ impl fmt::Display for Verdict {
         f.write_str(match self {
             Self::Within => "within",
             Self::Outside => "outside",
+            Self::Contradicted => "contradicted",
             Self::NotClaimed => "not-claimed",
         })
     }

@@ -1,14 +1,16 @@
 //! Linux 3.18: active and inactive pages with the refault distance; only kswapd writes.
 //!
 //! Source:     Linux 3.18.29, mm/vmscan.c (shrink_inactive_list, shrink_page_list,
-//!             inactive_file_is_low_global), mm/swap.c (mark_page_accessed,
+//!             inactive_file_is_low), mm/swap.c (mark_page_accessed,
 //!             rotate_reclaimable_page), mm/workingset.c, mm/filemap.c (add_to_page_cache_lru).
 //! Behaviour:  a second access makes a page active; one that comes back after fewer evictions and
 //!             activations than there are active pages is active at once. Active pages age only
 //!             while they outnumber inactive ones. Dirty inactive pages are passed over, marked,
 //!             and the next to leave when they are clean, so a writer waits for clean *inactive*
-//!             pages however many active ones are clean. After 32 dirty pages in a row kswapd
-//!             writes those that it meets, one by one, until enough frames are free.
+//!             pages however many active ones are clean. After a batch of 32 pages that
+//!             are all dirty and not under writeback (ZONE_DIRTY) kswapd writes those that it
+//!             meets, one by one, until enough frames are free. A page that was accessed since it
+//!             was last met only loses its mark (PAGEREF_RECLAIM_CLEAN).
 //! Differs:    one zone without anonymous or mapped pages; the fast path's limit of dirty pages per
 //!             zone is left out, since direct reclaim ignores it. Frames are reclaimed when none is
 //!             free and not at the watermarks; kswapd runs only to write. Beside dirty pages a
@@ -39,6 +41,8 @@ pub(super) const POLICY: Policy = Policy {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::super::testing::Memory;
 
     const POLICY: &str = "linux-3.18";
@@ -105,5 +109,32 @@ mod tests {
         assert!(!memory.write(1_100));
         let sent = memory.background();
         assert_eq!((sent.len(), &sent[..4]), (1_100, &[0, 1, 2, 3][..]));
+    }
+
+    #[test]
+    fn kswapd_writes_a_page_that_was_accessed_only_when_it_meets_it_again() {
+        let mut memory = Memory::new(POLICY, 1_100);
+        memory.write_each(0..40);
+        memory.read_each([40]);
+        memory.write_each(41..1_100);
+        assert!(!memory.write(1_100), "32 pages are met and lose their marks, none is clean");
+        let sent = memory.background();
+        assert_eq!(memory.present([40]), []);
+        assert_eq!(sent.len(), 1_099);
+        assert_eq!(sent[..34], (0..34).collect::<Vec<_>>(), "pages 32 to 1,099 had their marks");
+    }
+
+    #[test]
+    fn a_batch_with_a_page_under_writeback_does_not_make_kswapd_write() {
+        let mut memory = Memory::new(POLICY, 1_100);
+        memory.write_each(0..1_100);
+        memory.cache.start_writeback(memory.frame(31));
+        assert!(!memory.write(1_100));
+        assert_eq!(memory.background(), []);
+        memory.cache.end_writeback(memory.frame(31));
+        memory.write_each([1_100]);
+        assert_eq!(memory.present([31]), []);
+        assert!(!memory.write(1_101));
+        assert_eq!(memory.background().len(), 1_100);
     }
 }

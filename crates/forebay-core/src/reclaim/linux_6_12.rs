@@ -6,8 +6,9 @@
 //!             square root of ten times the GiB on both lists. A dirty folio that reclaim meets
 //!             becomes active, and goes to the end of the inactive list when it is clean. kswapd
 //!             writes only folios that it meets for the second time. Accesses count per folio.
-//! Differs:    as `linux-3.18`. The multi-generational LRU (CONFIG_LRU_GEN), which many
-//!             distributions switch on, is not modelled.
+//! Differs:    as `linux-3.18`. The kernel also ages active pages whenever refaults were seen since
+//!             the last reclaim (prepare_scan_control). The multi-generational LRU
+//!             (CONFIG_LRU_GEN), which many distributions switch on, is not modelled.
 //! Not for:    kernels that run the multi-generational LRU.
 
 use alloc::boxed::Box;

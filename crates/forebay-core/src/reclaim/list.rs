@@ -3,6 +3,9 @@
 use super::FrameTable;
 use crate::cache::{Frame, NONE};
 
+/// Frames that one reclaim isolates from the end of a list (SWAP_CLUSTER_MAX).
+pub(super) const BATCH: u64 = 32;
+
 /// A doubly linked list of frames.
 #[derive(Debug)]
 pub(super) struct List {
@@ -66,6 +69,19 @@ impl List {
     /// The last frame.
     pub(super) fn back(&self) -> Option<u32> {
         (self.back != NONE).then_some(self.back)
+    }
+
+    /// How many of the last frames in a row are such as `holds` says; at most [`BATCH`].
+    pub(super) fn count_from_back(
+        &self,
+        holds: impl Fn(u32) -> bool,
+        table: &FrameTable<'_>,
+    ) -> u64 {
+        let (mut at, mut count) = (self.back, 0);
+        while at != NONE && count < BATCH && holds(at) {
+            (at, count) = (table.frames[at as usize].prev, count + 1);
+        }
+        count
     }
 
     pub(super) fn len(&self) -> u32 {

@@ -13,7 +13,7 @@
 //! will find some, and the pages it passes over are marked to be the next to leave.
 
 use super::ghosts::Ghosts;
-use super::list::List;
+use super::list::{BATCH, List};
 use super::{FrameTable, Origin, Reclaim, evict};
 use crate::cache::Frame;
 use crate::time::Instant;
@@ -27,7 +27,7 @@ pub(super) struct Rules {
     pub(super) activates_dirty: bool,
     /// Accesses count per folio and not per page.
     pub(super) counts_folios: bool,
-    /// Whether the background writer writes dirty pages that it meets for the first time.
+    /// Whether the background writer writes dirty pages that reclaim has not passed over before.
     pub(super) writes_at_once: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Workingset {
     /// Free frames from which on the background writer sleeps.
     high: u64,
     awake: bool,
-    /// A whole batch of the oldest inactive pages was dirty and not under writeback.
+    /// A whole batch of the oldest inactive pages was dirty and not under writeback (ZONE_DIRTY).
     flagged: bool,
 }
 
@@ -58,11 +58,9 @@ const ACTIVE: u8 = 1 << 1;
 /// The page shall be the next to leave when it is clean.
 const NEXT: u8 = 1 << 2;
 
-/// Pages that one reclaim looks for at least.
-const CLUSTER: u64 = 32;
 /// Pages that one reclaim looks at, besides dirty ones. The kernel begins with a 4096th of the
 /// list, at least this many, and waits before it looks further.
-const SCAN_MAX: u64 = CLUSTER;
+const SCAN_MAX: u64 = BATCH;
 
 impl Workingset {
     pub(super) fn new(rules: Rules) -> Self {
@@ -141,19 +139,21 @@ impl Workingset {
             && let Some(frame) = self.inactive.back()
         {
             unseen -= 1;
+            dirty_in_a_row = if table.waits_for_write(frame) { dirty_in_a_row + 1 } else { 0 };
             if table.is_unsafe(frame) {
-                dirty_in_a_row += u64::from(table.waits_for_write(frame));
                 self.pass_over(frame, table);
             } else if table.is_busy(frame) {
                 self.inactive.rotate(table);
             } else {
-                dirty_in_a_row = 0;
                 freed += evict(self, frame, table);
             }
-            self.flagged |= dirty_in_a_row >= CLUSTER;
+            self.flagged |= dirty_in_a_row >= BATCH;
         }
-        // The whole list is a batch without a clean page.
-        self.flagged |= freed < wanted && self.dirty > 0 && self.clean_inactive == 0;
+        // Without a clean page there is no walk; the oldest pages are a batch all the same.
+        if freed < wanted && self.dirty > 0 && self.clean_inactive == 0 {
+            let batch = self.inactive.count_from_back(|frame| table.waits_for_write(frame), table);
+            self.flagged |= batch > 0 && batch >= BATCH.min(self.inactive.len().into());
+        }
     }
 
     /// A dirty page is met at the end of the inactive list.
@@ -265,7 +265,7 @@ impl Reclaim for Workingset {
     }
 
     fn make_room(&mut self, pages: u64, _origin: Origin, table: &mut FrameTable<'_>) -> bool {
-        let cluster = CLUSTER.min(u64::from(table.frames_max) / 64);
+        let cluster = BATCH.min(u64::from(table.frames_max) / 64);
         self.shrink((pages - table.free()).max(cluster), table);
         if table.free() < pages && self.dirty == 0 {
             self.shrink_active(pages, table);
@@ -282,7 +282,8 @@ impl Reclaim for Workingset {
         self.awake
     }
 
-    /// Goes through the oldest inactive pages once, until enough frames are free.
+    /// Goes through the inactive pages, the oldest first, until enough frames are free or a round
+    /// has met nothing to change.
     fn background(&mut self, _now: Instant, table: &mut FrameTable<'_>) -> Option<u32> {
         let mut unseen = self.inactive.len();
         while unseen > 0
@@ -299,10 +300,18 @@ impl Reclaim for Workingset {
                 }
                 continue;
             }
-            let writes = table.waits_for_write(frame)
-                && (self.rules.writes_at_once || table.rank(frame) & NEXT != 0);
+            let rank = table.rank(frame);
+            let may_write =
+                table.waits_for_write(frame) && (self.rules.writes_at_once || rank & NEXT != 0);
+            if may_write && rank & REFERENCED != 0 {
+                table.set_rank(frame, rank & !REFERENCED);
+                self.inactive.rotate(table);
+                // The page is written when it is met again.
+                unseen = self.inactive.len();
+                continue;
+            }
             self.pass_over(frame, table);
-            if writes {
+            if may_write {
                 return Some(frame);
             }
         }

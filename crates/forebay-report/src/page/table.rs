@@ -111,7 +111,7 @@ fn put_cell(html: &mut String, cell: &Cell, key: &str, is_first: bool, digits: D
 fn verdict(text: &str) -> &'static str {
     match text.split(' ').next() {
         Some("within" | "met") => "v yes",
-        Some("outside" | "missed") => "v no",
+        Some("outside" | "contradicted" | "missed") => "v no",
         Some(_) | None => "v",
     }
 }

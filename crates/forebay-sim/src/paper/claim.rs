@@ -70,6 +70,7 @@ impl<'a> Claim<'a> {
             low: ends.map(|(_, low, _)| low),
             high: ends.map(|(_, _, high)| high),
             tolerance: self.tolerance,
+            contradicts: false,
             note: self.note.to_owned(),
             seed: results.seed,
         }

@@ -169,6 +169,7 @@ mod tests {
             low: None,
             high: None,
             tolerance: (Some(-12.0), Some(-8.0)),
+            contradicts: false,
             note: String::new(),
             seed: 1,
         }
@@ -217,6 +218,16 @@ mod tests {
         let agreement = paper(None).agreement(&rows);
         assert_eq!((agreement.agree, agreement.counted), (1, 1));
         assert_eq!(agreement.verdict, PaperVerdict::Holds);
+    }
+
+    #[test]
+    fn a_contradicted_figure_counts_as_one_that_does_not_agree() {
+        let rows = [row("head", -10.0), Row { contradicts: true, ..row("a", 5.0) }];
+        assert_eq!(rows[1].verdict(), Verdict::Contradicted);
+        let agreement = paper(None).agreement(&rows);
+        assert_eq!((agreement.agree, agreement.counted), (1, 2));
+        let within = Row { contradicts: true, ..row("a", -10.0) };
+        assert_eq!(within.verdict(), Verdict::Within);
     }
 
     /// The rows that count, with the experiments of a size.

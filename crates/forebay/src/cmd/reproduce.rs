@@ -134,7 +134,7 @@ fn names_a_policy(set: &str) -> bool {
 }
 
 fn is_miss(row: &Row) -> bool {
-    row.role == Role::Predicted && row.verdict() == Verdict::Outside
+    row.role == Role::Predicted && row.verdict().is_miss()
 }
 
 const COLUMNS: [(&str, &str); 15] = [
@@ -210,7 +210,7 @@ impl Reproduced<'_> {
         format!(
             "{verdict}: {agree} of {counted} figures that the paper prints and the model predicts \
              agree; of all {} rows with a tolerance {} are within it.",
-            self.count(Verdict::Within) + self.count(Verdict::Outside),
+            self.rows.iter().filter(|row| is_claim(row)).count(),
             self.count(Verdict::Within),
         )
     }

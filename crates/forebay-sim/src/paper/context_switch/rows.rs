@@ -113,11 +113,13 @@ fn times(results: &Results<'_>, case: &Case, scheduler: &str) -> Vec<Row> {
         tolerance,
         ..Claim::context(case.name, ("gain", "%"), &inline, note)
     };
-    vec![
+    [
         time(DEFERRED, before, Role::Calibrated, near, CALIBRATED_READS),
         time(INLINE, after, Role::Predicted, in_time, note),
         gains.row_at(results, -percent(once(INLINE), once(DEFERRED)), of_draws),
     ]
+    .map(|row| Row { contradicts: row.role == Role::Predicted && !case.company.is_alone(), ..row })
+    .into()
 }
 
 /// Which gains count as agreement, in percent.
@@ -152,7 +154,8 @@ fn more_under_load(results: &Results<'_>, scheduler: &str) -> Vec<Row> {
             if fair { CHARGED } else { CONTRADICTS },
         )
     };
-    vec![claim.row_at(results, gain(&CASES[2]) - gain(&CASES[0]), Vec::new())]
+    let row = claim.row_at(results, gain(&CASES[2]) - gain(&CASES[0]), Vec::new());
+    vec![Row { contradicts: true, ..row }]
 }
 
 /// All three rules compared: times and the cost of a read; how much slower the adaptive rule is

@@ -21,10 +21,10 @@ pub(super) struct Setting {
 pub(super) const REDHAT: Setting = controlled("redhat");
 /// The paper's second setting.
 pub(super) const SOL: Setting = controlled("sol");
-/// What the paper proposes, if its nfract stays below 98: one read in fifty writes is enough.
-pub(super) const DYN: Setting = controlled("dyn:cap=98");
-/// The proposal with an nfract that reaches 100.
-pub(super) const DYN_FULL: Setting = controlled("dyn");
+/// What the paper proposes.
+pub(super) const DYN: Setting = controlled("dyn");
+/// The proposal if its nfract stays at 98 or less: one read in fifty writes is enough.
+pub(super) const DYN_CAPPED: Setting = controlled("dyn:cap=98");
 /// The guide's settings, if the paper did not change the age of buffers.
 pub(super) const SOL_YOUNG: Setting = controlled("sol:age=3000");
 /// The proposal with a limit that leaves memory to others.

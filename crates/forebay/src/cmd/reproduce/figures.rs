@@ -133,7 +133,9 @@ fn said(row: &Row) -> String {
         text += &format!(", published {}", number(published));
     }
     match row.verdict() {
-        Verdict::Within | Verdict::Outside => text + &format!(", {}", row.verdict()),
+        Verdict::Within | Verdict::Outside | Verdict::Contradicted => {
+            text + &format!(", {}", row.verdict())
+        }
         Verdict::NotClaimed => text,
     }
 }
@@ -158,6 +160,7 @@ mod tests {
             low: Some(measured - 1.0),
             high: Some(measured + 1.0),
             tolerance: (None, None),
+            contradicts: false,
             note: String::new(),
             seed: 1,
         }

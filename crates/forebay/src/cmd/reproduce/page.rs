@@ -77,7 +77,7 @@ fn part(page: &mut Page, one: &Reproduced<'_>, arguments: &Reproduce) {
         claims.notes.retain(|note| note.starts_with('['));
         claims
     };
-    let missed = claims(&|row| row.verdict() == Verdict::Outside);
+    let missed = claims(&|row| row.verdict().is_miss());
     if missed.rows.is_empty() {
         page.paragraph("None.");
     } else {

@@ -56,7 +56,7 @@ pub(super) fn verdict(one: &Reproduced<'_>, agreement: &Agreement<'_>) -> String
 fn figures(counted: &[&Row], headline: &Row) -> String {
     let rank = |row: &Row| match row.verdict() {
         _ if std::ptr::eq(row, headline) => 0,
-        Verdict::Outside => 1,
+        Verdict::Outside | Verdict::Contradicted => 1,
         Verdict::Within | Verdict::NotClaimed => 2,
     };
     let mut places: Vec<usize> = (0..counted.len()).collect();
@@ -85,7 +85,12 @@ fn figures(counted: &[&Row], headline: &Row) -> String {
             Cell::maybe(row.published, decimals),
             Cell::maybe(row.measured, decimals),
             format!("{}..{}", end(row.tolerance.0), end(row.tolerance.1)).into(),
-            if row.verdict() == Verdict::Within { "yes" } else { "no" }.into(),
+            match row.verdict() {
+                Verdict::Within => "yes",
+                Verdict::Outside | Verdict::NotClaimed => "no",
+                Verdict::Contradicted => "contradicted",
+            }
+            .into(),
         ]);
     }
     table.leave_first(&["tolerance"]);
@@ -100,7 +105,7 @@ fn figures(counted: &[&Row], headline: &Row) -> String {
 /// Why figures are outside, as far as known; each reason once.
 fn misses(counted: &[&Row]) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in counted.iter().filter(|row| row.verdict() == Verdict::Outside) {
+    for row in counted.iter().filter(|row| row.verdict().is_miss()) {
         let name = format!("{}, {}", row.row, row.metric);
         let reason = if row.note.is_empty() { "not explained" } else { &row.note };
         match reasons.iter_mut().find(|(known, _)| *known == reason) {

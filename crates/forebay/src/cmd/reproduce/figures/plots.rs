@@ -313,7 +313,7 @@ pub(super) const PLOTS: &[Plot] = &[
         FLUSH,
         "First table: bonnie -s 100",
         (Down, "phase", "KB/s"),
-        by_policy!("bonnie -s 100", "{}", "redhat", "sol", "dyn:cap=98"),
+        by_policy!("bonnie -s 100", "{}", "redhat", "sol", "dyn", "dyn:cap=98"),
     )
     .log()
     .printed(),
@@ -321,7 +321,7 @@ pub(super) const PLOTS: &[Plot] = &[
         FLUSH,
         "Second table: bonnie -s 1000",
         (Down, "phase", "KB/s"),
-        by_policy!("bonnie -s 1000", "{}", "redhat", "sol", "dyn:cap=98"),
+        by_policy!("bonnie -s 1000", "{}", "redhat", "sol", "dyn", "dyn:cap=98"),
     )
     .log()
     .printed(),
@@ -329,13 +329,13 @@ pub(super) const PLOTS: &[Plot] = &[
         FLUSH,
         "bonnie -s 100 against redhat",
         (Down, "phase", "ratio"),
-        by_policy!("bonnie -s 100", "{} against redhat", "sol", "dyn:cap=98"),
+        by_policy!("bonnie -s 100", "{} against redhat", "sol", "dyn", "dyn:cap=98"),
     ),
     plot(
         FLUSH,
         "bonnie -s 1000 against redhat",
         (Down, "phase", "ratio"),
-        by_policy!("bonnie -s 1000", "{} against redhat", "sol", "dyn:cap=98"),
+        by_policy!("bonnie -s 1000", "{} against redhat", "sol", "dyn", "dyn:cap=98"),
     )
     .caption("The collapse of sol in the block write is not reproduced."),
     plot(
