@@ -55,7 +55,8 @@ pub struct Scenario {
     engine: Engine,
     machine: Machine,
     readahead: readahead::Spec,
-    files: u32,
+    /// The first sector of each file.
+    sectors: Vec<u64>,
     seed: u64,
     traits: Vec<Traits>,
 }
@@ -147,8 +148,10 @@ impl Scenario {
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
         let largest = files.iter().map(|file| file.room).max().unwrap_or(0);
         let places = machine.layout().place(files.len() as u32, inode + largest, seed)?;
+        let mut sectors = Vec::with_capacity(files.len());
         for (file, start) in files.iter().zip(places) {
             let sector = start + inode / PAGE_SIZE * PAGE_SECTORS;
+            sectors.push(sector);
             let id = engine.add_growing_file(device, file.bytes, file.room, sector);
             if file.inode {
                 engine.set_inode(id, start);
@@ -157,8 +160,13 @@ impl Scenario {
         let PolicySet { flush, controller, throttle, .. } = policies;
         engine.set_policies(engine::Policies::build(flush, controller, throttle));
         let readahead = policies.readahead.clone().with(settings(&kernel));
-        let files = files.len() as u32;
-        Ok(Self { engine, machine: machine.clone(), readahead, files, seed, traits: Vec::new() })
+        let machine = machine.clone();
+        Ok(Self { engine, machine, readahead, sectors, seed, traits: Vec::new() })
+    }
+
+    /// Where the files begin on the device, in units of 512 bytes.
+    pub fn sectors(&self) -> &[u64] {
+        &self.sectors
     }
 
     /// Opens a file, by its place in the list of sizes.
@@ -199,7 +207,7 @@ impl Scenario {
         tasks: Vec<Box<dyn Workload + 'a>>,
         observer: &'a mut Observer<'a>,
     ) -> (Outcome, Record) {
-        let handles = (0..self.files).map(|file| self.open(file)).collect();
+        let handles = (0..self.sectors.len() as u32).map(|file| self.open(file)).collect();
         let device = self.machine.device(self.seed);
         let prices = self.machine.prices();
         let mut finale: Vec<Box<dyn Workload + 'a>> = Vec::new();

@@ -7,15 +7,16 @@ use anyhow::{Result, bail};
 use forebay_core::io::RequestKind;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{MIB, SECTOR_SIZE};
-use forebay_report::messages::Complaint;
+use forebay_report::messages::{self, Complaint};
 use forebay_sim::machine::Machine;
 use forebay_sim::replay::{Arrival, Outcome, Pace, Placement, Replay, VolumeOutcome};
 use forebay_sim::tally::RunTotals;
 use forebay_trace::{Flags, Layer, Op, Record, SORT_WINDOW};
 
-use crate::args::Simulate;
+use crate::args::simulate::Simulate;
 use crate::args::trace::{EntryLayer, TraceInput};
 use crate::choice;
+use crate::progress::Progress;
 use crate::results::{ALL, Results, Row};
 use crate::slots::{self, ELEVATOR, Filled};
 use crate::traces::{self, TraceSource};
@@ -30,7 +31,8 @@ struct Survey {
     volumes: Vec<(String, u64)>,
     /// Which streams use which volumes.
     pairs: BTreeSet<(u32, u32)>,
-    /// Requests that are not replayed.
+    /// Requests that are replayed, and those that are not.
+    replayed: u64,
     left_out: u64,
 }
 
@@ -41,7 +43,7 @@ const VOLUMES_MAX: usize = 1_024;
 const PAIRS_MAX: usize = 1 << 16;
 
 /// Replays a trace once with each set of policies.
-pub(super) fn run(arguments: &Simulate, path: &Path) -> Result<Results> {
+pub(super) fn run(arguments: &Simulate, path: &Path, shown: Progress) -> Result<Results> {
     let machine = choice::machine(&arguments.machine, &arguments.set)?;
     if path == Path::new(choice::STANDARD_INPUT) {
         bail!(
@@ -61,9 +63,16 @@ pub(super) fn run(arguments: &Simulate, path: &Path) -> Result<Results> {
         Some(Layer::File) => EntryLayer::Cache,
         Some(Layer::Block | Layer::Object) | None => EntryLayer::Block,
     });
+    if options.layer.is_none() {
+        let name = match layer {
+            EntryLayer::Block => "block",
+            EntryLayer::Cache => "cache",
+        };
+        messages::detail(|| format!("layer: {name}, where the trace was recorded"));
+    }
     let mut results = match layer {
-        EntryLayer::Block => below(arguments, &machine, &input, &survey)?,
-        EntryLayer::Cache => cached::run(arguments, &machine, &input, &survey)?,
+        EntryLayer::Block => below(arguments, &machine, &input, &survey, shown)?,
+        EntryLayer::Cache => cached::run(arguments, &machine, &input, &survey, shown)?,
     };
     if survey.left_out > 0 {
         let left_out = survey.left_out;
@@ -84,6 +93,11 @@ impl Survey {
             let what = format!("{}: objects of a cache have no addresses to replay", source.name);
             bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
         }
+        let format = source.format().name();
+        messages::detail(|| match input.format {
+            Some(_) => format!("trace: {}: format {format}, as typed", source.name),
+            None => format!("trace: {}: format {format}, by its first bytes", source.name),
+        });
         let mut survey = Self { layer: Some(source.layer()), ..Self::default() };
         while let Some(record) = source.next()? {
             let volume = record.object as usize;
@@ -99,6 +113,7 @@ impl Survey {
                 survey.left_out += 1;
                 continue;
             }
+            survey.replayed += 1;
             let end = &mut survey.volumes[volume].1;
             *end = (*end).max(record.offset + record.len);
             survey.pairs.insert((record.stream, record.object));
@@ -129,6 +144,7 @@ fn below(
     machine: &Machine,
     input: &TraceInput,
     survey: &Survey,
+    shown: Progress,
 ) -> Result<Results> {
     let kernel = machine.kernel();
     let runs = slots::of_block_trace(&arguments.policies, &kernel.elevator)?;
@@ -138,6 +154,7 @@ fn below(
     let mut results =
         Results { title: format!("{name} on {}", machine.name()), ..Results::default() };
     results.shown[ELEVATOR] = true;
+    let mut progress = ReplayProgress::new(shown, runs.len(), survey);
     for Filled { policies, labels } in &runs {
         let replay = Replay {
             machine,
@@ -146,7 +163,7 @@ fn below(
             pace,
             volumes: &placements,
         };
-        let outcome = replayed(&replay, input)?;
+        let outcome = replayed(&replay, input, &mut progress)?;
         let only = |slot: usize| (slot == ELEVATOR).then(|| labels[slot].clone());
         let labels = std::array::from_fn(only);
         report(&outcome, survey, &labels, &mut results);
@@ -212,7 +229,41 @@ fn place(
     Ok((placements, devices))
 }
 
-fn replayed(replay: &Replay<'_>, input: &TraceInput) -> Result<Outcome> {
+/// How far all replays of a trace are.
+struct ReplayProgress {
+    shown: Progress,
+    total: u64,
+    runs: u64,
+    done: u64,
+}
+
+impl ReplayProgress {
+    fn new(shown: Progress, runs: usize, survey: &Survey) -> Self {
+        let (total, runs) = (survey.replayed.max(1), runs as u64);
+        Self { shown, total, runs, done: 0 }
+    }
+
+    /// A request has its turn.
+    fn count(&mut self) {
+        const EVERY: u64 = 64;
+        self.done += 1;
+        if !self.done.is_multiple_of(EVERY) {
+            return;
+        }
+        let (done, total, runs) = (self.done, self.total, self.runs);
+        self.shown.measure(done as f64 / (total * runs) as f64, || {
+            let (run, done) = ((done - 1) / total + 1, (done - 1) % total + 1);
+            let run = if runs > 1 { format!("run {run} of {runs}: ") } else { String::new() };
+            format!("{run}replayed {done} of {total} requests")
+        });
+    }
+}
+
+fn replayed(
+    replay: &Replay<'_>,
+    input: &TraceInput,
+    progress: &mut ReplayProgress,
+) -> Result<Outcome> {
     let mut source = TraceSource::open(input)?.sorted(SORT_WINDOW as u64);
     let mut error = None;
     let outcome = replay.run(&mut || {
@@ -225,6 +276,7 @@ fn replayed(replay: &Replay<'_>, input: &TraceInput) -> Result<Outcome> {
                 }
             };
             let Some(kind) = kind_of(&record) else { continue };
+            progress.count();
             let (first, end) = match kind {
                 RequestKind::Flush => (0, 0),
                 RequestKind::Read

@@ -20,10 +20,11 @@ use forebay_sim::stats::{Latencies, Summary};
 use forebay_sim::tally::RunTotals;
 use forebay_trace::{Flags, Layer, Op, Record, SORT_WINDOW};
 
-use super::{Survey, kind_of, think_time};
-use crate::args::Simulate;
+use super::{ReplayProgress, Survey, kind_of, think_time};
+use crate::args::simulate::Simulate;
 use crate::args::trace::TraceInput;
 use crate::choice;
+use crate::progress::Progress;
 use crate::results::{Results, Row};
 use crate::slots;
 use crate::traces::TraceSource;
@@ -40,16 +41,12 @@ pub(super) fn run(
     machine: &Machine,
     input: &TraceInput,
     survey: &Survey,
+    shown: Progress,
 ) -> Result<Results> {
     let place = |key: &str| format!("machine '{}', {key}", arguments.machine);
     let chosen = slots::sets(&arguments.policies, &machine.kernel(), place)?;
     let name = choice::name(&input.file);
-    let mut streams: Vec<u32> = survey.pairs.iter().map(|(stream, _)| *stream).collect();
-    streams.dedup();
-    if streams.len() > STREAMS_MAX {
-        let what = format!("{name}: {} processes or threads, at most {STREAMS_MAX}", streams.len());
-        bail!(Complaint::new(what).hint("--layer block replays it without tasks"));
-    }
+    let streams = streams(survey, &name)?;
     let options = &arguments.trace;
     if options.devices.is_some() || options.depth.is_some() {
         bail!(
@@ -67,6 +64,7 @@ pub(super) fn run(
     let frames = machine.page_cache_bytes() / PAGE_SIZE;
     let files: Vec<NewFile> =
         survey.volumes.iter().map(|(_, end)| NewFile::fixed((*end).max(PAGE_SIZE))).collect();
+    let mut progress = ReplayProgress::new(shown, chosen.runs.len(), survey);
     for filled in &chosen.runs {
         if let Some(why) = filled.policies.contradiction(machine.page_cache_bytes()) {
             bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
@@ -92,7 +90,11 @@ pub(super) fn run(
         };
         let tasks = streams.iter().enumerate().map(task).collect();
         let mut counted = Counted::default();
-        let mut count = |finished: &Finished| counted.add(finished, streams.len());
+        let mut count = |finished: &Finished| {
+            if counted.add(finished, streams.len()) {
+                progress.count();
+            }
+        };
         let (outcome, record) = scenario.run(tasks, &mut count);
         if let Some(error) = demux.borrow_mut().error.take() {
             return Err(error);
@@ -109,6 +111,17 @@ pub(super) fn run(
         survey.volumes.len()
     ));
     Ok(results)
+}
+
+/// The streams of a trace, each of which becomes a task.
+fn streams(survey: &Survey, name: &str) -> Result<Vec<u32>> {
+    let mut streams: Vec<u32> = survey.pairs.iter().map(|(stream, _)| *stream).collect();
+    streams.dedup();
+    if streams.len() > STREAMS_MAX {
+        let what = format!("{name}: {} processes or threads, at most {STREAMS_MAX}", streams.len());
+        bail!(Complaint::new(what).hint("--layer block replays it without tasks"));
+    }
+    Ok(streams)
 }
 
 /// A trace whose streams advance independently of each other.
@@ -233,10 +246,11 @@ struct Counted {
 }
 
 impl Counted {
-    fn add(&mut self, finished: &Finished, tasks: usize) {
+    /// Returns whether it was a call of the trace.
+    fn add(&mut self, finished: &Finished, tasks: usize) -> bool {
         // What makes all safe at the end is no call of the trace.
         if finished.task.index() >= tasks {
-            return;
+            return false;
         }
         let (latencies, moves) = match finished.op {
             Call::Read { .. } => (&mut self.reads, true),
@@ -246,7 +260,7 @@ impl Counted {
             | Call::Discard { .. }
             | Call::Direct { .. }
             | Call::Fault { .. }
-            | Call::Advise { .. } => return,
+            | Call::Advise { .. } => return false,
         };
         latencies.get_or_insert_default().record(finished.latency());
         match finished.result {
@@ -254,6 +268,7 @@ impl Counted {
             Ok(_) => {}
             Err(_) => self.errors += 1,
         }
+        true
     }
 
     fn row(&self, labels: slots::PerSlot<Option<String>>) -> Row {
