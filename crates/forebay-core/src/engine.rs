@@ -23,7 +23,7 @@ use crate::cache::PageCache;
 pub use crate::cache::PageUse;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
-use crate::io::{Advice, Input, IoError, Op, Output};
+use crate::io::{Advice, Input, IoError, Op, Output, RequestKind};
 use crate::packed::{Fill, Pages};
 use crate::readahead::Readahead;
 use crate::reclaim;
@@ -423,8 +423,11 @@ impl Engine {
                     }
                 }
             }
-            Op::Direct { device, sector, sectors, kind } => {
+            Op::Direct { device, sector, sectors, kind, is_sync } => {
                 self.begin_direct(call, device, (sector, sectors), kind);
+                if is_sync || kind != RequestKind::Write {
+                    self.block.unplug(self.now, device);
+                }
             }
             Op::Fault { handle, page, write, mapping } => {
                 self.begin(call, Task::Fault(FaultCall { handle, page, write, mapping }));

@@ -90,6 +90,8 @@ pub enum Op {
         sectors: u64,
         /// The kind of request: anything but [`RequestKind::Inode`].
         kind: RequestKind,
+        /// Whether a task waits for this request alone, which ends a plug (`REQ_SYNC`).
+        is_sync: bool,
     },
     /// A page fault through a mapping.
     Fault {

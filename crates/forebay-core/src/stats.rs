@@ -21,6 +21,8 @@ pub struct Stats {
     pub pages_evicted: u64,
     /// Pages that writes met, in the order of the calls.
     pub pages_written: u64,
+    /// Writes that bypassed the page cache.
+    pub direct_writes: u64,
     /// Pages that reached their device.
     pub pages_cleaned: u64,
     /// Pages whose write failed.
@@ -109,6 +111,7 @@ impl AddAssign for Stats {
         self.windows += other.windows;
         self.pages_evicted += other.pages_evicted;
         self.pages_written += other.pages_written;
+        self.direct_writes += other.direct_writes;
         self.pages_cleaned += other.pages_cleaned;
         self.pages_lost += other.pages_lost;
         self.pages_cancelled += other.pages_cancelled;

@@ -250,7 +250,7 @@ impl<E> TraceTask<'_, '_, E> {
         let (_, (device, begin)) = self.files[&record.object];
         let (first, end) = sectors(record);
         let (sector, sectors) = (begin + first, end - first);
-        Call::Direct { device, sector, sectors, kind: RequestKind::Discard }
+        Call::Direct { device, sector, sectors, kind: RequestKind::Discard, is_sync: true }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use forebay_core::policy::SpecError;
@@ -131,7 +132,8 @@ impl From<JobError> for Complaint {
             | JobErrorKind::TooMany { .. } => None,
         };
         let listed = || "`forebay help job-files` lists what is understood".to_owned();
-        Self { what: error.to_string(), hint: Some(hint.unwrap_or_else(listed)) }
+        let what = without_line(&error.to_string());
+        Self { what, hint: Some(hint.unwrap_or_else(listed)) }
     }
 }
 
@@ -157,7 +159,7 @@ pub fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// A progress line on standard error, shown only on a terminal and only for what takes a while.
 pub fn progress(steps: u64, what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(4));
+    let bar = ProgressBar::with_draw_target(Some(steps), progress_target());
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
     bar.set_style(style.expect("the template is well formed"));
     bar.set_message(what);
@@ -167,7 +169,7 @@ pub fn progress(steps: u64, what: &'static str) -> ProgressBar {
 
 /// A progress line for work whose end is not known.
 pub fn spinner() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
+    let bar = ProgressBar::with_draw_target(None, progress_target());
     let style = ProgressStyle::with_template("{spinner} {pos} calls {elapsed}");
     bar.set_style(style.expect("the template is well formed"));
     bar.enable_steady_tick(Duration::from_secs(1));
@@ -180,10 +182,68 @@ pub fn complain(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr(), "error: {what}");
 }
 
+/// What messages call a text that was typed as options.
+pub const COMMAND_LINE: &str = "the command line";
+
+/// An error or a note without the line of the rewritten text, which nobody has typed.
+pub fn without_line(said: &str) -> String {
+    let after = said.strip_prefix(COMMAND_LINE).and_then(|rest| rest.strip_prefix(':'));
+    match after.and_then(|rest| rest.split_once(": ")) {
+        Some((line, what)) if line.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{COMMAND_LINE}: {what}")
+        }
+        Some(_) | None => said.to_owned(),
+    }
+}
+
+/// How much is printed on standard error besides errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verbosity {
+    /// Nothing: `--quiet`.
+    Quiet,
+    /// Notes and progress.
+    #[default]
+    Normal,
+    /// Also what was chosen by default, and timings: `--verbose`.
+    Verbose,
+}
+
+static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
+
+/// Sets once how much is printed.
+pub fn set_up(verbosity: Verbosity) {
+    // A second call comes from a test and changes nothing.
+    let _ = VERBOSITY.set(verbosity);
+}
+
+fn verbosity() -> Verbosity {
+    VERBOSITY.get().copied().unwrap_or_default()
+}
+
+/// Whether only errors are printed on standard error.
+pub fn is_quiet() -> bool {
+    verbosity() == Verbosity::Quiet
+}
+
 /// Something worth knowing that changes nothing.
 pub fn note(text: &str) {
-    // Standard error may be closed, and nothing depends on it.
-    let _ = writeln!(io::stderr(), "note: {}", printable(text));
+    if !is_quiet() {
+        // Standard error may be closed, and nothing depends on it.
+        let _ = writeln!(io::stderr(), "note: {}", printable(text));
+    }
+}
+
+/// A choice that was made by default, or how long something took; printed under `--verbose`.
+pub fn detail(text: impl FnOnce() -> String) {
+    if verbosity() == Verbosity::Verbose {
+        // Standard error may be closed, and nothing depends on it.
+        let _ = writeln!(io::stderr(), "verbose: {}", printable(&text()));
+    }
+}
+
+/// Where bars are drawn: nowhere under `--quiet`.
+pub fn progress_target() -> ProgressDrawTarget {
+    if is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(4) }
 }
 
 /// Words filled up to the width of prose, indented by two, behind a label.

@@ -258,7 +258,7 @@ impl<'a> ReplayWorld<'a> {
         let placement = self.placements[volume as usize];
         let device = DeviceId(placement.device);
         let sector = placement.sector + sector;
-        Input::Call(call, Op::Direct { device, sector, sectors, kind })
+        Input::Call(call, Op::Direct { device, sector, sectors, kind, is_sync: false })
     }
 
     /// The next request of a closed loop that may be issued.

@@ -203,6 +203,11 @@ impl Scenario {
         Ok(Self { engine, machines, readahead, files: placed, seed, traits: Vec::new() })
     }
 
+    /// Where the files begin on their devices, in units of 512 bytes.
+    pub fn sectors(&self) -> Vec<u64> {
+        self.files.iter().map(|(_, sector)| *sector).collect()
+    }
+
     /// Opens a file, by its place in the list of sizes.
     pub fn open(&mut self, file: u32) -> HandleId {
         let (device, _) = self.files[file as usize];

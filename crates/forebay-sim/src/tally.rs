@@ -6,7 +6,7 @@
 //!   end(...)       time and pauses of the group's tasks; figures of the run
 //! ```
 
-use forebay_core::io::Op;
+use forebay_core::io::{Op, RequestKind};
 use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::PAGE_SIZE;
@@ -115,9 +115,13 @@ impl Tally {
             Op::Read { .. } | Op::Fault { .. } => 0,
             Op::Write { .. } => 1,
             Op::Sync { .. } => 2,
-            Op::Truncate { .. } | Op::Discard { .. } | Op::Direct { .. } | Op::Advise { .. } => {
-                return false;
-            }
+            Op::Direct { kind, .. } => match kind {
+                RequestKind::Read => 0,
+                RequestKind::Write | RequestKind::DurableWrite => 1,
+                RequestKind::Flush | RequestKind::Inode => 2,
+                RequestKind::Discard => return false,
+            },
+            Op::Truncate { .. } | Op::Discard { .. } | Op::Advise { .. } => return false,
         };
         let totals = &mut self.jobs[*job].1;
         totals.latencies[kind].all().record(finished.latency());

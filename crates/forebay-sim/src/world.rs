@@ -364,7 +364,7 @@ impl<'a> SimWorld<'a> {
             let (at, stats) = (self.last_exit, engine.stats());
             self.record.at_exit = Some(AtExit { at, stats, levels });
             // Written data may still be in a device's cache.
-            self.begin_finale(stats.pages_written > 0);
+            self.begin_finale(stats.pages_written + stats.direct_writes > 0);
         }
     }
 

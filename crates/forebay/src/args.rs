@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay_report::messages::Verbosity;
 use forebay_report::table::FormatChoice;
 
 use crate::cmd::help;
@@ -18,6 +19,7 @@ pub(crate) mod probe;
 pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod trace;
 pub(crate) mod tune;
@@ -37,6 +39,23 @@ pub(crate) struct Arguments {
     /// Print whole lines and every column, even if they are wider than the terminal
     #[arg(long, global = true, display_order = 1000)]
     pub(crate) wide: bool,
+    /// Print only errors on standard error, no notes and no progress
+    #[arg(long, short, global = true, display_order = 1001, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Also print on standard error what was chosen by default and why, and how long it took
+    #[arg(long, short, global = true, display_order = 1002)]
+    pub(crate) verbose: bool,
+}
+
+impl Arguments {
+    /// How much is printed on standard error besides errors.
+    pub(crate) const fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, true) => Verbosity::Verbose,
+            (false, false) => Verbosity::Normal,
+        }
+    }
 }
 
 /// The commands.
@@ -53,7 +72,7 @@ pub(crate) enum Command {
     Reproduce(Reproduce),
     /// Run a fio job file or a trace in virtual time on a modelled machine, or replay a recording
     /// of a mount
-    Simulate(Simulate),
+    Simulate(simulate::Simulate),
     /// Run jobs and traces under many settings, in chunks, and find the best settings
     Sweep(sweep::Sweep),
     /// Show, convert, sample and measure traces of I/O
@@ -210,77 +229,6 @@ pub(crate) struct PageChoice {
     pub(crate) html: Option<PathBuf>,
 }
 
-/// Arguments of `simulate`.
-#[derive(Debug, Args)]
-pub(crate) struct Simulate {
-    /// The fio job file, or traces of one format (see `forebay trace`), which are replayed together
-    /// by their clock; `-` reads a job file from standard input
-    #[arg(required_unless_present = "mount", value_name = "JOB|TRACE")]
-    pub(crate) inputs: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) trace: trace::TraceReplay,
-    #[command(flatten)]
-    pub(crate) replay: MountReplay,
-    #[command(flatten)]
-    pub(crate) policies: PolicyChoice,
-    /// The machine: a name (see `forebay machines`) or a TOML file. Traces take several: the
-    /// volumes lie on devices of each in turn, and the rest of the machine is the first one's
-    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',', default_value = "vm-2026")]
-    pub(crate) machine: Vec<String>,
-    /// Override a parameter of each machine: `device.delay=100us`
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Seed of the run: the device's jitter and the positions of files
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Also run the job for real, with system calls on this file or block device, or on a new file
-    /// in this folder, and print predicted and measured values side by side. Exit with 1 if
-    /// throughput differs by more than 15 %, p50 by 25 %, or p99 by a factor of 2
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["mount", "compare", "html"])]
-    pub(crate) check: Option<PathBuf>,
-    /// With --check: allow the job to overwrite this path
-    #[arg(long, requires = "check")]
-    pub(crate) allow_writes: bool,
-    #[command(flatten)]
-    pub(crate) job_options: JobOptions,
-    #[command(flatten)]
-    pub(crate) output: FormatChoice,
-    #[command(flatten)]
-    pub(crate) page: PageChoice,
-}
-
-/// A recording that is replayed on a mounted image.
-#[derive(Debug, Args)]
-pub(crate) struct MountReplay {
-    /// Replay a recording of `mount --record` on a mounted image, without root. Each --policy is a
-    /// fill rule and gives a row. Record with `mount --policy off --window ours`, so that the mount
-    /// receives a request for each touched page
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "image",
-        conflicts_with_all = ["inputs", "compare", "html"]
-    )]
-    pub(crate) mount: Option<PathBuf>,
-    /// With --mount: the image that was recorded
-    #[arg(long, value_name = "IMAGE", requires = "mount")]
-    pub(crate) image: Option<PathBuf>,
-    /// With --mount: which side reads ahead
-    #[arg(long, value_enum, default_value_t, requires = "mount")]
-    pub(crate) window: MountWindow,
-    /// With --mount: memory for raw and decoded blocks, in bytes or with a unit: k, M, G
-    #[arg(long, value_name = "SIZE", default_value = "32M", requires = "mount")]
-    pub(crate) cache: String,
-    /// With --mount: worker threads for requests that would block
-    #[arg(
-        long,
-        default_value_t = 2,
-        value_parser = clap::value_parser!(u32).range(1..=64),
-        requires = "mount"
-    )]
-    pub(crate) threads: u32,
-}
-
 /// Which policies fill the slots.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyChoice {
@@ -296,9 +244,13 @@ pub(crate) struct PolicyChoice {
     pub(crate) compare: Vec<String>,
 }
 
-/// How a job file is read.
+/// Jobs that are typed, and how jobs are read.
 #[derive(Debug, Args)]
 pub(crate) struct JobOptions {
+    /// Run jobs that are typed as options of fio instead of a job file: `--name=a --rw=randread
+    /// --bs=4k --size=1g`. Each --name begins a job; options before the first one apply to all jobs
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "job")]
+    pub(crate) typed_jobs: Option<String>,
     /// Use the random numbers of fio up to 3.34, or from 3.35 on
     #[arg(long, value_enum, default_value_t)]
     pub(crate) fio_compat: FioCompat,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use forebay_live::input::{self, InputError};
-use forebay_report::messages::{Complaint, shown};
+use forebay_report::messages::{self, Complaint, shown};
 use forebay_sim::machine::{Machine, MachineError};
 
 /// The path for standard input.
@@ -14,7 +14,12 @@ pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// A machine by name, or from a file if the name has a dot or a slash.
 pub(crate) fn machine(name: &str, overrides: &[String]) -> Result<Machine> {
-    let mut machine = if name.contains(['/', '.']) && !Machine::names().any(|known| known == name) {
+    let is_file = name.contains(['/', '.']) && !Machine::names().any(|known| known == name);
+    messages::detail(|| match is_file {
+        true => format!("machine: the file '{}'", shown(Path::new(name))),
+        false => format!("machine: {name}, built in; `forebay machines {name}` has its sources"),
+    });
+    let mut machine = if is_file {
         Machine::parse(&file(Path::new(name))?, name).map_err(Complaint::from)?
     } else {
         Machine::builtin(name).map_err(Complaint::from)?

@@ -4,12 +4,14 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::iter;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use clap::error::ErrorKind;
-use forebay_report::screen;
+use forebay_report::{messages, screen};
 
 use args::{Arguments, Command};
 
@@ -20,9 +22,11 @@ mod hints;
 mod jobs;
 mod objects;
 mod over_time;
+mod progress;
 mod results;
 mod slots;
 mod traces;
+mod typed_jobs;
 
 /// The answer is no.
 const NO: u8 = 1;
@@ -51,10 +55,15 @@ fn answer(words: &[OsString]) -> Result<u8> {
         screen::set_up(false);
         return cmd::help::print(&text);
     }
-    match Arguments::try_parse() {
+    let typed = typed_jobs::rewritten(words)?;
+    match Arguments::try_parse_from(iter::once(OsString::from("forebay")).chain(typed)) {
         Ok(arguments) => {
             screen::set_up(arguments.wide);
-            run(&arguments.command)
+            messages::set_up(arguments.verbosity());
+            let began = Instant::now();
+            let answer = run(&arguments.command);
+            messages::detail(|| format!("took {:.3} s", began.elapsed().as_secs_f64()));
+            answer
         }
         Err(instead) => print_instead(&instead, words),
     }

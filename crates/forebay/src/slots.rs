@@ -16,7 +16,7 @@ use forebay_core::policy::{Slot, Spec, SpecError};
 use forebay_core::readahead::{self, Readahead};
 use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
-use forebay_report::messages::Complaint;
+use forebay_report::messages::{self, Complaint};
 use forebay_sim::machine::Kernel;
 use forebay_sim::scenario::PolicySet;
 
@@ -99,7 +99,9 @@ pub(crate) fn sets(
             fill(texts).with_context(|| place(&format!("kernel.{}", SLOTS[slot])))?;
         }
     }
-    let runs = typed.product(own.map(String::as_str))?;
+    let own = own.map(String::as_str);
+    typed.explain(own, |_| true, "the machine's kernel has it");
+    let runs = typed.product(own)?;
     let runs = runs.into_iter().map(|texts| Ok(fill(texts)?)).collect::<Result<_>>()?;
     let nothing = typed.texts.iter().all(Option::is_none);
     let shown = |slot| typed.is_filled(slot) || (nothing && slot == READAHEAD);
@@ -125,6 +127,7 @@ pub(crate) fn of_run(choice: &PolicyChoice, own: PerSlot<&str>, writes: bool) ->
                 .hint("`forebay simulate` takes policies for all slots")
         );
     }
+    typed.explain(own, decides, "today's kernel has it");
     let runs = typed.product(own)?.into_iter().map(|texts| Ok(fill(texts)?));
     let runs = runs.collect::<Result<_>>()?;
     let shown = |slot| slot == READAHEAD || slot == DISPATCH || typed.is_filled(slot);
@@ -147,6 +150,7 @@ pub(crate) fn of_block_trace(choice: &PolicyChoice, own: &str) -> Result<Vec<Fil
     }
     let mut texts = DEFAULTS;
     texts[ELEVATOR] = own;
+    typed.explain(texts, decides, "the machine's kernel has it");
     typed.product(texts)?.into_iter().map(|texts| Ok(fill(texts)?)).collect()
 }
 
@@ -164,6 +168,7 @@ pub(crate) fn of_server(policy: &[String]) -> Result<PolicySet> {
     }
     let own =
         [SERVED_READAHEAD, "linux-6", SERVED_CONTROLLER, "paced", "none", "adaptive", "two-lists"];
+    typed.explain(own, decides, "the default of `serve`");
     let run = typed.product(own)?.remove(0);
     let policies = fill(run)?.policies;
     if policies.readahead.to_string().contains("folios=1") {
@@ -232,6 +237,15 @@ impl Typed {
 
     fn is_filled(&self, slot: usize) -> bool {
         self.texts[slot].is_some()
+    }
+
+    /// Under `--verbose`, the policies of the slots for which nothing was typed.
+    fn explain(&self, own: PerSlot<&str>, decides: impl Fn(usize) -> bool, why: &str) {
+        for slot in (0..SLOTS.len()).filter(|&slot| decides(slot) && !self.is_filled(slot)) {
+            messages::detail(|| {
+                format!("policy: {}={}, not chosen: {why}", SLOTS[slot], own[slot])
+            });
+        }
     }
 
     /// Every combination of the compared policies; the slot that was typed last varies fastest.

@@ -33,10 +33,8 @@ impl Engine {
             self.block.submit_alone(self.now, device, bio);
             return;
         }
+        self.stats.direct_writes += u64::from(kind.is_data_write());
         self.block.submit_bio(self.now, device, bio);
-        if kind != RequestKind::Write {
-            self.block.unplug(self.now, device);
-        }
     }
 
     /// A request that calls past the page cache have parts in is done.

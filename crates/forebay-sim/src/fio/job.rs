@@ -48,6 +48,8 @@ pub struct Job {
     pub loops: u32,
     /// The pause before the job starts.
     pub startdelay: Duration,
+    /// Whether requests bypass the page cache (`O_DIRECT`).
+    pub direct: bool,
     /// Whether a file's cached pages are dropped when it is opened.
     pub invalidate: bool,
     /// The job waits until all jobs before it have ended.
@@ -68,11 +70,12 @@ impl Job {
 
     /// How many requests are really in flight at a time.
     ///
-    /// Buffered requests of `libaio` block in the submitting call, and the synchronous engines
-    /// know one request at a time whatever `iodepth` says.
+    /// Buffered requests of `libaio` block in the submitting call, direct ones do not. The
+    /// synchronous engines know one request at a time whatever `iodepth` says.
     pub const fn depth(&self) -> u32 {
         match self.ioengine {
             Engine::IoUring => self.iodepth,
+            Engine::Libaio if self.direct => self.iodepth,
             Engine::Sync
             | Engine::Psync
             | Engine::Vsync

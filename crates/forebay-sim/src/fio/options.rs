@@ -341,6 +341,8 @@ pub(super) const TIMING: &[Row] = &[
         &["rate_ignore_thinktime"],
         Rule::Set(|to, given| given.switch().map(|on| to.rate_ignores_thinktime = on)),
     ),
+    (&["direct"], Rule::Set(|to, given| given.switch().map(|on| to.direct = on))),
+    (&["buffered"], Rule::Set(|to, given| given.switch().map(|on| to.direct = !on))),
     (&["invalidate"], Rule::Set(|to, given| given.switch().map(|on| to.invalidate = on))),
     (
         &["fadvise_hint"],
@@ -369,8 +371,6 @@ pub(super) const TIMING: &[Row] = &[
 
 /// Options taken only at the values that change nothing.
 pub(super) const LIMITED: &[Row] = &[
-    (&["direct"], Rule::Only(&["0"], "requests go through the page cache")),
-    (&["buffered"], Rule::Only(&["1"], "requests go through the page cache")),
     (&["atomic"], Rule::Only(&["0"], "requests go through the page cache")),
     (&["write_barrier"], Rule::Only(&["0"], NO_SYNC)),
     (&["verify"], Rule::Only(&["0"], "verifying adds reads and changes seeds")),

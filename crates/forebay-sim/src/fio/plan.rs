@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_core::time::Duration;
+use forebay_core::units::SECTOR_SIZE;
 
 use super::error::{JobError, JobErrorKind, Note};
 use super::job::{Advice, Engine, FileSpec, Job};
@@ -179,6 +180,7 @@ impl<'a> Run<'a> {
             number_ios: settings.number_ios,
             loops: settings.loops.max(1),
             startdelay: Duration::from_micros(part.startdelay_us(job_number)),
+            direct: settings.direct,
             invalidate: settings.invalidate,
             stonewall: settings.stonewall && clone == 0,
             durable: settings.durable,
@@ -382,12 +384,37 @@ impl Part<'_> {
             let why = format!("no file holds a block of {least} bytes, the largest has {most}");
             return Err(self.refused("bs", why));
         }
+        self.check_direct(plan)?;
         for file in &plan.files {
             let blocks = plan.map_blocks(file);
             if plan.use_map && blocks > MAP_BLOCKS_MAX {
                 let what = "the number of blocks in the random map";
                 return Err(self.too_many("size", what, blocks, MAP_BLOCKS_MAX));
             }
+        }
+        Ok(())
+    }
+
+    /// Direct requests name whole sectors, and an engine that has them.
+    fn check_direct(&self, plan: &Plan) -> Result<(), JobError> {
+        let settings = self.settings;
+        if !settings.direct {
+            return Ok(());
+        }
+        if settings.ioengine == Engine::Mmap {
+            return Err(self.not_supported("direct", "1", "ioengine=mmap maps the page cache"));
+        }
+        let is_whole = |bytes: &u64| bytes.is_multiple_of(SECTOR_SIZE);
+        let blocks = plan.block.iter().flat_map(|(low, high)| [*low, *high]).chain(plan.align);
+        let splits = settings.splits.iter().flatten().map(|split| split.bytes);
+        let mut offsets = plan.files.iter().map(|file| file.region.first_offset);
+        if settings.bs_unaligned || !blocks.chain(splits).all(|bytes| is_whole(&bytes)) {
+            let why = String::from("direct=1 takes blocks of whole sectors of 512 bytes");
+            return Err(self.refused("bs", why));
+        }
+        if !offsets.all(|bytes| is_whole(&bytes)) {
+            let why = String::from("direct=1 takes offsets in whole sectors of 512 bytes");
+            return Err(self.refused("offset", why));
         }
         Ok(())
     }

@@ -172,12 +172,26 @@ fn sections_become_jobs_with_their_clones_in_the_order_of_fio() {
 fn a_job_tells_the_driver_what_is_not_in_its_stream() {
     let job = job("rw=randread size=1m ioengine=libaio iodepth=16 thinktime=5ms \
                    thinktime_blocks=4 runtime=2m startdelay=3 invalidate=0 loops=2");
-    assert_eq!((job.iodepth, job.depth()), (16, 1));
+    assert_eq!((job.iodepth, job.depth(), job.direct), (16, 1, false));
     assert_eq!(job.advice, Advice::Random);
     assert_eq!((job.thinktime.as_nanos(), job.thinktime_blocks), (5_000_000, 4));
     assert_eq!(job.runtime.map(Duration::as_nanos), Some(120_000_000_000));
     assert_eq!(job.startdelay.as_nanos(), 3_000_000_000);
     assert!(!job.invalidate && !job.time_based && job.loops == 2);
+}
+
+#[test]
+fn direct_requests_of_libaio_are_in_flight_together() {
+    for (options, direct, depth) in [
+        ("direct=1 ioengine=libaio", true, 8),
+        ("buffered=0 ioengine=libaio", true, 8),
+        ("direct=1 buffered=1 ioengine=libaio", false, 1),
+        ("direct=1 ioengine=psync", true, 1),
+        ("direct=0 ioengine=io_uring", false, 8),
+    ] {
+        let job = job(&format!("rw=randread size=1m iodepth=8 {options}"));
+        assert_eq!((job.direct, job.depth()), (direct, depth), "{options}");
+    }
 }
 
 #[test]
@@ -245,8 +259,16 @@ fn errors_name_file_line_option_and_the_nearest_choice() {
              files are",
         ),
         (
-            "[a]\n\ndirect=1\n",
-            "t.fio:3: option 'direct=1' is not supported: requests go through the page cache",
+            "[a]\nsize=1m\nioengine=mmap\ndirect=1\n",
+            "t.fio:4: option 'direct=1' is not supported: ioengine=mmap maps the page cache",
+        ),
+        (
+            "[a]\nsize=1m\nbuffered=0\nbs=1000\n",
+            "t.fio:4: job 'a': direct=1 takes blocks of whole sectors of 512 bytes",
+        ),
+        (
+            "[a]\nsize=1m\ndirect=1\noffset=100\n",
+            "t.fio:4: job 'a': direct=1 takes offsets in whole sectors of 512 bytes",
         ),
         (
             "[a]\nrandom_distribution=normal:20\n",

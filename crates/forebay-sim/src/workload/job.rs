@@ -5,14 +5,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_core::engine::CALLS_MAX;
-use forebay_core::io::{Advice, Op};
+use forebay_core::io::{Advice, Op, RequestKind};
 use forebay_core::readahead::{MapAdvice, Mapping, Pattern};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{HandleId, PAGE_SIZE};
+use forebay_core::units::{DeviceId, HandleId, PAGE_SIZE, SECTOR_SIZE};
 use forebay_core::workload::{Step, Workload};
 use thiserror::Error;
 
 use crate::fio::{self, Action, Compat, Engine, Io, Job, Stream, Sync, SyncKind};
+
+pub use progress::{Amount, GroupProgress};
+
+mod progress;
 
 /// Jobs that run side by side, and the files they read and write.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub enum Access {
     Read,
     /// Files are read and written.
     Write,
+    /// Files are read and written, also past the page cache.
+    Direct,
 }
 
 /// What cannot be done for a job.
@@ -78,6 +84,12 @@ pub fn groups<'a>(
             return Err(Unsupported { file, line, job, why });
         }
     }
+    if let Some(job) = groups.iter().find_map(|group| mixed(group)) {
+        let why = "bypasses the page cache (direct=1) for a file that is written, and that a job \
+                   without direct=1 has in it";
+        let (file, line, job) = (file.to_owned(), job.line, job.name.clone());
+        return Err(Unsupported { file, line, job, why });
+    }
     let mut written = BTreeSet::new();
     Ok(groups.into_iter().map(|jobs| Group::new(jobs, &mut written)).collect())
 }
@@ -89,6 +101,9 @@ fn unsupported(job: &Job, first: bool, access: Access) -> Option<&'static str> {
     if job.mode.writes() && access == Access::Read {
         return Some("writes, and files are only read here");
     }
+    if job.direct && access != Access::Direct {
+        return Some("bypasses the page cache (direct=1), which only `simulate` does");
+    }
     if job.ioengine == Engine::Mmap && job.mode.writes() {
         return Some("writes through a mapping (ioengine=mmap), which jobs cannot do");
     }
@@ -96,6 +111,18 @@ fn unsupported(job: &Job, first: bool, access: Access) -> Option<&'static str> {
         return Some("waits for others (stonewall) and keeps their pages (invalidate=0)");
     }
     None
+}
+
+/// A direct job with a file that it shares with a buffered one, if one of them writes: the cache
+/// would be stale.
+fn mixed<'a>(jobs: &[&'a Job]) -> Option<&'a Job> {
+    let shares = |direct: &Job, other: &Job| {
+        let names = |name: &str| direct.files.iter().any(|file| file.name == name);
+        let writes = direct.mode.writes() || other.mode.writes();
+        !other.direct && writes && other.files.iter().any(|file| names(&file.name))
+    };
+    let mut direct = jobs.iter().filter(|job| job.direct);
+    direct.find(|direct| jobs.iter().any(|other| shares(direct, other))).copied()
 }
 
 impl<'a> Group<'a> {
@@ -115,7 +142,10 @@ impl<'a> Group<'a> {
                 match sizes.get_mut(place as usize) {
                     // fio gives a file that several jobs name its whole size before they start.
                     Some(size) => *size = *room,
-                    None if before.contains(file.name.as_str()) || job.depth() > 1 => {
+                    None if before.contains(file.name.as_str())
+                        || job.depth() > 1
+                        || job.direct =>
+                    {
                         sizes.push(*room);
                     }
                     None => sizes.push(file.bytes),
@@ -164,16 +194,44 @@ impl<'a> Group<'a> {
         tasks.map(|task| task as Box<dyn Workload>).collect()
     }
 
+    /// The same tasks on files that begin at these sectors of the first device, so that jobs can
+    /// bypass the page cache.
+    pub fn tasks_on_device(
+        &self,
+        compat: Compat,
+        sectors: &[u64],
+        open: impl FnMut(u32) -> HandleId,
+    ) -> Vec<Box<dyn Workload>> {
+        let tasks = self.threads_on(compat, sectors, open).into_iter();
+        tasks.map(|task| task as Box<dyn Workload>).collect()
+    }
+
     /// The same tasks, each of which may run in a separate thread.
     pub fn threads(
         &self,
         compat: Compat,
+        open: impl FnMut(u32) -> HandleId,
+    ) -> Vec<Box<dyn Workload + Send>> {
+        self.threads_on(compat, &[], open)
+    }
+
+    fn threads_on(
+        &self,
+        compat: Compat,
+        sectors: &[u64],
         mut open: impl FnMut(u32) -> HandleId,
     ) -> Vec<Box<dyn Workload + Send>> {
         let mut tasks: Vec<Box<dyn Workload + Send>> = Vec::new();
         for (job, files) in self.jobs.iter().zip(&self.files) {
             let handles = files.iter().map(|file| open(*file)).collect();
-            let shared = Arc::new(Mutex::new(Shared::new(job, handles, compat)));
+            let mut shared = Shared::new(job, handles, compat);
+            if job.direct {
+                let sector = |file: &u32| {
+                    *sectors.get(*file as usize).expect("`Access::Direct` comes with sectors")
+                };
+                shared.direct = Some(files.iter().map(sector).collect());
+            }
+            let shared = Arc::new(Mutex::new(shared));
             for _ in 0..job.depth() {
                 tasks.push(Box::new(JobTask { shared: Arc::clone(&shared), calling: false }));
             }
@@ -193,6 +251,8 @@ struct JobTask {
 struct Shared {
     stream: Stream,
     handles: Vec<HandleId>,
+    /// The first sectors of the files, if requests bypass the page cache.
+    direct: Option<Vec<u64>>,
     /// Calls that come before the first request, the first one last.
     opening: Vec<Op>,
     job: Timing,
@@ -235,6 +295,7 @@ impl Shared {
             stream: job.stream(compat),
             opening: opening(job, &handles),
             handles,
+            direct: None,
             until_pause: job_timing.pause_every,
             job: job_timing,
             started: None,
@@ -290,6 +351,16 @@ impl Shared {
         self.until_pause -= 1;
         self.wrote = io.write;
         let Io { file, offset, len, write } = io;
+        if let Some(starts) = &self.direct {
+            let kind = match (write, self.durable) {
+                (false, _) => RequestKind::Read,
+                (true, false) => RequestKind::Write,
+                (true, true) => RequestKind::DurableWrite,
+            };
+            let sector = starts[file as usize] + offset / SECTOR_SIZE;
+            let (device, sectors) = (DeviceId(0), len / SECTOR_SIZE);
+            return Op::Direct { device, sector, sectors, kind, is_sync: true };
+        }
         let handle = self.handles[file as usize];
         if write {
             return Op::Write { handle, offset, len, durable: self.durable };
@@ -558,6 +629,43 @@ mod tests {
         let groups = groups(&parsed.jobs, "test.fio", Access::Write).unwrap();
         let sizes: Vec<&[u64]> = groups.iter().map(Group::sizes).collect();
         assert_eq!(sizes, [[0], [65536]]);
+    }
+
+    #[test]
+    fn direct_requests_name_sectors_of_the_device() {
+        let text = format!("{BARE}[a]\nrw=write\nsize=8k\ndirect=1\nend_fsync=1\n");
+        let durable = format!("{text}sync=dsync\n");
+        for (text, kind) in [(&text, RequestKind::Write), (&durable, RequestKind::DurableWrite)] {
+            let parsed = JobFile::parse(text, "test.fio").unwrap();
+            let groups = groups(&parsed.jobs, "test.fio", Access::Direct).unwrap();
+            assert_eq!(groups[0].sizes(), [8192], "the file is whole, since nothing grows it");
+            let mut tasks = groups[0].tasks_on_device(Compat::default(), &[1_000], HandleId);
+            let mut next = || tasks[0].next(Instant::ZERO);
+            let direct = |sector| {
+                let device = DeviceId(0);
+                Step::Call(Op::Direct { device, sector, sectors: 8, kind, is_sync: true })
+            };
+            assert_eq!([next(), next(), next()], [direct(1_000), direct(1_008), sync(0)]);
+        }
+    }
+
+    #[test]
+    fn a_file_is_not_written_past_and_through_the_page_cache_at_once() {
+        for (first, second, is_taken) in [
+            ("rw=read\ndirect=1", "rw=read", true),
+            ("rw=write\ndirect=1", "rw=read\ndirect=1", true),
+            ("rw=write\ndirect=1", "rw=read", false),
+            ("rw=read\ndirect=1", "rw=write", false),
+            ("rw=write\ndirect=1", "rw=read\nstonewall", true),
+            ("rw=write\ndirect=1", "rw=read\nfilename=y", true),
+        ] {
+            let text = format!("[a]\nsize=64k\nfilename=x\n{first}\n[b]\nsize=64k\n");
+            let name = if second.contains("filename") { "" } else { "filename=x\n" };
+            let parsed = JobFile::parse(&format!("{text}{name}{second}\n"), "test.fio").unwrap();
+            let found = groups(&parsed.jobs, "test.fio", Access::Direct);
+            assert_eq!(found.is_ok(), is_taken, "{first} {second}");
+            assert!(groups(&parsed.jobs, "test.fio", Access::Write).is_err());
+        }
     }
 
     #[test]

@@ -65,8 +65,10 @@ impl SimWorld<'_> {
     pub(super) fn submit(&mut self, request: &Request) {
         let read = request.kind.is_read();
         let discard = request.kind == RequestKind::Discard;
+        // A direct write is prepared by its task.
+        let by_task = read || discard || (request.is_direct() && request.kind.is_data_write());
         // A read that waited for its turn was paid for when it began to wait.
-        let price = if discard {
+        let price = if by_task && !read {
             self.prices.request_submit
         } else if !read {
             self.prices.request_submit + self.prices.flush_page.times(request.pages)
@@ -96,7 +98,7 @@ impl SimWorld<'_> {
             }
             (Some(_) | None, None) => {}
         }
-        *(if read || discard { &mut self.cost } else { &mut self.flusher.debt }) += price;
+        *(if by_task { &mut self.cost } else { &mut self.flusher.debt }) += price;
         match self.handling {
             // A request before it ends at an unknown time.
             Some((_, task)) if self.has_script(task) => self.stage(task, Stage::Submit(*request)),

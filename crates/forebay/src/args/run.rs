@@ -11,7 +11,8 @@ use super::{JobOptions, PageChoice, PolicyChoice};
 #[derive(Debug, Args)]
 pub(crate) struct RunOn {
     /// The fio job file; `-` reads standard input
-    pub(crate) job: PathBuf,
+    #[arg(required_unless_present = "typed_jobs")]
+    pub(crate) job: Option<PathBuf>,
     /// The file or block device that the job runs on, which contains the files of the job one after
     /// another; or a folder, in which an unnamed file of the needed size is created and removed
     /// afterwards

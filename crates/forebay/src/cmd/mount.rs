@@ -28,7 +28,7 @@ use forebay_host::backend::{BlockCache, local_path, scrubbed};
 use forebay_host::mount::{self, Ended, MountError, OpenError, Options, Sink, Stopper, Window};
 use forebay_image::Time;
 use forebay_image::profile::ProfileError;
-use forebay_report::messages::{Complaint, note, shown};
+use forebay_report::messages::{self, Complaint, note, shown};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -76,6 +76,11 @@ fn options(arguments: &Mount) -> Result<Options> {
             .hint("without it nothing in the image has such rights")
             .into());
     }
+    messages::detail(|| {
+        let Mount { policy, cache, threads, window, .. } = arguments;
+        let window = window.name();
+        format!("mount: fill rule {policy}, window {window}, cache {cache}, {threads} threads")
+    });
     Ok(Options {
         cached: None,
         offset: choice::bytes("--offset", &arguments.offset)?,

@@ -24,8 +24,6 @@ use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
 
-use measure::Progress;
-
 mod figures;
 mod measure;
 mod overview;
@@ -64,11 +62,12 @@ pub(crate) fn run(arguments: &Reproduce) -> Result<u8> {
     }
     let size = arguments.run_size();
     let draws = arguments.draws;
-    let progress = Progress::new(&papers, size, draws);
+    let progress = measure::announced(&papers, size, draws);
     let cells_of =
         |(paper, machine): (&&Paper, &Machine)| paper.cells(machine, size, arguments.seed, draws);
     let cells: Vec<Vec<Cell>> = papers.iter().zip(&machines).map(cells_of).collect();
-    let mut measured = progress.measure(&cells.concat()).map_err(Complaint::from)?;
+    let mut measured = measure::measure(&cells.concat(), &progress).map_err(Complaint::from)?;
+    drop(progress);
     let mut done = Vec::new();
     for ((paper, machine), cells) in papers.iter().zip(&machines).zip(&cells) {
         let of_others = measured.split_off(cells.len());

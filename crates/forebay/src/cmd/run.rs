@@ -26,7 +26,8 @@ use forebay_sim::world::Pauses;
 
 use crate::args::run::RunOn;
 use crate::choice;
-use crate::jobs::{self, CountedRun};
+use crate::jobs::{self, CountedRun, JobSource, JobsProgress};
+use crate::progress::Progress;
 use crate::results::{Drawn, Results};
 use crate::slots::{self, DISPATCH, ELEVATOR, Filled, PerSlot, READAHEAD};
 
@@ -37,8 +38,10 @@ const OWN: PerSlot<&str> =
 /// Runs the job once with each policy and prints one table, or an error and no results.
 pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     let memory = choice::bytes("--memory", &arguments.memory)?;
-    let parsed = jobs::read(&arguments.job)?;
-    let name = choice::name(&arguments.job);
+    let Some(source) = JobSource::of(arguments.job.as_deref(), &arguments.job_options) else {
+        bail!("run takes a job file or --name")
+    };
+    let (parsed, name) = (source.read()?, source.name());
     let groups = groups_on(&parsed.jobs, &name, &arguments.on, arguments.allow_writes)?;
     let writes = parsed.jobs.iter().any(|job| job.mode.writes());
     let chosen = slots::of_run(&arguments.policies, OWN, writes)?;
@@ -54,16 +57,18 @@ pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
     let mut results =
         Results { title, shown: chosen.shown, note_of_writes, drawn, ..Results::default() };
     let mut verified = 0;
+    let shown = Progress::measured();
+    let mut progress = JobsProgress::new(shown, "ran", chosen.runs.len(), groups.len());
     for Filled { policies, labels } in &chosen.runs {
         if let Some(why) = policies.contradiction(memory) {
             bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
         }
-        let mut counted = CountedRun::new();
+        let mut counted = CountedRun::new(&mut progress);
         for group in &groups {
             verified += perform(arguments, policies, memory, group, writes, &mut counted)?;
         }
         let labels = std::array::from_fn(|slot| decides(slot).then(|| labels[slot].clone()));
-        counted.report(&labels, &mut results);
+        jobs::report(&counted.tally, &labels, &mut results);
     }
     results.notes.push(format!(
         "forebay {}, real time, {} of page memory, {} workers{}",
@@ -103,7 +108,7 @@ fn perform(
     memory: u64,
     group: &Group<'_>,
     writes: bool,
-    counted: &mut CountedRun,
+    counted: &mut CountedRun<'_>,
 ) -> Result<u64> {
     let path = arguments.on.display();
     let backend = Arc::new(open(&arguments.on, group, writes)?);
@@ -114,7 +119,7 @@ fn perform(
     }
     let setup = setup(arguments, policies, memory, writes);
     let compat: Compat = arguments.job_options.fio_compat.into();
-    counted.tally.begin(group);
+    counted.begin(group);
     let outcome = run_on(
         &setup,
         files,
@@ -158,7 +163,7 @@ pub(crate) fn groups_on<'a>(
             true => "--allow-writes lets it overwrite the file; a folder gets a file of its own",
             false => "`forebay help job-files` lists what is understood",
         };
-        Complaint::new(error.to_string()).hint(hint)
+        Complaint::new(messages::without_line(&error.to_string())).hint(hint)
     })?;
     Ok(groups)
 }

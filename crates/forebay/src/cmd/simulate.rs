@@ -1,12 +1,12 @@
 //! `forebay simulate`: a fio job, a trace, or a recording of a mount, in virtual time.
 
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
-use forebay_report::messages::Complaint;
+use forebay_report::messages::{self, Complaint};
 use forebay_report::page::{self, Destination};
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
@@ -14,10 +14,11 @@ use forebay_sim::paper::Series;
 use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
 
-use crate::args::Simulate;
+use crate::args::simulate::Simulate;
 use crate::choice;
-use crate::jobs::{self, CountedRun};
+use crate::jobs::{self, CountedRun, JobSource, JobsProgress};
 use crate::over_time;
+use crate::progress::Progress;
 use crate::results::{Drawn, Results};
 use crate::slots;
 use crate::traces;
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
         return check::run(arguments, on);
     }
     let destination = Destination::named(arguments.page.html.as_deref())?;
-    let results = results(arguments)?;
+    let results = results(arguments, Progress::measured())?;
     let printed = results.print(arguments.output.format(), &mut io::stdout().lock());
     let facts = [
         ("time", "virtual".to_owned()),
@@ -54,25 +55,28 @@ fn is_trace(arguments: &Simulate) -> bool {
     arguments.trace.trace_format.is_some() || first.is_some_and(|input| traces::is_trace(input))
 }
 
-/// What a job or a trace comes to, once with each set of policies.
-pub(crate) fn results(arguments: &Simulate) -> Result<Results> {
+/// What a job or a trace comes to, once with each set of policies; `shown` shows how far it is.
+pub(crate) fn results(arguments: &Simulate, shown: Progress) -> Result<Results> {
     if is_trace(arguments) {
         return traced::run(arguments);
     }
-    let [input] = &arguments.inputs[..] else {
-        let name = arguments.inputs.first().map(|input| choice::name(input));
-        let what = format!("several inputs are traces, and {} is none", name.unwrap_or_default());
+    if let [first, _, ..] = &arguments.inputs[..] {
+        let what = format!("several inputs are traces, and {} is none", choice::name(first));
         bail!(Complaint::new(what).hint("`forebay sweep` runs several job files"));
+    }
+    let input = arguments.inputs.first().map(PathBuf::as_path);
+    let Some(source) = JobSource::of(input, &arguments.job_options) else {
+        bail!("simulate takes a job file, a trace, --name or --mount")
     };
     if let Some(option) = arguments.trace.for_traces_only() {
-        let what = format!("{option} is for traces, and {} is none", choice::name(input));
+        let what = format!("{option} is for traces, and {} is none", source.name());
         bail!(Complaint::new(what).hint("--trace-format says that a file is a trace"));
     }
-    run_job(arguments, input)
+    run_job(arguments, source, shown)
 }
 
 /// Runs the job once with each set of policies.
-fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
+fn run_job(arguments: &Simulate, source: JobSource<'_>, shown: Progress) -> Result<Results> {
     let machine = arguments.one_machine()?;
     let place = |key: &str| {
         let is_set = |set: &String| set.split_once('=').is_some_and(|(set, _)| set == key);
@@ -82,9 +86,11 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
         format!("machine '{}', {key}", arguments.machine[0])
     };
     let chosen = slots::sets(&arguments.policies, &machine.kernel(), place)?;
-    let parsed = jobs::read(job)?;
-    let name = choice::name(job);
-    let groups = groups(&parsed.jobs, &name, Access::Write)?;
+    let (parsed, name) = (source.read()?, source.name());
+    let groups = groups(&parsed.jobs, &name, Access::Direct).map_err(|error| {
+        Complaint::new(messages::without_line(&error.to_string()))
+            .hint("`forebay help job-files` lists what is understood")
+    })?;
     let compat = arguments.job_options.fio_compat.into();
     let mut results = Results {
         title: format!("{name} on {}", machine.name()),
@@ -93,6 +99,7 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
         drawn: arguments.page.html.as_ref().map(|_| Drawn::default()),
         ..Results::default()
     };
+    let mut progress = JobsProgress::new(shown, "simulated", chosen.runs.len(), groups.len());
     for filled in &chosen.runs {
         if let Some(why) = filled.policies.contradiction(machine.page_cache_bytes()) {
             bail!(Complaint::new(why).hint("lower the background level or raise the limit"));
@@ -100,8 +107,9 @@ fn run_job(arguments: &Simulate, job: &Path) -> Result<Results> {
         let labels = filled.labels.clone().map(Some);
         let run = results.run_name(&labels);
         let (policies, seed) = (&filled.policies, arguments.seed);
-        let (counted, kept) = simulate(&groups, &machine, policies, seed, compat, &run)?;
-        counted.report(&labels, &mut results);
+        let mut counted = CountedRun::new(&mut progress);
+        let kept = simulate(&groups, &machine, policies, seed, compat, &run, &mut counted)?;
+        jobs::report(&counted.tally, &labels, &mut results);
         if let Some(drawn) = &mut results.drawn {
             drawn.keep(kept);
         }
@@ -159,11 +167,12 @@ fn simulate(
     seed: u64,
     compat: Compat,
     run: &str,
-) -> Result<(CountedRun, Vec<Series>)> {
-    let (mut counted, mut kept, mut begin) = (CountedRun::new(), Vec::new(), 0.0);
+    counted: &mut CountedRun<'_>,
+) -> Result<Vec<Series>> {
+    let (mut kept, mut begin) = (Vec::new(), 0.0);
     let frames = machine.page_cache_bytes() / PAGE_SIZE;
     for group in groups {
-        counted.tally.begin(group);
+        counted.begin(group);
         let tasks = group.task_count();
         let sizes = group.sizes().iter().zip(group.rooms());
         // A file that grows changes its inode with every write.
@@ -176,12 +185,13 @@ fn simulate(
         let files: Vec<NewFile> = sizes.map(file).collect();
         let scenario = Scenario::new(machine, policies, seed, tasks, &files);
         let mut scenario = scenario.map_err(Complaint::from)?;
-        let tasks = group.tasks(compat, |file| scenario.open(file));
+        let sectors = scenario.sectors().to_vec();
+        let tasks = group.tasks_on_device(compat, &sectors, |file| scenario.open(file));
         let mut count = |finished: &Finished| counted.count(finished);
         let (outcome, record) = scenario.run(tasks, &mut count);
         over_time::append(&mut kept, over_time::of_run(run, &record, frames, begin));
         begin += outcome.durable.max(outcome.elapsed).as_nanos() as f64 / 1e9;
         counted.tally.end_scenario(&outcome, &record, frames);
     }
-    Ok((counted, kept))
+    Ok(kept)
 }

@@ -51,7 +51,7 @@ fn a_bad_line_is_named_with_what_would_do() {
 fn what_the_engine_cannot_do_is_refused_and_not_done_otherwise() {
     let mut scene = Scene::new();
     for text in [
-        "[a]\nrw=read\nsize=1M\ndirect=1\n",
+        "[global]\nsize=1M\nfilename=x\n[a]\nrw=write\ndirect=1\n[b]\nrw=read\n",
         "[a]\nrw=read\nsize=1M\nioengine=rbd\n",
         "[a]\nrw=write\nsize=1M\nioengine=mmap\n",
         "[a]\nrw=read\nsize=1M\nrate_min=1m\n",

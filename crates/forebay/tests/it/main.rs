@@ -44,4 +44,5 @@ mod sweep_page;
 mod trace;
 mod tune;
 mod tune_undo;
+mod typed_jobs;
 mod watch;

@@ -186,9 +186,18 @@ pub(crate) fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).expect("what is printed is text")
 }
 
-/// The standard error.
+/// The standard error, without the estimate of what is left that a busy machine brings.
 pub(crate) fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("what is said is text")
+    let said = std::str::from_utf8(&output.stderr).expect("what is said is text");
+    match said.split_once('\n') {
+        Some((first, rest)) if is_estimate(first) => rest,
+        Some(_) | None => said,
+    }
+}
+
+/// Whether a line says how long a run will take; only a busy or slow machine prints it.
+pub(crate) fn is_estimate(line: &str) -> bool {
+    line.starts_with("note: ") && line.ends_with(" left")
 }
 
 /// A message with what to do next, no table, exit code 2.

@@ -6,7 +6,7 @@ use crate::io::{NO_FILE, RequestKind};
 use crate::units::DeviceId;
 
 fn direct(hands: &mut Hands, call: u32, (sector, sectors): (u64, u64), kind: RequestKind) {
-    let op = Op::Direct { device: DeviceId(0), sector, sectors, kind };
+    let op = Op::Direct { device: DeviceId(0), sector, sectors, kind, is_sync: false };
     hands.input(Input::Call(CallId(call), op));
 }
 
@@ -64,6 +64,15 @@ fn adjacent_writes_share_a_request_and_both_end_with_it() {
     hands.resume_all();
     let bytes: Vec<_> = hands.replies.iter().map(|(_, result)| *result).collect();
     assert_eq!(bytes, [Ok(0), Ok(512), Ok(1024), Ok(4096)]);
+}
+
+#[test]
+fn a_write_that_a_task_waits_for_pulls_the_plug() {
+    let mut hands = with_plug();
+    let kind = RequestKind::Write;
+    let op = Op::Direct { device: DeviceId(0), sector: 8, sectors: 8, kind, is_sync: true };
+    hands.input(Input::Call(CallId(0), op));
+    assert_eq!((hands.submits.len(), hands.engine.stats().direct_writes), (1, 1));
 }
 
 #[test]

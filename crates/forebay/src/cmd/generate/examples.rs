@@ -24,6 +24,10 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("forebay simulate job.fio --machine hdd-2026", "runs a job on a modelled hard disk"),
             (
+                "forebay simulate --name=a --rw=randread --bs=4k --size=1g --direct=1 --iodepth=4",
+                "runs a job that is typed as for fio",
+            ),
+            (
                 "forebay simulate job.fio --compare controller=fixed,drain",
                 "runs it under two controllers and says how they differ",
             ),

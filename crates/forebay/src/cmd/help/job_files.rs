@@ -9,6 +9,7 @@ pub(super) fn text(text: &mut Sheet) {
         "Job files of fio, read as fio reads them: the same requests in the same order.\n\n\
          \x20 forebay simulate JOB                on a modelled machine\n\
          \x20 forebay run JOB --on PATH           on a real file or device\n\
+         \x20 forebay simulate --name=a --rw=randread --bs=16k --size=64m\n\
          \x20 printf '[a]\\nrw=randread\\nbs=16k\\nsize=64m\\n' | forebay simulate -",
     );
     text.heading("UNDERSTOOD");

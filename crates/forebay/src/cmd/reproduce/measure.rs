@@ -1,66 +1,45 @@
 //! Measures the experiments on all processors, and shows what runs and how long it will take.
 
-use std::io::{self, IsTerminal};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use forebay_report::messages;
 use forebay_sim::machine::MachineError;
 use forebay_sim::paper::{Cell, Measured, Paper, RunSize};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How far the measuring is, on a terminal.
-pub(super) struct Progress {
-    bar: ProgressBar,
-    /// Processor seconds of all of it, by the papers' own estimates.
-    work: f64,
+use crate::progress::{self, Progress};
+
+/// Announces the papers.
+pub(super) fn announced(papers: &[&Paper], size: RunSize, draws: u32) -> Progress {
+    let work: f64 = papers.iter().map(|paper| paper.processor_seconds(size, draws)).sum();
+    let threads = processors();
+    Progress::estimated(&estimate(papers, work, threads))
 }
 
-impl Progress {
-    /// Says on a terminal what will run, and about how long.
-    pub(super) fn new(papers: &[&Paper], size: RunSize, draws: u32) -> Self {
-        let work: f64 = papers.iter().map(|paper| paper.processor_seconds(size, draws)).sum();
-        let threads = processors();
-        if io::stderr().is_terminal() {
-            messages::note(&estimate(papers, work, threads));
+/// Measures all cells; the results do not depend on the number of processors.
+pub(super) fn measure(cells: &[Cell], progress: &Progress) -> Result<Vec<Measured>, MachineError> {
+    let done = AtomicUsize::new(0);
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<_>>> = cells.iter().map(|_| Mutex::new(None)).collect();
+    thread::scope(|scope| {
+        for _ in 0..processors().min(cells.len()).max(1) {
+            scope.spawn(|| {
+                while let Some(place) = claim(&next, cells.len()) {
+                    progress.name(cells[place].to_string());
+                    let measured = cells[place].measure();
+                    *results[place].lock().expect("no thread panics with the lock") =
+                        Some(measured);
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    progress.set(done as f64 / cells.len() as f64);
+                }
+            });
         }
-        let target = ProgressDrawTarget::stderr_with_hz(4);
-        let bar = ProgressBar::with_draw_target(Some(millis(work)), target);
-        let style = "{wide_msg} {bar:16} {percent:>3} %, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
-        bar.enable_steady_tick(Duration::from_secs(1));
-        Self { bar, work }
-    }
-
-    /// Measures all cells; the results do not depend on the number of processors.
-    pub(super) fn measure(&self, cells: &[Cell]) -> Result<Vec<Measured>, MachineError> {
-        let done = AtomicUsize::new(0);
-        let next = AtomicUsize::new(0);
-        let results: Vec<Mutex<Option<_>>> = cells.iter().map(|_| Mutex::new(None)).collect();
-        thread::scope(|scope| {
-            for _ in 0..processors().min(cells.len()).max(1) {
-                scope.spawn(|| {
-                    while let Some(place) = claim(&next, cells.len()) {
-                        self.bar.set_message(cells[place].to_string());
-                        let measured = cells[place].measure();
-                        *results[place].lock().expect("no thread panics with the lock") =
-                            Some(measured);
-                        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                        let work = millis(self.work) * done as u64;
-                        self.bar.set_position(work / cells.len() as u64);
-                    }
-                });
-            }
-        });
-        self.bar.finish_and_clear();
-        let finished = results.into_iter().map(|result| {
-            let result = result.into_inner().expect("no thread panics with the lock");
-            result.expect("every cell was claimed")
-        });
-        finished.collect()
-    }
+    });
+    let finished = results.into_iter().map(|result| {
+        let result = result.into_inner().expect("no thread panics with the lock");
+        result.expect("every cell was claimed")
+    });
+    finished.collect()
 }
 
 fn estimate(papers: &[&Paper], work: f64, threads: usize) -> String {
@@ -68,18 +47,9 @@ fn estimate(papers: &[&Paper], work: f64, threads: usize) -> String {
         [one] => format!("the paper {}", one.name),
         _ => format!("{} papers", papers.len()),
     };
-    let seconds = (work / threads as f64).ceil().max(1.0);
-    let length = if seconds < 100.0 {
-        format!("{seconds} s")
-    } else {
-        format!("{} minutes", (seconds / 60.0).ceil())
-    };
+    let length = progress::length(work / threads as f64);
     let processors = if threads == 1 { "processor" } else { "processors" };
     format!("running {what}: about {length} on {threads} {processors}")
-}
-
-fn millis(seconds: f64) -> u64 {
-    Duration::from_secs_f64(seconds.max(0.001)).as_millis() as u64
 }
 
 fn processors() -> usize {

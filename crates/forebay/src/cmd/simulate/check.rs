@@ -11,36 +11,38 @@ use anyhow::{Context, Result, bail};
 use forebay_core::time::Duration;
 use forebay_core::units::{FileId, HandleId};
 use forebay_host::syscalls::{self, OpenFile};
-use forebay_report::messages::Complaint;
+use forebay_report::messages::{self, Complaint};
 use forebay_report::table::{Cell, Table};
 use forebay_sim::fio::{Compat, Job};
 use forebay_sim::stats::Summary;
-use forebay_sim::tally::RunTotals;
-use forebay_sim::workload::job::Group;
+use forebay_sim::tally::{RunTotals, Tally};
+use forebay_sim::workload::job::{Amount, Group, GroupProgress};
 
 use super::{is_trace, results};
-use crate::args::Simulate;
+use crate::args::simulate::Simulate;
 use crate::choice;
 use crate::cmd::run::{groups_on, open, place};
-use crate::jobs::{self, CountedRun};
+use crate::jobs::{self, JobSource};
+use crate::progress::{self, Progress};
 use crate::results::{ALL, Results, Row};
 use crate::slots::PerSlot;
 
 /// Predicts, measures, and prints both.
 pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {
-    let [job] = &arguments.inputs[..] else { bail!("--check runs one job file") };
-    if is_trace(arguments) {
+    let ([] | [_]) = &arguments.inputs[..] else { bail!("--check runs one job file") };
+    let job = arguments.inputs.first().map(std::path::PathBuf::as_path);
+    let source = JobSource::of(job, &arguments.job_options);
+    let Some(source) = source.filter(|_| !is_trace(arguments)) else {
         bail!(Complaint::new("--check runs job files").hint("a trace has no files to run on"));
-    }
-    if job == Path::new(choice::STANDARD_INPUT) {
+    };
+    if matches!(source, JobSource::File(job) if job == Path::new(choice::STANDARD_INPUT)) {
         bail!(Complaint::new("--check reads the job twice").hint("write it to a file"));
     }
     // What cannot be measured is not predicted either.
-    let parsed = jobs::read(job)?;
-    let name = choice::name(job);
+    let (parsed, name) = (source.read()?, source.name());
     let groups = groups_on(&parsed.jobs, &name, on, arguments.allow_writes)?;
     let writes = parsed.jobs.iter().any(|job: &Job| job.mode.writes());
-    let predicted = results(arguments)?;
+    let predicted = results(arguments, Progress::measured())?;
     let compat = arguments.job_options.fio_compat.into();
     let measured = measure(&groups, on, writes, compat)?;
     let pairs: Vec<Pair> = pairs(&predicted.rows, &measured.rows);
@@ -58,7 +60,8 @@ pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {
 
 /// Runs the groups for real, one after the other.
 fn measure(groups: &[Group<'_>], on: &Path, writes: bool, compat: Compat) -> Result<Results> {
-    let mut counted = CountedRun::new();
+    announce(groups);
+    let mut tally = Tally::default();
     for group in groups {
         let backend = Arc::new(open(on, group, writes)?);
         let files = place(Arc::clone(&backend), group, &on.display().to_string())?;
@@ -74,16 +77,30 @@ fn measure(groups: &[Group<'_>], on: &Path, writes: bool, compat: Compat) -> Res
         if let Some(error) = failed {
             return Err(error).with_context(|| format!("cannot open '{}'", on.display()));
         }
-        counted.tally.begin(group);
+        tally.begin(group);
         let mut outcome =
             syscalls::run(opened, tasks).with_context(|| format!("'{}'", on.display()))?;
         outcome.finished.sort_by_key(|finished| finished.done);
-        outcome.finished.iter().for_each(|finished| counted.count(finished));
-        counted.tally.end(outcome.elapsed, &RunTotals::default(), &[], None);
+        for finished in &outcome.finished {
+            tally.count(finished);
+        }
+        tally.end(outcome.elapsed, &RunTotals::default(), &[], None);
     }
     let mut results = Results::default();
-    counted.report(&PerSlot::default(), &mut results);
+    jobs::report(&tally, &PerSlot::default(), &mut results);
     Ok(results)
+}
+
+/// Says how long the jobs will be measured, if they say it and if it is long.
+fn announce(groups: &[Group<'_>]) {
+    let seconds = groups.iter().map(|group| match GroupProgress::of(group).amount() {
+        Amount::Time { total, .. } => total.as_nanos() as f64 / 1e9,
+        Amount::Bytes { .. } => 0.0,
+    });
+    let seconds: f64 = seconds.sum();
+    if progress::is_long(seconds) {
+        messages::note(&format!("measuring for about {}", progress::length(seconds)));
+    }
 }
 
 /// One figure of one job.

@@ -20,7 +20,8 @@ use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
 };
 
-use crate::args::{MountWindow, Simulate};
+use crate::args::MountWindow;
+use crate::args::simulate::Simulate;
 use crate::choice;
 use crate::cmd::image::{no_image, source};
 

@@ -11,7 +11,7 @@ use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
 use forebay_sim::tally::RunTotals;
 use forebay_trace::{Layer, Options};
 
-use crate::args::Simulate;
+use crate::args::simulate::Simulate;
 use crate::args::trace::EntryLayer;
 use crate::choice;
 use crate::results::{ALL, Results, Row};

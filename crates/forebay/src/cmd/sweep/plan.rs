@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 
 use super::results::PointResults;
 use super::{read_json, say};
+use crate::args::simulate::Simulate;
 use crate::args::sweep::SweepPlan;
-use crate::args::{Arguments, Command, Simulate};
+use crate::args::{Arguments, Command};
 use crate::cmd::simulate;
+use crate::progress::Progress;
 use crate::slots::{self, SLOTS};
 
 /// What a folder is to have done.
@@ -294,7 +296,7 @@ impl Plan {
 impl Point {
     /// The row of the run as a whole.
     pub(super) fn run(&self) -> Result<Value> {
-        let results = simulate::results(&self.arguments()?)?;
+        let results = simulate::results(&self.arguments()?, Progress::hidden())?;
         let row = results.objects().pop().map(Value::Object);
         row.ok_or_else(|| anyhow!("the run has no row"))
     }

@@ -99,6 +99,13 @@ fn policy(arguments: &Steer) -> Result<PolicyFile> {
             PolicyFile::parse_over(base, &text, &file).map_err(complaint)?
         }
     };
+    messages::detail(|| {
+        let profile = arguments.profile.map_or("no profile".to_owned(), |name| {
+            format!("profile {}", Profile::from(name).name())
+        });
+        let file = arguments.policy.as_deref().map_or("no file".to_owned(), messages::shown);
+        format!("policy: {profile}, {file}; what neither names has its default")
+    });
     if let Some(interval) = arguments.interval {
         policy.interval = nanos(interval);
     }
