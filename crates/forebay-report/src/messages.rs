@@ -185,7 +185,7 @@ pub fn complain(what: &dyn fmt::Display) {
 /// What messages call a text that was typed as options.
 pub const COMMAND_LINE: &str = "the command line";
 
-/// An error or a note without the line of the rewritten text, which nobody has typed.
+/// An error or a note without the line of the rewritten text, which was not typed.
 pub fn without_line(said: &str) -> String {
     let after = said.strip_prefix(COMMAND_LINE).and_then(|rest| rest.strip_prefix(':'));
     match after.and_then(|rest| rest.split_once(": ")) {

@@ -17,8 +17,8 @@
 //!             10 s, if it has met pages under writeback. Only kswapd writes: a reader's scan
 //!             (__GFP_IO) would move the same hand and write the same pages in the same order
 //!             beside it. A reader without a frame waits; in the kernel its call ends with ENOMEM,
-//!             and readahead is left out. Frames of processes and slabs are left out of a scan, and so
-//!             is paging out. A scan ends at any frame once its share has been seen, not only at
+//!             and readahead is left out. Frames of processes and slabs are left out of a scan, and
+//!             so is paging out. A scan ends at any frame once its share has been seen, not only at
 //!             one without buffers. A caller's scan of memory that is dirty as a whole does not
 //!             move the hand. Blocks of free frames are not merged; they are handed out from their
 //!             ends, 2 MiB at a time, as the buddy allocator splits them. A page that is added is

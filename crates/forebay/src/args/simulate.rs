@@ -13,7 +13,11 @@ use super::{JobOptions, MountWindow, PageChoice, PolicyChoice};
 pub(crate) struct Simulate {
     /// The fio job file, or traces of one format (see `forebay trace`), which are replayed together
     /// by their clock; `-` reads a job file from standard input
-    #[arg(required_unless_present_any = ["mount", "typed_jobs"], value_name = "JOB|TRACE")]
+    #[arg(
+        id = "job",
+        required_unless_present_any = ["mount", "typed_jobs"],
+        value_name = "JOB|TRACE"
+    )]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) trace: TraceReplay,
@@ -57,7 +61,7 @@ pub(crate) struct MountReplay {
         long,
         value_name = "FILE",
         requires = "image",
-        conflicts_with_all = ["inputs", "typed_jobs", "compare", "html"]
+        conflicts_with_all = ["job", "typed_jobs", "compare", "html"]
     )]
     pub(crate) mount: Option<PathBuf>,
     /// With --mount: the image that was recorded
