@@ -197,7 +197,7 @@ pub(crate) fn stderr(output: &Output) -> &str {
 
 /// Whether a line says how long a run will take; only a busy or slow machine prints it.
 pub(crate) fn is_estimate(line: &str) -> bool {
-    line.starts_with("note: ") && line.ends_with(" left")
+    line.starts_with("note: ") && line.contains("; about ") && line.ends_with(" left")
 }
 
 /// A message with what to do next, no table, exit code 2.

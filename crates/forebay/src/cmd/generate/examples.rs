@@ -117,17 +117,22 @@ pub(super) fn sections(name: &str) -> Roff {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::ffi::OsString;
+    use std::iter;
 
     use clap::{Command, CommandFactory, Parser};
 
     use super::*;
     use crate::args::Arguments;
+    use crate::typed_jobs;
 
     #[test]
     fn every_example_can_be_typed() {
         for (name, calls) in EXAMPLES {
             for (call, _) in *calls {
-                let parsed = Arguments::try_parse_from(call.split(' '));
+                let words: Vec<OsString> = call.split(' ').skip(1).map(OsString::from).collect();
+                let words = typed_jobs::rewritten(&words).unwrap();
+                let parsed = Arguments::try_parse_from(iter::once("forebay".into()).chain(words));
                 assert!(parsed.is_ok(), "{call}: {}", parsed.err().unwrap());
                 assert!(call.replace(' ', "-").starts_with(name), "{call} is of {name}");
             }
