@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * 004: half a minute of phases (idle, reads, writes, both) with the knobs of writeback as they are
- * and with knobs that follow the load. For the referee, `dyn seconds`, two minutes of phases that a
- * generator draws, and after each second what the kernel saw and what the knobs are then.
+ * and with knobs that follow the load; limits in bytes; requests that take seconds. For the
+ * referee, `dyn seconds`, two minutes of phases that a generator draws, and after each second what
+ * the kernel saw and what the knobs are then.
  */
 #define _GNU_SOURCE
 #include "lab.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #define DYN "/sys/module/writeback_dyn/parameters/"
+#define VM "/proc/sys/vm/"
 #define PAGES (128 << 8)
 #define PHASE_SECONDS 6
 #define DRAWN_SECONDS 120
@@ -121,6 +124,58 @@ static void seconds(void)
 	set(DYN "enabled", "0");
 }
 
+/* Limits that were found in bytes come back in bytes, though they were ratios in between. */
+static void in_bytes(void)
+{
+	long turned;
+
+	set(VM "dirty_bytes", "%d", 64 << 20);
+	set(VM "dirty_background_bytes", "%d", 16 << 20);
+	set(DYN "enabled", "1");
+	set(VM "dirty_ratio", "20");
+	set(VM "dirty_background_ratio", "10");
+	sleep_ns(3500000000);
+	turned = get(VM "dirty_ratio");
+	set(DYN "enabled", "0");
+	printf("@ dyn-bytes turned_ratio=%ld dirty_ratio=%ld dirty_bytes=%ld background_ratio=%ld background_bytes=%ld\n",
+	       turned, get(VM "dirty_ratio"), get(VM "dirty_bytes"),
+	       get(VM "dirty_background_ratio"), get(VM "dirty_background_bytes"));
+	errno = ERANGE;
+	if (get(VM "dirty_bytes") != 64 << 20 || get(VM "dirty_background_bytes") != 16 << 20)
+		die("limits in bytes are not restored");
+	set(VM "dirty_ratio", "20");
+	set(VM "dirty_background_ratio", "10");
+}
+
+/* A device that is busy all the time with reads of 2.5 s has a load of one. */
+static void slow(void)
+{
+	void *buffer;
+	pid_t child;
+	int i, fd;
+
+	set_device("fast", "delay_ns", 2500000000ULL, NULL);
+	child = fork();
+	if (child == 0) {
+		fd = opened(DEVICE, O_RDONLY | O_DIRECT);
+		if (posix_memalign(&buffer, PAGE, PAGE))
+			die("no memory");
+		for (i = 0; i < 4; i++)
+			if (pread(fd, buffer, PAGE, i * PAGE) != PAGE)
+				die("cannot read the device");
+		_exit(0);
+	}
+	sleep_ns(100000000);
+	set(DYN "enabled", "1");
+	sleep_ns(3500000000);
+	printf("@ dyn-slow load_permille=%ld\n", get(DYN "load"));
+	errno = ERANGE;
+	if (get(DYN "load") != 1000)
+		die("requests of more than a second are missed");
+	set(DYN "enabled", "0");
+	waitpid(child, NULL, 0);
+}
+
 static void run(int argc, char **argv)
 {
 	int on;
@@ -147,6 +202,8 @@ static void run(int argc, char **argv)
 	printf("@ dyn-restored dirty_ratio=%ld background_ratio=%ld interval_cs=%ld turns=%ld\n",
 	       get("/proc/sys/vm/dirty_ratio"), get("/proc/sys/vm/dirty_background_ratio"),
 	       get("/proc/sys/vm/dirty_writeback_centisecs"), get(DYN "turns"));
+	in_bytes();
+	slow();
 }
 
 const struct experiment dyn = { "dyn", run };

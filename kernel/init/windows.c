@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * 000: random reads of several sizes, a stream, two streams by turns, and faults, under the kernel's
- * readahead and under that by the size of the request. Limit of 64 pages for both.
+ * readahead and under that by the size of the request. Limit of 64 pages for both. A reader of
+ * 200 MiB is killed.
  */
 #define _GNU_SOURCE
 #include "lab.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILES 16
 #define FILE_PAGES 2048
 #define BYTES_MAX (1 << 20)
+#define KILLED_NS_MAX 1700000000
 
 #define RULE "/sys/block/lab0/bdi/read_ahead_rule"
 
@@ -109,6 +115,35 @@ static void faults(const char *rule)
 	close(fd);
 }
 
+/* A reader of 200 MiB that is killed after 50 ms is gone after a part of the 2 s that are left. */
+static void killed(const char *rule)
+{
+	struct timespec delay = { 0, 50000000 };
+	size_t bytes = 200 << 20;
+	void *target = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t start, took;
+	pid_t child;
+
+	if (target == MAP_FAILED)
+		die("no memory");
+	cool();
+	child = fork();
+	if (child == 0) {
+		pread(opened(DEVICE, O_RDONLY), target, bytes, 0);
+		_exit(0);
+	}
+	nanosleep(&delay, NULL);
+	start = now();
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	took = now() - start;
+	printf("@ windows-killed rule=%s died_ms=%.1f\n", rule, took / 1e6);
+	munmap(target, bytes);
+	errno = ETIMEDOUT;
+	if (took > KILLED_NS_MAX)
+		die("a killed reader goes on");
+}
+
 static void run(int argc, char **argv)
 {
 	static const char *const rules[] = { "on-demand", "request-size" };
@@ -127,6 +162,11 @@ static void run(int argc, char **argv)
 		streams(rules[rule], 1);
 		streams(rules[rule], 2);
 		faults(rules[rule]);
+	}
+	set_device("fast", "delay_ns", 20000ULL, "unit_rate", 100000000ULL, NULL);
+	for (rule = 0; rule < 2; rule++) {
+		set(RULE, "%s", rules[rule]);
+		killed(rules[rule]);
 	}
 }
 

@@ -9,9 +9,11 @@
  *   end of a request    moves the queue's average
  *
  * The limit lies in the task and not in what is waited for, so that a wait needs no queue, whose
- * lifetime it could not know. A task that waits for the request of another task sleeps.
+ * lifetime it could not know. A task that waits for the request of another task sleeps, unless it
+ * has submitted one since that it did not wait for.
  */
 #include <linux/blk-dispatch.h>
+#include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/completion.h>
 #include <linux/ktime.h>
@@ -73,7 +75,11 @@ void blk_dispatch_learn(struct request *rq, u64 now)
 	unsigned int *average = &rq->q->dispatch.average_ns[write];
 	u64 took = now - rq->start_time_ns;
 
-	if (!rq->start_time_ns || (write && !op_is_sync(rq->cmd_flags)))
+	/* The queue's fields are shared by all processors. */
+	if (READ_ONCE(rq->q->dispatch.mode) == BLK_DISPATCH_SLEEP)
+		return;
+	if (!rq->start_time_ns || blk_rq_is_passthrough(rq) ||
+	    (write && !op_is_sync(rq->cmd_flags)))
 		return;
 	took = min_t(u64, took, NSEC_PER_SEC);
 	WRITE_ONCE(*average, *average ? (7ULL * *average + took) / 8 : took);
@@ -85,7 +91,8 @@ static bool spin(bool (*is_done)(const void *what), const void *what)
 
 	/* One spin for each submission: whoever was not woken in time sleeps. */
 	current->io_spin_ns = 0;
-	blk_flush_plug(current->plug, false);
+	/* As schedule() does: the state may not be TASK_RUNNING, so no driver may sleep here. */
+	blk_flush_plug(current->plug, true);
 	while (!is_done(what)) {
 		if (need_resched() || signal_pending(current) || ktime_get_ns() >= end)
 			return false;

@@ -13,6 +13,7 @@
  * counterpart. Knobs in bytes are left alone: while one is set, nothing is turned.
  */
 #include <linux/blkdev.h>
+#include <linux/init.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
@@ -21,6 +22,8 @@
 #include <linux/workqueue.h>
 #include <linux/writeback.h>
 #include <linux/writeback-dyn.h>
+
+#include "blk.h"
 
 #define SAMPLES 3
 #define RATIO_MIN 30
@@ -43,10 +46,14 @@ static struct sample last;
 static unsigned long last_jiffies;
 static unsigned int samples;
 static u64 load_sum, share_sum;
-static struct {
-	int ratio, background;
-	unsigned int interval;
-} stock;
+/* A limit of dirty pages: a share of memory, or bytes with a ratio of zero. */
+struct limit {
+	int ratio;
+	unsigned long bytes;
+};
+
+static struct limit stock_dirty, stock_background;
+static unsigned int stock_interval;
 
 /* Of the last window, in thousandths, and how many windows turned the knobs. */
 static unsigned int load, share;
@@ -87,6 +94,10 @@ static void take(struct sample *now)
 		if (!reads && !writes)
 			continue;
 		now->disks++;
+		/* With the time of requests that have not ended yet. */
+		part_stat_lock();
+		update_io_ticks(disk, jiffies, false);
+		part_stat_unlock();
 		now->busy += part_stat_read(disk, io_ticks);
 		now->reads += reads;
 		now->writes += writes;
@@ -145,6 +156,40 @@ static void look(struct work_struct *work)
 	schedule_delayed_work(&dyn_work, HZ);
 }
 
+/* A limit that was set in bytes meanwhile stays; so does one that was found without any. */
+static void restore(const struct limit *stock, int *ratio, unsigned long *bytes)
+{
+	if (!*ratio || (!stock->ratio && !stock->bytes))
+		return;
+	*bytes = stock->bytes;
+	*ratio = stock->ratio;
+}
+
+static void start(void)
+{
+	stock_dirty = (struct limit){ *wb_dirty_ratio, *wb_dirty_bytes };
+	stock_background = (struct limit){ *wb_background_ratio, *wb_background_bytes };
+	stock_interval = dirty_writeback_interval;
+	samples = 0;
+	load_sum = 0;
+	share_sum = 0;
+	take(&last);
+	last_jiffies = jiffies;
+	schedule_delayed_work(&dyn_work, HZ);
+}
+
+static void stop(void)
+{
+	cancel_delayed_work_sync(&dyn_work);
+	restore(&stock_dirty, wb_dirty_ratio, wb_dirty_bytes);
+	restore(&stock_background, wb_background_ratio, wb_background_bytes);
+	writeback_set_ratelimit();
+	dirty_writeback_interval = stock_interval;
+}
+
+/* The command line of the kernel is read before there are workqueues and disks. */
+static bool booted;
+
 static int enabled_set(const char *text, const struct kernel_param *kp)
 {
 	bool on;
@@ -153,25 +198,10 @@ static int enabled_set(const char *text, const struct kernel_param *kp)
 	if (error)
 		return error;
 	mutex_lock(&enabled_lock);
-	if (on && !enabled) {
-		stock.ratio = *wb_dirty_ratio;
-		stock.background = *wb_background_ratio;
-		stock.interval = dirty_writeback_interval;
-		samples = 0;
-		load_sum = 0;
-		share_sum = 0;
-		take(&last);
-		last_jiffies = jiffies;
-		schedule_delayed_work(&dyn_work, HZ);
-	} else if (!on && enabled) {
-		cancel_delayed_work_sync(&dyn_work);
-		if (*wb_dirty_ratio && *wb_background_ratio) {
-			*wb_dirty_ratio = stock.ratio;
-			*wb_background_ratio = stock.background;
-			writeback_set_ratelimit();
-		}
-		dirty_writeback_interval = stock.interval;
-	}
+	if (booted && on && !enabled)
+		start();
+	else if (booted && !on && enabled)
+		stop();
 	enabled = on;
 	mutex_unlock(&enabled_lock);
 	return 0;
@@ -183,3 +213,14 @@ static const struct kernel_param_ops enabled_ops = {
 };
 module_param_cb(enabled, &enabled_ops, &enabled, 0644);
 MODULE_PARM_DESC(enabled, "Let the knobs of writeback follow load and share of writes");
+
+static int __init writeback_dyn_init(void)
+{
+	mutex_lock(&enabled_lock);
+	booted = true;
+	if (enabled)
+		start();
+	mutex_unlock(&enabled_lock);
+	return 0;
+}
+late_initcall(writeback_dyn_init);

@@ -22,6 +22,9 @@
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/readahead-size.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sizes.h>
 #include <linux/swap.h>
 
 #include "internal.h"
@@ -32,6 +35,8 @@
 #define RA_SIZE_FIRST 4UL
 /* How many more misses than hits faults of a file may have before they stop reading ahead. */
 #define RA_SIZE_MISSES 100
+/* Pages of a window that are submitted between two checks for a fatal signal. */
+#define RA_SIZE_PIECE (SZ_2M >> PAGE_SHIFT)
 
 void ra_size_init(struct file_ra_state *ra, struct address_space *mapping)
 {
@@ -68,26 +73,43 @@ static bool is_cached(struct address_space *mapping, pgoff_t page)
 	return entry && !xa_is_value(entry);
 }
 
-/* Reads the absent pages of a window; how many there were. */
+/* Submits @size pages from @start on; what a killed task has not submitted yet is left out. */
+static void submit(struct file *file, pgoff_t start, unsigned long size)
+{
+	unsigned long done, piece;
+
+	for (done = 0; done < size && !fatal_signal_pending(current); done += piece) {
+		DEFINE_READAHEAD(ractl, file, &file->f_ra, file->f_mapping, start + done);
+
+		piece = min(size - done, RA_SIZE_PIECE);
+		page_cache_ra_unbounded(&ractl, piece, 0);
+	}
+}
+
+/*
+ * Reads the absent pages of a window; how many there were. Tasks that share the file may move the
+ * window meanwhile, so it is read once.
+ */
 static unsigned long issue(struct file *file, const struct ra_size_window *window)
 {
 	struct address_space *mapping = file->f_mapping;
-	unsigned long pages = DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE), absent, size;
-	DEFINE_READAHEAD(ractl, file, &file->f_ra, mapping, window->start);
-	XA_STATE(xas, &mapping->i_pages, window->start);
+	unsigned long pages = DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE), absent;
+	unsigned long size = READ_ONCE(window->size);
+	pgoff_t start = READ_ONCE(window->start);
+	XA_STATE(xas, &mapping->i_pages, start);
 	void *entry;
 
-	if (window->start >= pages || blk_cgroup_congested())
+	if (!size || start >= pages || blk_cgroup_congested())
 		return 0;
-	size = min(window->size, pages - window->start);
+	size = min(size, pages - start);
 	absent = size;
 	rcu_read_lock();
-	xas_for_each(&xas, entry, window->start + size - 1)
+	xas_for_each(&xas, entry, start + size - 1)
 		if (!xas_retry(&xas, entry) && !xa_is_value(entry))
 			absent--;
 	rcu_read_unlock();
 	if (absent)
-		page_cache_ra_unbounded(&ractl, size, 0);
+		submit(file, start, size);
 	return absent;
 }
 
@@ -262,16 +284,22 @@ static void meet(struct file *file, pgoff_t page, unsigned long request)
 /* A read is about to look for page @index; returns the end of what it may look for at once. */
 pgoff_t ra_size_read(struct kiocb *iocb, pgoff_t index, pgoff_t end)
 {
+	unsigned int flags = 0;
+
 	if (!is_on(iocb->ki_filp) || iocb->ki_flags & IOCB_NOIO)
 		return end;
+	if (iocb->ki_flags & IOCB_NOWAIT)
+		flags = memalloc_noio_save();
 	meet(iocb->ki_filp, index, end - index);
+	if (iocb->ki_flags & IOCB_NOWAIT)
+		memalloc_noio_restore(flags);
 	return index + 1;
 }
 
-/* A page that the rule left out is read alone when it is missed. */
-bool ra_size_miss(struct readahead_control *ractl)
+/* A page that the rule left out of a read of @file is read alone. */
+bool ra_size_miss(struct file *file)
 {
-	return is_on(ractl->file) && ractl->ra == &ractl->file->f_ra;
+	return is_on(file);
 }
 
 /* A fault on an absent page. */
@@ -280,12 +308,14 @@ bool ra_size_fault(struct vm_fault *vmf, struct file **fpin)
 	struct file *file = vmf->vma->vm_file;
 	struct ra_size_state *s = &file->f_ra.by_size;
 	struct ra_size_window window = { .start = vmf->pgoff };
+	/* Without mmap_lock the mapping may go away. */
+	unsigned long vm_flags = vmf->vma->vm_flags;
 
 	if (!is_on(file))
 		return false;
 	*fpin = maybe_unlock_mmap_for_io(vmf, *fpin);
-	if (vmf->vma->vm_flags & (VM_SEQ_READ | VM_RAND_READ)) {
-		if (vmf->vma->vm_flags & VM_SEQ_READ)
+	if (vm_flags & (VM_SEQ_READ | VM_RAND_READ)) {
+		if (vm_flags & VM_SEQ_READ)
 			meet(file, vmf->pgoff, 1);
 		s->hits++;
 		return true;

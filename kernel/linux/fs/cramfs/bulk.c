@@ -45,19 +45,6 @@ static unsigned long idle_decodes;
 module_param(idle_decodes, ulong, 0444);
 MODULE_PARM_DESC(idle_decodes, "Pages decoded in idle time so far");
 
-/* A few device pages in a row; under cramfs' read_mutex, as its own buffers. */
-#define BUFFER_PAGES 4
-static unsigned char buffer[BUFFER_PAGES * PAGE_SIZE];
-
-struct idle_window {
-	struct kthread_work work;
-	struct inode *inode;
-	u32 from, to, demanded;
-};
-
-static struct kthread_worker *idle_worker;
-static atomic_t idle_windows = ATOMIC_INIT(0);
-
 void cramfs_bulk_no_readahead(struct file *file)
 {
 	/* Not in open: there it would be set again afterwards. */
@@ -83,6 +70,21 @@ const struct file_operations cramfs_bulk_fops = {
 	.mmap		= cramfs_bulk_mmap,
 	.splice_read	= filemap_splice_read,
 };
+
+#ifdef CONFIG_CRAMFS_BLOCKDEV
+
+/* A few device pages in a row; under cramfs' read_mutex, as its own buffers. */
+#define BUFFER_PAGES 4
+static unsigned char buffer[BUFFER_PAGES * PAGE_SIZE];
+
+struct idle_window {
+	struct kthread_work work;
+	struct inode *inode;
+	u32 from, to, demanded;
+};
+
+static struct kthread_worker *idle_worker;
+static atomic_t idle_windows = ATOMIC_INIT(0);
 
 static void idle_decode(struct kthread_work *work)
 {
@@ -141,21 +143,25 @@ int cramfs_bulk_init(void)
 {
 	/* A reader that wakes up takes the processor from this policy at once. */
 	const struct sched_attr idle = { .size = sizeof(idle), .sched_policy = SCHED_IDLE };
+	int error;
 
 	idle_worker = kthread_create_worker(0, "cramfs-idle");
 	if (IS_ERR(idle_worker)) {
 		cramfs_uncompress_exit();
 		return PTR_ERR(idle_worker);
 	}
-	return sched_setattr_nocheck(idle_worker->task, &idle);
+	error = sched_setattr_nocheck(idle_worker->task, &idle);
+	if (error) {
+		kthread_destroy_worker(idle_worker);
+		cramfs_uncompress_exit();
+	}
+	return error;
 }
 
 void cramfs_bulk_exit(void)
 {
 	kthread_destroy_worker(idle_worker);
 }
-
-#ifdef CONFIG_CRAMFS_BLOCKDEV
 
 /* The first byte of block @n of a file whose pointers are ends of blocks. */
 static int block_start(struct inode *inode, u32 n, u32 maxblock, u32 *start)
@@ -256,6 +262,19 @@ void *cramfs_bulk_buffer(struct super_block *sb, unsigned int offset, unsigned i
 }
 
 #else
+
+int cramfs_bulk_init(void)
+{
+	return 0;
+}
+
+void cramfs_bulk_exit(void)
+{
+}
+
+void cramfs_bulk_drain(void)
+{
+}
 
 void cramfs_bulk_fill(struct inode *inode, u32 index, u32 maxblock, unsigned long flags)
 {

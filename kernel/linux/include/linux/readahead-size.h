@@ -10,7 +10,6 @@ struct device_attribute;
 struct file;
 struct file_ra_state;
 struct kiocb;
-struct readahead_control;
 struct vm_fault;
 
 struct ra_size_window {
@@ -40,7 +39,7 @@ extern struct device_attribute dev_attr_read_ahead_rule;
 
 void ra_size_init(struct file_ra_state *ra, struct address_space *mapping);
 pgoff_t ra_size_read(struct kiocb *iocb, pgoff_t index, pgoff_t end);
-bool ra_size_miss(struct readahead_control *ractl);
+bool ra_size_miss(struct file *file);
 bool ra_size_fault(struct vm_fault *vmf, struct file **fpin);
 bool ra_size_hit(struct vm_fault *vmf);
 

@@ -5,5 +5,7 @@
 
 extern int *const wb_dirty_ratio;
 extern int *const wb_background_ratio;
+extern unsigned long *const wb_dirty_bytes;
+extern unsigned long *const wb_background_bytes;
 
 #endif
