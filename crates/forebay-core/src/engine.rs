@@ -425,7 +425,7 @@ impl Engine {
             }
             Op::Direct { device, sector, sectors, kind, is_sync } => {
                 self.begin_direct(call, device, (sector, sectors), kind);
-                if is_sync || kind != RequestKind::Write {
+                if is_sync || !matches!(kind, RequestKind::Write | RequestKind::Flush) {
                     self.block.unplug(self.now, device);
                 }
             }
