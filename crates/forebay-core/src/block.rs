@@ -15,8 +15,8 @@
 //!             processor moves the data, the caller moves the data of all waiting requests, in the
 //!             elevator's order, and then its own. A request that bypasses the page cache is a bio
 //!             of sectors. It needs no slot, because it had one when it was recorded; a read, a
-//!             discard and a durable write end the plug, and a flush passes by. A discard is never split and
-//!             joins no request.
+//!             discard and a durable write end the plug, and a flush passes by. A discard is never
+//!             split and joins no request.
 //! Differs:    slots are counted per device; Linux 2.2 and 2.4 share them among all devices. A call
 //!             allocates a slot page by page, before readahead begins, and posix_fadvise never
 //!             waits for one. All calls that wait for a read slot are woken at once. A bio that
