@@ -12,9 +12,8 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{DeviceId, HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
 use forebay_sim::machine::Machine;
-use forebay_sim::replay::VolumeOutcome;
+use forebay_sim::replay::{VolumeOutcome, VolumeRequest, VolumeTotals};
 use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
-use forebay_sim::stats::{Latencies, Summary};
 use forebay_sim::tally::RunTotals;
 use forebay_trace::{Flags, Op, Record};
 
@@ -263,112 +262,47 @@ fn think_time(before: &Record, next: &Record, speed_ppm: u64) -> Duration {
 
 /// What all calls came to.
 struct Counted {
-    volumes: Vec<Calls>,
+    volumes: Vec<VolumeTotals>,
     volume_of: BTreeMap<HandleId, u32>,
     /// Of each task, the volume of a discard under way, and when it was issued.
     discards: Vec<Option<(u32, Instant)>>,
 }
 
-/// What the calls to one volume came to.
-#[derive(Default)]
-struct Calls {
-    reads: Option<Box<Latencies>>,
-    writes: Option<Box<Latencies>>,
-    flushes: Option<Box<Latencies>>,
-    discards: Option<Box<Latencies>>,
-    bytes: u64,
-    errors: u64,
-    span: Option<(Instant, Instant)>,
-}
-
 impl Counted {
     fn new(volumes: usize, volume_of: BTreeMap<HandleId, u32>, tasks: usize) -> Self {
-        let volumes = (0..volumes).map(|_| Calls::default()).collect();
+        let volumes = (0..volumes).map(|_| VolumeTotals::default()).collect();
         Self { volumes, volume_of, discards: vec![None; tasks] }
     }
 
     fn add(&mut self, finished: &Finished) {
         // What makes all safe at the end is no call of the trace.
         let Some(discard) = self.discards.get_mut(finished.task.index()) else { return };
-        let Finished { issued, done, result, .. } = *finished;
-        let (handle, moves) = match finished.op {
-            Call::Read { handle, .. } | Call::Write { handle, .. } => (handle, true),
-            Call::Sync { handle } => (handle, false),
+        let Finished { mut issued, done, result, .. } = *finished;
+        let (volume, request) = match finished.op {
+            Call::Read { handle, .. } => (self.volume_of[&handle], VolumeRequest::Read),
+            Call::Write { handle, .. } => (self.volume_of[&handle], VolumeRequest::Write),
+            Call::Sync { handle } => (self.volume_of[&handle], VolumeRequest::Flush),
             Call::Discard { handle, .. } => {
                 *discard = Some((self.volume_of[&handle], issued));
                 return;
             }
             Call::Direct { .. } => {
                 let begun = discard.take();
-                let (volume, issued) = begun.expect("the cache drops the pages of a discard first");
-                let calls = &mut self.volumes[volume as usize];
-                calls.discards.get_or_insert_default().record(done.since(issued));
-                calls.end(issued, done, &result.map(|_| 0));
-                return;
+                let (volume, at) = begun.expect("the cache drops the pages of a discard first");
+                issued = at;
+                (volume, VolumeRequest::Discard)
             }
             Call::Truncate { .. } | Call::Fault { .. } | Call::Advise { .. } => {
                 unreachable!("no request of a trace is such a call")
             }
         };
-        let calls = &mut self.volumes[self.volume_of[&handle] as usize];
-        let latencies = match finished.op {
-            Call::Read { .. } => &mut calls.reads,
-            Call::Write { .. } => &mut calls.writes,
-            Call::Sync { .. }
-            | Call::Truncate { .. }
-            | Call::Discard { .. }
-            | Call::Direct { .. }
-            | Call::Fault { .. }
-            | Call::Advise { .. } => &mut calls.flushes,
-        };
-        latencies.get_or_insert_default().record(finished.latency());
-        calls.end(issued, done, &result.map(|bytes| if moves { bytes } else { 0 }));
+        self.volumes[volume as usize].count(request, (issued, done), &result);
     }
 
     /// Of each volume, and of all in the time of the run.
     fn outcomes(&self, elapsed: Duration) -> (Vec<VolumeOutcome>, VolumeOutcome) {
-        let volumes: Vec<_> = self.volumes.iter().map(Calls::outcome).collect();
-        let mut all = Calls::default();
-        for one in &self.volumes {
-            for (sum, one) in [
-                (&mut all.reads, &one.reads),
-                (&mut all.writes, &one.writes),
-                (&mut all.flushes, &one.flushes),
-                (&mut all.discards, &one.discards),
-            ] {
-                if let Some(one) = one {
-                    sum.get_or_insert_default().merge(one);
-                }
-            }
-            all.bytes += one.bytes;
-            all.errors += one.errors;
-        }
-        (volumes, VolumeOutcome { elapsed, ..all.outcome() })
-    }
-}
-
-impl Calls {
-    fn end<E>(&mut self, issued: Instant, done: Instant, bytes: &Result<u64, E>) {
-        match bytes {
-            Ok(bytes) => self.bytes += bytes,
-            Err(_) => self.errors += 1,
-        }
-        let (first, last) = self.span.unwrap_or((issued, done));
-        self.span = Some((first.min(issued), last.max(done)));
-    }
-
-    fn outcome(&self) -> VolumeOutcome {
-        let summary = |latencies: &Option<Box<Latencies>>| {
-            latencies.as_ref().map_or_else(Summary::default, |latencies| latencies.summary())
-        };
-        VolumeOutcome {
-            reads: summary(&self.reads),
-            writes: summary(&self.writes),
-            flushes: summary(&self.flushes),
-            discards: summary(&self.discards),
-            bytes: self.bytes,
-            errors: self.errors,
-            elapsed: self.span.map_or(Duration::ZERO, |(first, last)| last.since(first)),
-        }
+        let volumes = self.volumes.iter().map(VolumeTotals::outcome).collect();
+        let all = VolumeTotals::sum(&self.volumes).outcome();
+        (volumes, VolumeOutcome { elapsed, ..all })
     }
 }

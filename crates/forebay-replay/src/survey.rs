@@ -20,7 +20,9 @@ pub struct Survey {
     pub volumes: Vec<Volume>,
     /// Which streams use which volumes.
     pub pairs: BTreeSet<(u32, u32)>,
-    /// Requests that are not replayed.
+    /// All requests.
+    pub requests: u64,
+    /// Those of them that are not replayed.
     pub left_out: u64,
 }
 
@@ -49,8 +51,10 @@ impl Survey {
     /// They cannot be read, or have more volumes or open files than a replay takes.
     pub fn of(traces: &mut TraceSet<'_>) -> Result<Self, ReplayError> {
         let layer = traces.layer();
-        let mut survey = Self { layer, volumes: Vec::new(), pairs: BTreeSet::new(), left_out: 0 };
+        let (volumes, pairs) = (Vec::new(), BTreeSet::new());
+        let mut survey = Self { layer, volumes, pairs, requests: 0, left_out: 0 };
         while let Some(record) = traces.next()? {
+            survey.requests += 1;
             let volume = record.object as usize;
             if volume >= VOLUMES_MAX {
                 return Err(ReplayError::Volumes { name: traces.name(), most: VOLUMES_MAX });

@@ -1,6 +1,8 @@
 //! The traces of one replay, read as one, or one volume of them.
 
-use forebay_trace::{Layer, MergeError, Merged, Names, ReadReport, Reader, Record, SORT_WINDOW};
+use forebay_trace::{
+    Format, Layer, MergeError, Merged, Names, ReadReport, Reader, Record, SORT_WINDOW,
+};
 
 use crate::error::ReplayError;
 
@@ -8,7 +10,7 @@ use crate::error::ReplayError;
 pub struct TraceSet<'a> {
     merged: Merged<'a>,
     files: Vec<String>,
-    layer: Layer,
+    format: Format,
     only: Option<String>,
     /// A request of the wanted volume was seen.
     has_only: bool,
@@ -25,13 +27,13 @@ impl<'a> TraceSet<'a> {
     pub fn new(traces: Vec<(String, Reader<'a>)>, only: Option<&str>) -> Result<Self, ReplayError> {
         let files: Vec<String> = traces.iter().map(|(name, _)| name.clone()).collect();
         let (name, reader) = traces.first().expect("there is at least one trace");
-        let layer = reader.format().layer();
-        if layer == Layer::Object {
+        let format = reader.format();
+        if format.layer() == Layer::Object {
             return Err(ReplayError::NoAddresses { name: name.clone() });
         }
         let merged = Merged::new(traces, SORT_WINDOW);
         let merged = merged.map_err(|error| of_merge(&files, error))?;
-        Ok(Self { merged, files, layer, only: only.map(str::to_owned), has_only: false })
+        Ok(Self { merged, files, format, only: only.map(str::to_owned), has_only: false })
     }
 
     /// The next request in the order of times; nothing at the end.
@@ -64,7 +66,12 @@ impl<'a> TraceSet<'a> {
 
     /// Where the requests were recorded.
     pub fn layer(&self) -> Layer {
-        self.layer
+        self.format.layer()
+    }
+
+    /// Their format.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// What messages call the traces together.

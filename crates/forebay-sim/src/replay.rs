@@ -23,7 +23,10 @@ use forebay_core::units::{CallId, DeviceId, RequestId};
 use crate::device::{Command, Device, DeviceAccess, Outcome as DeviceOutcome};
 use crate::machine::Machine;
 use crate::scenario;
-use crate::stats::{Latencies, Summary};
+
+pub use volume::{VolumeOutcome, VolumeRequest, VolumeTotals};
+
+mod volume;
 
 /// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,25 +79,6 @@ pub struct Replay<'a> {
     pub pace: Pace,
     /// Where each volume lies, by number.
     pub volumes: &'a [Placement],
-}
-
-/// What one volume was served.
-#[derive(Clone, Debug, Default)]
-pub struct VolumeOutcome {
-    /// Its reads.
-    pub reads: Summary,
-    /// Its writes.
-    pub writes: Summary,
-    /// Its flushes.
-    pub flushes: Summary,
-    /// Its discards.
-    pub discards: Summary,
-    /// Bytes read and written.
-    pub bytes: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// From its first request to the end of its last.
-    pub elapsed: Duration,
 }
 
 /// What a replay came to.
@@ -151,13 +135,7 @@ struct Issued {
 
 #[derive(Default)]
 struct VolumeState {
-    reads: Option<Box<Latencies>>,
-    writes: Option<Box<Latencies>>,
-    flushes: Option<Box<Latencies>>,
-    discards: Option<Box<Latencies>>,
-    bytes: u64,
-    errors: u64,
-    span: Option<(Instant, Instant)>,
+    totals: VolumeTotals,
     /// Requests in flight, and requests that were read ahead of their turn.
     in_flight: u32,
     waiting: VecDeque<Arrival>,
@@ -252,7 +230,6 @@ impl<'a> ReplayWorld<'a> {
         self.calls[call.index()] = Some(Issued { volume, kind, bytes, at });
         let state = &mut self.volumes[volume as usize];
         state.in_flight += 1;
-        state.span.get_or_insert((at, at));
         let in_flight = engine::CALLS_MAX - self.free.len() as u32;
         self.in_flight_max = self.in_flight_max.max(in_flight);
         let placement = self.placements[volume as usize];
@@ -312,23 +289,15 @@ impl<'a> ReplayWorld<'a> {
         let Issued { volume, kind, bytes, at } = issued.expect("a reply answers a call in flight");
         self.free.push(call);
         let state = &mut self.volumes[volume as usize];
-        let latencies = match kind {
-            RequestKind::Read => &mut state.reads,
-            RequestKind::Write | RequestKind::DurableWrite => &mut state.writes,
-            RequestKind::Flush => &mut state.flushes,
-            RequestKind::Discard => &mut state.discards,
+        let request = match kind {
+            RequestKind::Read => VolumeRequest::Read,
+            RequestKind::Write | RequestKind::DurableWrite => VolumeRequest::Write,
+            RequestKind::Flush => VolumeRequest::Flush,
+            RequestKind::Discard => VolumeRequest::Discard,
             RequestKind::Inode => unreachable!("a trace has no inodes"),
         };
-        latencies.get_or_insert_default().record(self.now.since(at));
+        state.totals.count(request, (at, self.now), &result.map(|_| bytes));
         state.in_flight -= 1;
-        match result {
-            Ok(_) if kind == RequestKind::Discard => {}
-            Ok(_) => state.bytes += bytes,
-            Err(_) => state.errors += 1,
-        }
-        if let Some((_, last)) = &mut state.span {
-            *last = self.now;
-        }
         if matches!(self.pace, Pace::Closed { .. }) {
             self.may_issue.push_back(volume);
         }
@@ -355,42 +324,10 @@ impl<'a> ReplayWorld<'a> {
     }
 
     fn into_outcome(self, stats: Stats) -> Outcome {
-        let mut all = VolumeState::default();
-        let outcome = |state: &VolumeState| {
-            let summary = |latencies: &Option<Box<Latencies>>| {
-                latencies.as_ref().map_or_else(Summary::default, |latencies| latencies.summary())
-            };
-            VolumeOutcome {
-                reads: summary(&state.reads),
-                writes: summary(&state.writes),
-                flushes: summary(&state.flushes),
-                discards: summary(&state.discards),
-                bytes: state.bytes,
-                errors: state.errors,
-                elapsed: state.span.map_or(Duration::ZERO, |(first, last)| last.since(first)),
-            }
-        };
-        for state in &self.volumes {
-            for (sum, one) in [
-                (&mut all.reads, &state.reads),
-                (&mut all.writes, &state.writes),
-                (&mut all.flushes, &state.flushes),
-                (&mut all.discards, &state.discards),
-            ] {
-                if let Some(one) = one {
-                    sum.get_or_insert_default().merge(one);
-                }
-            }
-            all.bytes += state.bytes;
-            all.errors += state.errors;
-            if let Some((first, last)) = state.span {
-                let (begin, end) = all.span.unwrap_or((first, last));
-                all.span = Some((begin.min(first), end.max(last)));
-            }
-        }
+        let totals = || self.volumes.iter().map(|state| &state.totals);
         Outcome {
-            volumes: self.volumes.iter().map(outcome).collect(),
-            all: outcome(&all),
+            volumes: totals().map(VolumeTotals::outcome).collect(),
+            all: VolumeTotals::sum(totals()).outcome(),
             busy: self.devices.iter().fold(Duration::ZERO, |sum, one| sum + one.busy),
             stats,
             in_flight_max: self.in_flight_max,

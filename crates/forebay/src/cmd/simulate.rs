@@ -58,7 +58,7 @@ fn is_trace(arguments: &Simulate) -> bool {
 /// What a job or a trace comes to, once with each set of policies; `shown` shows how far it is.
 pub(crate) fn results(arguments: &Simulate, shown: Progress) -> Result<Results> {
     if is_trace(arguments) {
-        return traced::run(arguments);
+        return traced::run(arguments, shown);
     }
     if let [first, _, ..] = &arguments.inputs[..] {
         let what = format!("several inputs are traces, and {} is none", choice::name(first));
@@ -185,7 +185,7 @@ fn simulate(
         let files: Vec<NewFile> = sizes.map(file).collect();
         let scenario = Scenario::new(machine, policies, seed, tasks, &files);
         let mut scenario = scenario.map_err(Complaint::from)?;
-        let sectors = scenario.sectors().to_vec();
+        let sectors = scenario.sectors();
         let tasks = group.tasks_on_device(compat, &sectors, |file| scenario.open(file));
         let mut count = |finished: &Finished| counted.count(finished);
         let (outcome, record) = scenario.run(tasks, &mut count);

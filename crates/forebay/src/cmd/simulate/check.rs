@@ -4,7 +4,7 @@
 //! is the kernel's own page cache, readahead and writeback.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -30,7 +30,7 @@ use crate::slots::PerSlot;
 /// Predicts, measures, and prints both.
 pub(super) fn run(arguments: &Simulate, on: &Path) -> Result<u8> {
     let ([] | [_]) = &arguments.inputs[..] else { bail!("--check runs one job file") };
-    let job = arguments.inputs.first().map(std::path::PathBuf::as_path);
+    let job = arguments.inputs.first().map(PathBuf::as_path);
     let source = JobSource::of(job, &arguments.job_options);
     let Some(source) = source.filter(|_| !is_trace(arguments)) else {
         bail!(Complaint::new("--check runs job files").hint("a trace has no files to run on"));

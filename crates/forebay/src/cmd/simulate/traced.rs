@@ -5,15 +5,16 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use forebay_replay::above::CachedReplay;
 use forebay_replay::{ReplayError, Survey, TraceSet, below};
-use forebay_report::messages::Complaint;
+use forebay_report::messages::{self, Complaint};
 use forebay_sim::machine::Machine;
 use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
 use forebay_sim::tally::RunTotals;
-use forebay_trace::{Layer, Options};
+use forebay_trace::{Layer, Options, Record};
 
 use crate::args::simulate::Simulate;
 use crate::args::trace::EntryLayer;
 use crate::choice;
+use crate::progress::Progress;
 use crate::results::{ALL, Results, Row};
 use crate::slots::{self, ELEVATOR, Filled, PerSlot};
 use crate::traces;
@@ -28,8 +29,8 @@ struct Traced<'a> {
     devices: u32,
 }
 
-/// Replays traces once with each set of policies.
-pub(super) fn run(arguments: &Simulate) -> Result<Results> {
+/// Replays traces once with each set of policies; `shown` shows how far that is.
+pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
     let machines = arguments.machines()?;
     let machines: Vec<&Machine> = machines.iter().collect();
     if arguments.inputs.iter().any(|path| path == Path::new(choice::STANDARD_INPUT)) {
@@ -44,10 +45,21 @@ pub(super) fn run(arguments: &Simulate) -> Result<Results> {
     for (name, report) in traces.reports() {
         traces::warn(name, &report);
     }
+    messages::detail(|| {
+        let format = traces.format().name();
+        match options.trace_format {
+            Some(_) => format!("trace: format {format}, as typed"),
+            None => format!("trace: format {format}, by its first bytes"),
+        }
+    });
     let layer = options.layer.unwrap_or(match survey.layer {
         Layer::File => EntryLayer::Cache,
         Layer::Block | Layer::Object => EntryLayer::Block,
     });
+    if options.layer.is_none() {
+        let name = if layer == EntryLayer::Block { "block" } else { "cache" };
+        messages::detail(|| format!("layer: {name}, where the trace was recorded"));
+    }
     let devices = match survey.layer {
         Layer::File if layer == EntryLayer::Cache => Some(machines.len() as u32),
         Layer::File | Layer::Block | Layer::Object => None,
@@ -57,8 +69,8 @@ pub(super) fn run(arguments: &Simulate) -> Result<Results> {
     let left_out = survey.left_out;
     let traced = Traced { arguments, machines: &machines, survey, spread, devices };
     let mut results = match layer {
-        EntryLayer::Block => traced.below()?,
-        EntryLayer::Cache => traced.above()?,
+        EntryLayer::Block => traced.below(shown)?,
+        EntryLayer::Cache => traced.above(shown)?,
     };
     results.notes.extend(traced.volumes_of_machines());
     if left_out > 0 {
@@ -70,7 +82,7 @@ pub(super) fn run(arguments: &Simulate) -> Result<Results> {
 
 impl Traced<'_> {
     /// Replays at the block layer.
-    fn below(&self) -> Result<Results> {
+    fn below(&self, shown: Progress) -> Result<Results> {
         let Self { arguments, machines, survey, devices, .. } = self;
         let runs = slots::of_block_trace(&arguments.policies, &machines[0].kernel().elevator)?;
         let volumes = survey.place(machines, &self.spread).map_err(complaint)?;
@@ -79,6 +91,7 @@ impl Traced<'_> {
         let (pace, said) = pace(arguments);
         let mut results = Results { title: self.title(), ..Results::default() };
         results.shown[ELEVATOR] = true;
+        let mut progress = ReplayProgress::new(shown, runs.len(), survey);
         for Filled { policies, labels } in &runs {
             let replay = Replay {
                 devices: &of_devices,
@@ -88,7 +101,8 @@ impl Traced<'_> {
                 volumes: &volumes,
             };
             let mut traces = open(arguments)?;
-            let outcome = below::replay(&replay, &mut || traces.next()).map_err(complaint)?;
+            let outcome = below::replay(&replay, &mut || progress.next(&mut traces));
+            let outcome = outcome.map_err(complaint)?;
             let only = |slot: usize| (slot == ELEVATOR).then(|| labels[slot].clone());
             let labels: PerSlot<_> = std::array::from_fn(only);
             let run =
@@ -113,7 +127,7 @@ impl Traced<'_> {
     }
 
     /// Replays above the page cache.
-    fn above(&self) -> Result<Results> {
+    fn above(&self, shown: Progress) -> Result<Results> {
         let Self { arguments, machines, survey, spread, devices } = self;
         let place = |key: &str| format!("machine '{}', {key}", arguments.machine[0]);
         let chosen = slots::sets(&arguments.policies, &machines[0].kernel(), place)?;
@@ -128,6 +142,7 @@ impl Traced<'_> {
         let speed_ppm = options.speed.unwrap_or(1_000_000);
         let mut results =
             Results { title: self.title(), shown: chosen.shown, ..Results::default() };
+        let mut progress = ReplayProgress::new(shown, chosen.runs.len(), survey);
         let mut streams = 0;
         for Filled { policies, labels } in &chosen.runs {
             if let Some(why) = policies.contradiction(machines[0].page_cache_bytes()) {
@@ -138,7 +153,8 @@ impl Traced<'_> {
                 CachedReplay { survey, machines, spread, policies, seed, is_open, speed_ppm };
             let mut traces = open(arguments)?;
             let name = traces.name();
-            let outcome = replay.run(&name, &mut || traces.next()).map_err(complaint)?;
+            let outcome = replay.run(&name, &mut || progress.next(&mut traces));
+            let outcome = outcome.map_err(complaint)?;
             streams = outcome.streams;
             let labels = labels.clone().map(Some);
             self.report((&outcome.volumes, &outcome.all), outcome.run, &labels, &mut results);
@@ -210,6 +226,36 @@ impl Traced<'_> {
         }
         results.rows.extend(used.iter().map(|(volume, one)| row(&volume.name, one)));
         results.rows.push(Row { run, ..row(ALL, all) });
+    }
+}
+
+/// How many requests of all runs were read.
+struct ReplayProgress {
+    shown: Progress,
+    runs: u64,
+    total: u64,
+    read: u64,
+}
+
+impl ReplayProgress {
+    fn new(shown: Progress, runs: usize, survey: &Survey) -> Self {
+        Self { shown, runs: runs as u64, total: survey.requests.max(1), read: 0 }
+    }
+
+    /// The next request.
+    fn next(&mut self, traces: &mut TraceSet<'_>) -> Result<Option<Record>, ReplayError> {
+        const EVERY: u64 = 4_096;
+        let Some(record) = traces.next()? else { return Ok(None) };
+        self.read += 1;
+        if self.read.is_multiple_of(EVERY) {
+            let (read, total, runs) = (self.read, self.total, self.runs);
+            self.shown.measure(read as f64 / (total * runs) as f64, || {
+                let (run, read) = ((read - 1) / total + 1, (read - 1) % total + 1);
+                let run = if runs > 1 { format!("run {run} of {runs}: ") } else { String::new() };
+                format!("{run}replayed {read} of {total} requests")
+            });
+        }
+        Ok(Some(record))
     }
 }
 
