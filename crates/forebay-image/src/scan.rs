@@ -175,11 +175,25 @@ impl Magic {
             Self::Erofs => (9..=16).contains(&header[12]),
             // The compression: U-Boot knows seven.
             Self::UImage => header[31] < 16,
-            // Reserved flags.
-            Self::Gzip => header[3] & 0xe0 == 0,
-            Self::Cramfs | Self::Xz => true,
+            Self::Gzip => is_gzip(header),
+            // The flags of the stream, of which one byte chooses a checksum, and their CRC.
+            Self::Xz => {
+                let mut crc = Crc32::default();
+                crc.update(&header[6..8]);
+                header[6] == 0 && header[8..12] == crc.value().to_le_bytes()
+            }
+            Self::Cramfs => true,
         }
     }
+}
+
+/// Whether it is a header of gzip: its reserved flags, how hard it was compressed, the system that
+/// it was compressed on, and, if nothing stands between, the kind of the first block.
+const fn is_gzip(header: &[u8]) -> bool {
+    let (flags, effort, system) = (header[3], header[8], header[9]);
+    let is_header = flags & 0xe0 == 0 && matches!(effort, 0 | 2 | 4);
+    let is_block = flags & 0x1e != 0 || header[10] >> 1 & 3 != 3;
+    is_header && matches!(system, 0..=13 | 255) && is_block
 }
 
 /// Finds magic numbers: several GB a second by vector instructions where the processor has them.
@@ -255,7 +269,11 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
             Err(Error::Truncated { expected, .. })
                 if expected > SUPERBLOCK_MAX && *before != 512 =>
             {
-                let format = if magic == Magic::Squashfs { "squashfs" } else { "cramfs" };
+                let format = match magic {
+                    Magic::Squashfs => "squashfs",
+                    Magic::Erofs => "erofs",
+                    _ => "cramfs",
+                };
                 let summary = Summary { format, bytes: expected, ..Summary::default() };
                 return Ok(hit(summary, true));
             }
@@ -272,7 +290,7 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
 }
 
 /// Longer than the superblock of any format, with what stands before it.
-const SUPERBLOCK_MAX: u64 = 1024;
+const SUPERBLOCK_MAX: u64 = 1024 + 128;
 
 /// Whether the root is a directory whose names lead to nodes; some of them are looked at.
 fn lists_root(image: &dyn Image) -> bool {

@@ -82,15 +82,31 @@ impl Superblock {
         within(source, PLACE + BYTES as u64)?;
         source.fill(&mut bytes, PLACE)?;
         let (mut superblock, crc, size) = Self::parse(&bytes)?;
-        within(source, PLACE + size)?;
-        superblock.check_crc(source, crc)?;
-        if superblock.has(METABOX) {
-            superblock.metabox = Some(metabox(source, size)?);
-        }
-        let found = codecs::available(source, &superblock, &bytes)?;
-        (superblock.codecs, superblock.end) = (found.bits, found.end);
-        superblock.raw_max = found.raw_max;
+        superblock.read_rest(source, &bytes, crc, size).map_err(|error| match error {
+            Error::Truncated { expected, found } => {
+                Error::Truncated { expected: expected.max(superblock.bytes()), found }
+            }
+            other => other,
+        })?;
         Ok(Some(superblock))
+    }
+
+    /// Checks and reads what belongs to it behind its fields.
+    fn read_rest(
+        &mut self,
+        source: &dyn Source,
+        fields: &[u8; BYTES],
+        crc: u32,
+        size: u64,
+    ) -> Result<()> {
+        within(source, PLACE + size)?;
+        self.check_crc(source, crc)?;
+        if self.has(METABOX) {
+            self.metabox = Some(metabox(source, size)?);
+        }
+        let found = codecs::available(source, self, fields)?;
+        (self.codecs, self.end, self.raw_max) = (found.bits, found.end, found.raw_max);
+        Ok(())
     }
 
     /// The fields, the checksum, and the number of bytes that the superblock has.

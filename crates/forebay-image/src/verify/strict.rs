@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The byte ranges of everything that is reachable from the root are compared. Identical blocks are
-//! shared, as writers do with equal content, and so are stored bytes. All other overlaps are
-//! findings. So are bytes outside of all ranges unless they are zero, as padding is.
+//! shared, as writers do with equal content. Stored content may be shared in part, if it is whole
+//! blocks of the file system, as with the chunks of erofs. All other overlaps are findings. So are bytes outside of all ranges unless they are zero, as padding is.
 
 use std::fmt;
 use std::ops::Range;
@@ -170,7 +170,7 @@ pub fn strict(image: &dyn Image, tree: &Tree) -> Result<Vec<Finding>> {
     if runs.full {
         findings.push(Finding::Many(RUNS_MAX));
     }
-    runs.overlaps(tree, &mut findings);
+    runs.overlaps(tree, image.summary().block_size.max(1).into(), &mut findings);
     let source = image.source();
     let end = image.summary().bytes.min(source.len());
     for gap in runs.gaps(end) {
@@ -230,10 +230,11 @@ impl Run {
         }
     }
 
-    /// Whether both are the same, or may share bytes.
-    fn may_share(&self, other: &Self) -> bool {
+    /// Whether both are the same, or stored content that begins a number of whole blocks apart.
+    fn may_share(&self, other: &Self, block_size: u64) -> bool {
         let is_same = (self.start, self.end) == (other.start, other.end) && self.what == other.what;
-        is_same || (self.what, other.what) == (UsedBytes::STORED, UsedBytes::STORED)
+        let are_stored = (self.what, other.what) == (UsedBytes::STORED, UsedBytes::STORED);
+        is_same || are_stored && self.start.abs_diff(other.start).is_multiple_of(block_size)
     }
 }
 
@@ -270,13 +271,13 @@ impl Runs {
         self.runs.dedup_by_key(|run| (run.start, run.end, run.what));
     }
 
-    fn overlaps(&self, tree: &Tree, findings: &mut Vec<Finding>) {
+    fn overlaps(&self, tree: &Tree, block_size: u64, findings: &mut Vec<Finding>) {
         // Of all before a run, the one that reaches farthest, and that of those that are not stored
         // blocks.
         let mut before: [Option<Run>; 2] = [None, None];
         let (mut listed, mut more) = (0, 0);
         for run in &self.runs {
-            let reach = |other: &&Run| other.end > run.start && !other.may_share(run);
+            let reach = |other: &&Run| other.end > run.start && !other.may_share(run, block_size);
             if let Some(other) = before.iter().flatten().find(reach) {
                 if listed < OVERLAPS_MAX {
                     let bytes = run.start..run.end.min(other.end);

@@ -8,7 +8,7 @@ use super::*;
 use crate::cramfs::write::{self, Attributes, Settings, write};
 use crate::memory::Memory;
 use crate::walk::Limits;
-use crate::{Options, open};
+use crate::{Coding, Options, open};
 
 fn found(image: &dyn Image) -> Vec<String> {
     let tree = Tree::whole(image, Limits::default());
@@ -100,6 +100,28 @@ fn blocks_that_overlap_are_found_unless_they_are_the_same() {
     let said = found(&shifted);
     let expected = "bytes 3..16 are part of the head and of a packed block of '/two'";
     assert_eq!(said[0], expected);
+}
+
+#[test]
+fn stored_blocks_may_share_whole_blocks_only() {
+    let mut image = Memory::new();
+    let one = image.file("one", &[1; 4_096]);
+    let two = image.file("two", &[2; 4_096]);
+    let start = image.locate(one, 0).unwrap().raw.start;
+    for (shift, is_found) in [(512, false), (1_024, false), (9, true), (513, true)] {
+        let mut image = image.clone();
+        for (id, from) in [(one, start), (two, start + shift)] {
+            image.change_blocks(id, |block| {
+                block.coding = Coding::Stored;
+                block.raw = from..from + 4_096;
+            });
+        }
+        let end = image.source().len();
+        image.describe(|summary| (summary.bytes, summary.block_size) = (end, 512));
+        let said = found(&image);
+        let overlap = "are part of a stored block of '/one' and of a stored block of '/two'";
+        assert_eq!(said.iter().any(|line| line.contains(overlap)), is_found, "{shift}: {said:?}");
+    }
 }
 
 #[test]
