@@ -26,6 +26,9 @@ use crate::{cramfs, erofs, squashfs};
 const CHUNK: usize = 512 << 10;
 /// Bytes of a wrapper's content in which an image may begin.
 const HEAD: usize = 64 << 10;
+/// Streams that a byte may be in. Compressed data is no stream, so only stored data nests, and a few
+/// times at most; without a bound, false headers of stored data took the square of the time.
+pub const NESTED_MAX: usize = 16;
 /// Maximum bytes of a wrapper's content; the rest counts as cut off.
 const UNPACKED_MAX: u64 = 1 << 30;
 
@@ -92,15 +95,27 @@ impl Hit {
     }
 }
 
-/// Finds the images in a file, in the order of their beginnings. `progress` gets the number of
-/// searched bytes.
+/// What a search found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The images, in the order of their beginnings.
+    pub hits: Vec<Hit>,
+    /// The number of compressed streams that were not unpacked, because each begins inside
+    /// [`NESTED_MAX`] others.
+    pub skipped: u64,
+}
+
+/// Finds the images in a file. `progress` gets the number of searched bytes.
 ///
 /// # Errors
 ///
 /// If the file cannot be read.
-pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Vec<Hit>> {
+pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Found> {
     let magics = Magics::new();
     let (mut hits, mut uimages) = (Vec::new(), Vec::new());
+    // The ends of the streams that the search is inside of.
+    let mut ends = Vec::new();
+    let mut skipped = 0;
     let mut buffer = vec![0; CHUNK + HEADER];
     let mut at = 0;
     loop {
@@ -118,7 +133,17 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Vec
             }
             match magic {
                 Magic::UImage => uimages.extend(uimage(file, offset)?),
-                Magic::Gzip | Magic::Xz => hits.extend(wrapped(&magics, file, offset, magic)?),
+                Magic::Gzip | Magic::Xz => {
+                    ends.retain(|end| *end > offset);
+                    if ends.len() == NESTED_MAX {
+                        skipped += 1;
+                        continue;
+                    }
+                    if let Ok(mut unpacker) = unpacker(file, offset, magic) {
+                        hits.extend(wrapped(&magics, &mut unpacker, offset, magic)?);
+                        ends.push(offset + unpacker.used());
+                    }
+                }
                 Magic::Squashfs | Magic::Cramfs | Magic::Erofs => {
                     hits.extend(plain(file, offset, magic)?);
                 }
@@ -135,7 +160,7 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Vec
         hit.uimage = uimages.iter().rfind(holds).cloned();
     }
     hits.sort_by_key(|hit| hit.offset);
-    Ok(hits)
+    Ok(Found { hits, skipped })
 }
 
 /// What a magic number announces.
@@ -303,11 +328,10 @@ fn lists_root(image: &dyn Image) -> bool {
 /// The image that a compressed stream begins with, if it does.
 fn wrapped(
     magics: &Magics,
-    file: &Arc<dyn Source>,
+    unpacker: &mut Unpacker,
     offset: u64,
     magic: Magic,
 ) -> Result<Option<Hit>> {
-    let Ok(mut unpacker) = unpacker(file, offset, magic) else { return Ok(None) };
     let head = unpacker.head();
     let plausible = |(place, magic): &(usize, Magic)| magic.is_plausible(&head[*place..]);
     let candidates: Vec<_> = magics.find(&head, head.len()).filter(plausible).collect();
@@ -436,7 +460,7 @@ impl io::BufRead for Reading {
         if self.at == self.buffer.len() {
             self.begin += self.buffer.len() as u64;
             // A false beginning is seen to be one soon; a true one is read on in larger pieces.
-            let wanted = if self.buffer.is_empty() { 4 << 10 } else { 256 << 10 };
+            let wanted = if self.buffer.is_empty() { 4 << 10 } else { HEAD as u64 };
             let left = self.source.len().saturating_sub(self.begin);
             self.buffer.resize(in_memory(left.min(wanted)), 0);
             self.at = 0;

@@ -30,7 +30,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 fn scanned(bytes: &[u8]) -> Vec<Hit> {
     let file: Arc<dyn Source> = Arc::new(bytes.to_vec());
-    scan(&file, &mut |_| {}).unwrap()
+    scan(&file, &mut |_| {}).unwrap().hits
 }
 
 /// Offset, format and bytes.
@@ -128,7 +128,7 @@ fn a_hole_is_not_read() {
     let file: Arc<dyn Source> =
         Arc::new(Sparse { hole: 1 << 40, data, reads: AtomicUsize::new(0) });
     let mut last = 0;
-    let hits = scan(&file, &mut |searched| last = searched).unwrap();
+    let hits = scan(&file, &mut |searched| last = searched).unwrap().hits;
     assert_eq!((hits.len(), hits[0].offset, last), (1, 1 << 40, file.len()));
 }
 
@@ -140,7 +140,7 @@ fn dense_false_magic_numbers_cost_no_reads() {
         let data = [magic.repeat(CHUNK / 2), vec![0; 4_096]].concat();
         let file = Arc::new(Sparse { hole: 0, data, reads: AtomicUsize::new(0) });
         let source: Arc<dyn Source> = file.clone();
-        assert_eq!(places(&scan(&source, &mut |_| {}).unwrap()), []);
+        assert_eq!(places(&scan(&source, &mut |_| {}).unwrap().hits), []);
         let reads = file.reads.load(Ordering::Relaxed);
         // Those before the zeros, which look like a valid field, are opened; all others are not.
         assert!(reads < 200, "{reads}");
@@ -215,6 +215,25 @@ fn a_header_of_gzip_and_xz_is_told_from_its_magic_number() {
     let xz = pack_xz(SQUASHFS);
     assert!(is_xz(&with(&xz, 12, 9)));
     assert!([6, 7, 8, 11].iter().all(|at| !is_xz(&with(&xz, *at, xz[*at] ^ 1))));
+}
+
+/// Each of 4 million headers of 64 MB was unpacked over the next 64 KiB.
+#[test]
+fn streams_inside_many_others_are_counted_and_not_unpacked() {
+    // The header of gzip and of a stored block of 65,535 bytes, again and again.
+    let header = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xff\xff\0\0";
+    let scan = |count: usize| {
+        let file = [&header.repeat(count), &pack_gzip(SQUASHFS)[..]].concat();
+        let source: Arc<dyn Source> = Arc::new(file);
+        scan(&source, &mut |_| {}).unwrap()
+    };
+    let inside = scan(NESTED_MAX - 1);
+    assert_eq!((inside.skipped, inside.hits.last().unwrap().offset), (0, 15 * 15));
+    let found = scan(NESTED_MAX);
+    assert_eq!(found.skipped, 1);
+    // They begin again where the first ones end.
+    let skipped = scan(100_000).skipped;
+    assert!((90_000..99_900).contains(&skipped), "{skipped}");
 }
 
 #[test]

@@ -208,6 +208,10 @@ fn images_inside_a_larger_file_are_found_and_taken_out() {
     let empty = scene.path("nothing");
     fs::write(&empty, "no image").unwrap();
     scene.forebay("image scan nothing").forebay("image scan nothing --json");
+    // Beginnings of gzip and of stored blocks, one inside the other.
+    let nested = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xff\xff\0\0".repeat(20);
+    fs::write(scene.path("nested"), [&nested[..], &image].concat()).unwrap();
+    scene.forebay("image scan nested");
     scene.matches("image_scanned.txt");
     assert_eq!(fs::read(scene.path("out/0x3e8.cramfs")).unwrap(), image);
 }

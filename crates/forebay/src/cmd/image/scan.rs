@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use forebay_image::scan::{Hit, scan};
+use forebay_image::scan::{Found, Hit, NESTED_MAX, scan};
 use forebay_image::{Source, shown};
 use forebay_report::messages::{self, progress};
 use serde_json::{Value, json};
@@ -22,10 +22,10 @@ const CHUNK: u64 = 1 << 20;
 pub(super) fn run(arguments: &Scan) -> Result<u8> {
     let file: Arc<dyn Source> = source(&arguments.file, "--offset", 0)?;
     let bar = progress(file.len(), "scanning");
-    let hits = scan(&file, &mut |bytes| bar.set_position(bytes));
+    let found = scan(&file, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    let hits =
-        hits.with_context(|| format!("cannot read '{}'", messages::shown(&arguments.file)))?;
+    let Found { hits, skipped } =
+        found.with_context(|| format!("cannot read '{}'", messages::shown(&arguments.file)))?;
     let mut files = Vec::new();
     if let Some(folder) = &arguments.extract {
         let cannot = || format!("cannot make '{}'", folder.display());
@@ -44,7 +44,11 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
         })
     };
     print(&text, "list")?;
-    Ok(if hits.is_empty() { NO } else { 0 })
+    if skipped > 0 {
+        let why = format!("each begins inside {NESTED_MAX} others");
+        messages::complain(&format_args!("{skipped} gzip or xz streams are not searched: {why}"));
+    }
+    Ok(if hits.is_empty() || skipped > 0 { NO } else { 0 })
 }
 
 /// Writes an image to a new file, which goes again if that fails.
