@@ -202,9 +202,10 @@ fn a_header_of_gzip_and_xz_is_told_from_its_magic_number() {
         header
     };
     let gzip = pack_gzip(SQUASHFS);
-    let (is_gzip, is_xz) = (|bytes: &[u8]| Magic::Gzip.is_plausible(bytes), |bytes: &[u8]| {
-        Magic::Xz.is_plausible(bytes)
-    });
+    let (is_gzip, is_xz) = (
+        |bytes: &[u8]| Magic::Gzip.is_plausible(bytes),
+        |bytes: &[u8]| Magic::Xz.is_plausible(bytes),
+    );
     for (at, good, bad) in [(3, 0x1f, 0x20), (8, 4, 3), (8, 2, 6), (9, 13, 14), (9, 255, 254)] {
         assert!(is_gzip(&with(&gzip, at, good)), "{at} {good}");
         assert!(!is_gzip(&with(&gzip, at, bad)), "{at} {bad}");

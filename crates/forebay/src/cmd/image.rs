@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use forebay_host::backend::local_path;
-use forebay_image::{self as images, FileSource, Follow, Options, Resolved, Source, Window};
+use forebay_image::{
+    self as images, Cause, Fault, FileSource, Follow, Options, Resolved, Source, Window,
+};
 use forebay_report::messages::{Complaint, complain, shown};
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::image::{Image, Opened, What};
-use crate::{ERROR, choice, objects};
+use crate::{ERROR, NO, choice, objects};
 
 mod cat;
 mod compare;
@@ -32,7 +34,13 @@ mod verify;
 
 /// Runs a subcommand.
 pub(crate) fn run(arguments: &Image) -> Result<u8> {
-    let done = perform(arguments);
+    let done = perform(arguments).or_else(|error| match code_of_error(&error) {
+        NO => {
+            complain(&format_args!("{error:#}"));
+            Ok(ended(NO))
+        }
+        _ => Err(error),
+    });
     objects::say_cost();
     done
 }
@@ -152,10 +160,27 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
     }
 }
 
-/// The end of several things, of which some went wrong.
-fn failed() -> u8 {
-    hint(WHAT_IS_THERE);
-    ERROR
+/// The exit code of an error: the image is damaged, or the path was not one of its files.
+fn code_of(cause: &Cause) -> u8 {
+    match cause {
+        Cause::Missing | Cause::NotDirectory | Cause::NotFile(_) | Cause::Links(_) => ERROR,
+        _ => NO,
+    }
+}
+
+/// The same of an error with context.
+fn code_of_error(error: &anyhow::Error) -> u8 {
+    error.downcast_ref::<Fault>().map_or(ERROR, |fault| code_of(&fault.cause))
+}
+
+/// Prints what to do next, if anything, and returns the exit code.
+fn ended(code: u8) -> u8 {
+    match code {
+        NO => hint(OF_DAMAGE),
+        ERROR => hint(WHAT_IS_THERE),
+        _ => {}
+    }
+    code
 }
 
 /// Prints a hint about an error.
@@ -163,6 +188,9 @@ fn hint(what: &str) {
     // As for what went wrong.
     let _ = writeln!(io::stderr(), "hint: {what}");
 }
+
+/// What can be done about damage.
+pub(crate) const OF_DAMAGE: &str = "`forebay image verify IMAGE` lists all damage";
 
 /// What can be done about a path that is not there, or of another kind.
 pub(crate) const WHAT_IS_THERE: &str = "`forebay image ls -lR IMAGE` lists what is in an image";

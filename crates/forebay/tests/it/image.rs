@@ -102,7 +102,24 @@ fn damage_is_the_answer_no() {
         .forebay("image compare image damaged")
         .forebay("image extract damaged out --no-owner usr bin")
         .forebay("image extract damaged out2 --no-owner usr bin --json");
+    // A name with a slash in it.
+    let mut unnamed = image();
+    let names = b"su\0\0";
+    let name = unnamed.windows(4).position(|name| name == names).unwrap();
+    unnamed[name] = b'/';
+    fs::write(scene.path("unnamed"), unnamed).unwrap();
+    scene
+        .forebay("image ls unnamed usr/bin")
+        .forebay("image ls -R unnamed")
+        .forebay("image ls unnamed missing")
+        .forebay("image stat unnamed usr/bin");
     scene.matches("image_damaged.txt");
+    // The worst decides, and which one came last does not.
+    for (paths, code) in [("text", 1), ("text ../missing", 2), ("missing text", 2)] {
+        let paths: String = paths.split(' ').map(|path| format!(" usr/share/{path}")).collect();
+        let said = scene.command(&format!("image cat damaged{paths}")).output().unwrap();
+        assert_eq!(said.status.code(), Some(code), "{paths}");
+    }
     assert!(!scene.path("out/usr/share/text").exists());
     let left = fs::read_dir(scene.path("out/usr/share")).unwrap().map(|e| e.unwrap().file_name());
     assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with(".forebay")));

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use forebay_image::{Cause, Content, Fault, Follow, Image, Kind, NodeId, Piece};
 
-use super::{Out, complain, find, open};
+use super::{Out, code_of, complain, find, open};
 use crate::args::image::Cat;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -14,31 +14,30 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub(super) fn run(arguments: &Cat) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let mut content = Content::new(&*image);
-    let (mut out, mut failed) = (Out::new(), false);
+    let (mut out, mut code) = (Out::new(), 0);
     for path in &arguments.paths {
         let found = match find(&*image, path, Follow::Last) {
             Ok(found) => found,
             Err(error) => {
                 complain(&error);
-                failed = true;
+                code = code.max(super::code_of_error(&error));
                 continue;
             }
         };
         match write(&*image, found.node, &mut content, &mut out) {
             Ok(Ok(())) => {}
             Ok(Err(cause)) => {
+                code = code.max(code_of(&cause));
                 complain(&Fault::new(found.path, cause));
-                failed = true;
             }
             // A reader that closes the pipe early does not undo earlier errors.
-            Err(_) if failed => return Ok(super::failed()),
+            Err(_) if code > 0 => return Ok(super::ended(code)),
             Err(error) => return Err(error),
         }
     }
     match out.finish("content") {
-        Err(_) | Ok(()) if failed => Ok(super::failed()),
-        Err(error) => Err(error),
-        Ok(()) => Ok(0),
+        Err(error) if code == 0 => Err(error),
+        Err(_) | Ok(()) => Ok(super::ended(code)),
     }
 }
 

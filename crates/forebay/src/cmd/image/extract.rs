@@ -10,9 +10,9 @@ use forebay_image::{Fault, Image, Kind};
 use forebay_report::messages::{Complaint, note, progress};
 use serde_json::{Value, json};
 
-use super::{WHAT_IS_THERE, complain, open, print, select, show};
+use super::{OF_DAMAGE, WHAT_IS_THERE, complain, open, print, select, show};
 use crate::args::image::Extract;
-use crate::{NO, choice};
+use crate::{ERROR, NO, choice};
 
 /// Extracts, and reports the extracted and the failed files.
 pub(super) fn run(arguments: &Extract) -> Result<u8> {
@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
     let (tree, missing) = select::tree(&*image, &arguments.paths, &arguments.patterns)?;
     if !arguments.paths.is_empty() && missing.len() == arguments.paths.len() {
         missing.iter().for_each(|fault| complain(fault));
-        return Ok(super::failed());
+        return Ok(super::ended(ERROR));
     }
     if let Some(limit) = &arguments.max_bytes {
         check_size(&*image, &tree, choice::bytes("--max-bytes", limit)?)?;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
             return Err(source).with_context(cannot);
         }
     };
-    let hint = if missing.is_empty() { OF_FAILED } else { WHAT_IS_THERE };
+    let hint = if missing.is_empty() { OF_DAMAGE } else { WHAT_IS_THERE };
     report.failed.splice(0..0, missing);
     if arguments.answer.json {
         print(&format!("{:#}\n", object(&report)), "report")?;
@@ -90,9 +90,6 @@ fn check_size(image: &dyn Image, tree: &Tree, limit: u64) -> Result<()> {
     let what = format!("the files have {sum} bytes, and --max-bytes is {limit}");
     bail!(Complaint::new(what).hint("nothing was extracted; name some paths, or another limit"))
 }
-
-/// What can be done where an image's own part of a tree is not on disk.
-const OF_FAILED: &str = "`forebay image verify IMAGE` lists all damage; the rest is extracted";
 
 fn text(report: &Report) -> String {
     let rows = [

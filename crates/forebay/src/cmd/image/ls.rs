@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use forebay_image::walk::{Inside, Limits, Tree};
 use forebay_image::{Cause, Fault, Follow, Image, Kind, Node, NodeId};
 use serde_json::Value;
@@ -17,11 +17,14 @@ pub(super) fn run(arguments: &Ls) -> Result<u8> {
     let image = open(&arguments.opened)?;
     let follow = if arguments.long { Follow::Above } else { Follow::Last };
     let found = find(&*image, &arguments.path, follow)?;
+    let mut list = List::new(&*image, arguments);
     let node = match image.node(found.node) {
         Ok(node) => node,
-        Err(error) => bail!(Fault::new(found.path, error)),
+        Err(error) => {
+            list.fault(&Fault::new(found.path, error));
+            return list.finish();
+        }
     };
-    let mut list = List::new(&*image, arguments);
     if node.kind != Kind::Directory {
         list.file(found.path, node)?;
     } else if !arguments.find.is_empty() {
@@ -42,7 +45,7 @@ pub(super) fn run(arguments: &Ls) -> Result<u8> {
                     ));
                 }
             }
-            Err(error) => bail!(Fault::new(found.path, error)),
+            Err(error) => list.fault(&Fault::new(found.path, error)),
         }
     }
     list.finish()
@@ -56,7 +59,7 @@ struct List<'a> {
     objects: u64,
     /// What `--find` has found.
     found: u64,
-    failed: bool,
+    is_damaged: bool,
 }
 
 /// One line of the long form.
@@ -69,7 +72,7 @@ struct Row {
 
 impl<'a> List<'a> {
     fn new(image: &'a dyn Image, arguments: &'a Ls) -> Self {
-        Self { image, arguments, out: Out::new(), objects: 0, found: 0, failed: false }
+        Self { image, arguments, out: Out::new(), objects: 0, found: 0, is_damaged: false }
     }
 
     fn file(&mut self, path: Vec<u8>, node: Node) -> Result<()> {
@@ -242,7 +245,7 @@ impl<'a> List<'a> {
 
     fn fault(&mut self, fault: &Fault) {
         complain(fault);
-        self.failed = true;
+        self.is_damaged = true;
     }
 
     fn finish(mut self) -> Result<u8> {
@@ -251,8 +254,8 @@ impl<'a> List<'a> {
             self.out.to.write_all(end).context(WRITING)?;
         }
         self.out.finish("list")?;
-        if self.failed {
-            return Ok(super::failed());
+        if self.is_damaged {
+            return Ok(super::ended(NO));
         }
         Ok(if self.arguments.find.is_empty() || self.found > 0 { 0 } else { NO })
     }

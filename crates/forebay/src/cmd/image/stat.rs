@@ -11,7 +11,7 @@ use crate::args::image::Stat;
 /// Shows each path; a failing one is reported, and the others follow.
 pub(super) fn run(arguments: &Stat) -> Result<u8> {
     let image = open(&arguments.opened)?;
-    let (mut texts, mut objects, mut failed) = (Vec::new(), Vec::new(), false);
+    let (mut texts, mut objects, mut code) = (Vec::new(), Vec::new(), 0);
     for path in &arguments.paths {
         let seen = find(&*image, path, Follow::Above)
             .and_then(|found| Ok(Seen::of(&*image, found.node, found.path)?));
@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &Stat) -> Result<u8> {
             Ok(seen) => texts.push(show::columns(&seen.rows())),
             Err(error) => {
                 complain(&format_args!("{error:#}"));
-                failed = true;
+                code = code.max(super::code_of_error(&error));
             }
         }
     }
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Stat) -> Result<u8> {
         texts.join("\n")
     };
     print(&text, "answer")?;
-    Ok(if failed { super::failed() } else { 0 })
+    Ok(super::ended(code))
 }
 
 struct Seen {

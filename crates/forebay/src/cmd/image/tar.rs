@@ -9,8 +9,8 @@ use forebay_report::messages::{Complaint, note};
 use tar::{Builder, EntryType, Header};
 
 use super::{complain, open, select};
-use crate::NO;
 use crate::args::image::Tar;
+use crate::{ERROR, NO};
 
 /// Files up to this size are decoded before their header is written, others twice.
 const BUFFERED_MAX: u64 = 32 << 20;
@@ -25,7 +25,7 @@ pub(super) fn run(arguments: &Tar) -> Result<u8> {
     let (tree, missing) = select::tree(&*image, &arguments.paths, &arguments.patterns)?;
     missing.iter().for_each(|fault| complain(fault));
     if !missing.is_empty() && missing.len() == arguments.paths.len() {
-        return Ok(super::failed());
+        return Ok(super::ended(ERROR));
     }
     tree.faults.iter().for_each(|fault| complain(fault));
     let out = BufWriter::with_capacity(256 << 10, io::stdout().lock());
