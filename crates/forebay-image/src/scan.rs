@@ -26,8 +26,8 @@ use crate::{cramfs, erofs, squashfs};
 const CHUNK: usize = 512 << 10;
 /// Bytes of a wrapper's content in which an image may begin.
 const HEAD: usize = 64 << 10;
-/// Streams that a byte may be in. Compressed data is no stream, so only stored data nests, and a few
-/// times at most; without a bound, false headers of stored data took the square of the time.
+/// Streams that a byte may be in. Compressed data is no stream, so only stored data nests, and a
+/// few times at most; without a bound, false headers of stored data took the square of the time.
 pub const NESTED_MAX: usize = 16;
 /// Maximum bytes of a wrapper's content; the rest counts as cut off.
 const UNPACKED_MAX: u64 = 1 << 30;
@@ -297,7 +297,7 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
                 let format = match magic {
                     Magic::Squashfs => "squashfs",
                     Magic::Erofs => "erofs",
-                    _ => "cramfs",
+                    Magic::Cramfs | Magic::UImage | Magic::Gzip | Magic::Xz => "cramfs",
                 };
                 let summary = Summary { format, bytes: expected, ..Summary::default() };
                 return Ok(hit(summary, true));

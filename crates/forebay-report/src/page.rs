@@ -27,8 +27,8 @@ use crate::screen::Mood;
 use crate::table::Table;
 use crate::whole;
 
-use chart::Palette;
 use mark::DOCTYPE;
+use palette::Palette;
 
 pub use figure::{Axis, Figure, Join, Layout, Point, Scale, Series};
 pub use heat::{HeatAxis, HeatCell, HeatMap};
@@ -39,7 +39,9 @@ mod chart;
 mod figure;
 mod heat;
 mod ink;
+mod legend;
 mod mark;
+mod palette;
 mod prose;
 mod scale;
 mod table;

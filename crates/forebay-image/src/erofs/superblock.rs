@@ -82,11 +82,11 @@ impl Superblock {
         within(source, PLACE + BYTES as u64)?;
         source.fill(&mut bytes, PLACE)?;
         let (mut superblock, crc, size) = Self::parse(&bytes)?;
-        superblock.read_rest(source, &bytes, crc, size).map_err(|error| match error {
-            Error::Truncated { expected, found } => {
-                Error::Truncated { expected: expected.max(superblock.bytes()), found }
+        superblock.read_rest(source, &bytes, crc, size).map_err(|mut error| {
+            if let Error::Truncated { expected, .. } = &mut error {
+                *expected = superblock.bytes().max(*expected);
             }
-            other => other,
+            error
         })?;
         Ok(Some(superblock))
     }

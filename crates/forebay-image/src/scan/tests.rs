@@ -232,6 +232,19 @@ fn streams_inside_many_others_are_counted_and_not_unpacked() {
     assert_eq!((inside.skipped, inside.hits.last().unwrap().offset), (0, 15 * 15));
     let found = scan(NESTED_MAX);
     assert_eq!(found.skipped, 1);
+    // Streams that end where one begins do not hold it: a last stored block, and a checksum.
+    let end = 1_000;
+    let mut ended: Vec<u8> = (1..=NESTED_MAX)
+        .flat_map(|number| {
+            let len = u16::try_from(end - 15 * number).unwrap();
+            [&header[..10], &[1], &len.to_le_bytes(), &(!len).to_le_bytes()].concat()
+        })
+        .collect();
+    ended.resize(end + 8, 0);
+    ended.extend(pack_gzip(SQUASHFS));
+    let file: Arc<dyn Source> = Arc::new(ended);
+    let found = super::scan(&file, &mut |_| {}).unwrap();
+    assert_eq!((found.skipped, found.hits.last().unwrap().offset), (0, end as u64 + 8));
     // They begin again where the first ones end.
     let skipped = scan(100_000).skipped;
     assert!((90_000..99_900).contains(&skipped), "{skipped}");

@@ -9,7 +9,8 @@
 //!
 //! The byte ranges of everything that is reachable from the root are compared. Identical blocks are
 //! shared, as writers do with equal content. Stored content may be shared in part, if it is whole
-//! blocks of the file system, as with the chunks of erofs. All other overlaps are findings. So are bytes outside of all ranges unless they are zero, as padding is.
+//! blocks of the file system, as with the chunks of erofs. All other overlaps are findings. So are
+//! bytes outside of all ranges unless they are zero, as padding is.
 
 use std::fmt;
 use std::ops::Range;

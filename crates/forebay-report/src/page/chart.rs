@@ -17,15 +17,16 @@ use std::fmt::Write;
 use plotters::backend::SVGBackend;
 use plotters::chart::{ChartBuilder, LabelAreaPosition};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
 use plotters::element::{PathElement, Polygon, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, ShapeStyle, TRANSPARENT, TextStyle};
+use plotters::style::{Color, IntoFont, TRANSPARENT, TextStyle};
 
 use super::escaped;
 use super::figure::{Figure, Join, Layout, Point, Scale, Series};
-use super::ink::{COLORS, Ink, classed, diamond, mark};
+use super::ink::{Ink, MARK, STRING, UNIT, classed, diamond, inner, mark, stroke};
+use super::legend::legend;
+use super::palette::{Colors, Palette};
 use super::scale::Fitted;
 
 /// The figure with its title, its legend and its caption.
@@ -77,13 +78,6 @@ fn svg(figure: &Figure, colors: &Colors) -> String {
     html + "</svg></div>\n"
 }
 
-/// What the library has drawn, without the element about it.
-fn inner(svg: &str) -> &str {
-    let start = svg.find('>').map_or(0, |end| end + 1);
-    let end = svg.rfind("</svg>").unwrap_or(svg.len());
-    svg[start..end].trim_start()
-}
-
 /// The figure in a sentence, for readers who cannot see it.
 fn described(figure: &Figure) -> String {
     let names: Vec<&str> = figure.series.iter().map(|series| series.label.as_str()).collect();
@@ -96,60 +90,6 @@ fn described(figure: &Figure) -> String {
         names.join(", ")
     )
 }
-
-/// Which colour belongs to which name, on all figures of a page.
-#[derive(Debug, Default)]
-pub(super) struct Palette {
-    names: Vec<String>,
-}
-
-/// The colours of one figure.
-#[derive(Debug, Default)]
-struct Colors {
-    /// One for each series.
-    series: Vec<usize>,
-    /// One for each place, where places are policies and there is one series.
-    places: Vec<usize>,
-}
-
-impl Palette {
-    fn of(&mut self, figure: &Figure) -> Colors {
-        let labels: Vec<&str> = figure.series.iter().map(|one| one.label.as_str()).collect();
-        let is_policy = POLICIES.contains(&figure.along.label.as_str());
-        let places = match &figure.along.scale {
-            Scale::Names(names) if is_policy && labels.len() == 1 => self.colors(names),
-            Scale::Names(_) | Scale::Linear | Scale::Log | Scale::Nines => Vec::new(),
-        };
-        Colors { series: self.colors(&labels), places }
-    }
-
-    /// The colour that a name had before, unless another name of the figure has it.
-    fn colors(&mut self, names: &[impl AsRef<str>]) -> Vec<usize> {
-        let mut colors: Vec<usize> = Vec::new();
-        for name in names.iter().map(AsRef::as_ref) {
-            let known = self.names.iter().position(|known| known == name);
-            let first = known.unwrap_or_else(|| {
-                self.names.push(name.to_owned());
-                self.names.len() - 1
-            });
-            let mut wanted = (first..first + COLORS).map(|color| color % COLORS);
-            let free = wanted.find(|color| !colors.contains(color));
-            colors.push(free.unwrap_or(first % COLORS));
-        }
-        colors
-    }
-}
-
-impl Colors {
-    fn of(&self, series: usize, point: &Point) -> usize {
-        let place = (point.at >= 0.0).then_some(point.at as usize);
-        let of_place = place.and_then(|place| self.places.get(place));
-        *of_place.unwrap_or(&self.series[series])
-    }
-}
-
-/// What an axis is called whose places are policies.
-const POLICIES: [&str; 5] = ["policy", "policies", "throttle", "system", "way"];
 
 /// Something that the pointer shows.
 struct Hover<'a> {
@@ -166,6 +106,8 @@ struct Sheet {
     right: i32,
     /// Between two series at the same place.
     lane: i32,
+    /// Room above the lanes of a place for its name, if names do not stand on the left.
+    name: i32,
     x: Fitted,
     y: Fitted,
 }
@@ -184,17 +126,23 @@ impl Sheet {
                 let x = along(room.max(1) as usize);
                 let places = x.labels().count().max(1) as i32;
                 let lane = ((WIDTH * UNIT - left) / places / (series + 1)).min(12 * UNIT);
-                Self { height: ACROSS * UNIT, left, right: 16 * UNIT, lane, x, y }
+                Self { height: ACROSS * UNIT, left, right: 16 * UNIT, lane, name: 0, x, y }
             }
             Layout::Down => {
                 let y = along(usize::MAX).reversed();
-                let names = y.labels().map(|name| chars(&cut(name))).max().unwrap_or(0);
-                let left = length(names) + 10 * UNIT;
+                let names = y.labels().map(chars).max().unwrap_or(0);
+                let is_beside = names <= BESIDE_MAX;
+                let (left, name) = if is_beside {
+                    (length(names) + 10 * UNIT, 0)
+                } else {
+                    (12 * UNIT, NAME * UNIT)
+                };
                 let places = y.labels().count().max(1) as i32;
                 let lane = 11 * UNIT;
-                let height = places * (series * lane + 11 * UNIT) + (LOW_TOP + BOTTOM) * UNIT;
+                let of_place = series * lane + name + 11 * UNIT;
+                let height = places * of_place + (LOW_TOP + BOTTOM) * UNIT;
                 let x = value(TICKS);
-                Self { height, left, right: 24 * UNIT, lane, x, y }
+                Self { height, left, right: 24 * UNIT, lane, name, x, y }
             }
         }
     }
@@ -222,21 +170,22 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
     fn axes(&self) -> Box<Place<'a>> {
         let Sheet { x, y, left, right, .. } = self.sheet;
         let is_down = self.figure.layout == Layout::Down;
+        let is_beside = self.sheet.name == 0;
+        let (margin, beside) = if is_beside { (0, *left) } else { (*left, 0) };
         let mut chart = ChartBuilder::on(self.root)
             .margin_top(if is_down { LOW_TOP } else { TOP } * UNIT)
+            .margin_left(margin)
             .margin_right(*right)
-            .set_label_area_size(LabelAreaPosition::Left, *left)
+            .set_label_area_size(LabelAreaPosition::Left, beside)
             .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM * UNIT)
             .build_cartesian_2d(x.clone(), y.clone())
             .expect(STRING);
-        let short = |number: &f64| cut(&y.format_ext(number));
         let mut mesh = chart.configure_mesh();
         mesh.axis_style(stroke(Ink::Axis, 1))
             .bold_line_style(stroke(Ink::Grid, 1))
             .light_line_style(TRANSPARENT)
             .label_style(words())
-            .set_all_tick_mark_size(3 * UNIT)
-            .y_label_formatter(&short);
+            .set_all_tick_mark_size(3 * UNIT);
         if is_down {
             mesh.disable_y_mesh();
         } else {
@@ -247,6 +196,15 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
         let begin = chart.backend_coord(&(from, to));
         let end = chart.backend_coord(&(x.ends().1, y.ends().1));
         self.labels(end);
+        if !is_beside {
+            self.path(vec![begin, (begin.0, end.1)], Ink::Axis, 1);
+            for (place, name) in y.labels().enumerate() {
+                let middle = chart.backend_coord(&(from, place as f64)).1;
+                let lanes = self.figure.series.len() as i32 * self.sheet.lane;
+                let bottom = middle + (self.sheet.name - lanes) / 2;
+                self.word(&cut(name), (begin.0 + 3 * UNIT, bottom), HPos::Left);
+            }
+        }
         let zero = |at: (f64, f64)| chart.backend_coord(&at);
         if is_down && x.crosses_zero() {
             let x = zero((0.0, to)).0;
@@ -368,7 +326,8 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
             let (zero, value) = (end(0.0), end(value));
             let corners =
                 [(zero.0.min(value.0), zero.1 - half), (zero.0.max(value.0), zero.1 + half)];
-            let fill = Ink::Bar(self.colors.of(number, point)).color().filled();
+            let shade = if self.colors.are_shared() { number } else { 0 };
+            let fill = Ink::Bar(self.colors.of(number, point), shade).color().filled();
             self.root.draw(&Rectangle::new(corners, fill)).expect(STRING);
         }
     }
@@ -405,7 +364,8 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
             let is_marked = is_marked && !self.figure.has_bars();
             if let Some(value) = self.known(point.value).filter(|_| is_marked) {
                 let at = self.moved(number, series, place(point.at, value));
-                self.area(mark(color, at, MARK), Ink::Mark(color));
+                let shape = if self.colors.are_shared() { number } else { color };
+                self.area(mark(shape, at, MARK), Ink::Mark(color));
             }
             if let Some(value) = self.known(point.published) {
                 let at = self.moved(number, series, place(point.at, value));
@@ -424,100 +384,13 @@ impl<'a, 'f> Pen<'a, '_, 'f> {
         let aside = (2 * number as i32 - lanes) * self.sheet.lane / 2;
         match self.figure.layout {
             Layout::Across => (x + aside, y),
-            Layout::Down => (x, y + aside),
+            Layout::Down => (x, y + aside + self.sheet.name / 2),
         }
     }
 
     fn known(&self, number: Option<f64>) -> Option<f64> {
         number.filter(|number| self.figure.has_place(*number))
     }
-}
-
-/// Marks with words: the style of each series, and of other elements.
-fn legend(figure: &Figure, colors: &Colors) -> String {
-    let mut items = Vec::new();
-    let series = figure.series.iter().enumerate();
-    let is_lonely = figure.series.len() == 1;
-    for (number, one) in series.filter(|(_, one)| !one.points.is_empty()) {
-        let color = colors.series[number];
-        items.push((key(color, Some(one.join), Key::Series), one.label.clone()));
-    }
-    let has = |is: &dyn Fn(&Point) -> bool| figure.points().any(is);
-    let is_ranged = |point: &Point| point.range.is_some_and(|(low, high)| low < high);
-    if has(&is_ranged) {
-        let join = figure.series.iter().find(|one| one.points.iter().any(is_ranged));
-        items.push((key(0, join.map(|one| one.join), Key::Range), figure.range.to_owned()));
-    }
-    if has(&|point| point.published.is_some()) {
-        items.push((key(0, None, Key::Published), "published".to_owned()));
-    }
-    if has(&Point::is_claim) {
-        items.push((key(0, None, Key::Tolerance), "tolerance".to_owned()));
-    }
-    if items.len() == 1 && is_lonely {
-        return String::new();
-    }
-    let mut html = String::from("<ul class=\"legend\">\n");
-    for (key, label) in items {
-        writeln!(html, "<li>{key}{}</li>", escaped(&label)).expect(STRING);
-    }
-    html + "</ul>\n"
-}
-
-/// The meaning of a mark of the legend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Series,
-    Range,
-    Published,
-    Tolerance,
-}
-
-/// A small drawing of it.
-fn key(number: usize, join: Option<Join>, what: Key) -> String {
-    let (width, height) = (30 * UNIT, 14 * UNIT);
-    let middle = (width / 2, height / 2);
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, (width as u32, height as u32));
-        let root = root.into_drawing_area();
-        let line = |ink, thick| {
-            let ends = vec![(2 * UNIT, middle.1), (width - 2 * UNIT, middle.1)];
-            root.draw(&PathElement::new(ends, stroke(ink, thick))).expect(STRING);
-        };
-        let area = |ink: Ink, high: i32| {
-            let corners = [(2 * UNIT, middle.1 - high), (width - 2 * UNIT, middle.1 + high)];
-            root.draw(&Rectangle::new(corners, ink.color().filled())).expect(STRING);
-        };
-        match (what, join) {
-            (Key::Series, join) => {
-                if join != Some(Join::Apart) {
-                    line(Ink::Line(number), 2);
-                }
-                let corners = mark(number, middle, MARK);
-                root.draw(&Polygon::new(corners, Ink::Mark(number).color().filled()))
-                    .expect(STRING);
-            }
-            (Key::Range, Some(Join::Line | Join::Steps)) => area(Ink::Band(number), 4 * UNIT),
-            (Key::Range, Some(Join::Apart) | None) => line(Ink::Whisker(number), 3),
-            (Key::Published, _) => {
-                let corners = diamond(middle, MARK * 1.25);
-                root.draw(&PathElement::new(corners, stroke(Ink::Published(number), 2)))
-                    .expect(STRING);
-            }
-            (Key::Tolerance, _) => area(Ink::Tolerance, 5 * UNIT),
-        }
-        root.present().expect(STRING);
-    }
-    let drawn = classed(&text);
-    format!(
-        "<svg class=\"key\" viewBox=\"0 0 {width} {height}\" aria-hidden=\"true\">{}</svg>",
-        inner(&drawn).trim_end()
-    )
-}
-
-fn stroke(ink: Ink, pixels: i32) -> ShapeStyle {
-    ink.color().stroke_width((pixels * UNIT) as u32)
 }
 
 fn words() -> TextStyle<'static> {
@@ -553,27 +426,23 @@ fn cut(name: &str) -> String {
     name.chars().take(NAME_MAX - 1).chain(['\u{2026}']).collect()
 }
 
-const STRING: &str = "a string takes every drawing";
-
-/// The library's units of a pixel: it knows whole ones only.
-const UNIT: i32 = 2;
-
 // In pixels, at the size that the style sheet gives a figure.
-const WIDTH: i32 = 440;
+const WIDTH: i32 = 380;
 const ACROSS: i32 = 260;
 const TOP: i32 = 24;
 const LOW_TOP: i32 = 6;
 const BOTTOM: i32 = 38;
-const FONT: f64 = 12.0;
-
-/// The radius of a mark, in units.
-const MARK: f64 = 7.0;
+const FONT: f64 = 11.5;
+/// Above the lanes of a place, for its name.
+const NAME: i32 = 14;
 
 /// How near a pointer must be, in units.
 const NEAR: i32 = 14;
 
-/// The most letters of a name at an axis.
-const NAME_MAX: usize = 32;
+/// The most letters of a name on the left of an axis; longer ones stand above their lanes.
+const BESIDE_MAX: usize = 14;
+/// The most letters of a name above them.
+const NAME_MAX: usize = 52;
 
 /// Approximate count of numbers at an axis.
 const TICKS: usize = 5;
@@ -589,6 +458,7 @@ const MARKS: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::Axis;
     use super::super::figure::tests::{figure, series, small};
     use super::*;
 
@@ -687,14 +557,55 @@ mod tests {
         assert!((4..=MARKS + 1).contains(&numbers(&html, "mark", "points").len()));
     }
 
+    /// A figure of bars or marks, a place for each policy.
+    fn of_policies(names: &[&str], count: usize) -> Figure {
+        let all = ["first", "second", "third"]
+            .map(|label| series(label, Join::Apart, &vec![Some(1.0); names.len()]));
+        let mut figure = figure("f", Scale::Linear, all[..count].to_vec());
+        let scale = Scale::Names(names.iter().map(|&name| name.to_owned()).collect());
+        figure.along = Axis { label: "policy".to_owned(), scale };
+        figure.layout = Layout::Down;
+        figure
+    }
+
     #[test]
-    fn a_name_keeps_its_color_on_every_figure() {
-        let mut palette = Palette::default();
-        let mut colors = |names: &[&str]| palette.colors(names);
-        assert_eq!(colors(&["fixed", "drain"]), [0, 1]);
-        assert_eq!(colors(&["drain", "dyn"]), [1, 2]);
-        assert_eq!(colors(&["0", "1", "2", "3", "4", "5", "6"]).len(), 7);
-        let of_two = colors(&["fixed", "5"]);
-        assert_ne!(of_two[0], of_two[1], "two series of one figure differ");
+    fn a_color_belongs_to_a_policy_and_a_shade_to_a_series() {
+        let names = ["off", "paced", "off (no memory)"];
+        let one = drawn(&of_policies(&names, 1));
+        assert_eq!(one.matches("\"bar s0 b0\"").count(), 2, "{one}");
+        assert!(one.contains("\"bar s1 b0\"") && !one.contains("</svg>first"), "{one}");
+        let two = drawn(&of_policies(&names, 2));
+        // Of two places, and in the legend.
+        for shade in ["\"bar s0 b0\"", "\"bar s0 b1\""] {
+            assert_eq!(two.matches(shade).count(), 3, "{two}");
+        }
+        assert!(two.contains("\"legend shared\"") && two.contains("</svg>second</li>"));
+        let mut marks = of_policies(&names, 2);
+        marks.value.scale = Scale::Log;
+        let marks = drawn(&marks);
+        let corners = numbers(&marks, "mark s0", "points");
+        // Of a circle and of a square, for two places each and in the legend.
+        let of = |corner_count: usize| {
+            corners.iter().filter(|path| path.len() / 2 == corner_count).count()
+        };
+        assert!(of(12) >= 3 && of(4) >= 2, "{corners:?}");
+    }
+
+    #[test]
+    fn long_names_stand_above_their_bars() {
+        let short = drawn(&of_policies(&["off", "paced"], 1));
+        let long = drawn(&of_policies(&["off", "paced with a controller"], 1));
+        let left = |html: &str| numbers(html, "bar s0 b0", "x")[0][0];
+        assert!(left(&long) < left(&short), "bars have the width");
+        let names: Vec<&str> = long.split("<text").filter(|it| it.contains("\"start\"")).collect();
+        assert_eq!(names.len(), 2, "{long}");
+        for (name, bar) in names.iter().zip(["bar s0 b0", "bar s1 b0"]) {
+            let name = numbers(&format!("<text{name}"), "words", "y")[0][0];
+            let bar = numbers(&long, bar, "y")[0][0];
+            assert!((bar - NAME * UNIT..bar).contains(&name), "{name} {bar}");
+        }
+        assert_eq!(long.matches("<text").count(), short.matches("<text").count());
+        let cut = drawn(&of_policies(&[&"x".repeat(NAME_MAX + 1)], 1));
+        assert!(cut.contains(&format!("{}\u{2026}", "x".repeat(NAME_MAX - 1))), "{cut}");
     }
 }

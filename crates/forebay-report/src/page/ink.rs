@@ -5,7 +5,7 @@
 //! The library writes colours. Each ink has a colour that is never shown: it becomes the attribute
 //! `class` before the figure leaves this module.
 
-use plotters::style::RGBColor;
+use plotters::style::{Color, RGBColor, ShapeStyle};
 
 /// What a line or an area is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(super) enum Ink {
     Line(usize),
     /// Its marks.
     Mark(usize),
-    /// Its bars.
-    Bar(usize),
+    /// The bars of a colour, of one of the series that have it.
+    Bar(usize, usize),
     /// From least to greatest, as an area.
     Band(usize),
     /// The same as a line.
@@ -49,7 +49,7 @@ impl Ink {
             Self::Tolerance => "tol",
             Self::Line(_) => "line",
             Self::Mark(_) => "mark",
-            Self::Bar(_) => "bar",
+            Self::Bar(..) => "bar",
             Self::Band(_) => "band",
             Self::Whisker(_) => "whisker",
             Self::Published(_) => "published",
@@ -57,10 +57,12 @@ impl Ink {
         match self {
             Self::Line(series)
             | Self::Mark(series)
-            | Self::Bar(series)
             | Self::Band(series)
             | Self::Whisker(series)
             | Self::Published(series) => format!("{name} s{}", series % COLORS),
+            Self::Bar(color, shade) => {
+                format!("{name} s{} b{}", color % COLORS, shade % SHADES)
+            }
             Self::Grid | Self::Axis | Self::Zero | Self::Words | Self::Tolerance => name.to_owned(),
         }
     }
@@ -78,7 +80,7 @@ impl Ink {
             Self::Band(of) => (7, series(of)),
             Self::Whisker(of) => (8, series(of)),
             Self::Published(of) => (9, series(of)),
-            Self::Bar(of) => (10, series(of)),
+            Self::Bar(of, shade) => (10 + (shade % SHADES) as u8, series(of)),
         }
     }
 
@@ -88,7 +90,9 @@ impl Ink {
             [
                 Self::Line(series),
                 Self::Mark(series),
-                Self::Bar(series),
+                Self::Bar(series, 0),
+                Self::Bar(series, 1),
+                Self::Bar(series, 2),
                 Self::Band(series),
                 Self::Whisker(series),
                 Self::Published(series),
@@ -111,6 +115,18 @@ pub(super) fn classed(svg: &str) -> String {
         }
     }
     svg
+}
+
+/// What the library has drawn, without the element about it.
+pub(super) fn inner(svg: &str) -> &str {
+    let start = svg.find('>').map_or(0, |end| end + 1);
+    let end = svg.rfind("</svg>").unwrap_or(svg.len());
+    svg[start..end].trim_start()
+}
+
+/// How a line is drawn.
+pub(super) fn stroke(ink: Ink, pixels: i32) -> ShapeStyle {
+    ink.color().stroke_width((pixels * UNIT) as u32)
 }
 
 /// The outline of a series's mark about a place.
@@ -137,8 +153,20 @@ pub(super) fn diamond((x, y): (i32, i32), radius: f64) -> Vec<(i32, i32)> {
     DIAMOND.iter().chain(&DIAMOND[..2]).map(place).collect()
 }
 
+/// Why nothing that is drawn fails.
+pub(super) const STRING: &str = "a string takes every drawing";
+
+/// The library's units of a pixel: it knows whole ones only.
+pub(super) const UNIT: i32 = 2;
+
+/// The radius of a mark, in units.
+pub(super) const MARK: f64 = 7.0;
+
 /// Colours of the style sheet.
 pub(super) const COLORS: usize = 8;
+
+/// Shades of a bar.
+const SHADES: usize = 3;
 
 const SHAPES: usize = 6;
 

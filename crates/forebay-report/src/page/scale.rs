@@ -76,8 +76,8 @@ impl Fitted {
         }
         // Three steps in each decade; all are written in short scales, one a decade in long ones.
         let every = match last - first {
-            ..=8 => 1,
-            9..=21 => STEPS,
+            ..=5 => 1,
+            6..=21 => STEPS,
             _ => 2 * STEPS,
         };
         let wanted = (first..=last).filter(|place| place.rem_euclid(every) == 0);

@@ -162,10 +162,9 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
 
 /// The exit code of an error: the image is damaged, or the path was not one of its files.
 fn code_of(cause: &Cause) -> u8 {
-    match cause {
-        Cause::Missing | Cause::NotDirectory | Cause::NotFile(_) | Cause::Links(_) => ERROR,
-        _ => NO,
-    }
+    let is_of_path =
+        matches!(cause, Cause::Missing | Cause::NotDirectory | Cause::NotFile(_) | Cause::Links(_));
+    if is_of_path { ERROR } else { NO }
 }
 
 /// The same of an error with context.
