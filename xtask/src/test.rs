@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         eprintln!("test: skip: the running kernel against its policy: {reason}");
     }
     let mut tests = cargo();
-    if let Some(folder) = moto()? {
+    if let Some(folder) = python_packages()? {
         tests.env("PYTHONPATH", folder);
     }
     tests.args(["test", "--workspace", "--no-fail-fast"]).args(&arguments.cargo_test);
@@ -40,28 +40,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     python::test()
 }
 
-/// The folder of moto, a server of S3 in Python: installed below the target directory if it is
-/// missing. Without it, the test of S3 is skipped by name.
-fn moto() -> Result<Option<PathBuf>> {
+/// The folder of the Python packages that tests need, installed below the target directory if they
+/// are missing. Tests whose package cannot be installed are skipped by name.
+fn python_packages() -> Result<Option<PathBuf>> {
+    if find_program("python3").is_none() {
+        return Ok(None);
+    }
     let folder = target().join("tools/python");
-    let is_there = || {
-        let mut python = command("python3");
-        python.env("PYTHONPATH", &folder).args(["-c", "import moto.server, boto3"]);
-        python.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-    };
-    if !is_there() && find_program("python3").is_some() {
-        eprintln!("test: installing {MOTO} into {}", folder.display());
+    for (packages, import, needed_for) in PYTHON_PACKAGES {
+        let is_there = || {
+            let mut python = command("python3");
+            python.env("PYTHONPATH", &folder).args(["-c", &format!("import {import}")]);
+            python.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+        };
+        if is_there() {
+            continue;
+        }
+        let named = packages.join(" and ");
+        eprintln!("test: installing {named} into {}", folder.display());
         let mut pip = command("python3");
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]);
-        if exit_code(pip.arg(&folder).args([MOTO, "boto3"]).stdout(io::stderr()))? != 0 {
-            eprintln!("test: skip: objects of S3: pip cannot install {MOTO}");
+        let code = exit_code(pip.arg(&folder).args(packages).stdout(io::stderr()))?;
+        if code != 0 || !is_there() {
+            eprintln!("test: skip: {needed_for}: pip cannot install {named}");
         }
     }
-    Ok(is_there().then_some(folder))
+    Ok(Some(folder))
 }
 
-/// The package for pip.
-const MOTO: &str = "moto[server]==5.1.*";
+/// Packages for pip, what shows that they are there, and what needs them.
+const PYTHON_PACKAGES: [(&[&str], &str, &str); 3] = [
+    (&["moto[server]==5.1.*", "boto3"], "moto.server, boto3", "objects of S3"),
+    (&["distributed>=2024.1"], "distributed", "sweeps on Dask"),
+    (&["hyperqueue>=0.20"], "hyperqueue.cluster", "sweeps on HyperQueue"),
+];
 
 /// Every package that a test needs.
 const PACKAGES: &[Package] = &[

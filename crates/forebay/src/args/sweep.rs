@@ -79,14 +79,14 @@ pub(crate) struct SweepSubmit {
     /// Where the chunks run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on: SweepEngine,
-    /// Processes at once, or with Dask workers; by default one for each processor
+    /// Processes at once, or workers of Dask or HyperQueue; by default one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) jobs: Option<u32>,
     /// With Dask: the scheduler, such as tcp://head:8786, whose workers must have the folder and
     /// the program at the same paths; by default, workers on this machine are started
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) scheduler: Option<String>,
-    /// With Dask: the Python interpreter that has the package `distributed`
+    /// The Python interpreter that has the package `distributed` of Dask, or `hyperqueue`
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: String,
 }
@@ -99,7 +99,8 @@ pub(crate) enum SweepEngine {
     Local,
     /// Workers of Dask; chunks of lost workers run again on others
     Dask,
-    /// Tasks of HyperQueue, with `hq submit --array`
+    /// Tasks of HyperQueue: with `hq submit --array` if there is an `hq`, else on a server and
+    /// workers that its Python package starts on this machine
     Hyperqueue,
     /// Array jobs of Slurm, with `sbatch --array`
     Slurm,

@@ -76,6 +76,9 @@ fn run_chunk(arguments: &SweepRun) -> Result<u8> {
 
 /// Runs all chunks without a result, in separate processes.
 fn submit(arguments: &SweepSubmit) -> Result<u8> {
+    if arguments.scheduler.is_some() && arguments.on != SweepEngine::Dask {
+        bail!(Complaint::new("--scheduler is of Dask").hint("--on dask"));
+    }
     let plan = Plan::read(&arguments.folder)?;
     let missing = plan.missing(&arguments.folder);
     let program = env::current_exe().context("cannot find the program itself")?;
@@ -83,7 +86,10 @@ fn submit(arguments: &SweepSubmit) -> Result<u8> {
     let jobs = arguments.jobs.map_or(processors, |jobs| jobs as usize).min(missing.len().max(1));
     match arguments.on {
         SweepEngine::Local => run_here(&arguments.folder, &program, &missing, jobs),
-        SweepEngine::Dask => run_on_dask(arguments, &program, &missing, jobs),
+        SweepEngine::Dask => run_by_python(arguments, &program, &missing, jobs, &DASK),
+        SweepEngine::Hyperqueue if !arrays::HYPERQUEUE.is_installed() => {
+            run_by_python(arguments, &program, &missing, jobs, &HYPERQUEUE)
+        }
         SweepEngine::Hyperqueue => {
             arrays::submit(arguments, &program, &missing, &arrays::HYPERQUEUE)
         }
@@ -116,38 +122,50 @@ fn run_here(folder: &Path, program: &Path, missing: &[usize], jobs: usize) -> Re
     Ok(if failed.is_empty() { 0 } else { crate::NO })
 }
 
-/// Runs chunks on workers of Dask, which are started here if no scheduler is named.
-fn run_on_dask(
+/// An engine that has a package of Python.
+struct Client {
+    name: &'static str,
+    package: &'static str,
+    /// The client: a program of Python.
+    script: &'static str,
+}
+
+const DASK: Client =
+    Client { name: "Dask", package: "distributed", script: include_str!("sweep/dask.py") };
+const HYPERQUEUE: Client =
+    Client { name: "HyperQueue", package: "hyperqueue", script: include_str!("sweep/hq.py") };
+
+/// Runs chunks on workers of an engine, which are started here if no scheduler is named.
+fn run_by_python(
     arguments: &SweepSubmit,
     program: &Path,
     missing: &[usize],
     jobs: usize,
+    client: &Client,
 ) -> Result<u8> {
     if missing.is_empty() {
         say("0 chunks run, 0 failed")?;
         return Ok(0);
     }
     let folder = fs::canonicalize(&arguments.folder).with_context(|| shown(&arguments.folder))?;
+    let scheduler = arguments.scheduler.as_deref().unwrap_or("-");
     let mut python = Command::new(&arguments.python);
-    python.args(["-c", DASK, arguments.scheduler.as_deref().unwrap_or("-"), &jobs.to_string()]);
+    python.args(["-c", client.script, scheduler, &jobs.to_string()]);
     python.arg(program).arg(folder).args(missing.iter().map(usize::to_string));
     python.stdin(Stdio::null()).stdout(Stdio::null());
     let status = python.status().with_context(|| format!("cannot start {}", arguments.python))?;
     let plan = Plan::read(&arguments.folder)?;
     let failed = plan.missing(&arguments.folder).len();
     if !status.success() && failed == missing.len() {
-        bail!(
-            Complaint::new(format!("no chunk was run on Dask: {status}")).hint(
-                "`pip install distributed` installs it; --python names the Python that has it"
-            )
-        );
+        let what = format!("no chunk was run on {}: {status}", client.name);
+        bail!(Complaint::new(what).hint(format!(
+            "`pip install {}` installs it; --python names the Python that has it",
+            client.package
+        )));
     }
     say(&format!("{} chunks run, {failed} failed", missing.len()))?;
     Ok(if failed == 0 { 0 } else { crate::NO })
 }
-
-/// The client of Dask.
-const DASK: &str = include_str!("sweep/dask.py");
 
 /// Runs a chunk in a process, and says why it failed.
 fn run_process(program: &Path, folder: &Path, chunk: usize) -> Result<(), String> {

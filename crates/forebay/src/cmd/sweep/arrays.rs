@@ -94,6 +94,13 @@ pub(super) fn submit(
 }
 
 impl Scheduler {
+    /// Whether its program can be started.
+    pub(super) fn is_installed(&self) -> bool {
+        let mut asks = Command::new(self.program);
+        asks.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        asks.status().is_ok()
+    }
+
     fn command(&self, program: &str, folder: &str, base: usize, tasks: &[usize]) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.before).arg(ranges(tasks)).args(self.behind);
