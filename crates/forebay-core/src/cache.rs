@@ -83,6 +83,8 @@ pub struct PageUse {
 pub(crate) struct Counters {
     /// Pages added to the cache.
     pub(crate) added: u64,
+    /// Folios that were added to be read.
+    pub(crate) folios: u64,
     /// Added pages that became up to date.
     pub(crate) read: u64,
     /// Added pages that were accessed at least once.
@@ -208,6 +210,7 @@ impl PageCache {
         }
         self.reading += folio.pages() as u32;
         self.counters.added += folio.pages();
+        self.counters.folios += 1;
         true
     }
 

@@ -254,6 +254,8 @@ impl Machine {
             },
             page_lookup: self.time("cpu.page_lookup"),
             page_alloc: self.time("cpu.page_alloc"),
+            folio_alloc: self.time("cpu.folio_alloc"),
+            write_call: self.time("cpu.write_call"),
             copy_picos_per_kib: (KIB * PICOS_PER_S + copy_rate / 2) / copy_rate,
             context_switch: self.time("cpu.context_switch"),
             interrupt: self.time("cpu.interrupt"),

@@ -18,6 +18,10 @@ pub struct Prices {
     pub page_lookup: Duration,
     /// Taking a frame for a page and adding it to the page cache.
     pub page_alloc: Duration,
+    /// Adding one folio, in addition to its pages.
+    pub folio_alloc: Duration,
+    /// A call that writes, in addition to one that reads.
+    pub write_call: Duration,
     /// Copying 1024 bytes to the caller, in picoseconds.
     pub copy_picos_per_kib: u64,
     /// Giving a core to another task.
@@ -82,6 +86,8 @@ impl Prices {
         fault: Duration::ZERO,
         page_lookup: Duration::ZERO,
         page_alloc: Duration::ZERO,
+        folio_alloc: Duration::ZERO,
+        write_call: Duration::ZERO,
         copy_picos_per_kib: 0,
         context_switch: Duration::ZERO,
         interrupt: Duration::ZERO,

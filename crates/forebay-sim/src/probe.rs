@@ -210,8 +210,10 @@ pub const READS: &[Experiment] = &[
     Experiment::random(4 * KIB, 8, 2_000),
     Experiment::random(4 * KIB, 16, 2_000),
     Experiment::random(4 * KIB, 32, 4_000),
+    Experiment::random(64 * KIB, 4, 600),
     Experiment::random(64 * KIB, 8, 800),
     Experiment::random(64 * KIB, 32, 1_000),
+    Experiment::random(MIB, 2, 150),
     Experiment::random(MIB, 8, 200),
     SEQUENTIAL_SMALL[0],
     SEQUENTIAL_SMALL[1],
@@ -231,7 +233,10 @@ const WRITE_FLUSHED: Experiment =
     Experiment { pattern: Pattern::Flushed, write: true, ..Experiment::random(4 * KIB, 1, 100) };
 
 /// Every experiment that writes.
-pub const WRITES: &[Experiment] = &[WRITE_SMALL, WRITE_LONG, WRITE_SCATTERED, WRITE_FLUSHED];
+///
+/// Flushes come before long writes: a device, or what stands for one, is busy with those for longer
+/// than they take.
+pub const WRITES: &[Experiment] = &[WRITE_SMALL, WRITE_FLUSHED, WRITE_LONG, WRITE_SCATTERED];
 
 const fn sequential(bytes: u64, depth: u32, start_ppm: u32, count: u32) -> Experiment {
     let pattern = Pattern::Sequential(start_ppm);

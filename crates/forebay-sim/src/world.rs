@@ -66,6 +66,7 @@ pub struct SimWorld<'a> {
     polled: Option<Runner>,
     /// Pages that the engine had added, and looked at, when costs were last charged.
     pages_added: u64,
+    folios_added: u64,
     raw_pages_added: u64,
     pages_walked: u64,
     /// Frames that reclaim had looked at: for callers, and behind their backs.
@@ -166,6 +167,7 @@ impl<'a> SimWorld<'a> {
             cost: Duration::ZERO,
             polled: None,
             pages_added: engine.pages_added(),
+            folios_added: engine.folios_added(),
             raw_pages_added: engine.raw_pages_added(),
             faults_major: engine.faults_major(),
             windows: engine.windows(),
@@ -389,6 +391,7 @@ impl World for SimWorld<'_> {
 
     #[inline]
     fn carry_out(&mut self, engine: &Engine, output: Output) {
+        let before = self.pages_added;
         if !engine.is_unchanged() {
             self.charge_pages(engine);
         }
@@ -398,6 +401,9 @@ impl World for SimWorld<'_> {
                 self.cost += self.prices.copy(pages, copy.len);
                 if copy.to_frames {
                     self.cost += self.prices.page_dirty.times(pages);
+                    // Linux adds what a call writes as one folio.
+                    let is_new = self.pages_added > before;
+                    self.cost += self.prices.folio_alloc.times(u64::from(is_new));
                 }
             }
             Output::Reply(task, result) => {

@@ -90,6 +90,12 @@ impl Engine {
         self.cache.counters.added
     }
 
+    /// Folios that were added to the cache to be read so far; a page that is written whole is added
+    /// without one.
+    pub fn folios_added(&self) -> u64 {
+        self.cache.counters.folios
+    }
+
     /// Reads that calls have put in front of devices so far, submitted or not.
     pub fn reads_opened(&self) -> u64 {
         self.block.reads_opened

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use rustix::mm::{Advice, madvise};
+
 use crate::uring::Lend;
 
 /// Owned bytes whose first lies at a multiple of 4096 in memory.
@@ -21,6 +23,23 @@ impl Buffer {
         let room = vec![0; len + ALIGN - 1];
         // The distance to a multiple of a power of two is always known for bytes.
         let start = room.as_ptr().align_offset(ALIGN);
+        Self { room, start, len }
+    }
+
+    /// `len` bytes in huge pages where the kernel has them, so that a device sees few pieces of
+    /// memory, as with the large folios of the page cache.
+    #[must_use]
+    pub fn in_huge_pages(len: usize) -> Self {
+        let mut room = vec![0; len.next_multiple_of(HUGE) + HUGE - 1];
+        let start = room.as_ptr().align_offset(HUGE);
+        let whole = &mut room[start..start + len.next_multiple_of(HUGE)];
+        #[expect(unsafe_code, reason = "advice about memory")]
+        // SAFETY: The bytes are our own, and this advice changes none of them.
+        let advised =
+            unsafe { madvise(whole.as_mut_ptr().cast(), whole.len(), Advice::LinuxHugepage) };
+        // Without huge pages they are small ones.
+        let _ = advised;
+        whole.fill(0x5a);
         Self { room, start, len }
     }
 }
@@ -62,6 +81,9 @@ impl fmt::Debug for Buffer {
 }
 
 /// The memory alignment of every device that Linux drives: a page.
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
+
 const ALIGN: usize = 4096;
 
 #[cfg(test)]

@@ -67,16 +67,24 @@ pub struct HostPrices {
     pub cached_large: Vec<u64>,
     /// A copy of 1 MiB between buffers that lie in no cache.
     pub copy: Vec<u64>,
-    /// What the processor spends on a page of a read of 1 MiB through an empty page cache.
-    pub cold_page: Vec<u64>,
+    /// What the processor spends on a read of 1 MiB at a random place through an empty page cache.
+    pub cold_random: Vec<u64>,
+    /// The same of one of many that follow each other, read ahead.
+    pub cold_stream: Vec<u64>,
     /// The processor time of a direct read of 4 KiB.
     pub direct_cpu: Vec<u64>,
     /// The touch of a page that is cached and not mapped.
     pub fault: Vec<u64>,
     /// Giving the processor away.
     pub switch: u64,
-    /// A write of 4 KiB over a cached page; none without a file that may be written.
-    pub dirty: Vec<u64>,
+    /// A write of 4 KiB over a dirty page; none without a file that may be written.
+    pub dirty_small: Vec<u64>,
+    /// A write of 1 MiB over dirty pages.
+    pub dirty_large: Vec<u64>,
+    /// A write of 16 KiB to pages that are not cached.
+    pub new_small: Vec<u64>,
+    /// A write of 1 MiB to pages that are not cached.
+    pub new_large: Vec<u64>,
 }
 
 impl ProbedFile {
@@ -148,6 +156,11 @@ impl ProbedFile {
 
     fn many(&self, requests: &ProbeRequests<'_>) -> io::Result<ProbeTimes> {
         let mut queue = Queue::new(&self.direct, requests.depth).map_err(io::Error::other)?;
+        if requests.write && requests.bytes >= LARGE {
+            // The kernel writes streams from large folios.
+            let buffers = (0..requests.depth).map(|_| Buffer::in_huge_pages(requests.bytes));
+            buffers.for_each(|buffer| queue.recycle(buffer));
+        }
         let mut issued = Vec::with_capacity(requests.offsets.len());
         let mut latencies = vec![0; requests.offsets.len()];
         let begin = Instant::now();
@@ -217,11 +230,7 @@ impl ProbedFile {
         prices.fault = faults(&file, region)?;
         prices.switch = nanos(processor::costs().contended) / 2;
         if self.write {
-            let kept = small.clone();
-            file.read_exact_at(&mut small, 0)?;
-            prices.dirty = rounds(1_000, || file.write_all_at(&small, 0))?;
-            small.copy_from_slice(&kept);
-            file.sync_data()?;
+            price_of_writes(&file, region as usize, &mut prices)?;
         }
         Ok(prices)
     }
@@ -249,13 +258,59 @@ impl ProbedFile {
                 fadvise(file, offset, NonZeroU64::new(LARGE as u64), Advice::DontNeed)?;
                 let before = clock_gettime(ClockId::ThreadCPUTime);
                 file.read_exact_at(&mut large, offset)?;
-                prices.cold_page.push(spent(before) / (LARGE as u64 / 4_096));
+                prices.cold_random.push(spent(before));
             }
         }
-        prices.cold_page.sort_unstable();
+        // Some calls build windows of readahead for many others, so that it is the mean that counts.
+        let stream = self.len.min(STREAM);
+        for number in 0..STREAMS.min(self.len / stream) {
+            let from = number * stream;
+            fadvise(file, from, NonZeroU64::new(stream), Advice::DontNeed)?;
+            // Its readahead has seen nothing random.
+            let fresh = StdFile::open(&self.path)?;
+            let before = clock_gettime(ClockId::ThreadCPUTime);
+            for offset in (from..from + stream).step_by(LARGE) {
+                let read = fresh.read_at(&mut large, offset)?;
+                black_box(read);
+            }
+            prices.cold_stream.push(spent(before) / (stream / LARGE as u64).max(1));
+        }
+        prices.cold_random.sort_unstable();
+        prices.cold_stream.sort_unstable();
         prices.direct_cpu.sort_unstable();
         Ok(())
     }
+}
+
+/// Times of writes that give the first `region` bytes what they had, and are durable at the end.
+fn price_of_writes(file: &StdFile, region: usize, prices: &mut HostPrices) -> io::Result<()> {
+    let mut kept = vec![0; region];
+    file.read_exact_at(&mut kept, 0)?;
+    let write = |at: usize, len: usize| file.write_all_at(&kept[at..at + len], at as u64);
+    write(0, region)?;
+    let mut place = 0;
+    let mut next = |len: usize| {
+        place = (place + 7_919) % (region / len);
+        place * len
+    };
+    prices.dirty_small = rounds(2_000, || write(next(4_096), 4_096))?;
+    prices.dirty_large = rounds(100, || write(next(LARGE), LARGE))?;
+    for round in 0..8 {
+        file.sync_data()?;
+        fadvise(file, 0, NonZeroU64::new(region as u64), Advice::DontNeed)?;
+        let (len, samples) = match round % 2 {
+            0 => (LARGE, &mut prices.new_large),
+            _ => (16_384, &mut prices.new_small),
+        };
+        for at in (0..region).step_by(len) {
+            let begin = Instant::now();
+            write(at, len)?;
+            samples.push(nanos(begin.elapsed()));
+        }
+    }
+    prices.new_small.sort_unstable();
+    prices.new_large.sort_unstable();
+    file.sync_data()
 }
 
 /// The time of a touch, over random pages of cached maps. A touch maps neighbours too, so that
@@ -322,6 +377,10 @@ const REGION: u64 = 16 << 20;
 
 /// Bytes of a long read.
 const LARGE: usize = 1 << 20;
+
+/// Bytes of a stream that is read ahead, and how many streams there are.
+const STREAM: u64 = 32 << 20;
+const STREAMS: u64 = 4;
 
 /// Cold reads, and how long they may take together.
 const COLD: usize = 400;

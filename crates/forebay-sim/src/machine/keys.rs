@@ -261,6 +261,8 @@ pub(super) static KEYS: &[Key] = &[
     key("device.write_delay", Dimension::Time, 0, 60 * SECOND).of(FAST).or(0),
     key("device.write_rate", Dimension::Rate, 1_000, PETA).of(FAST).or(PETA),
     key("device.write_buffer", Dimension::Size, 0, PETA).of(FAST).or(0),
+    key("cpu.folio_alloc", Dimension::Time, 0, SECOND).or(0),
+    key("cpu.write_call", Dimension::Time, 0, SECOND).or(0),
 ];
 
 /// What the number `name` measures.

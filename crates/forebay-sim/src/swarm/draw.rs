@@ -134,6 +134,8 @@ pub(super) fn random_prices(rng: &mut Rng) -> Prices {
         fault: syscall,
         page_lookup: up_to(100),
         page_alloc: up_to(2_000),
+        folio_alloc: Duration::ZERO,
+        write_call: Duration::ZERO,
         copy_picos_per_kib: 1_000_000,
         context_switch: up_to(20_000),
         interrupt: up_to(5_000),

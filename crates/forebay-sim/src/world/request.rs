@@ -124,10 +124,14 @@ impl SimWorld<'_> {
             let (all, raw_ones) = (added - self.pages_added, raw - self.raw_pages_added);
             let alloc = self.prices.page_alloc;
             self.cost += alloc.times(all);
+            let folios = engine.folios_added() - self.folios_added;
+            self.cost += self.prices.folio_alloc.times(folios);
+            self.folios_added += folios;
             if let Some((_, task)) = self.handling {
                 let layers = &mut self.tasks[task.index()].layers;
                 layers.file_system += alloc.times(raw_ones);
                 layers.memory += alloc.times(all - raw_ones);
+                layers.memory += self.prices.folio_alloc.times(folios);
             }
             (self.pages_added, self.raw_pages_added) = (added, raw);
         }

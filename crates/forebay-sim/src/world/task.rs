@@ -197,8 +197,16 @@ impl SimWorld<'_> {
             match slot.workload.next(now) {
                 Step::Call(op) => {
                     (slot.op, slot.issued) = (Some(op), now + self.cost);
-                    let is_fault = matches!(op, Op::Fault { .. });
-                    let entry = if is_fault { self.prices.fault } else { self.prices.syscall };
+                    let entry = match op {
+                        Op::Fault { .. } => self.prices.fault,
+                        Op::Write { .. } => self.prices.syscall + self.prices.write_call,
+                        Op::Read { .. }
+                        | Op::Direct { .. }
+                        | Op::Sync { .. }
+                        | Op::Truncate { .. }
+                        | Op::Discard { .. }
+                        | Op::Advise { .. } => self.prices.syscall,
+                    };
                     self.cost += entry;
                     slot.layers = Layers { memory: entry, ..Layers::default() };
                     self.handling = Some((core, task));

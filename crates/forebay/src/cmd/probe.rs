@@ -38,10 +38,19 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
     };
     messages::note(&doing);
     let prices = bench.priced().prices().with_context(|| failed(&arguments.path))?;
-    let prices = prices_of(&prices);
+    let prices = prices_of(&prices, kernel::limits(&arguments.path).max_sectors_kib);
     let measured = Measured::take(&mut bench, scratch.is_some(), overhead(&prices))
         .with_context(|| failed(&arguments.path))?;
     let fit = fit(&measured).map_err(|unfit| Complaint::new(unfit.to_string()))?;
+    for (bytes, depth, measured, model) in &fit.residuals {
+        messages::detail(|| {
+            let [measured, model] = [measured, model].map(|nanos| nanos / 1e3);
+            format!(
+                "reads of {bytes} bytes, {depth} in flight: one in {measured:.1} us, as modelled \
+                 {model:.1} us"
+            )
+        });
+    }
     let probed = Probed {
         summary: format!("This machine with {}, as probed", shown(&arguments.path)),
         span: measured.span,
@@ -181,7 +190,7 @@ fn fill(path: &Path) -> io::Result<()> {
 }
 
 /// The prices of the processor, as keys of a machine.
-fn prices_of(host: &HostPrices) -> Vec<Number> {
+fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
     let number = |key, estimate: Estimate, from: &str| Number {
         key,
         source: format!("M: probe, {from}, {} of them", estimate.count),
@@ -197,15 +206,38 @@ fn prices_of(host: &HostPrices) -> Vec<Number> {
     let call = (small.value - page).max(1.0);
     let switch = host.switch as f64;
     let certain = |value: f64, count| Estimate { value, low: value, high: value, count };
-    let (direct, cold) = (median(&host.direct_cpu), median(&host.cold_page));
-    let alloc = (cold.value - page).clamp(100.0, 100_000.0);
+    let (direct, random) = (median(&host.direct_cpu), median(&host.cold_random));
     let submit = (direct.value - call - switch).max(100.0);
-    let dirty = median(&host.dirty);
-    let dirtied = if dirty.count > 0 { (dirty.value - call - page).max(1.0) } else { lookup };
+    // A stream is read in requests as long as may be, and in folios of many pages; a read at a
+    // random place in one request, or a few, and in folios of one page.
+    let stream = median(&host.cold_stream);
+    let requests = (1_024.0 / max_sectors_kib as f64).max(0.01);
+    let (dirty, dirty_call) = (median(&host.dirty_large), median(&host.dirty_small));
+    let has_writes = dirty.count > 0;
+    let new = median(&host.new_large);
+    // Writes have no request in the way.
+    let added = if has_writes {
+        new.value - dirty.value
+    } else {
+        stream.value - large.value - requests * submit
+    };
+    let alloc = (added / 256.0).clamp(10.0, 100_000.0);
+    let requests = requests.max(1.0);
+    let both = (random.value - large.value - requests * submit) / 256.0;
+    let folio = (both - alloc).clamp(0.0, 100_000.0);
+    let written = (dirty.value - dirty_call.value) / 255.0;
+    let dirtied = if has_writes { (written - page).max(1.0) } else { lookup };
+    let write_call = (dirty_call.value - dirtied - small.value).max(0.0);
     let mut prices = vec![
         number("cpu.syscall", small.around(call), "cached reads of 4 KiB, less a page"),
         number("cpu.page_lookup", large.around(lookup), "cached reads of 1 MiB, less the copy"),
-        number("cpu.page_alloc", cold.around(alloc), "cold reads of 1 MiB by page, less cached"),
+        match has_writes {
+            true => {
+                number("cpu.page_alloc", new.around(alloc), "writes of 1 MiB that are not cached")
+            }
+            false => number("cpu.page_alloc", stream.around(alloc), "cold streams, less cached"),
+        },
+        number("cpu.folio_alloc", random.around(folio), "cold random reads of 1 MiB, less streams"),
         number("cpu.copy_rate", copy.around(4_096e9 / copy_page), "copies of 1 MiB"),
         number("cpu.context_switch", certain(switch, 256), "half a round trip of two threads"),
         number(
@@ -214,17 +246,13 @@ fn prices_of(host: &HostPrices) -> Vec<Number> {
             "processor time of a direct read, less call and switch",
         ),
         number("cpu.fault", median(&host.fault), "touches of cached pages"),
-        number("cpu.page_dirty", dirty.around(dirtied), "overwritten cached pages"),
+        number("cpu.page_dirty", dirty.around(dirtied), "overwritten dirty pages, 1 MiB at a time"),
+        number("cpu.write_call", dirty_call.around(write_call), "the same, one page at a time"),
     ];
     let fault = prices.iter_mut().find(|price| price.key == "cpu.fault").expect("it is listed");
     fault.estimate = fault.estimate.around((fault.estimate.value - lookup).max(1.0));
-    let assumed = |key, value: f64, why: &str| Number {
-        key,
-        estimate: certain(value, 0),
-        source: format!("A: {why}"),
-    };
-    if dirty.count == 0 {
-        prices.retain(|price| price.key != "cpu.page_dirty");
+    if !has_writes {
+        prices.retain(|price| !["cpu.page_dirty", "cpu.write_call"].contains(&price.key));
         prices.push(assumed("cpu.page_dirty", dirtied, "as finding a page: no scratch file"));
     }
     prices.extend([
@@ -233,6 +261,12 @@ fn prices_of(host: &HostPrices) -> Vec<Number> {
         assumed("cpu.flush_scan", 50.0, "a step in the xarray and a look at the folio"),
     ]);
     prices
+}
+
+/// A number that was not measured.
+fn assumed(key: &'static str, value: f64, why: &str) -> Number {
+    let estimate = Estimate { value, low: value, high: value, count: 0 };
+    Number { key, estimate, source: format!("A: {why}") }
 }
 
 /// The cost of a direct read without the device.
