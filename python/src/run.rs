@@ -59,7 +59,7 @@ type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Option<Bound<'py, Py
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, text, name, machine, policies, readahead, throttle, seed, fio, keep_calls))]
+#[pyo3(signature = (*, text, name, machine, policies, readahead, throttle, reclaim, seed, fio, keep_calls))]
 pub(crate) fn run_job<'py>(
     py: Python<'py>,
     text: &str,
@@ -68,6 +68,7 @@ pub(crate) fn run_job<'py>(
     policies: Vec<(String, String)>,
     readahead: Option<Py<PyAny>>,
     throttle: Option<Py<PyAny>>,
+    reclaim: Option<Py<PyAny>>,
     seed: u64,
     fio: &str,
     keep_calls: bool,
@@ -77,7 +78,7 @@ pub(crate) fn run_job<'py>(
     let policies = machine::policy_set(machine, &policies)?;
     let compat = compat(fio)?;
     let stop = Arc::new(Stop::default());
-    let python = PythonPolicies { readahead, throttle, stop: Arc::clone(&stop) };
+    let python = PythonPolicies { readahead, throttle, reclaim, stop: Arc::clone(&stop) };
     let ran = py.detach(|| {
         let (python, stop) = (Some(&python), &*stop);
         let setup = Setup {
@@ -128,6 +129,9 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
         let tasks = group.task_count();
         let scenario = Scenario::new(setup.machine, setup.policies, setup.seed, tasks, &files);
         let mut scenario = scenario.map_err(bad)?;
+        if let Some(reclaim) = setup.python.and_then(PythonPolicies::reclaim) {
+            scenario = scenario.with_reclaim(reclaim);
+        }
         if let Some(throttle) = setup.python.and_then(PythonPolicies::throttle) {
             scenario = scenario.with_throttle(setup.policies, throttle);
         }

@@ -140,7 +140,7 @@ impl Frame {
     }
 
     /// Whether the frame holds a page.
-    pub(crate) fn is_present(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.flags & PRESENT != 0
     }
 
@@ -165,12 +165,11 @@ pub(crate) struct Hit {
 impl PageCache {
     /// Page memory of `frames` pages.
     pub(crate) fn new(frames: u32) -> Self {
-        Self::with_reclaim(frames, &reclaim::Spec::default())
+        Self::with_reclaim(frames, reclaim::Spec::default().build())
     }
 
     /// Page memory of `frames` pages under a reclaim policy.
-    pub(crate) fn with_reclaim(frames: u32, reclaim: &reclaim::Spec) -> Self {
-        let mut reclaim = reclaim.build();
+    pub(crate) fn with_reclaim(frames: u32, mut reclaim: Box<dyn Reclaim>) -> Self {
         reclaim.begin(frames);
         let low = reclaim.low();
         Self {

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Union
+from typing import Any, Literal, NamedTuple, Protocol, Union
 
 import numpy as np
 
@@ -33,6 +33,7 @@ __all__ = [
     "Policy",
     "PolicyParameter",
     "Readahead",
+    "Reclaim",
     "Result",
     "Throttle",
     "Trace",
@@ -47,6 +48,9 @@ CALL_OPS = ("read", "fault", "write", "sync")
 """What the numbers in the column `op` of `Result.calls` mean."""
 
 SLOTS = ("readahead", "flush", "controller", "throttle", "elevator", "dispatch", "reclaim")
+
+WRITTEN = ("readahead", "throttle", "reclaim")
+"""Slots whose policy can be written in Python."""
 
 Name = Union[str, "os.PathLike[str]"]
 
@@ -136,6 +140,33 @@ class Throttle(Protocol):
     def on_dirtied(self, dirtied: Dirtied) -> float | None: ...
 
 
+Page = tuple[int, int]
+"""The number of a file, and a page of it."""
+
+
+class Reclaim(Protocol):
+    """A reclaim policy in Python. An object is made for each run of tasks.
+
+    Pages are `(file, page)`. `on_added` and `on_removed` are called for every page that comes and
+    leaves; `origin` is "read" or "write", and `evicted` is false if the file was cut or dropped.
+    `make_room` is called when memory is full. It answers with an iterable of pages in the order in
+    which they are to leave, of which at most `wanted` do; a generator goes on after each page has
+    left. A page that is being read, waited for, or dirty stays, and the next one is taken. It is an
+    error to stop while other pages could leave.
+
+    A policy may have more: `begin(frames)` is called first. `on_accessed(page, first)`,
+    `on_dirtied(page)` and `on_cleaned(page)` are called for pages in memory. `evictable()` answers
+    with how many pages could leave before pages that matter more; without it all clean ones could.
+    `cluster` is how many pages leave beyond those that are needed.
+    """
+
+    def on_added(self, page: Page, origin: Literal["read", "write"]) -> None: ...
+
+    def on_removed(self, page: Page, evicted: bool) -> None: ...
+
+    def make_room(self, wanted: int) -> Iterable[Page]: ...
+
+
 Window = Union[None, tuple[int, int], tuple[int, int, int]]
 
 
@@ -168,7 +199,7 @@ def policies(slot: str | None = None) -> list[Policy]:
 def simulate(
     input: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     machine: Name | Machine | Sequence[Name | Machine] = "vm-2026",
-    policies: Mapping[str, str | Callable[[], Readahead | Throttle]] | None = None,
+    policies: Mapping[str, str | Callable[[], Readahead | Throttle | Reclaim]] | None = None,
     settings: Mapping[str, object] | None = None,
     *,
     seed: int = 1,
@@ -184,9 +215,9 @@ def simulate(
     """Runs a fio job, or replays traces, in virtual time.
 
     `input` is the path of a job file or of a trace, or the text of a job (a `str` with a line
-    break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`
-    and `throttle` of a job it may be a class that is written in Python. `settings` are the machine's, such as
-    `{"device.delay": "50us"}`. `calls=False` does not keep every call.
+    break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`,
+    `throttle` and `reclaim` of a job it may be a class that is written in Python. `settings` are the
+    machine's, such as `{"device.delay": "50us"}`. `calls=False` does not keep every call.
 
     Several traces of one format are replayed together by their clock. A block trace enters below
     the page cache, at its recorded times divided by `speed`, or in a closed loop with `depth`
@@ -197,9 +228,10 @@ def simulate(
     on = [machine] if isinstance(machine, (str, os.PathLike, Machine)) else list(machine)
     made = [_machine(one, settings)._machine for one in on]
     chosen = dict(policies or {})
-    slots = ("readahead", "throttle")
-    written = {slot: chosen.pop(slot) for slot in slots if not isinstance(chosen.get(slot, ""), str)}
-    pairs = [(slot, _text(slot, policy)) for slot, policy in chosen.items()]
+    written = {slot: policy for slot, policy in chosen.items() if not isinstance(policy, str)}
+    pairs = [(slot, policy) for slot, policy in chosen.items() if isinstance(policy, str)]
+    for slot, policy in written.items():
+        _check_class(slot, policy)
     is_text = isinstance(input, str) and "\n" in input
     inputs = [input] if isinstance(input, (str, os.PathLike)) else list(input)
     paths = [] if is_text else [os.fspath(one) for one in inputs]
@@ -229,6 +261,7 @@ def simulate(
         policies=pairs,
         readahead=written.get("readahead"),
         throttle=written.get("throttle"),
+        reclaim=written.get("reclaim"),
         seed=seed,
         fio=fio,
         keep_calls=calls,
@@ -332,10 +365,13 @@ def _machine(machine: Any, settings: Mapping[str, object] | None) -> Machine:
     return machine
 
 
-def _text(slot: str, policy: object) -> str:
-    if not isinstance(policy, str):
-        raise TypeError(f"the policy of {slot} is a text; only readahead and throttle can be classes")
-    return policy
+def _check_class(slot: str, policy: object) -> None:
+    if slot not in WRITTEN:
+        known = ", ".join(WRITTEN)
+        raise TypeError(f"the policy of {slot} is a text, not {policy!r} (classes: {known})")
+    if not callable(policy):
+        what = "a text, or a class of which the run makes objects"
+        raise TypeError(f"the policy of {slot} is {what}, not {policy!r}")
 
 
 def _columns(given: Mapping[str, Any]) -> Columns:
