@@ -6,8 +6,8 @@
 //!   engine --Readahead, Throttle, Reclaim--> question ------------' answer: checked, carried out
 //! ```
 //!
-//! Python never holds a part of the engine: questions are values, and so are answers. An error stops
-//! the run; until its tasks have ended, the engine gets answers without Python.
+//! Python never holds a part of the engine: questions are values, and so are answers. An error
+//! stops the run; until its tasks have ended, the engine gets answers without Python.
 
 use std::sync::Arc;
 

@@ -59,7 +59,9 @@ type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Option<Bound<'py, Py
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, text, name, machine, policies, readahead, throttle, reclaim, seed, fio, keep_calls))]
+#[pyo3(signature = (
+    *, text, name, machine, policies, readahead, throttle, reclaim, seed, fio, keep_calls
+))]
 pub(crate) fn run_job<'py>(
     py: Python<'py>,
     text: &str,

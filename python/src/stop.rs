@@ -42,7 +42,8 @@ impl Stop {
     }
 }
 
-/// Calls, or work like that of a call, or requests after which Python is asked whether the user has interrupted.
+/// Calls, or as much work, or requests after which Python is asked whether the user has
+/// interrupted.
 pub(crate) const ASK_EVERY: u64 = 1 << 16;
 
 /// How long an interrupt may wait while nothing comes.

@@ -172,8 +172,8 @@ impl Engine {
         self.deadline_is_stale = true;
     }
 
-    /// Puts a policy in charge of reclaim; without a call, [`Spec::default`](crate::reclaim::Spec) is.
-    /// Memory is empty.
+    /// Puts a policy in charge of reclaim; without a call, that of the default
+    /// [`Spec`](crate::reclaim::Spec) is. Memory is empty.
     pub fn set_reclaim(&mut self, reclaim: Box<dyn Reclaim>) {
         assert!(self.cache.len() == 0, "reclaim is set before the first page");
         self.cache = PageCache::with_reclaim(self.cache.capacity(), reclaim);
