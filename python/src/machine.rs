@@ -1,6 +1,6 @@
 //! Machines, and policies for each slot.
 
-use std::fs;
+use std::{fs, io};
 
 use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
@@ -31,7 +31,10 @@ impl Machine {
     fn new(name: &str, settings: Vec<(String, String)>) -> PyResult<Self> {
         let is_file = name.contains(['/', '.']) && SimMachine::names().all(|known| known != name);
         let machine = if is_file {
-            SimMachine::parse(&fs::read_to_string(name)?, name)
+            let text = fs::read_to_string(name).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot read '{name}': {error}"))
+            })?;
+            SimMachine::parse(&text, name)
         } else {
             SimMachine::builtin(name)
         };

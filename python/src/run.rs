@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_core::io::Op;
-use forebay_core::units::PAGE_SIZE;
+use forebay_core::io::{Op, RequestKind};
+use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Workload};
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::machine::Machine as SimMachine;
@@ -59,7 +59,9 @@ type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Option<Bound<'py, Py
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, text, name, machine, policies, readahead, throttle, seed, fio, keep_calls))]
+#[pyo3(signature = (
+    *, text, name, machine, policies, readahead, throttle, reclaim, seed, fio, keep_calls
+))]
 pub(crate) fn run_job<'py>(
     py: Python<'py>,
     text: &str,
@@ -68,6 +70,7 @@ pub(crate) fn run_job<'py>(
     policies: Vec<(String, String)>,
     readahead: Option<Py<PyAny>>,
     throttle: Option<Py<PyAny>>,
+    reclaim: Option<Py<PyAny>>,
     seed: u64,
     fio: &str,
     keep_calls: bool,
@@ -77,7 +80,7 @@ pub(crate) fn run_job<'py>(
     let policies = machine::policy_set(machine, &policies)?;
     let compat = compat(fio)?;
     let stop = Arc::new(Stop::default());
-    let python = PythonPolicies { readahead, throttle, stop: Arc::clone(&stop) };
+    let python = PythonPolicies { readahead, throttle, reclaim, stop: Arc::clone(&stop) };
     let ran = py.detach(|| {
         let (python, stop) = (Some(&python), &*stop);
         let setup = Setup {
@@ -109,11 +112,11 @@ pub(crate) fn compat(typed: &str) -> PyResult<Compat> {
 
 /// Runs the groups of a job, one after the other.
 pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran> {
-    let groups = groups(&job.jobs, name, Access::Write).map_err(bad)?;
+    let groups = groups(&job.jobs, name, Access::Direct).map_err(bad)?;
     let mut tally = Tally::default();
     let mut calls = setup.keeps_calls.then(Calls::default);
     let frames = setup.machine.page_cache_bytes() / PAGE_SIZE;
-    let (mut begin, mut count) = (0, 0);
+    let (mut base, mut work) = (Base::default(), 0);
     for group in &groups {
         tally.begin(group);
         let sizes = group.sizes().iter().zip(group.rooms());
@@ -125,58 +128,120 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
                 device: 0,
             })
             .collect();
-        let tasks = group.task_count();
-        let scenario = Scenario::new(setup.machine, setup.policies, setup.seed, tasks, &files);
+        let task_count = group.task_count();
+        let scenario = Scenario::new(setup.machine, setup.policies, setup.seed, task_count, &files);
         let mut scenario = scenario.map_err(bad)?;
+        if let Some(reclaim) = setup.python.and_then(PythonPolicies::reclaim) {
+            scenario = scenario.with_reclaim(reclaim);
+        }
         if let Some(throttle) = setup.python.and_then(PythonPolicies::throttle) {
             scenario = scenario.with_throttle(setup.policies, throttle);
         }
-        let tasks = group.tasks(setup.compat, |file| {
-            match setup.python.and_then(PythonPolicies::readahead) {
+        let mut places = Places { sectors: scenario.sectors(), opened: Vec::new() };
+        let Places { sectors, opened } = &mut places;
+        let tasks = group.tasks_on_device(setup.compat, sectors, |file| {
+            let handle = match setup.python.and_then(PythonPolicies::readahead) {
                 Some(policy) => scenario.open_with(file, policy),
                 None => scenario.open(file),
-            }
+            };
+            opened.push(file);
+            handle
         });
         let stoppable =
             |task| -> Box<dyn Workload + '_> { Box::new(Stoppable { task, stop: setup.stop }) };
         let tasks = tasks.into_iter().map(stoppable).collect();
         let mut observe = |finished: &Finished| {
-            count += 1;
-            if count % ASK_EVERY == 0 {
+            work += 1 + finished.result.unwrap_or(0) / BYTES_AS_ONE_CALL;
+            if work >= ASK_EVERY {
+                work = 0;
                 setup.stop.ask_python();
             }
             if tally.count(finished)
                 && let Some(calls) = &mut calls
             {
-                calls.add(finished, begin);
+                calls.add(finished, &places, &base);
             }
         };
         let (outcome, record) = scenario.run(tasks, &mut observe);
-        begin += outcome.durable.max(outcome.elapsed).as_nanos();
+        base.time += outcome.durable.max(outcome.elapsed).as_nanos();
+        base.task += i64::from(task_count);
+        base.file += files.len() as i64;
         tally.end_scenario(&outcome, &record, frames);
         setup.stop.result()?;
     }
     Ok(Ran { jobs: of_jobs(&tally), run: of_run(&tally), calls })
 }
 
+/// What the groups before one have had.
+#[derive(Default)]
+struct Base {
+    time: u64,
+    task: i64,
+    file: i64,
+}
+
+/// Where the files of a group lie, and how they are opened.
+struct Places {
+    /// The first sectors, by file.
+    sectors: Vec<u64>,
+    /// The files of open descriptions. Nothing is closed, so these are numbered in order.
+    opened: Vec<u32>,
+}
+
+impl Places {
+    /// The file of an open description.
+    fn file(&self, handle: HandleId) -> u32 {
+        self.opened.get(handle.0 as usize).copied().expect("the group has opened it")
+    }
+
+    /// The file that a sector of the device belongs to, and the byte in it.
+    fn at(&self, sector: u64) -> (u32, u64) {
+        let before = (0..).zip(&self.sectors).filter(|(_, first)| **first <= sector);
+        let last = before.max_by_key(|(_, first)| **first);
+        last.map_or((0, 0), |(file, first)| (file, (sector - first) * SECTOR_SIZE))
+    }
+}
+
+/// Numbers in the column `op`, as `CALL_OPS` of the package names them.
+const READ: u8 = 0;
+const FAULT: u8 = 1;
+const WRITE: u8 = 2;
+const SYNC: u8 = 3;
+
+/// Bytes of a sector.
+const SECTOR_SIZE: u64 = 512;
+
+/// Bytes whose transfer is as much work as a call, when interrupts are asked for.
+const BYTES_AS_ONE_CALL: u64 = 1 << 16;
+
 impl Calls {
-    fn add(&mut self, finished: &Finished, begin: u64) {
-        let (op, handle, offset, length) = match finished.op {
-            Op::Read { handle, offset, len } => (0, handle, offset, len),
-            Op::Fault { handle, page, .. } => (1, handle, page * PAGE_SIZE, PAGE_SIZE),
-            Op::Write { handle, offset, len, .. } => (2, handle, offset, len),
-            Op::Sync { handle } => (3, handle, 0, 0),
-            Op::Truncate { .. } | Op::Discard { .. } | Op::Direct { .. } | Op::Advise { .. } => {
-                return;
+    fn add(&mut self, finished: &Finished, places: &Places, base: &Base) {
+        let (op, file, offset, length) = match finished.op {
+            Op::Read { handle, offset, len } => (READ, places.file(handle), offset, len),
+            Op::Fault { handle, page, .. } => {
+                (FAULT, places.file(handle), page * PAGE_SIZE, PAGE_SIZE)
             }
+            Op::Write { handle, offset, len, .. } => (WRITE, places.file(handle), offset, len),
+            Op::Sync { handle } => (SYNC, places.file(handle), 0, 0),
+            Op::Direct { sector, sectors, kind, .. } => {
+                let op = match kind {
+                    RequestKind::Read => READ,
+                    RequestKind::Flush => SYNC,
+                    RequestKind::Discard => return,
+                    RequestKind::Write | RequestKind::DurableWrite | RequestKind::Inode => WRITE,
+                };
+                let (file, offset) = places.at(sector);
+                (op, file, offset, sectors * SECTOR_SIZE)
+            }
+            Op::Truncate { .. } | Op::Discard { .. } | Op::Advise { .. } => return,
         };
-        self.task.push(i64::from(finished.task.0));
+        self.task.push(base.task + i64::from(finished.task.0));
         self.op.push(op);
-        self.file.push(i64::from(handle.0));
+        self.file.push(base.file + i64::from(file));
         self.offset.push(whole(offset));
         self.length.push(whole(length));
-        self.issued.push(whole(begin + finished.issued.0));
-        self.done.push(whole(begin + finished.done.0));
+        self.issued.push(whole(base.time + finished.issued.0));
+        self.done.push(whole(base.time + finished.done.0));
         self.result.push(finished.result.map_or(-1, whole));
     }
 

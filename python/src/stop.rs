@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use forebay_core::time::Instant;
 use forebay_core::workload::{Step, Workload};
@@ -41,8 +42,12 @@ impl Stop {
     }
 }
 
-/// Calls or requests after which Python is asked whether the user has interrupted.
+/// Calls, or as much work, or requests after which Python is asked whether the user has
+/// interrupted.
 pub(crate) const ASK_EVERY: u64 = 1 << 16;
+
+/// How long an interrupt may wait while nothing comes.
+pub(crate) const INTERRUPTED: Duration = Duration::from_millis(100);
 
 /// A task that ends when the run is stopped.
 pub(crate) struct Stoppable<'a> {

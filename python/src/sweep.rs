@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::machine::Machine as SimMachine;
@@ -14,7 +13,7 @@ use pyo3::types::PyDict;
 use crate::machine::{self, Machine, bad};
 use crate::rows::{Row, columns};
 use crate::run::{self, Setup};
-use crate::stop::Stop;
+use crate::stop::{INTERRUPTED, Stop};
 
 /// One run: the place of its job, its machine, its policies, its seed.
 type GivenPoint<'py> = (usize, PyRef<'py, Machine>, Vec<(String, String)>, u64);
@@ -121,9 +120,6 @@ fn run_point(
     };
     Ok(run::run(job, name, &setup)?.run)
 }
-
-/// How long an interrupt may wait.
-const INTERRUPTED: Duration = Duration::from_millis(100);
 
 /// Rows after which the user may have interrupted.
 const ROWS_BETWEEN: u64 = 64;

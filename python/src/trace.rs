@@ -2,9 +2,9 @@
 //! the next one is parsed.
 
 use std::fs::File;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::{mem, process, thread};
 
 use forebay_trace::{Format, Op, Options, Reader, TraceError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -12,11 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::columns::{Column, Columns, whole};
+use crate::stop::INTERRUPTED;
 
 /// The requests of a trace.
 #[pyclass(frozen, module = "forebay")]
 pub(crate) struct TraceReader {
     batches: Mutex<Receiver<Result<Batch, String>>>,
+    /// The process whose thread reads.
+    process: u32,
     format: &'static str,
     layer: &'static str,
 }
@@ -56,11 +59,11 @@ impl TraceReader {
         let (begin, begun) = sync_channel(1);
         let (send, batches) = sync_channel(AHEAD);
         thread::spawn(move || read(&path, &options, batch, &begin, &send));
-        let begun = py.detach(move || begun.recv());
-        let (format, layer) = begun
-            .map_err(|_| PyRuntimeError::new_err("the reader of the trace has gone"))?
+        let begun = Mutex::new(begun);
+        let (format, layer) = receive(py, &begun)?
+            .ok_or_else(|| PyRuntimeError::new_err("the reader of the trace has gone"))?
             .map_err(PyValueError::new_err)?;
-        Ok(Self { batches: Mutex::new(batches), format, layer })
+        Ok(Self { batches: Mutex::new(batches), process: process::id(), format, layer })
     }
 
     #[getter]
@@ -75,16 +78,48 @@ impl TraceReader {
 
     /// The columns of the next batch, new names, warnings, and whether it is the last one.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<GivenBatch<'py>>> {
-        let received = py.detach(|| match self.batches.lock() {
-            Ok(batches) => batches.recv().ok(),
-            Err(_) => None,
-        });
-        match received {
+        if self.is_copy() {
+            let what = "a process that was forked cannot read on in a trace; iterate it anew";
+            return Err(PyRuntimeError::new_err(what));
+        }
+        match receive(py, &self.batches)? {
             None => Ok(None),
             Some(Err(why)) => Err(PyValueError::new_err(why)),
             Some(Ok(Batch { columns, names, warnings, is_last })) => {
                 Ok(Some((columns.into_dict(py)?, names, warnings, is_last)))
             }
+        }
+    }
+}
+
+impl TraceReader {
+    /// Whether this is the copy of a forked process, which has no thread that reads.
+    fn is_copy(&self) -> bool {
+        self.process != process::id()
+    }
+}
+
+impl Drop for TraceReader {
+    fn drop(&mut self) {
+        if self.is_copy() {
+            // The thread may have held a lock of the channel when the process was forked.
+            let (_, ended) = sync_channel(1);
+            mem::forget(mem::replace(&mut self.batches, Mutex::new(ended)));
+        }
+    }
+}
+
+/// What a channel brings, without the interpreter's lock; nothing at its end. An interrupt ends it.
+fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
+    loop {
+        let received = py.detach(|| {
+            let from = from.lock().unwrap_or_else(PoisonError::into_inner);
+            from.recv_timeout(INTERRUPTED)
+        });
+        match received {
+            Ok(received) => return Ok(Some(received)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::elevator;
 use crate::io::{Advice, Input, IoError, Op, Output, RequestKind};
 use crate::packed::{Fill, Pages};
 use crate::readahead::Readahead;
-use crate::reclaim;
+use crate::reclaim::Reclaim;
 use crate::stats::Stats;
 use crate::time::Instant;
 use crate::units::{CallId, DeviceId, FileId, HandleId, PAGE_SIZE, PageIndex, pages_touched};
@@ -172,9 +172,9 @@ impl Engine {
         self.deadline_is_stale = true;
     }
 
-    /// Puts a policy in charge of reclaim; without a call, [`reclaim::Spec::default`] is. Memory is
-    /// empty.
-    pub fn set_reclaim(&mut self, reclaim: &reclaim::Spec) {
+    /// Puts a policy in charge of reclaim; without a call, that of the default
+    /// [`Spec`](crate::reclaim::Spec) is. Memory is empty.
+    pub fn set_reclaim(&mut self, reclaim: Box<dyn Reclaim>) {
         assert!(self.cache.len() == 0, "reclaim is set before the first page");
         self.cache = PageCache::with_reclaim(self.cache.capacity(), reclaim);
         self.deadline_is_stale = true;

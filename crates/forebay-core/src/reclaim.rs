@@ -18,10 +18,10 @@
 
 use core::fmt::Debug;
 
-use crate::cache::Frame;
 use crate::policy::{self, Slot};
 use crate::time::Instant;
 
+pub use crate::cache::Frame;
 pub use frame_table::FrameTable;
 pub(crate) use frame_table::is_busy;
 #[cfg(test)]
@@ -146,7 +146,10 @@ pub trait Reclaim: Debug + Send {
 }
 
 /// Evicts the idle folio that the page in a frame belongs to; returns how many pages left.
-fn evict<R: Reclaim + ?Sized>(policy: &mut R, frame: u32, table: &mut FrameTable<'_>) -> u64 {
+///
+/// # Panics
+/// If a page of it is [busy](FrameTable::is_busy).
+pub fn evict<R: Reclaim + ?Sized>(policy: &mut R, frame: u32, table: &mut FrameTable<'_>) -> u64 {
     let pages = remove_folio(policy, frame, true, table);
     table.count_evicted(pages);
     pages

@@ -252,7 +252,7 @@ fn engine(setup: &Setup, files: &FileMap, opened: &[FileId], config: Config) -> 
     let none = elevator::Spec::parse("none").expect("the table has it");
     devices.iter().for_each(|device| engine.set_rules(*device, &none, &setup.dispatch));
     if let Some(WritebackSpecs { flush, controller, throttle, reclaim }) = &setup.writeback {
-        engine.set_reclaim(reclaim);
+        engine.set_reclaim(reclaim.build());
         engine.set_policies(Policies::build(flush, controller, throttle));
     }
     for (file, place) in (0..).map(FileId).zip(files.places()) {

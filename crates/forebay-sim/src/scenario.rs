@@ -10,7 +10,7 @@ use forebay_core::flush;
 use forebay_core::io::Op;
 use forebay_core::packed::{self, BlockMap};
 use forebay_core::readahead::{self, Readahead, Settings};
-use forebay_core::reclaim;
+use forebay_core::reclaim::{self, Reclaim};
 use forebay_core::stats::Stats;
 use forebay_core::throttle::{self, Throttle};
 use forebay_core::time::{Duration, Instant};
@@ -172,7 +172,7 @@ impl Scenario {
         // One call more than tasks: what makes all safe at the end.
         let calls_max = (tasks + 1).min(engine::CALLS_MAX);
         let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
-        engine.set_reclaim(&policies.reclaim);
+        engine.set_reclaim(policies.reclaim.build());
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
         let mut places = Vec::new();
         for (number, machine) in (0u32..).zip(of_devices()) {
@@ -235,6 +235,13 @@ impl Scenario {
     pub fn with_throttle(mut self, policies: &PolicySet, throttle: Box<dyn Throttle>) -> Self {
         let (flush, controller) = (policies.flush.build(), policies.controller.build());
         self.engine.set_policies(engine::Policies { flush, controller, throttle });
+        self
+    }
+
+    /// Puts a reclaim policy of the caller's own in charge, which no table need have.
+    #[must_use]
+    pub fn with_reclaim(mut self, reclaim: Box<dyn Reclaim>) -> Self {
+        self.engine.set_reclaim(reclaim);
         self
     }
 

@@ -82,7 +82,7 @@ fn scenario(seed: u64, with_images: bool) -> Swarmed {
     let finale = rng.chance(500_000);
     let mut engine = Engine::new(Config { frames: memory, calls_max: task_count + 1 });
     engine.set_policies(random_policies(&mut rng));
-    engine.set_reclaim(&random_reclaim(&mut rng.fork("reclaim", 0)));
+    engine.set_reclaim(random_reclaim(&mut rng.fork("reclaim", 0)).build());
     let (devices, mut files) = random_files(&mut engine, &mut rng);
     let mut of_images = rng.fork("images", 0);
     let plain = files.len() as u64;

@@ -12,11 +12,12 @@ Names and units of columns are those of `forebay simulate`, see docs/job-files.m
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Union
+from typing import Any, Literal, NamedTuple, Protocol, Union
 
 import numpy as np
 
@@ -33,6 +34,7 @@ __all__ = [
     "Policy",
     "PolicyParameter",
     "Readahead",
+    "Reclaim",
     "Result",
     "Throttle",
     "Trace",
@@ -47,6 +49,9 @@ CALL_OPS = ("read", "fault", "write", "sync")
 """What the numbers in the column `op` of `Result.calls` mean."""
 
 SLOTS = ("readahead", "flush", "controller", "throttle", "elevator", "dispatch", "reclaim")
+
+WRITTEN = ("readahead", "throttle", "reclaim")
+"""Slots whose policy can be written in Python."""
 
 Name = Union[str, "os.PathLike[str]"]
 
@@ -71,8 +76,10 @@ class Machine:
     def __init__(
         self, name: str | os.PathLike[str], settings: Mapping[str, object] | None = None
     ) -> None:
-        pairs = [(key, str(value)) for key, value in (settings or {}).items()]
-        self._machine = _forebay.Machine(os.fspath(name), pairs)
+        self._settings = _mapping("settings", settings)
+        pairs = [(key, str(value)) for key, value in self._settings.items()]
+        self._name = os.fspath(name)
+        self._machine = _forebay.Machine(self._name, pairs)
 
     @property
     def name(self) -> str:
@@ -89,6 +96,9 @@ class Machine:
     def texts(self) -> dict[str, str]:
         """What the machine has that is no number, such as its kernel's policies."""
         return dict(self._machine.texts())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Machine, (self._name, self._settings)
 
     def __repr__(self) -> str:
         return f"Machine({self.name!r})"
@@ -136,6 +146,33 @@ class Throttle(Protocol):
     def on_dirtied(self, dirtied: Dirtied) -> float | None: ...
 
 
+Page = tuple[int, int]
+"""The number of a file, and a page of it."""
+
+
+class Reclaim(Protocol):
+    """A reclaim policy in Python. An object is made for each run of tasks.
+
+    Pages are `(file, page)`. `on_added` and `on_removed` are called for every page that comes and
+    leaves; `origin` is "read" or "write", and `evicted` is false if the file was cut or dropped.
+    `make_room` is called when memory is full. It answers with an iterable of pages in the order in
+    which they are to leave, of which at most `wanted` do; a generator goes on after each page has
+    left. A page that is being read, waited for, or dirty stays, and the next one is taken. It is an
+    error to stop while other pages could leave.
+
+    A policy may have more: `begin(frames)` is called first. `on_accessed(page, first)`,
+    `on_dirtied(page)` and `on_cleaned(page)` are called for pages in memory. `evictable()` answers
+    with how many pages could leave before pages that matter more; without it all clean ones could.
+    `cluster` is how many pages leave beyond those that are needed.
+    """
+
+    def on_added(self, page: Page, origin: Literal["read", "write"]) -> None: ...
+
+    def on_removed(self, page: Page, evicted: bool) -> None: ...
+
+    def make_room(self, wanted: int) -> Iterable[Page]: ...
+
+
 Window = Union[None, tuple[int, int], tuple[int, int, int]]
 
 
@@ -149,7 +186,13 @@ class Result:
     """The figures of the whole run; `nan` is not known."""
     calls: Columns | None
     """Every call: `task`, `op` (see `CALL_OPS`), `file`, `offset`, `length`, `issued_ns`, `done_ns`,
-    and `result`, which is bytes or -1 for an error."""
+    and `result`, which is bytes or -1 for an error. Tasks and files are numbered in the order of the
+    job."""
+
+    def __repr__(self) -> str:
+        rows = len(self.jobs.get("job", ()))
+        calls = "none kept" if self.calls is None else len(self.calls["op"])
+        return f"Result(jobs: {rows} x {len(self.jobs)}, run: {len(self.run)} figures, calls: {calls})"
 
 
 def machines() -> list[str]:
@@ -168,7 +211,7 @@ def policies(slot: str | None = None) -> list[Policy]:
 def simulate(
     input: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     machine: Name | Machine | Sequence[Name | Machine] = "vm-2026",
-    policies: Mapping[str, str | Callable[[], Readahead | Throttle]] | None = None,
+    policies: Mapping[str, str | Callable[[], Readahead | Throttle | Reclaim]] | None = None,
     settings: Mapping[str, object] | None = None,
     *,
     seed: int = 1,
@@ -184,9 +227,9 @@ def simulate(
     """Runs a fio job, or replays traces, in virtual time.
 
     `input` is the path of a job file or of a trace, or the text of a job (a `str` with a line
-    break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`
-    and `throttle` of a job it may be a class that is written in Python. `settings` are the machine's, such as
-    `{"device.delay": "50us"}`. `calls=False` does not keep every call.
+    break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`,
+    `throttle` and `reclaim` of a job it may be a class that is written in Python. `settings` are the
+    machine's, such as `{"device.delay": "50us"}`. `calls=False` does not keep every call.
 
     Several traces of one format are replayed together by their clock. A block trace enters below
     the page cache, at its recorded times divided by `speed`, or in a closed loop with `depth`
@@ -194,33 +237,40 @@ def simulate(
     block trace do. The volumes of a block trace lie on devices of their own, or on `devices`, which
     are of the machines in turn if there are several. The calls of traces are not kept.
     """
-    on = [machine] if isinstance(machine, (str, os.PathLike, Machine)) else list(machine)
+    on = _listed("machine", machine, (str, os.PathLike, Machine))
     made = [_machine(one, settings)._machine for one in on]
-    chosen = dict(policies or {})
-    slots = ("readahead", "throttle")
-    written = {slot: chosen.pop(slot) for slot in slots if not isinstance(chosen.get(slot, ""), str)}
-    pairs = [(slot, _text(slot, policy)) for slot, policy in chosen.items()]
+    chosen = _mapping("policies", policies)
+    seed = _whole("seed", seed, 0, _U64)
+    written = {slot: policy for slot, policy in chosen.items() if not isinstance(policy, str)}
+    pairs = [(slot, policy) for slot, policy in chosen.items() if isinstance(policy, str)]
+    for slot, policy in written.items():
+        _check_class(slot, policy)
     is_text = isinstance(input, str) and "\n" in input
-    inputs = [input] if isinstance(input, (str, os.PathLike)) else list(input)
-    paths = [] if is_text else [os.fspath(one) for one in inputs]
+    inputs = _listed("input", input, (str, os.PathLike))
+    paths = [] if is_text else [_path(one) for one in inputs]
     if paths and (trace_format is not None or _forebay.is_trace(paths[0])):
         if written:
             raise ValueError("a trace is replayed under compiled policies alone")
         volumes, run = _forebay.run_trace(
             paths=paths,
             format=trace_format,
-            skip_bad=skip_bad,
+            skip_bad=_whole("skip_bad", skip_bad, 0, _U64),
             machines=made,
             policies=pairs,
             seed=seed,
             speed=speed,
-            depth=depth,
-            devices=devices,
+            depth=None if depth is None else _whole("depth", depth, 1, 2**32 - 1),
+            devices=None if devices is None else _whole("devices", devices, 1, 2**32 - 1),
             layer=layer,
         )
         return Result(_columns(volumes), _scalars(run), None)
     if len(inputs) != 1 or len(made) != 1:
-        raise ValueError("a job runs alone, on one machine")
+        raise ValueError(f"a job runs alone, on one machine: {len(inputs)} inputs, {len(made)} machines")
+    of_traces = {"trace_format": trace_format, "depth": depth, "devices": devices, "layer": layer}
+    of_traces |= {"skip_bad": skip_bad or None, "speed": None if speed == 1 else speed}
+    for name, value in of_traces.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r} is for traces, and the input is a job")
     text, name = (input, "job") if is_text else (Path(paths[0]).read_text(), Path(paths[0]).name)
     jobs, run, kept = _forebay.run_job(
         text=text,
@@ -229,8 +279,9 @@ def simulate(
         policies=pairs,
         readahead=written.get("readahead"),
         throttle=written.get("throttle"),
+        reclaim=written.get("reclaim"),
         seed=seed,
-        fio=fio,
+        fio=str(fio),
         keep_calls=calls,
     )
     return Result(_columns(jobs), _scalars(run), None if kept is None else _columns(kept))
@@ -238,7 +289,7 @@ def simulate(
 
 def sweep(
     jobs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    machines: str | Machine | Sequence[str | Machine] = "vm-2026",
+    machines: Name | Machine | Sequence[Name | Machine] = "vm-2026",
     grid: Mapping[str, Iterable[object]] | None = None,
     seeds: Iterable[int] = (1,),
     *,
@@ -247,18 +298,20 @@ def sweep(
 ) -> Columns:
     """Runs jobs on machines with every combination of a grid's values and every seed.
 
-    A key of the grid is a slot (`throttle`) or a parameter of the machine (`device.delay`). Returns
-    the columns `input`, `machine`, those of the grid, `seed`, and the figures of each run. The order
+    A key of the grid is a slot (`throttle`) or a parameter of the machine (`device.delay`), with a
+    list of values or a single one. Returns the columns `input`, `machine`, those of the grid, `seed`, and the figures of each run. The order
     is that of the loops over them, the seed varying fastest; it does not depend on `threads`.
     """
-    inputs = [jobs] if isinstance(jobs, (str, os.PathLike)) else list(jobs)
+    inputs = _listed("jobs", jobs, (str, os.PathLike))
     read = []
     for place, one in enumerate(inputs):
         is_text = isinstance(one, str) and "\n" in one
-        read.append((one, f"job {place}") if is_text else (Path(one).read_text(), Path(one).name))
-    on = [machines] if isinstance(machines, (str, Machine)) else list(machines)
-    values = {key: list(values) for key, values in (grid or {}).items()}
-    seeds = list(seeds)
+        path = Path("" if is_text else _path(one))
+        read.append((one, f"job {place}") if is_text else (path.read_text(), path.name))
+    on = _listed("machines", machines, (str, os.PathLike, Machine))
+    grid = _mapping("grid", grid)
+    values = {key: _listed(f"grid[{key!r}]", one, (str, int, float)) for key, one in grid.items()}
+    seeds = [_whole("seed", seed, 0, _U64) for seed in _listed("seeds", seeds, int)]
     points, labels = [], []
     for place, machine in itertools.product(range(len(read)), on):
         if isinstance(machine, Machine) and any(key not in SLOTS for key in values):
@@ -271,11 +324,13 @@ def sweep(
             for seed in seeds:
                 points.append((place, made._machine, chosen, seed))
                 labels.append((read[place][1], made.name, *combination, seed))
-    threads = threads or os.cpu_count() or 1
-    rows = _forebay.run_points(jobs=read, points=points, fio=fio, threads=threads)
+    threads = os.cpu_count() or 1 if threads is None else _whole("threads", threads, 1, 65536)
+    rows = _forebay.run_points(jobs=read, points=points, fio=str(fio), threads=threads)
     names = ["input", "machine", *values, "seed"]
-    columns: Columns = {name: list(column) for name, column in zip(names, zip(*labels))}
-    columns["seed"] = np.array([label[-1] for label in labels], dtype=np.uint64)
+    columns: Columns = {
+        name: _label_column([label[place] for label in labels]) for place, name in enumerate(names)
+    }
+    columns["seed"] = np.array(columns["seed"], dtype=np.uint64)
     rows.pop("job", None)
     columns.update(_columns(rows))
     return columns
@@ -297,6 +352,7 @@ class Trace:
         skip_bad: int = 0,
         batch: int = 65536,
     ) -> None:
+        skip_bad, batch = _whole("skip_bad", skip_bad, 0, _U64), _whole("batch", batch, 1, _I64)
         self._options = (os.fspath(path), format, skip_bad, batch)
         # Errors of the first bytes are raised here.
         first = _forebay.TraceReader(*self._options)
@@ -332,10 +388,58 @@ def _machine(machine: Any, settings: Mapping[str, object] | None) -> Machine:
     return machine
 
 
-def _text(slot: str, policy: object) -> str:
-    if not isinstance(policy, str):
-        raise TypeError(f"the policy of {slot} is a text; only readahead and throttle can be classes")
-    return policy
+_I64, _U64 = 2**63 - 1, 2**64 - 1
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    """A whole number within bounds."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {value!r}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name} is a whole number from {low} to {high}, not {number}")
+    return number
+
+
+def _listed(name: str, given: Any, kinds: Any) -> list[Any]:
+    """A list of what was given: one of these kinds alone, or several."""
+    if isinstance(given, kinds):
+        return [given]
+    if given is None or isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} is a single one or a list, not {given!r}")
+    return list(given)
+
+
+def _mapping(name: str, given: Any) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{name} is a mapping, such as a dict, not {given!r}")
+    return dict(given or {})
+
+
+def _path(given: Any) -> str:
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"an input is a path, or the text of a job, not {given!r}")
+    path = os.fspath(given)
+    if not path:
+        raise ValueError("an input is a path, or the text of a job, and not empty")
+    return path
+
+
+def _label_column(labels: list[Any]) -> Any:
+    """Numbers as an array; anything else as the list that it is."""
+    if labels and all(isinstance(one, (int, float, np.number)) for one in labels):
+        return np.array(labels)
+    return labels
+
+
+def _check_class(slot: str, policy: object) -> None:
+    if slot not in WRITTEN:
+        known = ", ".join(WRITTEN)
+        raise TypeError(f"the policy of {slot} is a text, not {policy!r} (classes: {known})")
+    if not callable(policy):
+        what = "a text, or a class of which the run makes objects"
+        raise TypeError(f"the policy of {slot} is {what}, not {policy!r}")
 
 
 def _columns(given: Mapping[str, Any]) -> Columns:

@@ -101,6 +101,7 @@ def run_job(
     policies: _Pairs,
     readahead: Callable[[], Any] | None,
     throttle: Callable[[], Any] | None,
+    reclaim: Callable[[], Any] | None,
     seed: int,
     fio: str,
     keep_calls: bool,

@@ -10,22 +10,20 @@
 
 use alloc::vec::Vec;
 
-use super::RESERVED_MAX;
 use crate::units::PageIndex;
 
 /// Where the pages in frames are found; also the evicted pages that a policy remembers.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// A power of two of them. Zeros come from the system as they are touched, so unused memory
-    /// costs nothing.
+    /// A power of two of them, at least twice as many as are used.
     slots: Vec<u64>,
     used: usize,
 }
 
 impl Index {
-    /// An index for `frames` pages; beyond a limit it grows with the pages that it holds.
+    /// An index for `frames` pages, which grows with the pages that it holds.
     pub(crate) fn new(frames: u32) -> Self {
-        let slots = 2 * frames.min(RESERVED_MAX).next_power_of_two() as usize;
+        let slots = 2 * frames.min(FIRST_MAX).next_power_of_two() as usize;
         Self { slots: alloc::vec![0; slots], used: 0 }
     }
 
@@ -109,6 +107,10 @@ impl Index {
         (slot + 1) & (self.slots.len() - 1)
     }
 }
+
+/// Pages that an index holds at first: 1 MiB of slots, which a processor's cache holds. A lookup in
+/// slots that are spread over more memory than the pages need waits for memory each time.
+const FIRST_MAX: u32 = 1 << 16;
 
 fn entry(hash: u32, frame: u32) -> u64 {
     (u64::from(hash) << 32) | u64::from(frame + 1)

@@ -37,7 +37,7 @@ impl FrameTable<'_> {
     }
 
     /// Whether a frame holds a page.
-    pub(super) fn is_present(&self, frame: u32) -> bool {
+    pub fn is_present(&self, frame: u32) -> bool {
         self.frames[frame as usize].flags & PRESENT != 0
     }
 
@@ -52,7 +52,7 @@ impl FrameTable<'_> {
     }
 
     /// Whether a page of the folio of a frame is being read, written or waited for, or is dirty.
-    pub(super) fn is_busy(&self, frame: u32) -> bool {
+    pub fn is_busy(&self, frame: u32) -> bool {
         is_busy(self.frames, self.index, frame)
     }
 
@@ -70,14 +70,19 @@ impl FrameTable<'_> {
     }
 
     /// The file and index of a page.
-    pub(super) fn key(&self, frame: u32) -> (u32, PageIndex) {
+    pub fn key(&self, frame: u32) -> (u32, PageIndex) {
         let slot = &self.frames[frame as usize];
         (slot.file, slot.page)
     }
 
+    /// The frame of a page, if it is cached.
+    pub fn frame_of(&self, file: u32, page: PageIndex) -> Option<u32> {
+        frame_of(self.frames, self.index, FileId(file), page)
+    }
+
     /// The frame of a cached page.
     pub(super) fn find(&self, file: u32, page: PageIndex) -> u32 {
-        frame_of(self.frames, self.index, FileId(file), page).expect("the page is there")
+        self.frame_of(file, page).expect("the page is there")
     }
 
     /// Frees the frame of an idle page, which the policy has taken from its lists.
@@ -103,12 +108,12 @@ impl FrameTable<'_> {
     }
 
     /// Frames that were ever used; the others are free.
-    pub(super) fn used(&self) -> u32 {
+    pub fn used(&self) -> u32 {
         self.frames.len() as u32
     }
 
     /// Frames without a page.
-    pub(super) fn free(&self) -> u64 {
+    pub fn free(&self) -> u64 {
         self.free.len() as u64 + (u64::from(self.frames_max) - self.frames.len() as u64)
     }
 }

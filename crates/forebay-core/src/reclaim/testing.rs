@@ -19,7 +19,7 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(policy: &str, frames: u32) -> Self {
         let spec = Spec::parse(policy).expect("the policy exists");
-        Self { cache: PageCache::with_reclaim(frames, &spec), now: Instant::ZERO }
+        Self { cache: PageCache::with_reclaim(frames, spec.build()), now: Instant::ZERO }
     }
 
     /// Reads a page: returns whether it was cached; none if there was no memory.

@@ -237,7 +237,7 @@ impl DiskPath {
         let calls_max = config.requests_max + config.exports_max;
         let mut engine = Engine::new(engine::Config { frames: config.frames, calls_max });
         engine.set_policies(policies);
-        engine.set_reclaim(&config.reclaim);
+        engine.set_reclaim(config.reclaim.build());
         engine.set_reserve(u64::from(config.frames / 8).clamp(1, RESERVE_MAX));
         Self {
             engine,

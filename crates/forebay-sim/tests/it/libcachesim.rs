@@ -35,7 +35,7 @@ const PAGES: u64 = 3_000;
 /// A hit or a miss for each request, under a policy of the engine.
 fn ours(policy: &str, frames: u32, requests: &[u64]) -> String {
     let mut engine = Engine::new(Config { frames, calls_max: 1 });
-    engine.set_reclaim(&reclaim::Spec::parse(policy).expect("the policy exists"));
+    engine.set_reclaim(reclaim::Spec::parse(policy).expect("the policy exists").build());
     let device = engine.add_device(QueueConfig { plug: None, ..QueueConfig::default() });
     let file = engine.add_file(device, PAGES * PAGE_SIZE, 0);
     let handle =
