@@ -261,7 +261,7 @@ impl ProbedFile {
                 prices.cold_random.push(spent(before));
             }
         }
-        // Some calls build windows of readahead for many others, so that it is the mean that counts.
+        // Some calls build windows of readahead for many others, so the mean counts.
         let stream = self.len.min(STREAM);
         for number in 0..STREAMS.min(self.len / stream) {
             let from = number * stream;
