@@ -4,7 +4,7 @@
 //! cargo bench -p forebay-host --bench dispatch -- [SECONDS [FOLDER|FILE|DEVICE [CELL]]]
 //! ```
 //!
-//! `forebay bench dispatch` measures the same without `tokio::fs`, which the program does not ship.
+//! `cargo xtask bench dispatch` measures the same without `tokio::fs`.
 //! SECONDS are for each contestant in each cell. A file of 128 MiB is made in FOLDER, or in the
 //! current one; a FILE or DEVICE is only read. CELL is a part of a cell's name.
 

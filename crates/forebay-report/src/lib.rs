@@ -6,11 +6,17 @@
 //!     '-----> Page <-- Figure, prose           one file of HTML, without a network
 //!               '--> whole::write              renamed into its place
 //!   Complaint --> error, hint                  on standard error
+//!   answer of a command --> exit code          the same for every program
 //! ```
+//!
+//! What several programs take on their command lines is here too: flags and units.
 #![forbid(unsafe_code)]
 
+pub mod hints;
 pub mod messages;
 pub mod page;
+pub mod program;
 pub mod screen;
 pub mod table;
+pub mod units;
 pub mod whole;

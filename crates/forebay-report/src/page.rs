@@ -20,6 +20,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::Args;
 use forebay_live::input;
 
 use crate::messages::{self, Complaint, shown};
@@ -45,6 +46,14 @@ mod palette;
 mod prose;
 mod scale;
 mod table;
+
+/// Whether an HTML page is written as well as the table.
+#[derive(Debug, Args)]
+pub struct PageChoice {
+    /// Also write an HTML page with charts and every row; it needs no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
 
 /// A page that grows from its top to its end.
 #[derive(Debug)]

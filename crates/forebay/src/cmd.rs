@@ -1,7 +1,6 @@
 //! One file per command.
 
 pub(crate) mod advise;
-pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod first;
 pub(crate) mod generate;

@@ -3,15 +3,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::iter;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
-use clap::error::ErrorKind;
-use forebay_report::{messages, screen};
+use forebay_report::program::{ERROR, NO, exit_code, print_instead};
+use forebay_report::screen;
 
 use args::{Arguments, Command};
 
@@ -28,23 +26,9 @@ mod slots;
 mod traces;
 mod typed_jobs;
 
-/// The answer is no.
-const NO: u8 = 1;
-/// Something went wrong.
-const ERROR: u8 = 2;
-
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
-    match answer(&words) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            let message = hints::of_chain(&error, &words);
-            // Standard error may be closed; the exit code still reports the error.
-            let _ = writeln!(io::stderr(), "error: {message}");
-            ExitCode::from(ERROR)
-        }
-    }
+    exit_code(answer(&words), |error| hints::of_chain(error, &words))
 }
 
 fn answer(words: &[OsString]) -> Result<u8> {
@@ -57,15 +41,8 @@ fn answer(words: &[OsString]) -> Result<u8> {
     }
     let typed = typed_jobs::rewritten(words)?;
     match Arguments::try_parse_from(iter::once(OsString::from("forebay")).chain(typed)) {
-        Ok(arguments) => {
-            screen::set_up(arguments.wide);
-            messages::set_up(arguments.verbosity());
-            let began = Instant::now();
-            let answer = run(&arguments.command);
-            messages::detail(|| format!("took {:.3} s", began.elapsed().as_secs_f64()));
-            answer
-        }
-        Err(instead) => print_instead(&instead, words),
+        Ok(arguments) => arguments.output.run(|| run(&arguments.command)),
+        Err(instead) => print_instead(&instead, |said| hints::of_usage(said, words)),
     }
 }
 
@@ -79,7 +56,6 @@ fn run(command: &Command) -> Result<u8> {
         Command::Sweep(arguments) => cmd::sweep::run(&arguments.what),
         Command::Record(arguments) => cmd::record::run(arguments),
         Command::Trace(arguments) => cmd::trace::run(&arguments.what),
-        Command::Bench(arguments) => cmd::bench::run(arguments),
         Command::Image(arguments) => cmd::image::run(arguments),
         Command::Run(arguments) => cmd::run::run(arguments),
         Command::Probe(arguments) => cmd::probe::run(arguments),
@@ -94,26 +70,4 @@ fn run(command: &Command) -> Result<u8> {
         Command::Completions(arguments) => cmd::generate::completions(arguments),
         Command::Man(arguments) => cmd::generate::man(arguments),
     }
-}
-
-/// Prints the help, the version, or the error of a mistyped command line, instead of a run.
-fn print_instead(instead: &clap::Error, words: &[OsString]) -> Result<u8> {
-    if instead.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Standard error may be closed; the exit code still reports the error.
-        let _ = instead.print();
-        return Ok(ERROR);
-    }
-    if instead.use_stderr() {
-        let said = hints::of_usage(&instead.render().to_string(), words);
-        let _ = io::stderr().write_all(said.as_bytes());
-        return Ok(ERROR);
-    }
-    instead.print().context("cannot write the help")?;
-    Ok(0)
-}
-
-/// A reader that has seen enough is no error.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

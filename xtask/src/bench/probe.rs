@@ -16,8 +16,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use super::Programs;
 use super::real::rig::{Interrupted, Rig};
-use crate::process::{cargo, interruption, say, target};
+use crate::process::{interruption, say};
 
 /// Arguments of `bench probe`.
 #[derive(Debug, Args)]
@@ -58,14 +59,8 @@ struct Folder(PathBuf);
 
 /// Measures, prints the table, and exits with 1 if fewer cells than the target's are met.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
-    let program = match &arguments.program {
-        Some(program) => program.canonicalize().context("no such program")?,
-        None => {
-            let forebay = ["build", "--release", "--package", "forebay"];
-            ensure!(cargo().args(forebay).status()?.success(), "forebay does not build");
-            target().join("release/forebay")
-        }
-    };
+    let programs = Programs::build(arguments.program.as_deref())?;
+    let program = &programs.forebay;
     let asked = |names: &[String], name: &str| {
         names.is_empty() || names.iter().any(|part| name.contains(part.as_str()))
     };
@@ -74,15 +69,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     fs::create_dir(&folder.0).context("cannot make a folder")?;
     let mut figures = Vec::new();
     for (device, speed) in DEVICES.iter().filter(|(name, _)| asked(&arguments.device, name)) {
-        let place = Place::of(*speed, &program, arguments, &folder.0, &stop)
+        let place = Place::of(*speed, &programs, arguments, &folder.0, &stop)
             .with_context(|| format!("device {device}"))?;
         let machine = folder.0.join(format!("{device}.toml"));
-        let said = place.probe(&program, &machine).with_context(|| format!("device {device}"))?;
+        let said = place.probe(program, &machine).with_context(|| format!("device {device}"))?;
         say(&said)?;
         for (job, text) in JOBS.iter().filter(|(name, _)| asked(&arguments.job, name)) {
             let file = folder.0.join(format!("{job}.fio"));
             fs::write(&file, text)?;
-            let rows = place.check(&program, &file, &machine);
+            let rows = place.check(program, &file, &machine);
             let rows = rows.with_context(|| format!("{job} on {device}"))?;
             figures.extend(parsed(device, job, &rows)?);
         }
@@ -94,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
 impl<'a> Place<'a> {
     fn of(
         speed: Option<&str>,
-        program: &Path,
+        programs: &Programs,
         arguments: &Arguments,
         folder: &Path,
         stop: &'a Interrupted,
@@ -111,7 +106,7 @@ impl<'a> Place<'a> {
         };
         // A file system takes some space for itself.
         let mut rig =
-            Rig::with_speed(program, &arguments.work, (speed, FILE_BYTES + (256 << 20)), stop)?;
+            Rig::with_speed(programs, &arguments.work, (speed, FILE_BYTES + (256 << 20)), stop)?;
         rig.order(&format!("fill data {FILE_BYTES}"))?;
         rig.order("remount")?;
         rig.order("slow")?;

@@ -2,7 +2,7 @@
 //! `forebay tune`.
 //!
 //! ```text
-//!   row --> forebay bench live-rig (device, mounts, knobs, tuner) <-- orders on its input
+//!   row --> forebay-bench live-rig (device, mounts, knobs, tuner) <-- orders on its input
 //!             for each round, for each way, in another order each round:
 //!               remount, slow, knob | tune --> programs in its mount namespace --> figure
 //! ```
@@ -17,7 +17,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::process::{cargo, find_program, interruption, say, target};
+use super::Programs;
+use crate::process::{find_program, interruption, say};
 
 use rig::Rig;
 use row::{Row, Way};
@@ -76,19 +77,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             bail!("no {program}; apt-get install {package}");
         }
     }
-    let program = match &arguments.program {
-        Some(program) => program.clone(),
-        None => {
-            let forebay = ["build", "--release", "--package", "forebay"];
-            ensure!(cargo().args(forebay).status()?.success(), "forebay does not build");
-            target().join("release/forebay")
-        }
-    };
+    let programs = Programs::build(arguments.program.as_deref())?;
     let stop = interruption()?;
     let mut results = Vec::new();
     for row in rows {
         let begun = Instant::now();
-        let result = measure(row, arguments, &program, &stop);
+        let result = measure(row, arguments, &programs, &stop);
         let rounds = result.with_context(|| format!("row {}", row.name))?;
         eprintln!("{}: {:.0} s", row.name, begun.elapsed().as_secs_f64());
         table::lines(row, &rounds).iter().for_each(|line| eprintln!("{line}"));
@@ -103,10 +97,10 @@ type Rounds = BTreeMap<Way, Vec<f64>>;
 fn measure(
     row: &Row,
     arguments: &Arguments,
-    program: &std::path::Path,
+    programs: &Programs,
     stop: &rig::Interrupted,
 ) -> Result<Rounds> {
-    let mut rig = Rig::new(program, &arguments.work, row, stop)?;
+    let mut rig = Rig::new(programs, &arguments.work, row, stop)?;
     (row.prepare)(&mut rig)?;
     if let Some(kib) = row.read_ahead {
         rig.order(&format!("clean read-ahead {kib}"))?;

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::process::{cargo, finish, say, target, text};
+use super::release;
+use crate::process::{finish, say, text};
 
 /// Arguments of `bench serve`.
 #[derive(Debug, Args)]
@@ -130,11 +131,7 @@ struct Figures {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let program = match &arguments.program {
         Some(program) => program.clone(),
-        None => {
-            let forebay = ["build", "--release", "--package", "forebay"];
-            ensure!(cargo().args(forebay).status()?.success(), "forebay does not build");
-            target().join("release/forebay")
-        }
+        None => release(&["forebay"])?.join("forebay"),
     };
     let folder = std::env::temp_dir().join(format!("forebay-bench-serve-{}", std::process::id()));
     fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -50,6 +50,7 @@ const CRATES: &[Crate] = &[
             "forebay-trace",
         ],
     },
+    Crate { name: "forebay-bench", sees: &["forebay-host", "forebay-live", "forebay-report"] },
     Crate { name: PYTHON, sees: &[CORE, "forebay-sim", "forebay-replay", "forebay-trace"] },
 ];
 

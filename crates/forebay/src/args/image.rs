@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use super::PageChoice;
+use forebay_report::page::PageChoice;
 
 /// Arguments of `image`.
 #[derive(Debug, Args)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use forebay_live::journal::FIXES_FOLDER;
-
-use super::duration::within;
+use forebay_report::units::within;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use forebay_report::page::PageChoice;
 use forebay_report::table::FormatChoice;
 
-use super::{JobOptions, PageChoice, PolicyChoice};
+use super::{JobOptions, PolicyChoice};
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use super::duration::within;
+use forebay_report::units::within;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use forebay_report::page::PageChoice;
 use forebay_report::table::FormatChoice;
 
 use super::trace::TraceReplay;
-use super::{JobOptions, MountWindow, PageChoice, PolicyChoice};
+use super::{JobOptions, MountWindow, PolicyChoice};
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use forebay_report::page::PageChoice;
 use forebay_trace::{Format, SORT_WINDOW, WriteFormat};
 
 /// Arguments of `trace`.
@@ -131,7 +132,7 @@ pub(crate) struct TraceStats {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) page: super::PageChoice,
+    pub(crate) page: PageChoice,
 }
 
 /// A format that is read, by its name.

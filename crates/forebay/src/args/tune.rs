@@ -6,8 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use forebay_live::journal::STATE_FOLDER;
 use forebay_live::profile::Profile;
-
-use super::duration::within;
+use forebay_report::units::within;
 
 /// Arguments of `tune`.
 #[derive(Debug, Args)]

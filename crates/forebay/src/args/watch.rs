@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-
-use super::duration::within;
+use forebay_report::units::within;
 
 /// Arguments of `watch`.
 #[derive(Debug, Args)]

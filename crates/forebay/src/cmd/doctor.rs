@@ -148,8 +148,7 @@ fn as_json(facts: &Facts, checks: &[Check], commands: &[Command]) -> serde_json:
 const MAIN: &[&str] = &["advise", "watch", "mount"];
 
 /// Commands that something is needed for.
-const COMMANDS: &[&str] =
-    &["advise", "watch", "tune", "mount", "bench dispatch", "bench mount", "bench live"];
+const COMMANDS: &[&str] = &["advise", "watch", "tune", "mount", "serve", "probe"];
 
 /// Commands that need nothing of the machine.
 const ALWAYS: &[&str] = &["reproduce", "simulate", "plan", "run", "image"];
@@ -174,9 +173,9 @@ mod tests {
             check(Yes, &["advise", "watch"], &[]),
             check(No, &["tune"], &["watch"]),
             check(Unknown, &["mount"], &["tune"]),
-            check(Partly, &["mount"], &["bench live"]),
+            check(Partly, &["mount"], &["probe"]),
         ];
-        let states = ["advise", "watch", "tune", "mount", "bench live"];
+        let states = ["advise", "watch", "tune", "mount", "probe"];
         let states = states.map(|name| state(&checks, name));
         assert_eq!(states, [Yes, Partly, No, Unknown, Partly]);
     }

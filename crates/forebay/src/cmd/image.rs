@@ -13,10 +13,11 @@ use forebay_image::{
     self as images, Cause, Fault, FileSource, Follow, Options, Resolved, Source, Window,
 };
 use forebay_report::messages::{Complaint, complain, shown};
+use forebay_report::units;
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::image::{Image, Opened, What};
-use crate::{ERROR, NO, choice, objects};
+use crate::{ERROR, NO, objects};
 
 mod cat;
 mod compare;
@@ -63,8 +64,8 @@ fn perform(arguments: &Image) -> Result<u8> {
 
 /// Opens the image that was typed.
 fn open(opened: &Opened) -> Result<Arc<dyn images::Image>> {
-    let offset = choice::bytes("--offset", &opened.offset)?;
-    let cache = choice::bytes("--object-cache", &opened.object_cache)?;
+    let offset = units::bytes("--offset", &opened.offset)?;
+    let cache = units::bytes("--object-cache", &opened.object_cache)?;
     let place = Place { path: &opened.image, flag: "--offset", offset, cache };
     open_at(&place, Options { lenient: opened.lenient })
 }

@@ -29,6 +29,7 @@ use forebay_host::mount::{self, Ended, MountError, OpenError, Options, Sink, Sto
 use forebay_image::Time;
 use forebay_image::profile::ProfileError;
 use forebay_report::messages::{self, Complaint, note, shown};
+use forebay_report::units;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,7 +37,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{Mount, MountWindow};
 use crate::cmd::image::{no_image, source};
-use crate::{choice, objects};
+use crate::objects;
 
 /// Mounts, or shows what a mount has done.
 pub(crate) fn run(arguments: &Mount) -> Result<u8> {
@@ -83,11 +84,11 @@ fn options(arguments: &Mount) -> Result<Options> {
     });
     Ok(Options {
         cached: None,
-        offset: choice::bytes("--offset", &arguments.offset)?,
+        offset: units::bytes("--offset", &arguments.offset)?,
         direct: arguments.direct,
         lenient: arguments.lenient,
         strict: arguments.strict,
-        cache: choice::bytes("--cache", &arguments.cache)?,
+        cache: units::bytes("--cache", &arguments.cache)?,
         threads: arguments.threads as usize,
         policy,
         window: match arguments.window {
@@ -162,7 +163,7 @@ fn bytes(
     offset: u64,
 ) -> Result<(PathBuf, Option<Arc<BlockCache>>)> {
     if let Some(address) = objects::address(image) {
-        let cache = choice::bytes("--object-cache", &arguments.object_cache)?;
+        let cache = units::bytes("--object-cache", &arguments.object_cache)?;
         return Ok((scrubbed(address).into(), Some(objects::cached(address, cache)?)));
     }
     // An invalid image gives the same error as `forebay image`.

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_report::messages::Complaint;
+use forebay_report::units;
 use forebay_sim::plan::{Player, Step, parse_script, step_lines};
 
 use crate::args::Plan;
@@ -18,7 +19,7 @@ pub(crate) fn run(arguments: &Plan) -> Result<u8> {
     if let Some(kib) = arguments.ra_kb {
         spec = spec.or("max", kib * KIB / PAGE_SIZE).map_err(Complaint::from).context("--ra-kb")?;
     }
-    let file_bytes = choice::bytes("--file-size", &arguments.file_size)?;
+    let file_bytes = units::bytes("--file-size", &arguments.file_size)?;
     let path = arguments.script.as_deref().unwrap_or(Path::new(choice::STANDARD_INPUT));
     let name = choice::name(path);
     let text = choice::read(path)?;

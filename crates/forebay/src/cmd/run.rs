@@ -18,6 +18,7 @@ use forebay_host::run::{Outcome, RunError, Setup, WritebackSpecs, run as run_on}
 use forebay_host::world::TaskPauses;
 use forebay_report::messages::{self, Complaint};
 use forebay_report::page::{self, Destination};
+use forebay_report::units;
 use forebay_sim::fio::{Compat, Job};
 use forebay_sim::scenario::PolicySet;
 use forebay_sim::tally::{RunTotals, WritebackTotals};
@@ -25,7 +26,6 @@ use forebay_sim::workload::job::{Access, Group, groups};
 use forebay_sim::world::Pauses;
 
 use crate::args::run::RunOn;
-use crate::choice;
 use crate::jobs::{self, CountedRun, JobSource, JobsProgress};
 use crate::progress::Progress;
 use crate::results::{Drawn, Results};
@@ -37,7 +37,7 @@ const OWN: PerSlot<&str> =
 
 /// Runs the job once with each policy and prints one table, or an error and no results.
 pub(crate) fn run(arguments: &RunOn) -> Result<u8> {
-    let memory = choice::bytes("--memory", &arguments.memory)?;
+    let memory = units::bytes("--memory", &arguments.memory)?;
     let Some(source) = JobSource::of(arguments.job.as_deref(), &arguments.job_options) else {
         bail!("run takes a job file or --name")
     };

@@ -19,6 +19,7 @@ use forebay_host::serve::{
 };
 use forebay_image::{self as images, Follow, Kind, Source};
 use forebay_report::messages::{Complaint, complain, note, printable, shown};
+use forebay_report::units;
 use forebay_sim::scenario::PolicySet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,7 +27,7 @@ use signal_hook::iterator::Signals;
 use crate::args::serve::{Serve, ServeWhat, TlsChoice};
 use crate::cmd::image::{WHAT_IS_THERE, no_image, source};
 use crate::cmd::watch::serve::Endpoint;
-use crate::{ERROR, choice, objects, slots};
+use crate::{ERROR, objects, slots};
 
 mod control;
 mod listen;
@@ -46,7 +47,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
         return status::run(arguments);
     }
     let set = slots::of_server(&arguments.policy)?;
-    let cache = choice::bytes("--cache", &arguments.cache)?;
+    let cache = units::bytes("--cache", &arguments.cache)?;
     let ways = ways_in(arguments)?;
     let exports = exports(arguments)?;
     let endpoint = arguments.prometheus.as_deref().map(Endpoint::bind).transpose()?;
@@ -159,7 +160,7 @@ fn tls(arguments: &Serve) -> Result<Option<(TlsKeys, TlsPolicy)>> {
 
 fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
     let rate = arguments.store_rate.as_deref();
-    let rate = rate.map(|typed| choice::bytes("--store-rate", typed)).transpose()?.unwrap_or(0);
+    let rate = rate.map(|typed| units::bytes("--store-rate", typed)).transpose()?.unwrap_or(0);
     let delay = arguments.store_delay;
     let mut names = BTreeSet::new();
     let mut exports = Vec::new();
@@ -241,7 +242,7 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
             let what = format!("--overlay: nothing of '{source}' is there at the next start");
             bail!(Complaint::new(what).hint("memory can be written without an overlay"));
         }
-        let store = Arc::new(MemoryStore::new(choice::bytes("memory:SIZE", size)?));
+        let store = Arc::new(MemoryStore::new(units::bytes("memory:SIZE", size)?));
         return Ok(Opened { store, read_only: false, base: None });
     }
     if NbdAddress::is_one(source) {

@@ -57,15 +57,11 @@ fn every_check_says_what_it_gives_and_a_missing_one_what_would_bring_it() {
 #[test]
 fn what_the_machine_has_is_what_is_found() {
     let (_, found) = found(Scene::new().command("doctor --json"));
-    let has = |path: &str| Path::new(path).exists();
     assert_eq!(state(&found, "counters"), "yes");
     assert_eq!(state(&found, "pressure (PSI)") == "yes", fs::read("/proc/pressure/io").is_ok());
     assert_eq!(state(&found, "/dev/fuse") == "yes", {
         fs::File::options().read(true).write(true).open("/dev/fuse").is_ok()
     });
-    if !has("/dev/loop-control") {
-        assert_eq!(state(&found, "loop devices"), "no");
-    }
     let root = rustix::process::geteuid().is_root();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux says its version");
     assert_eq!(found["kernel"], kernel.trim());
@@ -113,6 +109,5 @@ fn the_user_nobody_may_ask_too() {
     assert!(matches!(code, Some(0 | 1)));
     assert_eq!(state(&found, "knobs"), "no");
     assert_eq!(of_command(&found, "tune"), "no");
-    assert_eq!(of_command(&found, "bench live"), "no");
     assert_eq!(found["user"], 65_534);
 }

@@ -12,9 +12,6 @@ fn every_command_has_its_help() {
         "run",
         "plan",
         "policies",
-        "bench",
-        "bench dispatch",
-        "bench mount",
         "machines",
         "mount",
         "unmount",
@@ -78,7 +75,7 @@ fn the_policies_are_explained_from_their_table() {
 #[test]
 fn help_of_a_command_is_that_command_s_help() {
     let scene = Scene::new();
-    for words in ["simulate", "image ls", "tune", "bench mount"] {
+    for words in ["simulate", "image ls", "tune", "sweep plan"] {
         let asked = printed(scene.command(&format!("help {words}")));
         assert_eq!(asked, printed(scene.command(&format!("{words} --help"))), "{words}");
     }
@@ -95,7 +92,7 @@ fn a_mistyped_command_is_an_error() {
     let mut scene = Scene::new();
     scene
         .forebay("")
-        .forebay("bench")
+        .forebay("sweep")
         .refused("help unit")
         .refused("help zebra")
         .refused("help units zebra")

@@ -7,8 +7,6 @@ mod advise;
 mod bad_jobs;
 mod bad_machines;
 mod bad_words;
-mod bench;
-mod bench_live;
 mod doctor;
 mod examples;
 mod generated;
@@ -19,6 +17,7 @@ mod lists;
 mod mount;
 mod objects;
 mod page;
+mod page_cells;
 mod pictures;
 mod plan;
 mod probe;
@@ -46,3 +45,6 @@ mod tune;
 mod tune_undo;
 mod typed_jobs;
 mod watch;
+
+/// The program under test: its name and its path.
+const PROGRAM: (&str, &str) = ("forebay", env!("CARGO_BIN_EXE_forebay"));

@@ -13,6 +13,8 @@ use snapbox::data::DataFormat;
 use snapbox::{Assert, Data};
 use tempfile::TempDir;
 
+use crate::PROGRAM;
+
 /// A folder with the files of a test; commands run in it and so name no path of this machine.
 pub(crate) struct Scene {
     folder: TempDir,
@@ -39,7 +41,7 @@ impl Scene {
 
     /// A call of the program, its words divided by blanks, without this process's environment.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let mut command = Command::new(PROGRAM.1);
         command.args(line.split_whitespace());
         self.detached(command)
     }
@@ -49,7 +51,7 @@ impl Scene {
     pub(crate) fn limited(&self, mebibytes: u64, line: &str) -> Command {
         let mut command = Command::new("sh");
         let script = format!("ulimit -v {} && ulimit -t 60 && exec \"$0\" \"$@\"", mebibytes << 10);
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_forebay")]).args(line.split_whitespace());
+        command.args(["-c", &script, PROGRAM.1]).args(line.split_whitespace());
         self.detached(command)
     }
 
@@ -102,7 +104,7 @@ impl Scene {
         if output.status.code() == Some(2) && stderr(output).contains("error: ") {
             assert_hinted(line, output);
         }
-        self.transcript += &format!("$ forebay {line}\n{}", stdout(output));
+        self.transcript += &format!("$ {} {line}\n{}", PROGRAM.0, stdout(output));
         for line in stderr(output).lines() {
             self.transcript += &format!("! {line}\n");
         }
@@ -117,8 +119,9 @@ impl Scene {
 
     /// Compares the transcript with its file; `change` takes out what differs from run to run.
     pub(crate) fn matches_after(&self, snapshot: &str, change: impl Fn(&str) -> String) {
-        let version = concat!("forebay ", env!("CARGO_PKG_VERSION"));
-        let transcript = self.transcript.replace(version, "forebay VERSION");
+        let version = |what| format!("{} {what}", PROGRAM.0);
+        let (given, shown) = (version(env!("CARGO_PKG_VERSION")), version("VERSION"));
+        let transcript = self.transcript.replace(&given, &shown);
         assert!(!transcript.contains("panicked"), "{transcript}");
         matches(&change(&transcript), snapshot);
     }
@@ -135,7 +138,7 @@ impl Scene {
 pub(crate) fn for_everybody(scene: &Scene) -> PathBuf {
     let program = scene.path("forebay");
     let mut copy = Command::new("cp");
-    let copied = copy.arg(env!("CARGO_BIN_EXE_forebay")).arg(&program).status();
+    let copied = copy.arg(PROGRAM.1).arg(&program).status();
     assert!(copied.is_ok_and(|status| status.success()), "the program can be copied");
     // Only root may enter many scratch folders of tests and of builds.
     for path in [scene.path("."), program.clone()] {

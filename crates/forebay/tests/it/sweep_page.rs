@@ -5,7 +5,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::page::{artefact, browser, has_chromium, loads_nothing};
+use crate::page::{artefact, browser, has_chromium};
+use crate::page_cells::loads_nothing;
 use crate::support::{Scene, printed, stderr};
 use crate::sweep::{GRID, scene};
 

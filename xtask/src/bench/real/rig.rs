@@ -1,4 +1,4 @@
-//! The slow device, by `forebay bench live-rig`, and programs that run on it.
+//! The slow device, by `forebay-bench live-rig`, and programs that run on it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::super::Programs;
 use super::row::{Row, Tuned, Way};
 
 /// Whether a signal requests the end.
@@ -37,26 +38,26 @@ pub(super) struct Running<'a> {
 impl<'a> Rig<'a> {
     /// Makes the device of a row.
     pub(super) fn new(
-        program: &Path,
+        programs: &Programs,
         work: &Path,
         row: &Row,
         stop: &'a Interrupted,
     ) -> Result<Self> {
-        Self::with_speed(program, work, (row.device.speed(), row.bytes), stop)
+        Self::with_speed(programs, work, (row.device.speed(), row.bytes), stop)
     }
 
     /// Makes a device by what `live-rig` calls its speed, and its bytes.
     pub(in crate::bench) fn with_speed(
-        program: &Path,
+        programs: &Programs,
         work: &Path,
         (speed, bytes): (&str, u64),
         stop: &'a Interrupted,
     ) -> Result<Self> {
-        let mut command = Command::new(program);
-        command.args(["bench", "live-rig", "--work"]).arg(work);
+        let mut command = Command::new(&programs.bench);
+        command.arg("--forebay").arg(&programs.forebay).args(["live-rig", "--work"]).arg(work);
         command.args([speed, &bytes.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("cannot run forebay")?;
+        let mut child = command.spawn().context("cannot run forebay-bench")?;
         let orders = child.stdin.take();
         let mut answers = BufReader::new(child.stdout.take().context("its output is piped")?);
         let mut line = String::new();

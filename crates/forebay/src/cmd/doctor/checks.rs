@@ -6,8 +6,7 @@ use forebay_core::units::PAGE_SIZE;
 use forebay_live::rights::Capability;
 use rustix::io::Errno;
 
-use super::facts::{Asked, Facts, Presence};
-use crate::cmd::bench::mount::Program;
+use super::facts::{Asked, Facts};
 
 /// A feature, whether it is available, and what depends on it.
 #[derive(Clone, Debug)]
@@ -95,17 +94,6 @@ pub(super) fn all(facts: &Facts) -> Vec<Check> {
         mounting(facts),
         for_others(facts),
         uring(facts),
-        administrator(facts),
-        loops(asked),
-        rates(facts),
-        kernel_file_systems(asked),
-        programs("image and disk makers", asked.map(|asked| &asked.writers[..]))
-            .gives("bench mount: images to measure; bench live: disks to measure")
-            .all(&["bench live"])
-            .part(&["bench mount"]),
-        programs("other image servers", asked.map(|asked| &asked.servers[..]))
-            .gives("bench mount: rows beside ours")
-            .part(&["bench mount"]),
     ]
 }
 
@@ -292,11 +280,7 @@ fn fuse(asked: Option<&Asked>) -> Check {
         Some(Err(error)) => Check::new(what, State::No, said(error))
             .way("modprobe fuse; a container needs --device /dev/fuse"),
     };
-    check.gives("mount; bench mount; bench live: disks that seek").all(&[
-        "mount",
-        "bench mount",
-        "bench live",
-    ])
+    check.gives("mount").all(&["mount"])
 }
 
 fn mounting(facts: &Facts) -> Check {
@@ -341,106 +325,8 @@ fn uring(facts: &Facts) -> Check {
             .way("Linux 5.1 or later, and a container that allows io_uring"),
     };
     check
-        .gives("bench dispatch: ways uring and spin; the library's queues")
-        .part(&["bench dispatch"])
-}
-
-fn administrator(facts: &Facts) -> Check {
-    let what = "root";
-    let check = match facts.rights {
-        None => Check::new(what, State::Unknown, NOT_ASKED),
-        Some(rights) => {
-            let is = rights.is_root() && rights.has(Capability::SysAdmin);
-            let has = if rights.has(Capability::SysAdmin) { "with" } else { "without" };
-            let found = format!("user {}, {has} {}", rights.user, Capability::SysAdmin.name());
-            Check::of(what, is, found).way("sudo forebay doctor says what root may")
-        }
-    };
-    check.gives("bench mount, bench live: mounts out of sight").all(&["bench mount", "bench live"])
-}
-
-fn loops(asked: Option<&Asked>) -> Check {
-    let what = "loop devices";
-    let check = match asked.map(|asked| asked.loops) {
-        None => Check::new(what, State::Unknown, NOT_ASKED),
-        Some(Ok(())) => Check::new(what, State::Yes, "/dev/loop-control opens"),
-        Some(Err(Errno::NOENT)) => {
-            Check::new(what, State::No, "no /dev/loop-control").way("as root: modprobe loop")
-        }
-        Some(Err(_)) => {
-            Check::new(what, State::No, "/dev/loop-control is not for this user").way(AS_ROOT)
-        }
-    };
-    check
-        .gives("bench live; bench mount: rows of the kernel")
-        .all(&["bench live"])
-        .part(&["bench mount"])
-}
-
-fn rates(facts: &Facts) -> Check {
-    let what = "rates by cgroup";
-    let mounts = || facts.machine.mounts.iter();
-    let is_first = mounts().any(|mount| mount.kind == "cgroup" && mount.has("blkio"));
-    let is_second = mounts().any(|mount| mount.kind == "cgroup2");
-    let has = facts.asked.as_ref().map_or(is_first, |asked| asked.limits);
-    let check = match (has, is_second) {
-        (true, _) => Check::new(what, State::Yes, "blkio of cgroup v1"),
-        (false, _) if facts.asked.is_none() => Check::new(what, State::Unknown, NOT_ASKED),
-        (false, true) => {
-            Check::new(what, State::Partly, "cgroup v2 alone: a disk is served instead")
-        }
-        (false, false) => {
-            Check::new(what, State::Partly, "no control groups: a disk is served instead")
-        }
-    };
-    check
-        .gives("bench live: plain rates by the kernel")
-        .way("mount -t cgroup -o blkio none DIR, where v1 has the controller")
-}
-
-fn kernel_file_systems(asked: Option<&Asked>) -> Check {
-    let what = "kernel's image mounts";
-    let Some(asked) = asked else {
-        return Check::new(what, State::Unknown, NOT_ASKED).gives(KERNEL).part(&["bench mount"]);
-    };
-    let of = |wanted| {
-        let found = asked.kernel.iter().filter(move |(_, presence)| *presence == wanted);
-        found.map(|(name, _)| *name).collect::<Vec<_>>()
-    };
-    let (mut here, modules, absent) =
-        (of(Presence::Here), of(Presence::Module), of(Presence::Absent));
-    here.extend(&modules);
-    let state = match (here.is_empty(), absent.is_empty()) {
-        (_, true) => State::Yes,
-        (false, false) => State::Partly,
-        (true, false) => State::No,
-    };
-    let mut found = here.join(", ");
-    if !absent.is_empty() {
-        found += &format!("{}no {}", if here.is_empty() { "" } else { "; " }, absent.join(", no "));
-    }
-    Check::new(what, state, found)
-        .gives(KERNEL)
-        .way(format!("a kernel with {}", absent.join(", ")))
-        .part(&["bench mount"])
-}
-
-fn programs(what: &'static str, found: Option<&[(Program, bool)]>) -> Check {
-    let Some(found) = found else { return Check::new(what, State::Unknown, NOT_ASKED) };
-    let of = |is: bool| found.iter().filter(move |(_, found)| *found == is).map(|(it, _)| *it);
-    let (here, absent): (Vec<Program>, Vec<Program>) = (of(true).collect(), of(false).collect());
-    let names = |programs: &[Program]| {
-        programs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
-    };
-    let mut packages: Vec<&str> = absent.iter().map(|(_, package)| *package).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let check = match (here.is_empty(), absent.is_empty()) {
-        (_, true) => Check::new(what, State::Yes, format!("all {}", here.len())),
-        (false, false) => Check::new(what, State::Partly, format!("no {}", names(&absent))),
-        (true, false) => Check::new(what, State::No, format!("no {}", names(&absent))),
-    };
-    check.way(format!("as root: apt-get install {}", packages.join(" ")))
+        .gives("serve, probe: many reads in flight without a thread for each")
+        .part(&["serve", "probe"])
 }
 
 /// What the system said, without its number.
@@ -454,4 +340,3 @@ const AS_ROOT: &str = "run as root";
 const OTHERS: &str = "tune: windows of open files of other users";
 const MOUNTING: &str = "mount: images as folders";
 const FOR_OTHERS: &str = "mount --allow-other without root";
-const KERNEL: &str = "bench mount: rows of the kernel";

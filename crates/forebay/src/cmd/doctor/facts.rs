@@ -3,7 +3,6 @@
 //! A recorded machine has only its files; kernel features are not tested.
 
 use std::io;
-use std::path::Path;
 
 use forebay_core::time::Instant;
 use forebay_host::access::has_uring;
@@ -14,12 +13,8 @@ use forebay_live::rights::{Rights, compares_descriptions, copies_descriptors};
 use forebay_live::signal::{Sample, Sampler};
 use forebay_live::trace::{TraceError, absent_events};
 use forebay_live::tree::Tree;
-use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use crate::cmd::bench::live::{PROGRAMS, has_limits};
-use crate::cmd::bench::mount::{Program, is_listed, kernel_names, servers, writers};
-use crate::cmd::bench::process;
 use crate::cmd::tune::knob_access;
 
 /// Facts about a machine.
@@ -51,27 +46,6 @@ pub(super) struct Asked {
     pub(super) mounts: FuseSupport,
     /// Whether io_uring can be used.
     pub(super) uring: io::Result<()>,
-    /// Whether loop devices can be made.
-    pub(super) loops: Result<(), Errno>,
-    /// Whether control groups limit rates.
-    pub(super) limits: bool,
-    /// File systems that the kernel mounts, or could with a module.
-    pub(super) kernel: Vec<(&'static str, Presence)>,
-    /// Programs that make images and devices, and whether they are installed.
-    pub(super) writers: Vec<(Program, bool)>,
-    /// Programs that serve images.
-    pub(super) servers: Vec<(Program, bool)>,
-}
-
-/// Where a part of the kernel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
-    /// Ready.
-    Here,
-    /// A module that is not loaded.
-    Module,
-    /// Nowhere.
-    Absent,
 }
 
 impl Facts {
@@ -106,16 +80,6 @@ impl Facts {
 impl Asked {
     fn gather(tree: &Tree, machine: &Machine) -> Self {
         let device = machine.devices.iter().find(|device| device.bdi.is_some());
-        let present = |programs: Vec<Program>| {
-            let found = programs.into_iter().map(|program| (program, process::find(program.0)));
-            found.collect::<Vec<_>>()
-        };
-        let mut needed = [&writers()[..], PROGRAMS].concat();
-        needed.sort_unstable();
-        needed.dedup();
-        let listed = tree.text("/proc/filesystems").unwrap_or_default();
-        let modules = format!("/lib/modules/{}/modules.dep", machine.kernel);
-        let modules = tree.text(&modules).unwrap_or_default();
         Self {
             events: absent_events(),
             writeback: sees_writeback(),
@@ -124,14 +88,6 @@ impl Asked {
             descriptions: compares_descriptions(),
             mounts: fuse_support(),
             uring: has_uring(),
-            loops: access(Path::new(LOOPS), Access::READ_OK | Access::WRITE_OK),
-            limits: has_limits(),
-            kernel: kernel_names()
-                .iter()
-                .map(|&name| (name, presence(name, &listed, &modules)))
-                .collect(),
-            writers: present(needed),
-            servers: present(servers()),
         }
     }
 }
@@ -141,34 +97,4 @@ fn sample(tree: &Tree) -> Result<Sample, String> {
     let mut sampler = Sampler::new(tree).map_err(|error| error.to_string())?;
     sampler.take(Instant::ZERO, &mut sample).map_err(|error| error.to_string())?;
     Ok(sample)
-}
-
-/// Whether a file system is ready, or waits in a module.
-fn presence(name: &str, listed: &str, modules: &str) -> Presence {
-    let file = format!("/{name}.ko");
-    let is_it = |line: &str| line.split(':').next().is_some_and(|path| path.contains(&file));
-    match (is_listed(listed, name), modules.lines().any(is_it)) {
-        (true, _) => Presence::Here,
-        (false, true) => Presence::Module,
-        (false, false) => Presence::Absent,
-    }
-}
-
-/// Where loop devices are made.
-const LOOPS: &str = "/dev/loop-control";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_system_is_listed_or_a_module_or_absent() {
-        let listed = "nodev\tproc\n\text4\n";
-        let modules = "kernel/fs/erofs/erofs.ko.zst: kernel/lib/lz4.ko\nkernel/fs/f2fs.ko:\n";
-        let of = |name| presence(name, listed, modules);
-        assert_eq!(of("ext4"), Presence::Here);
-        assert_eq!(of("erofs"), Presence::Module);
-        assert_eq!(of("lz4"), Presence::Absent);
-        assert_eq!(of("squashfs"), Presence::Absent);
-    }
 }

@@ -19,9 +19,7 @@ pub(super) fn text(text: &mut Sheet) {
     }
     text.heading("COMMANDS THAT WRITE TO THE KERNEL");
     let words = "`forebay tune` without --dry-run, `tune undo`, `advise --fix` and \
-                 `advise --undo`, only for root, and `bench live`, on devices that it makes \
-                 itself. `bench mount` drops the caches of the whole machine. No other command \
-                 changes settings.";
+                 `advise --undo`, only for root. No other command changes settings.";
     text.paragraph("", words);
     text.heading("KNOBS OF TUNE");
     text.paragraph("", "The window of an open file, from 16 KiB on, by posix_fadvise; and");
@@ -77,13 +75,12 @@ const READERS: &[(&str, &str)] = &[
     ),
     ("probe", "reads a file or device; --scratch names a file that is overwritten"),
     ("record", "uses its own tracefs instance, removed at the end"),
-    ("bench dispatch", "reads a file or device, or a file that it creates and removes"),
     ("image info, ls, stat, cat", "read an image; so do image verify and compare"),
     ("mount", "makes a read-only folder; the image is only read"),
 ];
 
 const WRITERS: &[(&str, &str)] = &[
-    ("--html FILE", "that file; for reproduce, simulate, run, bench and image compare"),
+    ("--html FILE", "that file; for reproduce, simulate, run and image compare"),
     ("reproduce --series FILE", "that file"),
     ("mount --profile, --record, --log", "the named files"),
     ("probe -o, record -o", "the named file"),

@@ -1,11 +1,10 @@
 //! The accepted units, from the tables of their parsers.
 
+use forebay_report::units::{SIZE_UNITS, TIME_UNITS};
 use forebay_sim::fio::{SIZE_LETTERS, TIME_UNITS as OF_JOBS};
 use forebay_sim::machine::Dimension;
 
 use super::sheet::Sheet;
-use crate::args::duration::TIME_UNITS;
-use crate::choice::SIZE_UNITS;
 
 pub(super) fn text(text: &mut Sheet) {
     sizes(text);
@@ -27,7 +26,7 @@ pub(super) fn text(text: &mut Sheet) {
 }
 
 fn sizes(text: &mut Sheet) {
-    text.heading("SIZES: --memory, --file-size, --cache, --offset, --size");
+    text.heading("SIZES: --memory, --file-size, --cache, --offset");
     let words = "A whole number of bytes, with or without a unit; each unit is 1024 times the \
                  previous one. Letters may be upper or lower case.";
     text.paragraph("", words);
@@ -39,7 +38,7 @@ fn sizes(text: &mut Sheet) {
 }
 
 fn times(text: &mut Sheet) {
-    text.heading("TIMES: --for, --interval, --patience, --watch, --time-per-cell, --store-delay");
+    text.heading("TIMES: --for, --interval, --patience, --watch, --store-delay");
     text.paragraph("", "A number, which may have decimals, and a unit; without a unit, seconds.");
     for (name, nanos) in TIME_UNITS {
         text.lines(&format!("    {name:<12} {} ms", *nanos as f64 / 1e6));
@@ -91,6 +90,8 @@ fn jobs(text: &mut Sheet) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_report::units;
+
     use crate::choice;
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
     fn every_size_of_the_table_is_taken() {
         for (names, shift) in SIZE_UNITS {
             for name in *names {
-                assert_eq!(choice::bytes("--size", &format!("3{name}")).unwrap(), 3 << shift);
+                assert_eq!(units::bytes("--size", &format!("3{name}")).unwrap(), 3 << shift);
             }
         }
     }

@@ -11,11 +11,12 @@ use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Options, shown};
 use forebay_report::messages::{self, note, progress};
 use forebay_report::page::{Destination, beside};
+use forebay_report::units;
 use serde_json::{Map, Value, json};
 
 use super::{Place, open, open_at, print, show};
+use crate::NO;
 use crate::args::image::Compare;
-use crate::{NO, choice};
 
 mod page;
 
@@ -23,7 +24,7 @@ mod page;
 pub(super) fn run(arguments: &Compare) -> Result<u8> {
     let destination = Destination::named(arguments.page.html.as_deref())?;
     let image = open(&arguments.opened)?;
-    let offset = choice::bytes("--other-offset", &arguments.other_offset)?;
+    let offset = units::bytes("--other-offset", &arguments.other_offset)?;
     let limits = Limits::default();
     let mut tree = Tree::whole(&*image, limits);
     let mut faults = mem::take(&mut tree.faults);

@@ -8,11 +8,12 @@ use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::Tree;
 use forebay_image::{Fault, Image, Kind};
 use forebay_report::messages::{Complaint, note, progress};
+use forebay_report::units;
 use serde_json::{Value, json};
 
 use super::{OF_DAMAGE, WHAT_IS_THERE, complain, open, print, select, show};
 use crate::args::image::Extract;
-use crate::{ERROR, NO, choice};
+use crate::{ERROR, NO};
 
 /// Extracts, and reports the extracted and the failed files.
 pub(super) fn run(arguments: &Extract) -> Result<u8> {
@@ -23,7 +24,7 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
         return Ok(super::ended(ERROR));
     }
     if let Some(limit) = &arguments.max_bytes {
-        check_size(&*image, &tree, choice::bytes("--max-bytes", limit)?)?;
+        check_size(&*image, &tree, units::bytes("--max-bytes", limit)?)?;
     }
     let is_root = rustix::process::geteuid().is_root();
     if !is_root && !arguments.no_owner {

@@ -8,12 +8,12 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use forebay_image::cramfs::write::{Settings, Tree, WriteError, Written, write};
 use forebay_image::layout::file_order;
+use forebay_report::hints;
 use forebay_report::messages::{Complaint, note, progress};
 use serde_json::json;
 
 use super::{layout, print, show};
 use crate::args::image::{Make, MakeFormat};
-use crate::hints;
 
 /// Makes it.
 pub(super) fn run(arguments: &Make) -> Result<u8> {

@@ -16,6 +16,7 @@ use forebay_image::profile::Fingerprint;
 use forebay_image::{self as images, Coding, Image, Kind, NodeId, Source};
 use forebay_report::messages::{Complaint, shown};
 use forebay_report::table::{Cell, Table};
+use forebay_report::units;
 use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
 };
@@ -46,7 +47,7 @@ pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
         bail!(Complaint::new(what).hint(hint));
     }
     let mut options = Options {
-        cache: choice::bytes("--cache", &replay.cache)?,
+        cache: units::bytes("--cache", &replay.cache)?,
         threads: replay.threads as usize,
         window: window(replay.window),
         ..Options::default()
