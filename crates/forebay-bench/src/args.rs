@@ -29,7 +29,8 @@ pub(crate) struct BenchArguments {
 /// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Benchmark {
-    /// Reads of 4 KiB: inline, deferred, by io_uring and adaptive, compared with plain pread
+    /// Reads of 4 KiB: inline, deferred, by io_uring and adaptive, compared with plain pread and
+    /// tokio::fs
     ///
     /// Every path reads cached and cold pages, one and 32 at a time, with the processors idle and
     /// with a busy thread on each. The paths alternate in short rounds; figures are medians of

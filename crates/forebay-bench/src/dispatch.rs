@@ -1,4 +1,4 @@
-//! `forebay-bench dispatch`: the modes of access compared with plain `pread`.
+//! `forebay-bench dispatch`: the modes of access compared with plain `pread` and `tokio::fs`.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,14 @@ use std::{fs, io, thread};
 
 use anyhow::{Context, Result, bail};
 use forebay_host::access::{File, Mode, Options};
-use forebay_host::measure::{Cell, Length, Row, Scratch, Subject, measure, ours, pread, verdicts};
 use forebay_report::messages::{self, Complaint};
 use forebay_report::page::{Destination, beside};
 use forebay_report::table::{self, Table};
 
 use crate::args::BenchDispatch;
+use crate::measure::{
+    Cell, Length, Row, Scratch, Subject, TOKIO, measure, on_a_runtime, ours, pread, verdicts,
+};
 use crate::page::{self, Plot};
 
 /// Measures all modes in all cells and prints one table.
@@ -24,6 +26,7 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
     }
     let mut entrants = vec![pread()];
     entrants.extend(Mode::ALL.map(ours));
+    entrants.push(on_a_runtime());
     let (time, rounds_max) = match arguments.quick {
         true => (Duration::ZERO, 1),
         false => (arguments.time_per_cell, usize::MAX),
@@ -38,7 +41,8 @@ pub(crate) fn run(arguments: &BenchDispatch) -> Result<u8> {
         let measured = measure(&cell, &subject, &entrants, length)
             .with_context(|| format!("cannot measure {cell} on {place}"))?;
         let beside = measured.first().context("every cell has a contestant")?;
-        table.rows.extend(measured.iter().map(|row| line(row, beside)));
+        let tokio = measured.iter().find(|row| row.name == TOKIO);
+        table.rows.extend(measured.iter().map(|row| line(row, beside, tokio)));
         rows.extend(measured);
         bar.inc(1);
     }
@@ -96,11 +100,12 @@ fn empty() -> Table {
             ("switches_per_read", "switches"),
             ("speed_to_pread", "x pread"),
             ("cpu_to_pread", "cpu x pread"),
+            ("speed_to_tokio", "x tokio"),
         ],
     )
 }
 
-fn line(row: &Row, pread: &Row) -> Vec<table::Cell> {
+fn line(row: &Row, pread: &Row, tokio: Option<&Row>) -> Vec<table::Cell> {
     let number = table::Cell::Number;
     vec![
         row.cell.pages.to_string().as_str().into(),
@@ -115,6 +120,7 @@ fn line(row: &Row, pread: &Row) -> Vec<table::Cell> {
         number(row.switches, 3),
         number(row.speed(pread), 3),
         number(row.cpu_ratio(pread), 3),
+        table::Cell::maybe(tokio.map(|tokio| row.speed(tokio)), 3),
     ]
 }
 
@@ -130,8 +136,6 @@ fn notes(arguments: &BenchDispatch, place: &str) -> Vec<String> {
             "forebay {}, real time, reads of 4 KiB on {place}, {length}, {cores} processors",
             env!("CARGO_PKG_VERSION"),
         ),
-        "tokio::fs beside them: `cargo bench -p forebay-host --bench dispatch` in the source."
-            .to_owned(),
         String::new(),
     ]
 }

@@ -15,17 +15,16 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use forebay_host::measure::live::{Part, perform};
-use forebay_host::measure::mount::own_namespace;
-use forebay_host::measure::shuffle;
 use forebay_report::messages::{self, Complaint};
 use forebay_report::page::{Destination, beside};
 use forebay_report::table::{Cell, Table};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::SIGTERM;
 
-use crate::args::live::{BenchLive, BenchLivePart, LiveLimits, LivePart};
-
+use crate::args::live::{BenchLive, BenchLivePart, LiveLimits};
+use crate::measure::live::{Work as PartWork, perform};
+use crate::measure::mount::own_namespace;
+use crate::measure::shuffle;
 use crate::page::{self, Plot};
 use crate::process::{MeasuredProgram, Stop};
 use crate::verdict::Verdict;
@@ -114,8 +113,8 @@ pub(crate) fn run_part(arguments: &BenchLivePart) -> Result<u8> {
         let path = group.join("cgroup.procs");
         std::fs::write(&path, "0").with_context(|| path.display().to_string())?;
     }
-    let work = forebay_host::measure::live::Work {
-        part: part(arguments.part),
+    let work = PartWork {
+        part: arguments.part,
         place: &arguments.place,
         seed: arguments.seed,
         bytes: arguments.bytes,
@@ -127,20 +126,6 @@ pub(crate) fn run_part(arguments: &BenchLivePart) -> Result<u8> {
     let measured = measured.with_context(|| arguments.place.display().to_string())?;
     writeln!(io::stdout(), "{measured}").context("cannot write the measurement")?;
     Ok(0)
-}
-
-fn part(part: LivePart) -> Part {
-    match part {
-        LivePart::Toucher => Part::Toucher,
-        LivePart::Stream => Part::Stream,
-        LivePart::Cached => Part::Cached,
-        LivePart::Direct => Part::Direct,
-        LivePart::Writer => Part::Writer,
-        LivePart::Copy => Part::Copy,
-        LivePart::Light => Part::Light,
-        LivePart::Bystander => Part::Bystander,
-        LivePart::Sync => Part::Sync,
-    }
 }
 
 /// State shared by all rounds, and their results.

@@ -8,7 +8,7 @@
 //!           '-- forebay tune
 //!   live-rig    one such device, for other programs
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 use std::env;
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ use args::{BenchArguments, Benchmark};
 mod args;
 mod dispatch;
 mod live;
+mod measure;
 mod mount;
 mod page;
 mod process;

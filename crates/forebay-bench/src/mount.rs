@@ -11,8 +11,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use forebay_host::measure::Target;
-use forebay_host::measure::mount::{Part, Round, Work, own_namespace, perform, ratio};
 use forebay_report::messages::{self, Complaint};
 use forebay_report::page::{Destination, beside};
 use forebay_report::table::{Cell, Table};
@@ -20,11 +18,11 @@ use forebay_report::units;
 use indicatif::ProgressBar;
 
 use crate::args::{BenchMount, BenchMountPart, MountWorkload as Workload};
-
 use crate::live::throttle::Throttle;
+use crate::measure::mount::{Part, Round, Work, own_namespace, perform, ratio};
 use crate::page::{self, Plot};
 use crate::process::{self, MeasuredProgram, Stop};
-use crate::verdict::Verdict;
+use crate::verdict::{Target, Verdict};
 use codec::Codecs;
 use pushes::Pushes;
 use rounds::{Failure, Lane, Results};

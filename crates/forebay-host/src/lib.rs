@@ -7,7 +7,7 @@
 //!   serve    disks, to clients that speak NBD
 //!   attach   mounting a FUSE file system
 //!   mounts   which images are mounted, and unmounting them
-//!   measure  what these cost here, beside what else there is
+//!   probe    what a device and this processor take for reads, copies and switches
 //! ```
 //!
 //! [`access`] reads bytes of files, and begins with an example. [`run`](run::run) reads real files
@@ -80,11 +80,12 @@ pub mod files;
 mod frames;
 mod image_path;
 mod lock;
-pub mod measure;
+pub mod mapped;
 pub mod mount;
 pub mod mounts;
 mod pattern;
 mod polled_wait;
+pub mod probe;
 mod processor;
 pub mod run;
 pub mod serve;

@@ -26,7 +26,7 @@ use rustix::fs::{Advice as FileAdvice, fadvise};
 use thiserror::Error;
 
 use crate::files::Place;
-use crate::measure::mount::Mapped;
+use crate::mapped::Mapped;
 use crate::pattern;
 use crate::processor::nanos;
 use crate::world::READ_BYTES_MAX;

@@ -9,6 +9,8 @@
 //!       +-----------+-----------+
 //!                   |
 //!              forebay-core <--- forebay-replay, forebay-python: both see forebay-sim too
+//!
+//!  forebay-bench --> forebay-host, forebay-live, forebay-report
 //! ```
 
 use toml::{Table, Value};

@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use forebay_report::page::PageChoice;
 use forebay_report::table::FormatChoice;
 
+use crate::measure::live::LivePart;
+
 /// Arguments of `forebay-bench live`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchLive {
@@ -112,29 +114,6 @@ pub(crate) struct BenchLivePart {
     /// Duration in milliseconds, unless SIGTERM ends it earlier
     #[arg(long, default_value_t = 600_000)]
     pub(crate) time: u64,
-}
-
-/// Loads of one process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LivePart {
-    /// Touches pages of a mapped file at random
-    Toucher,
-    /// Reads a file sequentially
-    Stream,
-    /// Reads cached pages
-    Cached,
-    /// Reads single pages with direct I/O
-    Direct,
-    /// Writes a file
-    Writer,
-    /// Writes a file and syncs it
-    Copy,
-    /// Writes small amounts, often
-    Light,
-    /// Writes small amounts and syncs them, repeatedly
-    Bystander,
-    /// Syncs the whole file system
-    Sync,
 }
 
 /// Arguments of `forebay-bench live-rig`.

@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use forebay_host::measure::live::LoopDevice;
 use forebay_report::messages;
 
+use crate::measure::live::LoopDevice;
 use crate::process::{Stop, answer, program};
 
 /// A folder that is removed at the end of its run.

@@ -15,7 +15,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use forebay_host::measure::mount::own_namespace;
 
 use super::folder::Folder;
 use super::knobs::{Fix, Knobs, Values, differing};
@@ -25,6 +24,7 @@ use super::throttle::Throttle;
 use super::tuner::Tuner;
 use super::work::settle_down;
 use crate::args::live::{BenchLiveRig, LiveRigSpeed};
+use crate::measure::mount::own_namespace;
 use crate::process::{MeasuredProgram, Stop};
 
 /// Makes the device and obeys until there are no more orders.

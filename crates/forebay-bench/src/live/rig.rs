@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use forebay_host::access::Buffer;
-use forebay_host::measure::live::{LoopDevice, Model, Served};
 use rustix::fs::{OFlags, syncfs};
 
 use super::folder::{DISK, Folder};
 use super::throttle::{Limits, Throttle};
+use crate::measure::live::{LoopDevice, Model, Served};
 use crate::process::{Stop, answer, program};
 
 /// Parameters of a device.

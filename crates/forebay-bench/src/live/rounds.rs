@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forebay_host::measure::live::Measured;
-use forebay_host::measure::median;
-
 use super::stage::{Stage, Way};
+use crate::measure::live::Measured;
+use crate::measure::median;
 
 /// The measured figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use forebay_host::measure::live::Model;
-
 use super::knobs::Fix;
 use super::rig::{Spec, Speed};
 use super::rounds::Figure;
 use super::throttle::Limits;
 use crate::args::live::{LiveScenario as Scenario, LiveWay};
+use crate::measure::live::Model;
 
 /// A scenario on one of its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,8 @@
 //! Whether tuning meets its targets.
 
-use forebay_host::measure::Target;
-
 use super::rounds::{Figure, Line, Results};
 use super::stage::{DEFAULT, OURS, READS_FIRST, Stage};
-use crate::verdict::Verdict;
+use crate::verdict::{Target, Verdict};
 
 /// The verdicts that these results allow: a target whose two sides were not measured is left out.
 pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {

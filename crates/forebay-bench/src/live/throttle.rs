@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use forebay_host::measure::live::Model;
+
+use crate::measure::live::Model;
 
 /// The controller of the first version of control groups.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use forebay_host::measure::mount::{cpu_of, rss_of};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::folder::Folder;
+use crate::measure::mount::{cpu_of, rss_of};
 use crate::process::{MeasuredProgram, Stop, find, last_words, program};
 
 /// A tuner that runs.

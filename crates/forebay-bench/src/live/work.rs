@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use forebay_host::measure::live::Measured;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::rig::Rig;
 use super::rounds::{Figure, Round};
 use super::stage::{FILE, STREAM, Stage};
 use super::unwritten::Unwritten;
-use crate::args::live::LivePart as Part;
+use crate::measure::live::LivePart as Part;
+use crate::measure::live::Measured;
 use crate::process::{self, Stop};
 
 /// What a round needs.
@@ -120,7 +120,7 @@ impl Work<'_> {
         let cached = self.start(Part::Cached, FILE, &[time])?.measured(self.stop)?;
         let direct = self.start(Part::Direct, FILE, &[time])?.measured(self.stop)?;
         // The middle of many short steps: other processes disturb only a few.
-        let reads = cached.bytes as f64 / forebay_host::measure::READ as f64;
+        let reads = cached.bytes as f64 / crate::measure::READ as f64;
         let mut round = Round::default();
         round.put(Figure::Cached, cached.percentile(50).map(|nanos| nanos as f64 / reads));
         let all = cached.samples.len() as f64 * reads;

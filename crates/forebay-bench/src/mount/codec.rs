@@ -10,9 +10,10 @@ use std::process;
 
 use anyhow::{Context, Result, ensure};
 use flate2::{Decompress, FlushDecompress};
-use forebay_host::measure::median;
-use forebay_host::measure::mount::cpu_of;
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
+
+use crate::measure::median;
+use crate::measure::mount::cpu_of;
 
 /// Microseconds that a codec takes for a block of 4 KiB, the mean over blocks, medians of passes.
 #[derive(Clone, Copy, Debug)]

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 
-use crate::args::MountWorkload as Workload;
-
 use super::counted::pushed;
 use super::mounted::Mounted;
 use super::rounds::{Lane, drop_caches};
 use super::ways::Way;
+use crate::args::MountWorkload as Workload;
 
 /// The number of pushes, and their duration.
 #[derive(Clone, Copy, Debug)]

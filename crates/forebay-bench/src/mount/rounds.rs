@@ -16,11 +16,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use forebay_host::measure::mount::{Measured, Round, cpu_of, forget, rss_of};
-use forebay_host::measure::shuffle;
 use indicatif::ProgressBar;
-
-use crate::args::MountWorkload as Workload;
 
 use super::Throttle;
 use super::counted::decoded;
@@ -29,6 +25,9 @@ use super::process::{self, Stop, answer, program};
 use super::set::{Format, PAGE, Set};
 use super::slow::SlowImage;
 use super::ways::{How, Ours, Way};
+use crate::args::MountWorkload as Workload;
+use crate::measure::mount::{Measured, Round, cpu_of, forget, rss_of};
+use crate::measure::shuffle;
 
 /// What all rounds share.
 #[derive(Debug)]
@@ -322,7 +321,7 @@ pub(super) fn drop_caches(image: &Path) -> Result<()> {
 }
 
 /// Pages of the warm file are among those of the image.
-const _: () = assert!(PAGE == forebay_host::measure::READ as u64);
+const _: () = assert!(PAGE == crate::measure::READ as u64);
 
 /// Beyond it a work hangs.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -1,15 +1,13 @@
 //! Whether our mount meets its targets.
 
-use forebay_host::measure::Target;
-use forebay_host::measure::mount::{Figures, Round, ratio};
-
 use crate::args::MountWorkload as Workload;
+use crate::measure::mount::{Figures, Round, ratio};
 
-use super::Verdict;
 use super::mounted::BUDGET;
 use super::rounds::Results;
 use super::set::Format;
 use super::ways::{DEFAULT, How, KERNEL, OURS, POLICIES, REPLAY, SQUASHFUSE_LL};
+use crate::verdict::{Target, Verdict};
 
 /// The verdicts that these results allow: a target whose two sides were not measured is left out.
 pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {

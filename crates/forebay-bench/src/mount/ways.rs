@@ -1,10 +1,9 @@
 //! The contestants: our mount with each policy, other servers, the kernel; and their works.
 
-use crate::args::MountWorkload as Workload;
-
 use super::is_listed;
 use super::process;
 use super::set::Format;
+use crate::args::MountWorkload as Workload;
 
 /// How an image is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

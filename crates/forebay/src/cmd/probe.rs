@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use forebay_host::backend::FileBackend;
-use forebay_host::measure::probe::{HostPrices, ProbeRequests, ProbedFile};
+use forebay_host::probe::{HostPrices, ProbeRequests, ProbedFile};
 use forebay_report::messages::{self, Complaint, shown};
 use forebay_report::table::{Cell, Table};
 use forebay_report::whole;

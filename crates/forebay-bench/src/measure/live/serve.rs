@@ -31,7 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::disk::{Arm, Model};
 
 /// A disk that is served, until it is ended or dropped.
-pub struct Served {
+pub(crate) struct Served {
     session: Option<BackgroundSession>,
     is_slow: Arc<AtomicBool>,
     path: PathBuf,
@@ -43,7 +43,7 @@ impl Served {
     ///
     /// # Errors
     /// It cannot be mounted.
-    pub fn new(backing: File, model: Model, folder: &Path) -> io::Result<Self> {
+    pub(crate) fn new(backing: File, model: Model, folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let bytes = backing.metadata()?.len();
         let is_slow = Arc::new(AtomicBool::new(false));
@@ -73,13 +73,12 @@ impl Served {
     }
 
     /// Whether requests take the times of the model from now on.
-    pub fn slow(&self, is_slow: bool) {
+    pub(crate) fn slow(&self, is_slow: bool) {
         self.is_slow.store(is_slow, Ordering::Relaxed);
     }
 
     /// The file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -87,7 +86,7 @@ impl Served {
     ///
     /// # Errors
     /// It cannot be unmounted.
-    pub fn end(mut self) -> io::Result<()> {
+    pub(crate) fn end(mut self) -> io::Result<()> {
         self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join)
     }
 }

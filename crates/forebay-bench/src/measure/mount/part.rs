@@ -9,15 +9,15 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::time::Instant;
 
+use forebay_host::mapped::Mapped;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::mapped::Mapped;
 use super::process::Spent;
 use crate::measure::{READ, shuffle};
 
 /// What a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// Touches pages of a mapped file at random.
     Faults,
     /// Touches all pages of a mapped file in order.
@@ -34,43 +34,43 @@ pub enum Part {
 
 /// One process's share of the work.
 #[derive(Clone, Debug)]
-pub struct Work<'a> {
+pub(crate) struct Work<'a> {
     /// The work.
-    pub part: Part,
+    pub(crate) part: Part,
     /// A file, or the root of a tree for [`Part::Tree`] and [`Part::Start`].
-    pub place: &'a Path,
+    pub(crate) place: &'a Path,
     /// Names the order of pages.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Pages that are touched or read, at most one in every four windows of 32 pages of the file.
-    pub pages: usize,
+    pub(crate) pages: usize,
     /// The number of this process, and the count of processes that read the tree.
-    pub share: (usize, usize),
+    pub(crate) share: (usize, usize),
     /// The program of [`Part::Start`] and its arguments.
-    pub program: &'a [String],
+    pub(crate) program: &'a [String],
 }
 
 /// How it went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// When the work began, on the clock that all processes share, in nanoseconds.
-    pub begin: u64,
+    pub(crate) begin: u64,
     /// When it ended.
-    pub end: u64,
+    pub(crate) end: u64,
     /// Bytes that were read or touched.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Major faults of the process, or of the program.
-    pub faults: u64,
+    pub(crate) faults: u64,
     /// Their processor time in nanoseconds.
-    pub cpu: u64,
+    pub(crate) cpu: u64,
     /// How long each page, block or file took, in nanoseconds, in order of time.
-    pub took: Vec<u64>,
+    pub(crate) took: Vec<u64>,
 }
 
 /// Does the work.
 ///
 /// # Errors
 /// A file cannot be read, or the program fails.
-pub fn perform(work: &Work<'_>) -> io::Result<Measured> {
+pub(crate) fn perform(work: &Work<'_>) -> io::Result<Measured> {
     let mut measured = Measured::default();
     let before = Spent::own()?;
     let mut spent = None;

@@ -12,10 +12,14 @@ use memmap2::{Advice, Mmap};
 
 /// A whole file, mapped to be read, without advice to the kernel.
 #[derive(Debug)]
-pub(crate) struct Mapped(Mmap);
+pub struct Mapped(Mmap);
 
 impl Mapped {
-    pub(crate) fn new(file: &File) -> io::Result<Self> {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// The file cannot be mapped, as an empty one.
+    pub fn new(file: &File) -> io::Result<Self> {
         // SAFETY: the bytes are looked at one by one and never lent out as a slice that others
         // could see change. Each is read as a plain byte, for which every value is valid.
         let map = unsafe { Mmap::map(file)? };
@@ -23,12 +27,15 @@ impl Mapped {
     }
 
     /// Advises how the pages will be touched.
-    pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel does not take the advice.
+    pub fn advise(&self, advice: Advice) -> io::Result<()> {
         self.0.advise(advice)
     }
 
     /// Reads the byte at an offset inside the file.
-    pub(crate) fn touch(&self, offset: u64) {
+    pub fn touch(&self, offset: u64) {
         black_box(self.0[offset as usize]);
     }
 }

@@ -8,42 +8,40 @@ use crate::measure::mount::percentile;
 
 /// One step of the work: an access, or a batch of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// When it began, in nanoseconds since the work did.
-    pub at: u64,
+    pub(crate) at: u64,
     /// How long it took, in nanoseconds.
-    pub took: u64,
+    pub(crate) took: u64,
 }
 
 /// How it went. Moments are on the clock that all processes share, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// When the work began.
-    pub begin: u64,
+    pub(crate) begin: u64,
     /// When all was written that is written, before it is made durable.
-    pub written: u64,
+    pub(crate) written: u64,
     /// When it ended.
-    pub end: u64,
+    pub(crate) end: u64,
     /// Bytes that one step moves or touches.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Processor time in nanoseconds.
-    pub cpu: u64,
+    pub(crate) cpu: u64,
     /// The steps, in order of time.
-    pub samples: Vec<Sample>,
+    pub(crate) samples: Vec<Sample>,
 }
 
 impl Measured {
     /// Steps in a second that began at `from` or later, until the end; both in nanoseconds since
     /// the begin.
-    #[must_use]
-    pub fn rate(&self, from: u64) -> Option<f64> {
+    pub(crate) fn rate(&self, from: u64) -> Option<f64> {
         let until = self.end.checked_sub(self.begin)?;
         self.rate_between(from, until)
     }
 
     /// Steps in a second that began within a span of time, in nanoseconds since the begin.
-    #[must_use]
-    pub fn rate_between(&self, from: u64, until: u64) -> Option<f64> {
+    pub(crate) fn rate_between(&self, from: u64, until: u64) -> Option<f64> {
         let nanos = until.checked_sub(from).filter(|nanos| *nanos > 0)?;
         let inside = self.samples.iter().filter(|sample| (from..until).contains(&sample.at));
         Some(inside.count() as f64 * 1e9 / nanos as f64)
@@ -51,8 +49,7 @@ impl Measured {
 
     /// The first moment from which on, for `STEADY`, the rate is at least so much; in
     /// nanoseconds since the begin.
-    #[must_use]
-    pub fn settled(&self, rate: f64) -> Option<u64> {
+    pub(crate) fn settled(&self, rate: f64) -> Option<u64> {
         let until = self.end.checked_sub(self.begin)?;
         let moments = (0..).map(|slot| slot * SLOT).take_while(|from| from + STEADY <= until);
         let reached = |from: &u64| self.rate_between(*from, from + STEADY) >= Some(rate);
@@ -60,14 +57,12 @@ impl Measured {
     }
 
     /// How long the longest step took, in nanoseconds.
-    #[must_use]
-    pub fn longest(&self) -> Option<u64> {
+    pub(crate) fn longest(&self) -> Option<u64> {
         self.samples.iter().map(|sample| sample.took).max()
     }
 
     /// The time within which `percent` percent of the steps completed, in nanoseconds.
-    #[must_use]
-    pub fn percentile(&self, percent: usize) -> Option<u64> {
+    pub(crate) fn percentile(&self, percent: usize) -> Option<u64> {
         let mut took: Vec<u64> = self.samples.iter().map(|sample| sample.took).collect();
         took.sort_unstable();
         percentile(&took, percent)

@@ -15,18 +15,16 @@ use rustix::ioctl::{IntegerSetter, Opcode, ioctl};
 
 /// A loop device by its number; nothing is attached to it, and dropping it changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoopDevice(u32);
+pub(crate) struct LoopDevice(u32);
 
 impl LoopDevice {
     /// The device of a number that was noted earlier.
-    #[must_use]
-    pub fn of(number: u32) -> Self {
+    pub(crate) fn of(number: u32) -> Self {
         Self(number)
     }
 
     /// The first number that is not taken, as far from those that others take as can be seen.
-    #[must_use]
-    pub fn unused() -> Self {
+    pub(crate) fn unused() -> Self {
         let is_free = |number: &u32| !Self(*number).sysfs().exists();
         Self((FIRST..).find(is_free).unwrap_or(FIRST))
     }
@@ -35,7 +33,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// There is one, or there is no loop driver, or it is for root only.
-    pub fn add(self) -> io::Result<()> {
+    pub(crate) fn add(self) -> io::Result<()> {
         self.control::<ADD>()
     }
 
@@ -43,7 +41,7 @@ impl LoopDevice {
     ///
     /// # Errors
     /// It is still in use.
-    pub fn remove(self) -> io::Result<()> {
+    pub(crate) fn remove(self) -> io::Result<()> {
         for _ in 0..PATIENCE {
             match self.control::<REMOVE>() {
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => thread::sleep(LOOK),
@@ -57,26 +55,22 @@ impl LoopDevice {
     }
 
     /// The number.
-    #[must_use]
-    pub fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         self.0
     }
 
     /// Its name, as `loop7`.
-    #[must_use]
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         format!("loop{}", self.0)
     }
 
     /// The device's file.
-    #[must_use]
-    pub fn path(self) -> PathBuf {
+    pub(crate) fn path(self) -> PathBuf {
         PathBuf::from(format!("/dev/loop{}", self.0))
     }
 
     /// What the kernel shows of it.
-    #[must_use]
-    pub fn sysfs(self) -> PathBuf {
+    pub(crate) fn sysfs(self) -> PathBuf {
         PathBuf::from(format!("/sys/block/loop{}", self.0))
     }
 

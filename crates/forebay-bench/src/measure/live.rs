@@ -12,11 +12,11 @@
 //! A device that hangs blocks its users, beyond the reach of signals. So [`perform`] runs in a
 //! child that can be given up, and answers with a line of text, [`Measured`].
 
-pub use disk::Model;
-pub use loops::LoopDevice;
-pub use measured::{Measured, Sample};
-pub use part::{Part, Work, perform};
-pub use serve::Served;
+pub(crate) use disk::Model;
+pub(crate) use loops::LoopDevice;
+pub(crate) use measured::Measured;
+pub(crate) use part::{LivePart, Work, perform};
+pub(crate) use serve::Served;
 
 mod disk;
 mod loops;

@@ -11,13 +11,13 @@ use super::{READ, shuffle};
 
 /// A file that is removed when the process ends, however it ends.
 #[derive(Debug)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     file: File,
 }
 
 /// A file or block device that is read.
 #[derive(Debug)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// One that was made for it.
     Scratch(Scratch),
     /// An existing file, which is not changed.
@@ -29,7 +29,7 @@ impl Scratch {
     ///
     /// # Errors
     /// There is no room, or the folder cannot be written to.
-    pub fn new(folder: &Path, bytes: u64) -> io::Result<Self> {
+    pub(crate) fn new(folder: &Path, bytes: u64) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mut file: File = match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => file.into(),
@@ -64,8 +64,7 @@ impl Scratch {
 
 impl Subject {
     /// A path that opens it.
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Scratch(scratch) => format!("/proc/self/fd/{}", scratch.file.as_raw_fd()).into(),
             Self::Present(path) => path.clone(),

@@ -18,26 +18,27 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 
-pub use contestants::{ours, pread};
-pub use file::{Scratch, Subject};
-pub use verdict::{Target, Verdict, verdicts};
+pub(crate) use contestants::{ours, pread};
+pub(crate) use file::{Scratch, Subject};
+pub(crate) use runtime::on_a_runtime;
+pub(crate) use verdict::{TOKIO, verdicts};
 
 use counters::{Counters, Hogs};
 
 mod contestants;
 mod counters;
 mod file;
-pub mod live;
-pub mod mount;
-pub mod probe;
+pub(crate) mod live;
+pub(crate) mod mount;
+mod runtime;
 mod verdict;
 
 /// The bytes of a read.
-pub const READ: usize = 4096;
+pub(crate) const READ: usize = 4096;
 
 /// Where the pages are before a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
+pub(crate) enum Pages {
     /// In the page cache.
     Cached,
     /// On the device.
@@ -48,17 +49,17 @@ pub enum Pages {
 
 /// Parameters of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Where the pages are.
-    pub pages: Pages,
+    pub(crate) pages: Pages,
     /// How many reads are in flight.
-    pub depth: usize,
+    pub(crate) depth: usize,
     /// One thread for each processor does nothing but run.
-    pub busy: bool,
+    pub(crate) busy: bool,
 }
 
 /// Reads pages in its own way.
-pub trait Contestant {
+pub(crate) trait Contestant {
     /// Its name in the table.
     fn name(&self) -> &'static str;
 
@@ -71,43 +72,43 @@ pub trait Contestant {
 }
 
 /// Makes a contestant for a cell and the file's path, or none if it does not take part there.
-pub type Entrant<'a> = dyn Fn(&Cell, &Path) -> io::Result<Option<Box<dyn Contestant>>> + 'a;
+pub(crate) type Entrant<'a> = dyn Fn(&Cell, &Path) -> io::Result<Option<Box<dyn Contestant>>> + 'a;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
-pub struct Length {
+pub(crate) struct Length {
     /// For each cell and contestant.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// Beyond it no further round begins.
-    pub rounds_max: usize,
+    pub(crate) rounds_max: usize,
 }
 
 /// One contestant in one cell: medians of its rounds.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// The cell.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// The contestant.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The reads of all rounds.
-    pub reads: u64,
+    pub(crate) reads: u64,
     /// Reads in a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Half of the reads took no longer, in microseconds.
-    pub p50: f64,
+    pub(crate) p50: f64,
     /// All but a hundredth took no longer, in microseconds.
-    pub p99: f64,
+    pub(crate) p99: f64,
     /// Processor time of a read in microseconds, threads and kernel included.
-    pub cpu: f64,
+    pub(crate) cpu: f64,
     /// Voluntary context switches of a read, of all threads.
-    pub switches: f64,
+    pub(crate) switches: f64,
     /// The rounds, in turn.
-    pub rounds: Vec<Round>,
+    pub(crate) rounds: Vec<Round>,
 }
 
 /// One round.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Round {
+pub(crate) struct Round {
     reads: u64,
     rate: f64,
     p50: f64,
@@ -118,8 +119,7 @@ pub struct Round {
 
 impl Cell {
     /// Every cell, in the order of the table.
-    #[must_use]
-    pub fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let mut cells = Vec::new();
         for pages in [Pages::Cached, Pages::Cold, Pages::ColdDirect] {
             for depth in [1, 32] {
@@ -149,14 +149,12 @@ impl fmt::Display for Cell {
 
 impl Row {
     /// How many times as fast this was as another row of the same cell: the median over turns.
-    #[must_use]
-    pub fn speed(&self, other: &Self) -> f64 {
+    pub(crate) fn speed(&self, other: &Self) -> f64 {
         self.ratio(other, |round| round.rate)
     }
 
     /// How many times as much processor time as another row of the same cell.
-    #[must_use]
-    pub fn cpu_ratio(&self, other: &Self) -> f64 {
+    pub(crate) fn cpu_ratio(&self, other: &Self) -> f64 {
         self.ratio(other, |round| round.cpu)
     }
 
@@ -184,7 +182,7 @@ impl Row {
 ///
 /// # Errors
 /// The file cannot be read, or a contestant failed.
-pub fn measure(
+pub(crate) fn measure(
     cell: &Cell,
     subject: &Subject,
     entrants: &[Box<Entrant<'_>>],
@@ -280,14 +278,14 @@ impl Lane<'_> {
 }
 
 /// The middle one, or the upper of two; not a number if there is none.
-pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The order of a turn.
-pub fn shuffle<T>(items: &mut [T], seed: u64) {
+pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
     for last in (1..items.len()).rev() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, fadvise};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::mount::Mapped;
 use crate::access::{Buffer, File, Mode, Options, Queue};
+use crate::mapped::Mapped;
 use crate::processor;
 
 /// Requests of one length.

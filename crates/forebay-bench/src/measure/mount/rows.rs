@@ -5,36 +5,35 @@ use crate::measure::median;
 
 /// One round: all processes of the work, and the resources that the server used.
 #[derive(Clone, Debug, Default)]
-pub struct Round {
+pub(crate) struct Round {
     /// Milliseconds from the first begin to the last end.
-    pub wall: f64,
+    pub(crate) wall: f64,
     /// Half of the pages, blocks or files took no longer, in microseconds, if each was timed.
-    pub p50: Option<f64>,
+    pub(crate) p50: Option<f64>,
     /// All but a hundredth took no longer, in microseconds.
-    pub p99: Option<f64>,
+    pub(crate) p99: Option<f64>,
     /// MB (10^6 bytes) in a second.
-    pub rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// Major faults of all processes.
-    pub faults: f64,
+    pub(crate) faults: f64,
     /// Processor time of all processes, in milliseconds.
-    pub cpu: f64,
+    pub(crate) cpu: f64,
     /// Processor time of the server, in milliseconds, if it is a process.
-    pub cpu_server: Option<f64>,
+    pub(crate) cpu_server: Option<f64>,
     /// The most memory that the server has held, in MiB.
-    pub rss: Option<f64>,
+    pub(crate) rss: Option<f64>,
     /// Pages that were decoded, if known.
-    pub decoded: Option<f64>,
+    pub(crate) decoded: Option<f64>,
     /// MB (10^6 bytes) of the image that were read, if known.
-    pub image: Option<f64>,
+    pub(crate) image: Option<f64>,
 }
 
 /// One of the figures of a round.
-pub type Figures = fn(&Round) -> Option<f64>;
+pub(crate) type Figures = fn(&Round) -> Option<f64>;
 
 impl Round {
     /// What the processes of one round say together.
-    #[must_use]
-    pub fn new(parts: &[Measured]) -> Self {
+    pub(crate) fn new(parts: &[Measured]) -> Self {
         let begin = parts.iter().map(|part| part.begin).min().unwrap_or(0);
         let end = parts.iter().map(|part| part.end).max().unwrap_or(0);
         let sum = |of: fn(&Measured) -> u64| parts.iter().map(of).sum::<u64>() as f64;
@@ -54,24 +53,21 @@ impl Round {
     }
 
     /// The median of a figure over rounds, if any has it.
-    #[must_use]
-    pub fn median(rounds: &[Self], of: Figures) -> Option<f64> {
+    pub(crate) fn median(rounds: &[Self], of: Figures) -> Option<f64> {
         let figure = median(rounds.iter().filter_map(of));
         (!figure.is_nan()).then_some(figure)
     }
 }
 
 /// How many times another's figure, the median of ratios within a turn.
-#[must_use]
-pub fn ratio(rounds: &[Round], others: &[Round], of: Figures) -> Option<f64> {
+pub(crate) fn ratio(rounds: &[Round], others: &[Round], of: Figures) -> Option<f64> {
     let pairs = rounds.iter().zip(others).filter_map(|(a, b)| Some((of(a)?, of(b)?)));
     let ratio = median(pairs.filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b));
     (!ratio.is_nan()).then_some(ratio)
 }
 
 /// The smallest of sorted numbers that `percent` percent of them do not exceed.
-#[must_use]
-pub fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+pub(crate) fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     let place = (sorted.len() * percent).div_ceil(100);
     sorted.get(place.max(1) - 1).copied()
 }

@@ -13,12 +13,10 @@
 //! runs in a child that can be given up, and answers with a line of text, [`Measured`]. The child's
 //! maps and faults are its own too.
 
-pub(crate) use mapped::Mapped;
-pub use part::{Measured, Part, Work, perform};
-pub use process::{Spent, cpu_of, forget, own_namespace, rss_of};
-pub use rows::{Figures, Round, percentile, ratio};
+pub(crate) use part::{Measured, Part, Work, perform};
+pub(crate) use process::{Spent, cpu_of, forget, own_namespace, rss_of};
+pub(crate) use rows::{Figures, Round, percentile, ratio};
 
-mod mapped;
 mod part;
 mod process;
 mod rows;

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 /// Parameters of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Model {
+pub(crate) struct Model {
     /// Bytes in a second, at least 1.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// The least time that the disk is busy with a request.
-    pub least: Duration,
+    pub(crate) least: Duration,
     /// The time before a request that is not contiguous with the one before.
-    pub seek: Duration,
+    pub(crate) seek: Duration,
     /// The time between the last byte and the answer, in which the disk is free for others.
-    pub latency: Duration,
+    pub(crate) latency: Duration,
 }
 
 /// Where a disk stands.

@@ -1,4 +1,4 @@
-//! The contestants: plain `pread`, and the modes of [`access`](crate::access).
+//! The contestants: plain `pread`, and the modes of [`access`](forebay_host::access).
 
 use std::fs;
 use std::io;
@@ -6,15 +6,14 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
+use forebay_host::access::{Buffer, File, Mode, Options, Queue};
 use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::{Cell, Contestant, Entrant, Pages, READ};
-use crate::access::{Buffer, File, Mode, Options, Queue};
 
 /// `pread`, one read after the other, whatever the depth: what a program does that knows of nothing
 /// else.
-#[must_use]
-pub fn pread<'a>() -> Box<Entrant<'a>> {
+pub(crate) fn pread<'a>() -> Box<Entrant<'a>> {
     Box::new(|cell, path| {
         let flags = if is_direct(cell) { OFlags::DIRECT } else { OFlags::empty() };
         let flags = flags.bits().cast_signed();
@@ -25,8 +24,7 @@ pub fn pread<'a>() -> Box<Entrant<'a>> {
 }
 
 /// A mode of our own: at depth 1 a [`File`], beyond it a [`Queue`].
-#[must_use]
-pub fn ours<'a>(mode: Mode) -> Box<Entrant<'a>> {
+pub(crate) fn ours<'a>(mode: Mode) -> Box<Entrant<'a>> {
     Box::new(move |cell, path| {
         let file = open(mode, cell, path)?;
         Ok(Some(if cell.depth == 1 {

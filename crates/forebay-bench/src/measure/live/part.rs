@@ -20,70 +20,72 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
+use forebay_host::access::Buffer;
+use forebay_host::mapped::Mapped;
 use rustix::fs::{Advice, OFlags, fadvise, syncfs};
 
 use super::measured::{Measured, Sample};
 use super::serve::now;
-use crate::access::Buffer;
 use crate::measure::READ;
-use crate::measure::mount::{Mapped, Spent};
+use crate::measure::mount::Spent;
 
-/// What a process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Touches pages of a mapped file at random.
+/// Loads of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LivePart {
+    /// Touches pages of a mapped file at random
     Toucher,
-    /// Reads a file from its begin on.
+    /// Reads a file sequentially
     Stream,
-    /// Reads pages that are in memory.
+    /// Reads cached pages
     Cached,
-    /// Reads single pages past the page cache.
+    /// Reads single pages with direct I/O
     Direct,
-    /// Writes a file.
+    /// Writes a file
     Writer,
-    /// Writes a file and makes it durable.
+    /// Writes a file and syncs it
     Copy,
-    /// Writes a little, often.
+    /// Writes small amounts, often
     Light,
-    /// Writes a little and makes it durable, again and again.
+    /// Writes small amounts and syncs them, repeatedly
     Bystander,
-    /// Makes the whole file system durable.
+    /// Syncs the whole file system
     Sync,
 }
 
 /// One process's share of the work.
 #[derive(Clone, Debug)]
-pub struct Work<'a> {
+pub(crate) struct Work<'a> {
     /// The work.
-    pub part: Part,
+    pub(crate) part: LivePart,
     /// The file.
-    pub place: &'a Path,
+    pub(crate) place: &'a Path,
     /// Seed of random orders.
-    pub seed: u64,
-    /// How much is written by [`Part::Writer`] and [`Part::Copy`], in bytes.
-    pub bytes: u64,
-    /// The rate of [`Part::Stream`] in bytes a second, for each read separately: a late read is not
+    pub(crate) seed: u64,
+    /// How much is written by [`LivePart::Writer`] and [`LivePart::Copy`], in bytes.
+    pub(crate) bytes: u64,
+    /// The rate of [`LivePart::Stream`] in bytes a second, for each read separately: a late read is not
     /// made up for. Without it, as fast as possible.
-    pub pace: Option<u64>,
-    /// The pause of [`Part::Direct`].
-    pub pause: Duration,
+    pub(crate) pace: Option<u64>,
+    /// The pause of [`LivePart::Direct`].
+    pub(crate) pause: Duration,
     /// How long endless parts run, unless they are stopped.
-    pub time: Duration,
+    pub(crate) time: Duration,
 }
 
 /// Does the work, until its end, its time's end, or until it is stopped.
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
+pub(crate) fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
     let mut before = Spent::own()?;
     let begin = Instant::now();
     let mut steps = Steps { begin, time: work.time, stop, samples: Vec::new() };
     let mut measured = Measured { begin: now(), ..Measured::default() };
     measured.bytes = match work.part {
-        Part::Toucher => toucher(work, &mut steps)?,
-        Part::Stream => stream(work, &mut steps)?,
-        Part::Cached => {
+        LivePart::Toucher => toucher(work, &mut steps)?,
+        LivePart::Stream => stream(work, &mut steps)?,
+        LivePart::Cached => {
             // The first read is not part of the work.
             let file = File::open(work.place)?;
             read_through(&file)?;
@@ -92,17 +94,17 @@ pub fn perform(work: &Work<'_>, stop: &AtomicBool) -> io::Result<Measured> {
             before = Spent::own()?;
             cached(work, &file, &mut steps)?
         }
-        Part::Direct => direct(work, &mut steps)?,
-        Part::Writer | Part::Copy => writer(work, &mut steps)?,
-        Part::Light => light(work, &mut steps)?,
-        Part::Bystander => bystander(work, &mut steps)?,
-        Part::Sync => {
+        LivePart::Direct => direct(work, &mut steps)?,
+        LivePart::Writer | LivePart::Copy => writer(work, &mut steps)?,
+        LivePart::Light => light(work, &mut steps)?,
+        LivePart::Bystander => bystander(work, &mut steps)?,
+        LivePart::Sync => {
             syncfs(File::open(work.place)?)?;
             0
         }
     };
     measured.written = now();
-    if work.part == Part::Copy {
+    if work.part == LivePart::Copy {
         File::open(work.place)?.sync_all()?;
     }
     measured.end = now();
@@ -289,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    fn work(part: Part, place: &Path) -> Work<'_> {
+    fn work(part: LivePart, place: &Path) -> Work<'_> {
         Work {
             part,
             place,
@@ -307,7 +309,13 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, vec![0; 4 * READ]).unwrap();
         let stopped = AtomicBool::new(true);
-        for part in [Part::Toucher, Part::Stream, Part::Cached, Part::Light, Part::Bystander] {
+        for part in [
+            LivePart::Toucher,
+            LivePart::Stream,
+            LivePart::Cached,
+            LivePart::Light,
+            LivePart::Bystander,
+        ] {
             let measured = perform(&work(part, &file), &stopped).unwrap();
             assert_eq!(measured.samples, [], "{part:?}");
             assert!(measured.begin <= measured.end);
@@ -318,7 +326,7 @@ mod tests {
     #[test]
     fn a_writer_writes_as_much_as_it_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        for part in [Part::Writer, Part::Copy] {
+        for part in [LivePart::Writer, LivePart::Copy] {
             let file = folder.path().join("file");
             let measured = perform(&work(part, &file), &AtomicBool::new(false)).unwrap();
             assert_eq!(fs::metadata(&file).unwrap().len(), 3 * CHUNK as u64);
@@ -332,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, b"short").unwrap();
-        let error = perform(&work(Part::Cached, &file), &AtomicBool::new(false)).unwrap_err();
+        let error = perform(&work(LivePart::Cached, &file), &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.to_string(), "the file has no whole page");
     }
 

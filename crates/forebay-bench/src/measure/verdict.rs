@@ -1,74 +1,12 @@
 //! Whether the adaptive mode meets its targets.
 
-use std::fmt;
+use forebay_host::access::Mode;
 
 use super::{Cell, Pages, Row};
-use crate::access::Mode;
-
-/// A target and the measured value.
-#[derive(Clone, Debug)]
-pub struct Verdict {
-    /// Where it was measured.
-    pub cell: Cell,
-    /// The comparison.
-    pub what: String,
-    /// The value.
-    pub measured: f64,
-    /// The bound.
-    pub target: Target,
-}
-
-/// What a value may be.
-#[derive(Clone, Copy, Debug)]
-pub enum Target {
-    /// This or less.
-    AtMost(f64),
-    /// This or more.
-    AtLeast(f64),
-}
-
-impl Verdict {
-    /// Whether the target is met.
-    #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.target.is_met_by(self.measured)
-    }
-}
-
-impl Target {
-    /// Whether a value is within the bound.
-    #[must_use]
-    pub fn is_met_by(self, measured: f64) -> bool {
-        match self {
-            Self::AtMost(most) => measured <= most,
-            Self::AtLeast(least) => measured >= least,
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    /// `at most 1.2`; a precision is that of the bound.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, bound) = match self {
-            Self::AtMost(most) => ("at most ", most),
-            Self::AtLeast(least) => ("at least ", least),
-        };
-        f.write_str(word)?;
-        bound.fmt(f)
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let met = if self.is_met() { "met" } else { "missed" };
-        let Self { cell, what, measured, target } = self;
-        write!(f, "{met:<6} {cell}: {what} {measured:.3}, {target}")
-    }
-}
+use crate::verdict::{Target, Verdict};
 
 /// The targets for these rows. The one about tokio is there if it took part under this name.
-#[must_use]
-pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+pub(crate) fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let mut found = Vec::new();
     for ours in rows.iter().filter(|row| row.name == Mode::Adaptive.name()) {
         let cell = ours.cell;
@@ -76,7 +14,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let named = |name: &str| others().find(|row| row.name == name);
         let quiet = |pages, depth| cell == Cell { pages, depth, busy: false };
         let mut note = |what: String, measured, target| {
-            found.push(Verdict { cell, what, measured, target });
+            found.push(Verdict::new(format!("{cell}: {what}"), measured, target));
         };
         if let Some(pread) = named("pread").filter(|_| quiet(Pages::Cached, 1)) {
             note("time of pread x".to_owned(), pread.speed(ours), Target::AtMost(1.2));
@@ -96,7 +34,7 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
 }
 
 /// What the reader on a runtime is called.
-const TOKIO: &str = "tokio::fs";
+pub(crate) const TOKIO: &str = "tokio::fs";
 
 #[cfg(test)]
 mod tests {
@@ -117,6 +55,6 @@ mod tests {
         assert_eq!(met(90.0), [true, true, false]);
         assert_eq!(met(50.0), [false, true, false]);
         let said = verdicts(&all(90.0))[2].to_string();
-        assert_eq!(said, "missed cached qd1 idle: speed of inline x 0.909, at least 0.97");
+        assert_eq!(said, "missed cached qd1 idle: speed of inline x 0.909, at least 0.970");
     }
 }

@@ -15,16 +15,16 @@ use rustix::fs::{Advice, fadvise};
 
 /// What a process and its threads used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub(crate) struct Spent {
     /// Processor time, in the process and in the kernel for it.
-    pub cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Faults that waited for a page to be filled.
-    pub faults: u64,
+    pub(crate) faults: u64,
 }
 
 impl Spent {
     /// Of this process.
-    pub(in crate::measure) fn own() -> io::Result<Self> {
+    pub(crate) fn own() -> io::Result<Self> {
         Ok(Self::of(&getrusage(UsageWho::RUSAGE_SELF)?))
     }
 
@@ -34,7 +34,7 @@ impl Spent {
     }
 
     /// The difference to an earlier moment.
-    pub(in crate::measure) fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self {
             cpu: self.cpu.saturating_sub(before.cpu),
             faults: self.faults.saturating_sub(before.faults),
@@ -51,7 +51,7 @@ impl Spent {
 ///
 /// # Errors
 /// There is no such process.
-pub fn cpu_of(process: u32) -> io::Result<Duration> {
+pub(crate) fn cpu_of(process: u32) -> io::Result<Duration> {
     let clock = clock_getcpuclockid(Pid::from_raw(process.cast_signed()))?;
     Ok(Duration::from(clock_gettime(clock)?))
 }
@@ -60,7 +60,7 @@ pub fn cpu_of(process: u32) -> io::Result<Duration> {
 ///
 /// # Errors
 /// There is no such process.
-pub fn rss_of(process: u32) -> io::Result<(u64, u64)> {
+pub(crate) fn rss_of(process: u32) -> io::Result<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     Ok((bytes(&status, "VmRSS:"), bytes(&status, "VmHWM:")))
 }
@@ -69,7 +69,7 @@ pub fn rss_of(process: u32) -> io::Result<(u64, u64)> {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn forget(file: &Path) -> io::Result<()> {
+pub(crate) fn forget(file: &Path) -> io::Result<()> {
     fadvise(&File::open(file)?, 0, None, Advice::DontNeed)?;
     Ok(())
 }
@@ -79,7 +79,7 @@ pub fn forget(file: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It is for root only.
-pub fn own_namespace() -> io::Result<()> {
+pub(crate) fn own_namespace() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let nothing: Option<&str> = None;
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)?;
