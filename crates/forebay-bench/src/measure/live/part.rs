@@ -64,8 +64,8 @@ pub(crate) struct Work<'a> {
     pub(crate) seed: u64,
     /// How much is written by [`LivePart::Writer`] and [`LivePart::Copy`], in bytes.
     pub(crate) bytes: u64,
-    /// The rate of [`LivePart::Stream`] in bytes a second, for each read separately: a late read is not
-    /// made up for. Without it, as fast as possible.
+    /// The rate of [`LivePart::Stream`] in bytes a second, for each read separately: a late read is
+    /// not made up for. Without it, as fast as possible.
     pub(crate) pace: Option<u64>,
     /// The pause of [`LivePart::Direct`].
     pub(crate) pause: Duration,
