@@ -87,8 +87,6 @@ const ANSWERS_NO: &[(&str, &str)] = &[
     ("forebay-image-verify", "The image is damaged."),
     ("forebay-image-compare", "There is a difference."),
     ("forebay-image-extract", "A file was not extracted."),
-    ("forebay-bench-mount", "With --check: a target is missed."),
-    ("forebay-bench-live", "With --check: a target is missed."),
 ];
 
 /// The sections EXIT STATUS and EXAMPLES of a page.
