@@ -370,6 +370,11 @@ impl Engine {
         if self.deadline_is_stale { self.next_deadline() } else { self.deadline }
     }
 
+    /// When the first request that is held back is due, if one is.
+    pub fn held_back_until(&self) -> Option<Instant> {
+        self.block.timeout()
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         let requests = Instant::earlier(self.block.timeout(), self.writeback.timeout());
         Instant::earlier(requests, self.cache.reclaim_timeout())

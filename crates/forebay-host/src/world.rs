@@ -77,6 +77,8 @@ pub struct HostWorld<'a> {
     tasks: Vec<Task<'a>>,
     /// Tasks that have not exited.
     alive: usize,
+    /// When all tasks have exited: the end of the wait for requests that are held back.
+    held_back_until: Option<Instant>,
     /// Tasks that begin when all others have exited, and are not counted.
     finale: Vec<Box<dyn Workload + 'a>>,
     at_exit: Option<AtExit>,
@@ -146,6 +148,7 @@ impl<'a> HostWorld<'a> {
             frames: Frames::new(frames),
             dispatcher,
             alive: tasks.len(),
+            held_back_until: None,
             finale: Vec::new(),
             at_exit: None,
             ended: Instant::ZERO,
@@ -305,9 +308,9 @@ impl<'a> HostWorld<'a> {
     }
 
     /// Waits for a request, a sleeper or the engine's timeout; returns whether there is any. When
-    /// all tasks have exited, only requests remain.
+    /// all tasks have exited, only requests remain, those that are held back included.
     fn wait(&mut self, deadline: Option<Instant>) -> bool {
-        let deadline = deadline.filter(|_| self.alive > 0);
+        let deadline = if self.alive > 0 { deadline } else { self.held_back_until };
         let wake = self.sleepers.peek().map(|Reverse((until, _))| *until);
         let until = [deadline, wake].into_iter().flatten().min();
         if until.is_none() && self.dispatcher.is_idle() {
@@ -427,6 +430,7 @@ impl World for HostWorld<'_> {
         if self.alive == 0 && self.at_exit.is_none() {
             self.begin_finale(engine);
         }
+        self.held_back_until = engine.held_back_until().filter(|_| self.alive == 0);
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> Option<Input> {

@@ -73,8 +73,9 @@ fn a_step_is_taken_when_the_one_before_is_over() {
 
 #[test]
 fn requests_in_flight_are_waited_for_when_the_last_task_has_exited() {
-    let plug = Some(Plug { requests: 4, delay: Duration::from_micros(1) });
-    for plug in [None, plug] {
+    // The task has exited before the longer delay ends.
+    let plug = |micros| Some(Plug { requests: 4, delay: Duration::from_micros(micros) });
+    for plug in [None, plug(1), plug(20_000)] {
         for dispatch in DISPATCHES {
             let queue = QueueConfig { plug, ..QueueConfig::default() };
             let setup = Setup { queue, ..setup("off", 64, dispatch) };
@@ -89,7 +90,7 @@ fn requests_in_flight_are_waited_for_when_the_last_task_has_exited() {
                 |_, _| {},
             )
             .unwrap();
-            assert_eq!((outcome.calls, outcome.stats.requests), (1, 1));
+            assert_eq!((outcome.calls, outcome.stats.requests), (1, 1), "{plug:?} {dispatch:?}");
             assert!(outcome.device_busy > Duration::ZERO);
         }
     }
