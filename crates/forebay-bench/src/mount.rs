@@ -110,7 +110,7 @@ fn part(workload: Workload) -> Result<Part> {
         Workload::Preads | Workload::Preads4 | Workload::PreadsSlow => Part::Preads,
         Workload::Sequential => Part::Sequential,
         Workload::Tree | Workload::Tree4 => Part::Tree,
-        Workload::Start => Part::Start,
+        Workload::Start | Workload::StartSlow => Part::Start,
         Workload::Pushes | Workload::Codec => bail!("{}: not a part", workload.name()),
     })
 }
@@ -129,7 +129,8 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
         let default = *workload != Workload::Pushes;
         if arguments.only.is_empty() { default } else { arguments.only.contains(workload) }
     };
-    let has_start = |workload: &Workload| *workload != Workload::Start || set.start.is_some();
+    let is_start = |workload: &Workload| part(*workload).is_ok_and(|part| part == Part::Start);
+    let has_start = |workload: &Workload| !is_start(workload) || set.start.is_some();
     let rounds = Workload::ROUNDS.into_iter().filter(is_wanted).filter(has_start);
     let (ways, mut notes) = ways::all(&set.formats);
     let throttle = Throttle::find();

@@ -148,11 +148,19 @@ impl Failure {
 impl Lane<'_> {
     fn round(&self, way: &Way, workload: Workload, turn: u32) -> Result<Round> {
         let folder = self.folder.join("at");
-        let is_led = matches!(way.how, How::Ours(Ours { profile: true, .. }));
-        if is_led && turn == 0 {
-            self.record(way, &folder)?;
-        }
         let mut image = self.set.image(way.format);
+        match way.how {
+            How::Ours(Ours { profile: true, .. }) if turn == 0 => self.record(way, &folder)?,
+            How::Ours(ours @ Ours { sorted: true, .. }) => {
+                image = folder.with_extension("sorted");
+                if turn == 0 {
+                    let ours = Ours { profile: true, sorted: false, ..ours };
+                    self.record(&Way { how: How::Ours(ours), ..way.clone() }, &folder)?;
+                    self.set.make_sorted(&profile(&folder), &image, self.stop)?;
+                }
+            }
+            How::Ours(_) | How::Server(_) | How::Kernel { .. } => {}
+        }
         let slow = workload.is_slow().then(|| {
             let throttle = self.throttle.context("no controller for a slow device")?;
             SlowImage::new(&image, throttle, self.stop)
@@ -169,7 +177,9 @@ impl Lane<'_> {
         let cpu = server.map(cpu_of).transpose()?;
         let before = if way.is_ours() { decoded(&mounted.counted()?) } else { None };
         let place = match workload {
-            Workload::Tree | Workload::Tree4 | Workload::Start => folder.clone(),
+            Workload::Tree | Workload::Tree4 | Workload::Start | Workload::StartSlow => {
+                folder.clone()
+            }
             Workload::Faults
             | Workload::FaultsDirect
             | Workload::FaultsSlow

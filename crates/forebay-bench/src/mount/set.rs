@@ -271,6 +271,17 @@ impl Set {
     }
 }
 
+impl Set {
+    /// Makes the image of our own writer anew, sorted by a profile.
+    pub(super) fn make_sorted(&self, profile: &Path, image: &Path, stop: &Stop) -> Result<()> {
+        let mut command = self.forebay.command();
+        command.args(["image", "make", "--force", "--profile"]).arg(profile);
+        command.arg(self.folder.join("small")).arg(image);
+        answer(command, LONG, stop)?;
+        Ok(File::open(image)?.sync_all()?)
+    }
+}
+
 fn squash(tree: &Path, image: &Path, arguments: &[&str]) -> Command {
     let mut command = program("mksquashfs");
     command.arg(tree).arg(image).args(["-noappend", "-no-progress", "-quiet"]);

@@ -27,6 +27,8 @@ pub(super) struct Ours {
     pub(super) direct: bool,
     /// One start is recorded, and those that are measured are led by it.
     pub(super) profile: bool,
+    /// One start is recorded, and the image is made anew, sorted by it.
+    pub(super) sorted: bool,
 }
 
 /// One line of the table in each workload that it takes part in.
@@ -39,7 +41,7 @@ pub(super) struct Way {
 
 impl Workload {
     /// Those that are measured in rounds, in the order of the table.
-    pub(super) const ROUNDS: [Self; 11] = [
+    pub(super) const ROUNDS: [Self; 12] = [
         Self::Faults,
         Self::FaultsDirect,
         Self::FaultsSlow,
@@ -51,6 +53,7 @@ impl Workload {
         Self::Tree,
         Self::Tree4,
         Self::Start,
+        Self::StartSlow,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -66,6 +69,7 @@ impl Workload {
             Self::Tree => "tree",
             Self::Tree4 => "tree-4",
             Self::Start => "start",
+            Self::StartSlow => "start-slow",
             Self::Pushes => "pushes",
             Self::Codec => "codec",
         }
@@ -84,6 +88,7 @@ impl Workload {
             | Self::Sequential
             | Self::Tree
             | Self::Start
+            | Self::StartSlow
             | Self::Pushes
             | Self::Codec => 1,
         }
@@ -91,7 +96,7 @@ impl Workload {
 
     /// Whether the image lies on the slow device.
     pub(super) fn is_slow(self) -> bool {
-        matches!(self, Self::FaultsSlow | Self::PreadsSlow)
+        matches!(self, Self::FaultsSlow | Self::PreadsSlow | Self::StartSlow)
     }
 }
 
@@ -105,11 +110,17 @@ impl Way {
             How::Server(name) => name == SQUASHFUSE_LL,
             How::Kernel { .. } => false,
         };
+        if workload == Workload::StartSlow {
+            // Only images of our own writer can be sorted here.
+            return self.is_ours() && self.format == Format::Cramfs;
+        }
         if workload.is_slow() {
             return is_peer && self.format == Format::SquashZlib;
         }
         match self.how {
-            How::Ours(Ours { profile: true, .. }) => workload == Workload::Start,
+            How::Ours(Ours { profile: true, .. } | Ours { sorted: true, .. }) => {
+                workload == Workload::Start
+            }
             How::Ours(Ours { direct: is_direct, .. }) | How::Kernel { direct: is_direct }
                 if is_direct || direct =>
             {
@@ -126,6 +137,7 @@ impl Way {
                 | Workload::PreadsSlow
                 | Workload::Tree
                 | Workload::Tree4
+                | Workload::StartSlow
                 | Workload::Pushes
                 | Workload::Codec => false,
             },
@@ -150,10 +162,14 @@ impl Way {
 pub(super) fn all(formats: &[Format]) -> (Vec<Way>, Vec<String>) {
     let (mut ways, mut missing) = (Vec::new(), Vec::new());
     let kernel = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    let plain = Ours { policy: DEFAULT, direct: false, profile: false };
+    let plain = Ours { policy: DEFAULT, direct: false, profile: false, sorted: false };
     for &format in formats {
         if format != Format::Ext4 {
             ways.push(Way::ours(OURS, format, plain));
+        }
+        if format == Format::Cramfs {
+            ways.push(Way::ours(REPLAY, format, Ours { profile: true, ..plain }));
+            ways.push(Way::ours(SORTED, format, Ours { sorted: true, ..plain }));
         }
         if format == Format::SquashZlib {
             for &policy in POLICIES.iter().filter(|policy| **policy != DEFAULT) {
@@ -230,6 +246,9 @@ pub(super) const OURS: &str = "forebay";
 /// Our mount led by a recorded start.
 pub(super) const REPLAY: &str = "forebay replay";
 
+/// Our mount of an image that is sorted by a recorded start.
+pub(super) const SORTED: &str = "forebay sorted";
+
 /// The server that the targets are about.
 pub(super) const SQUASHFUSE_LL: &str = "squashfuse_ll";
 
@@ -265,11 +284,19 @@ mod tests {
             match (ours.profile, ours.direct, ours.policy == DEFAULT) {
                 (true, ..) => assert_eq!(found, [Workload::Start]),
                 (_, true, _) => assert_eq!(found, [Workload::FaultsDirect]),
-                (.., true) => assert_eq!(found.len(), Workload::ROUNDS.len() - 1),
+                (.., true) => assert_eq!(found.len(), Workload::ROUNDS.len() - 2),
                 (.., false) if ours.policy == "eager" => assert_eq!(found.len(), 4),
                 (.., false) => assert_eq!(found.len(), 6, "slow devices too"),
             }
         }
+    }
+
+    #[test]
+    fn a_slow_start_is_plain_replayed_and_sorted() {
+        let (ways, _) = all(&Format::ALL);
+        let part = ways.iter().filter(|way| way.takes_part(Workload::StartSlow));
+        let names: Vec<_> = part.map(|way| (way.format, way.name.as_str())).collect();
+        assert_eq!(names, [OURS, REPLAY, SORTED].map(|name| (Format::Cramfs, name)));
     }
 
     #[test]
