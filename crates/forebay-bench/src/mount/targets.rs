@@ -110,7 +110,7 @@ pub(super) const WALL: Figures = |round| Some(round.wall);
 
 #[cfg(test)]
 mod tests {
-    use super::super::ways::all;
+    use super::super::ways::{Way, all};
     use super::*;
 
     fn results(figures: &[(Workload, Format, &str, Round)]) -> Results {
