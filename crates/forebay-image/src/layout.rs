@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::content::Content;
 use crate::image::{Block, Coding, Image, Kind, NodeId};
@@ -25,8 +26,8 @@ const REQUEST_MAX: u64 = 128 << 10;
 /// Pages of a file that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPages {
-    /// The file's path.
-    pub path: Vec<u8>,
+    /// The file's path, which all reads of a profile's file share.
+    pub path: Arc<[u8]>,
     /// The first page of 4096 bytes.
     pub page: u64,
     /// How many.
@@ -68,7 +69,7 @@ pub struct StartLayout {
 pub fn file_order<'a>(reads: impl IntoIterator<Item = &'a ReadPages>) -> Vec<Vec<u8>> {
     let mut seen = HashSet::new();
     let paths = reads.into_iter().map(|read| &read.path);
-    paths.filter(|path| seen.insert(*path)).cloned().collect()
+    paths.filter(|path| seen.insert(*path)).map(|path| path.to_vec()).collect()
 }
 
 /// Finds the positions of the read blocks, in this image and in one whose files are sorted. Invalid
@@ -77,11 +78,8 @@ pub fn start_layout(image: &dyn Image, reads: &[ReadPages]) -> StartLayout {
     let content = Content::new(image);
     let mut found = StartLayout::default();
     let mut files: HashMap<&[u8], (NodeId, u64)> = HashMap::new();
-    let mut order = Vec::new();
-    for path in reads.iter().map(|read| &read.path[..]) {
-        if files.contains_key(path) || found.missing.iter().any(|other| other == path) {
-            continue;
-        }
+    let (mut order, mut looked_up) = (Vec::new(), HashSet::new());
+    for path in reads.iter().map(|read| &read.path[..]).filter(|path| looked_up.insert(*path)) {
         let at = resolve(image, path, Follow::Last).ok();
         match at.and_then(|at| image.node(at.node).ok()) {
             Some(node) if node.kind == Kind::File => {
@@ -169,7 +167,7 @@ mod tests {
     use crate::memory::Memory;
 
     fn read(path: &str, page: u64, pages: u64) -> ReadPages {
-        ReadPages { path: path.as_bytes().to_vec(), page, pages }
+        ReadPages { path: path.as_bytes().into(), page, pages }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
@@ -270,8 +271,12 @@ impl Profile {
         Ok(reads.collect())
     }
 
-    /// Parses the text of a profile; an error is a line and its description.
-    fn parse(text: &str) -> Result<Self, (usize, String)> {
+    /// Parses the text of a profile; an error is a line, from 1, and its description.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not of a profile.
+    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
         let (_, magic) = lines.next().unwrap_or((1, ""));
         if magic != MAGIC {
@@ -288,7 +293,7 @@ impl Profile {
                     let path = unescaped(rest).ok_or((number, bad(line)))?;
                     steps.push(ProfileStep::Name(path));
                 }
-                "file" => files.push(unescaped(rest).ok_or((number, bad(line)))?),
+                "file" => files.push(unescaped(rest).ok_or((number, bad(line)))?.into()),
                 "read" => steps.push(read_step(rest, &files).ok_or((number, bad(line)))?),
                 "" => {}
                 _ => return Err((number, bad(line))),
@@ -297,7 +302,8 @@ impl Profile {
         Ok(Self { image, steps })
     }
 
-    fn text(&self) -> String {
+    /// The text of the profile, which reads back.
+    pub fn text(&self) -> String {
         let Fingerprint { bytes, hash } = self.image;
         let mut text = format!("{MAGIC}\nimage {bytes} {hash:016x}\n");
         let mut files: HashMap<&[u8], usize> = HashMap::new();
@@ -352,7 +358,7 @@ impl Fingerprint {
 }
 
 /// The paths of all nodes in events, found by one walk.
-fn paths(image: &dyn Image, events: &[Event]) -> HashMap<NodeId, Vec<u8>> {
+fn paths(image: &dyn Image, events: &[Event]) -> HashMap<NodeId, Arc<[u8]>> {
     let wanted: HashSet<NodeId> = events
         .iter()
         .map(|event| match event {
@@ -364,17 +370,17 @@ fn paths(image: &dyn Image, events: &[Event]) -> HashMap<NodeId, Vec<u8>> {
     let mut paths = HashMap::new();
     for (place, item) in found {
         paths.entry(item.node).or_insert_with(|| match tree.path(place) {
-            root if root.is_empty() => root,
-            path => [b"/", &path[..]].concat(),
+            root if root.is_empty() => root.into(),
+            path => [b"/", &path[..]].concat().into(),
         });
     }
     paths
 }
 
-fn read_step(rest: &str, files: &[Vec<u8>]) -> Option<ProfileStep> {
+fn read_step(rest: &str, files: &[Arc<[u8]>]) -> Option<ProfileStep> {
     let mut numbers = rest.split(' ').map(str::parse::<u64>);
     let (file, page, pages) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
-    let path = files.get(usize::try_from(file).ok()?)?.clone();
+    let path = Arc::clone(files.get(usize::try_from(file).ok()?)?);
     let fits = numbers.next().is_none() && page.checked_add(pages)? <= PAGES_MAX;
     fits.then_some(ProfileStep::Read(ReadPages { path, page, pages }))
 }
@@ -435,7 +441,7 @@ mod tests {
     use super::*;
 
     fn read(path: &[u8], page: u64, pages: u64) -> ProfileStep {
-        ProfileStep::Read(ReadPages { path: path.to_vec(), page, pages })
+        ProfileStep::Read(ReadPages { path: path.into(), page, pages })
     }
 
     fn profile() -> Profile {

@@ -209,7 +209,7 @@ pub fn parse_io(text: Text<'_>) -> Result<Io, Malformed> {
 }
 
 /// Mapped files of `/proc/PID/maps` with the bytes of each mapping; what has no inode is memory.
-fn parse_maps(text: &str) -> impl Iterator<Item = (Held, u64)> {
+pub fn parse_maps(text: &str) -> impl Iterator<Item = (Held, u64)> {
     text.lines().filter_map(|line| {
         let mut words = line.splitn(6, ' ');
         let (begin, end) = words.next()?.split_once('-')?;

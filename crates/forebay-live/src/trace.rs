@@ -14,17 +14,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use self::decode::{Decoder, KINDS, Kind, OPTIONAL};
-use self::ring::{Entries, PageLayout};
+use self::decode::{KINDS, Kind, OPTIONAL};
 use self::tracefs::{Folder, Instance};
 use crate::number::{DevNumber, FileKey};
 
 pub use self::block::{BlockRecorder, threads_of};
+#[doc(hidden)]
+pub use self::pages::PageDecoder;
 pub use self::wakeup::{DirtiedInode, Wakeup};
 
 mod block;
 mod decode;
 mod format;
+mod pages;
 #[cfg(test)]
 mod recorded;
 mod ring;
@@ -39,8 +41,7 @@ pub struct Tracer {
     page: Vec<u8>,
     /// Pages that a buffer holds, and the two that are being written and read.
     pages_max: usize,
-    layout: PageLayout,
-    decoder: Decoder,
+    decoder: PageDecoder,
     /// The events that are recorded.
     kinds: Vec<(&'static str, Kind)>,
     absent: Vec<&'static str>,
@@ -139,15 +140,14 @@ impl Tracer {
         let _ = folder.write("buffer_percent", "0");
         let problem = |problem| TraceError::Format { path: "events/header_page".into(), problem };
         let page = folder.text("events/header_page")?;
-        let layout = PageLayout::parse(&page, &folder.text("events/header_event")?);
-        let layout = layout.map_err(problem)?;
-        let mut decoder = Decoder::default();
+        let decoder = PageDecoder::new(&page, &folder.text("events/header_event")?);
+        let mut decoder = decoder.map_err(problem)?;
         let (mut kinds, mut absent) = (Vec::new(), Vec::new());
         for (event, kind) in KINDS.into_iter().chain(OPTIONAL) {
             let path = format!("events/{event}/format");
             if folder.has(&format!("events/{event}")) {
                 let problem = |problem| TraceError::Format { path: path.clone(), problem };
-                decoder.learn(kind, &folder.text(&path)?).map_err(problem)?;
+                decoder.learn(event, &folder.text(&path)?).map_err(problem)?;
                 kinds.push((event, kind));
             } else if kind != Kind::Sync {
                 absent.push(event);
@@ -161,10 +161,9 @@ impl Tracer {
             let path = format!("per_cpu/{name}/trace_pipe_raw");
             buffers.push(instance.folder().open(&path, OFlags::RDONLY | OFlags::NONBLOCK)?);
         }
-        let page = vec![0; layout.size()];
-        let pages_max = buffer_kib * 1024 / layout.size().max(1) + 2;
-        let mut tracer =
-            Self { buffers, page, pages_max, layout, decoder, kinds, absent, instance };
+        let page = vec![0; decoder.page_size()];
+        let pages_max = buffer_kib * 1024 / decoder.page_size().max(1) + 2;
+        let mut tracer = Self { buffers, page, pages_max, decoder, kinds, absent, instance };
         tracer.set_scope(scope)?;
         for (event, _) in &tracer.kinds {
             tracer.instance.folder().write(&format!("events/{event}/enable"), "1")?;
@@ -198,7 +197,7 @@ impl Tracer {
                         return Err(TraceError::File { verb: "read", path, source });
                     }
                 };
-                decode_page(&self.page[..length], &self.layout, &self.decoder, each, &mut drained);
+                self.decoder.decode(&self.page[..length], each, &mut drained);
             }
         }
         Ok(drained)
@@ -268,23 +267,6 @@ impl Scope {
 fn any(terms: impl Iterator<Item = String>) -> String {
     let terms: Vec<String> = terms.collect();
     if terms.is_empty() { String::new() } else { format!("({})", terms.join(" || ")) }
-}
-
-fn decode_page(
-    page: &[u8],
-    layout: &PageLayout,
-    decoder: &Decoder,
-    each: &mut impl FnMut(Event),
-    drained: &mut Drained,
-) {
-    let Some(entries) = Entries::new(page, layout) else { return };
-    drained.lost = drained.lost.saturating_add(entries.lost());
-    for (at, bytes) in entries {
-        if let Some(event) = decoder.decode(at, bytes) {
-            drained.events += 1;
-            each(event);
-        }
-    }
 }
 
 /// The buffer of a processor in KiB, so many processors there are. All of them together stay small

@@ -113,7 +113,8 @@ impl Record {
     /// The record of a line without its end; none if the line is damaged.
     pub fn parse(line: &str) -> Option<Self> {
         let (sum, text) = line.split_once(' ')?;
-        if u32::from_str_radix(sum, 16).ok()? != crc32fast::hash(text.as_bytes()) {
+        let sum = u32::from_str_radix(sum, 16).ok()?;
+        if sum != crc32fast::hash(text.as_bytes()) && !cfg!(fuzzing) {
             return None;
         }
         let (name, fields) = text.split_once(' ').unwrap_or((text, ""));

@@ -21,7 +21,7 @@ pub enum Malformed {
         line: usize,
         /// The field's name.
         field: &'static str,
-        /// What stands there, at most [`SHOWN_MAX`] characters of it.
+        /// What stands there, at most [`SHOWN_MAX`] characters of it, without control characters.
         found: String,
         /// What should stand there.
         wanted: &'static str,
@@ -91,7 +91,8 @@ impl<'a> Text<'a> {
         found: &str,
         wanted: &'static str,
     ) -> Malformed {
-        let found = found.chars().take(SHOWN_MAX).collect();
+        let visible = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+        let found = found.chars().take(SHOWN_MAX).map(visible).collect();
         Malformed::Field { file: self.file.to_owned(), line, field, found, wanted }
     }
 
@@ -123,6 +124,13 @@ mod tests {
     fn bytes_that_are_no_text_are_found_by_line() {
         let error = Text::of_bytes("/proc/diskstats", b"one\ntw\xffo\n").unwrap_err();
         assert_eq!(error, Malformed::Bytes { file: "/proc/diskstats".to_owned(), line: 2 });
+    }
+
+    /// A value of two lines was an error of two lines, and an escape sequence reached the terminal.
+    #[test]
+    fn control_characters_are_not_shown() {
+        let error = Text::new("f", "1\n\u{1b}[2J\n").only_number("n").unwrap_err();
+        assert_eq!(error.to_string(), "f, line 1: n is '1\u{fffd}\u{fffd}[2J', not a whole number");
     }
 
     #[test]

@@ -3,9 +3,8 @@
 //! Recorded on Linux 6.18, x86-64, while a file was read in order, faulted in no order, and
 //! written to a slow device. Only used by tests.
 
-use super::decode::{Decoder, KINDS};
-use super::ring::PageLayout;
-use super::{Drained, Event, decode_page};
+use super::decode::KINDS;
+use super::{Drained, Event, PageDecoder};
 
 /// `events/header_page`.
 pub(super) const HEADER_PAGE: &str = include_str!("recorded/header_page");
@@ -24,14 +23,13 @@ pub(super) fn format(event: &str) -> &'static str {
 
 /// Decodes pages of 4096 bytes.
 pub(super) fn decode(pages: &[u8], each: &mut impl FnMut(Event)) -> Drained {
-    let layout = PageLayout::parse(HEADER_PAGE, HEADER_EVENT).expect("the texts are whole");
-    let mut decoder = Decoder::default();
-    for (event, kind) in KINDS {
-        decoder.learn(kind, format(event)).expect("the texts are whole");
+    let mut decoder = PageDecoder::new(HEADER_PAGE, HEADER_EVENT).expect("the texts are whole");
+    for (event, _) in KINDS {
+        decoder.learn(event, format(event)).expect("the texts are whole");
     }
     let mut drained = Drained::default();
     for page in pages.chunks(4096) {
-        decode_page(page, &layout, &decoder, each, &mut drained);
+        decoder.decode(page, each, &mut drained);
     }
     drained
 }

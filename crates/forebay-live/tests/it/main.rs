@@ -1,6 +1,7 @@
 //! The running kernel: recorded, modelled, and on devices that the tests make themselves.
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod any_bytes;
 mod broken;
 mod crash;
 mod daemon;

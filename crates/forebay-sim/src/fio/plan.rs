@@ -99,6 +99,7 @@ pub(super) struct Run<'a> {
     pub(super) notes: Vec<Note>,
     sizes: BTreeMap<String, u64>,
     files_total: usize,
+    name_bytes: usize,
     /// Blocks in the random maps of the jobs that run side by side.
     map_blocks: u64,
 }
@@ -107,7 +108,7 @@ impl<'a> Run<'a> {
     /// A run without jobs, read from `file`.
     pub(super) fn new(file: &'a str) -> Self {
         let (jobs, notes, sizes) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { file, jobs, notes, sizes, files_total: 0, map_blocks: 0 }
+        Self { file, jobs, notes, sizes, files_total: 0, name_bytes: 0, map_blocks: 0 }
     }
 
     /// Adds the clones of one section.
@@ -144,6 +145,11 @@ impl<'a> Run<'a> {
         if self.files_total > FILES_MAX {
             let most = FILES_MAX as u64;
             return Err(part.too_many("nrfiles", "the number of files", most + 1, most));
+        }
+        self.name_bytes += names.iter().map(String::len).sum::<usize>();
+        if self.name_bytes > NAME_BYTES_MAX {
+            let (what, found) = ("the bytes of all names of files", self.name_bytes as u64);
+            return Err(part.too_many("nrfiles", what, found, NAME_BYTES_MAX as u64));
         }
         part.check(&plan)?;
         self.lay_out(part, &mut plan, names, clone)?;
@@ -430,7 +436,7 @@ impl Part<'_> {
             return Err(self.too_many("nrfiles", "the number of files", count as u64, most));
         }
         let format = &settings.filename_format;
-        if settings.numjobs > 1 && find_ignoring_case(format, "$jobnum").is_none() {
+        if settings.numjobs > 1 && !format.to_ascii_lowercase().contains("$jobnum") {
             let why = String::from("its clones need $jobnum in filename_format, or filename=");
             return Err(self.refused("filename_format", why));
         }
@@ -446,7 +452,22 @@ impl Part<'_> {
             ];
             format!("{directory}{}", filled(format, &words))
         };
-        Ok((0..settings.nrfiles).map(name).collect())
+        let mut names = Vec::new();
+        let mut bytes = 0;
+        for number in 0..settings.nrfiles {
+            let name = name(number);
+            if name.len() > PATH_BYTES_MAX {
+                let (what, found) = ("the bytes of a file's name", name.len() as u64);
+                return Err(self.too_many("filename_format", what, found, PATH_BYTES_MAX as u64));
+            }
+            bytes += name.len();
+            names.push(name);
+            // The caller refuses them: no more are needed for that.
+            if bytes > NAME_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(names)
     }
 
     /// Where a file's region starts, given the size of the file.
@@ -565,15 +586,14 @@ fn hundredths(whole: u64, percent: u64) -> u64 {
     u64::try_from(share).expect("no share above the whole is accepted")
 }
 
-fn find_ignoring_case(text: &str, word: &str) -> Option<usize> {
-    text.to_ascii_lowercase().find(word)
-}
-
 fn filled(format: &str, words: &[(&str, String)]) -> String {
     let mut out = String::new();
     let mut rest = format;
     while let Some(letter) = rest.chars().next() {
-        let found = words.iter().find(|(word, _)| find_ignoring_case(rest, word) == Some(0));
+        let begins = |word: &str| {
+            rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+        };
+        let found = words.iter().find(|(word, _)| begins(word));
         if let Some((word, value)) = found {
             out.push_str(value);
             rest = &rest[word.len()..];
@@ -593,6 +613,12 @@ const JOBS_MAX: u64 = 4096;
 
 /// Files over all jobs; each costs a few hundred bytes.
 const FILES_MAX: usize = 1 << 20;
+
+/// Bytes of the names of all files.
+const NAME_BYTES_MAX: usize = 128 << 20;
+
+/// Bytes of a path of the kernel (`PATH_MAX`), without its end.
+const PATH_BYTES_MAX: usize = 4095;
 
 /// Blocks of the random maps of jobs side by side; each costs a bit, that is 512 MiB at most.
 const MAP_BLOCKS_MAX: u64 = u32::MAX as u64;

@@ -358,6 +358,21 @@ fn contradictions_are_refused_where_they_stand() {
     }
 }
 
+/// Each character of the format was compared with a copy of all that follows it, and names took as
+/// much memory as the format and the number of files asked for: a file of 8 KiB asked for 8 GiB.
+#[test]
+fn long_names_of_many_files_are_refused() {
+    let files = |format: &str, count: u32| {
+        error(&format!("[a]\nsize=1g\nfilename_format={format}\nnrfiles={count}\n"))
+    };
+    assert_eq!(
+        files(&format!("{}$filenum", "x".repeat(8_000)), 1_000_000),
+        "t.fio:3: job 'a': the bytes of a file's name is 8001, at most 4095 are supported"
+    );
+    let message = files(&format!("{}$FileNum", "x".repeat(4_000)), 1_000_000);
+    assert!(message.starts_with("t.fio:4: job 'a': the bytes of all names of files is 13"));
+}
+
 #[test]
 fn sizes_that_fio_would_draw_forever_end_the_file() {
     let all = requests("rw=read bssplit=2k/0:8k/100 size=10k", Compat::V3_35);

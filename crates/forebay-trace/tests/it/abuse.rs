@@ -1,9 +1,12 @@
 //! Every sample cut at every byte, and with every digit or byte changed: records or errors, and
 //! never a panic.
 
+use std::fs;
+use std::path::Path;
+
 use forebay_trace::{Format, Options, Reader};
 
-use crate::samples;
+use crate::{any_trace, samples};
 
 /// Reads to the end or to the first error that is not skipped; counts records.
 fn exhaust(bytes: &[u8], format: Option<Format>) -> u64 {
@@ -84,4 +87,21 @@ fn numbers_that_grow_beyond_all_bounds() {
             at = start + digits;
         }
     }
+}
+
+#[test]
+fn the_corpus_of_the_fuzz_target_is_read_and_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/trace");
+    let mut inputs = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let mut input = fs::read(entry.unwrap().path()).unwrap();
+        let len = u8::try_from(Format::ALL.len()).unwrap();
+        any_trace::survives(&input);
+        for choice in 0..=len {
+            input[0] = choice;
+            any_trace::survives(&input);
+        }
+        inputs += 1;
+    }
+    assert!(inputs >= Format::ALL.len(), "a trace of each format in {}", folder.display());
 }
