@@ -153,8 +153,8 @@ pub(crate) enum MountWorkload {
     Tree4,
     /// The start of a program that imports many modules
     Start,
-    /// The same on a device of 20 MB/s and 1,000 requests a second: replayed, and from an image that
-    /// is sorted by the profile of a start
+    /// The same on a device of 20 MB/s and 1,000 requests a second: plain, replayed, and from an
+    /// image that is sorted by the profile of a start
     StartSlow,
     /// A million pages pushed by our mount; only on request
     Pushes,

@@ -116,11 +116,8 @@ mod tests {
     fn results(figures: &[(Workload, Format, &str, Round)]) -> Results {
         let (mut ways, _) = all(&Format::ALL);
         // This machine may not have it.
-        let theirs = Way {
-            name: SQUASHFUSE_LL.to_owned(),
-            format: ZLIB,
-            how: How::Server(SQUASHFUSE_LL),
-        };
+        let theirs =
+            Way { name: SQUASHFUSE_LL.to_owned(), format: ZLIB, how: How::Server(SQUASHFUSE_LL) };
         ways.retain(|way| (way.format, &way.name) != (ZLIB, &theirs.name));
         ways.push(theirs);
         let mut results = Results::new(ways);

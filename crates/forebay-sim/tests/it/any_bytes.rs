@@ -11,8 +11,8 @@ mod recording;
 fn replay(target: &str, survives: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut inputs = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        let input = fs::read(entry.unwrap().path()).unwrap();
+    for entry in fs::read_dir(&folder).expect("the corpus is committed") {
+        let input = fs::read(entry.expect("it is listed").path()).expect("it can be read");
         survives(&input);
         (0..64).for_each(|part| survives(&input[..input.len() * part / 64]));
         inputs += 1;
