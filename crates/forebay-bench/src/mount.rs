@@ -129,8 +129,7 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
         let default = *workload != Workload::Pushes;
         if arguments.only.is_empty() { default } else { arguments.only.contains(workload) }
     };
-    let is_start = |workload: &Workload| part(*workload).is_ok_and(|part| part == Part::Start);
-    let has_start = |workload: &Workload| !is_start(workload) || set.start.is_some();
+    let has_start = |workload: &Workload| !workload.is_start() || set.start.is_some();
     let rounds = Workload::ROUNDS.into_iter().filter(is_wanted).filter(has_start);
     let (ways, mut notes) = ways::all(&set.formats);
     let throttle = Throttle::find();

@@ -169,6 +169,10 @@ impl Lane<'_> {
         if let Some(slow) = &slow {
             image = slow.path().to_owned();
         }
+        if let Some(slow) = slow.as_ref().filter(|_| workload.is_start()) {
+            // What a mount reads for a start on its own is read from the slow device too.
+            slow.limit(true)?;
+        }
         let mounted = Mounted::new(self, way, &image, &folder)?;
         self.part(Workload::Preads, &folder.join("warm"), 0, 0)?;
         drop_caches(&image)?;
@@ -271,7 +275,7 @@ impl Lane<'_> {
         let seed = seed * 16 + number as u64;
         command.args(["--seed", &seed.to_string(), "--number", &number.to_string()]);
         command.args(["--pages", &self.pages.to_string()]);
-        if let Some(start) = self.set.start.as_ref().filter(|_| part == Workload::Start) {
+        if let Some(start) = self.set.start.as_ref().filter(|_| part.is_start()) {
             command.arg("--").args(start);
         }
         process::start(&mut command)

@@ -94,6 +94,11 @@ impl Workload {
         }
     }
 
+    /// Whether a program of the image is started.
+    pub(super) fn is_start(self) -> bool {
+        matches!(self, Self::Start | Self::StartSlow)
+    }
+
     /// Whether the image lies on the slow device.
     pub(super) fn is_slow(self) -> bool {
         matches!(self, Self::FaultsSlow | Self::PreadsSlow | Self::StartSlow)
