@@ -148,19 +148,7 @@ impl Failure {
 impl Lane<'_> {
     fn round(&self, way: &Way, workload: Workload, turn: u32) -> Result<Round> {
         let folder = self.folder.join("at");
-        let mut image = self.set.image(way.format);
-        match way.how {
-            How::Ours(Ours { profile: true, .. }) if turn == 0 => self.record(way, &folder)?,
-            How::Ours(ours @ Ours { sorted: true, .. }) => {
-                image = folder.with_extension("sorted");
-                if turn == 0 {
-                    let ours = Ours { profile: true, sorted: false, ..ours };
-                    self.record(&Way { how: How::Ours(ours), ..way.clone() }, &folder)?;
-                    self.set.make_sorted(&profile(&folder), &image, self.stop)?;
-                }
-            }
-            How::Ours(_) | How::Server(_) | How::Kernel { .. } => {}
-        }
+        let mut image = self.image(way, &folder, turn)?;
         let slow = workload.is_slow().then(|| {
             let throttle = self.throttle.context("no controller for a slow device")?;
             SlowImage::new(&image, throttle, self.stop)
@@ -221,6 +209,24 @@ impl Lane<'_> {
         }
         mounted.end()?;
         Ok(round)
+    }
+
+    /// The image of a way, and, before its first round, the profile that it is led or sorted by.
+    fn image(&self, way: &Way, folder: &Path, turn: u32) -> Result<PathBuf> {
+        let mut image = self.set.image(way.format);
+        match way.how {
+            How::Ours(Ours { profile: true, .. }) if turn == 0 => self.record(way, folder)?,
+            How::Ours(ours @ Ours { sorted: true, .. }) => {
+                image = folder.with_extension("sorted");
+                if turn == 0 {
+                    let ours = Ours { profile: true, sorted: false, ..ours };
+                    self.record(&Way { how: How::Ours(ours), ..way.clone() }, folder)?;
+                    self.set.make_sorted(&profile(folder), &image, self.stop)?;
+                }
+            }
+            How::Ours(_) | How::Server(_) | How::Kernel { .. } => {}
+        }
+        Ok(image)
     }
 
     /// One start that is recorded and not measured.
