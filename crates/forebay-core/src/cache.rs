@@ -9,10 +9,9 @@
 //! ```
 //!
 //! A frame is 32 bytes of bookkeeping, at most four slots of the index and a slot in the free list,
-//! 68 bytes in all. Address space for frames is reserved once, up to a limit. Beyond it, and in the
-//! index, the space grows with the used frames, so the configured memory may be larger than the
-//! host's. Pages of a folio each have a frame and store its order; they are added and evicted
-//! together.
+//! 68 bytes in all. Their address space is reserved once, up to a limit. Beyond it the space grows
+//! with the used frames, so the configured memory may be larger than the host's. Pages of a folio
+//! each have a frame and store its order; they are added and evicted together.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,7 +37,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 const NO_CALL: u16 = u16::MAX;
 
 /// Frames that are reserved at once: 16 GiB of page memory in 128 MiB of address space.
-const RESERVED_MAX: u32 = 1 << 22;
+pub(crate) const RESERVED_MAX: u32 = 1 << 22;
 
 /// The bounded page memory and everything known about it.
 #[derive(Debug)]
@@ -169,6 +168,11 @@ impl PageCache {
     /// Page memory of `frames` pages.
     pub(crate) fn new(frames: u32) -> Self {
         Self::with_reclaim(frames, reclaim::Spec::default().build())
+    }
+
+    /// The index begins small and grows. Memory is empty.
+    pub(crate) fn let_index_grow(&mut self) {
+        self.index = Index::growing(self.frames_max);
     }
 
     /// Page memory of `frames` pages under a reclaim policy.

@@ -180,6 +180,13 @@ impl Engine {
         self.deadline_is_stale = true;
     }
 
+    /// What finds pages begins small, which makes lookups faster where memory is never full, and
+    /// grows with pauses, which virtual time does not see. Memory is empty, and has its reclaim.
+    pub fn let_index_grow(&mut self) {
+        assert!(self.cache.len() == 0, "the index is chosen before the first page");
+        self.cache.let_index_grow();
+    }
+
     /// Keeps `pages` pages of memory clean, so that reads continue while a device accepts no
     /// writes, and gives each device its share of the others. A call evicts any idle page before it
     /// waits. Reclaim is set before.

@@ -173,6 +173,7 @@ impl Scenario {
         let calls_max = (tasks + 1).min(engine::CALLS_MAX);
         let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
         engine.set_reclaim(policies.reclaim.build());
+        engine.let_index_grow();
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
         let mut places = Vec::new();
         for (number, machine) in (0u32..).zip(of_devices()) {
@@ -242,6 +243,7 @@ impl Scenario {
     #[must_use]
     pub fn with_reclaim(mut self, reclaim: Box<dyn Reclaim>) -> Self {
         self.engine.set_reclaim(reclaim);
+        self.engine.let_index_grow();
         self
     }
 

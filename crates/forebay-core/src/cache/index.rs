@@ -10,20 +10,32 @@
 
 use alloc::vec::Vec;
 
+use super::RESERVED_MAX;
 use crate::units::PageIndex;
 
 /// Where the pages in frames are found; also the evicted pages that a policy remembers.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// A power of two of them, at least twice as many as are used.
+    /// A power of two of them, at least twice as many as are used. Zeros come from the system as
+    /// they are touched, so unused memory costs nothing.
     slots: Vec<u64>,
     used: usize,
 }
 
 impl Index {
-    /// An index for `frames` pages, which grows with the pages that it holds.
+    /// An index for `frames` pages; beyond a limit it grows with the pages that it holds.
     pub(crate) fn new(frames: u32) -> Self {
-        let slots = 2 * frames.min(FIRST_MAX).next_power_of_two() as usize;
+        Self::of(frames.min(RESERVED_MAX))
+    }
+
+    /// An index that begins small and grows with the pages that it holds. It is copied whenever it
+    /// grows, tens of milliseconds for some millions of pages.
+    pub(crate) fn growing(frames: u32) -> Self {
+        Self::of(frames.min(FIRST_MAX))
+    }
+
+    fn of(pages: u32) -> Self {
+        let slots = 2 * pages.next_power_of_two() as usize;
         Self { slots: alloc::vec![0; slots], used: 0 }
     }
 
@@ -108,7 +120,7 @@ impl Index {
     }
 }
 
-/// Pages that an index holds at first: 1 MiB of slots, which a processor's cache holds. A lookup in
+/// Pages that a growing index holds at first: 1 MiB of slots, which a processor's cache holds. A lookup in
 /// slots that are spread over more memory than the pages need waits for memory each time.
 const FIRST_MAX: u32 = 1 << 16;
 
