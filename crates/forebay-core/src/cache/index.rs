@@ -120,8 +120,8 @@ impl Index {
     }
 }
 
-/// Pages that a growing index holds at first: 1 MiB of slots, which a processor's cache holds. A lookup in
-/// slots that are spread over more memory than the pages need waits for memory each time.
+/// Pages that a growing index holds at first: 1 MiB of slots, which a processor's cache holds. A
+/// lookup in slots that are spread over more memory than the pages need waits for memory each time.
 const FIRST_MAX: u32 = 1 << 16;
 
 fn entry(hash: u32, frame: u32) -> u64 {
