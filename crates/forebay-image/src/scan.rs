@@ -56,6 +56,8 @@ pub struct Wrapper {
     pub bytes: u64,
     /// The start of the image in the unpacked bytes.
     pub inside: u64,
+    /// Why the unpacked bytes may be wrong, other than that the stream is cut off.
+    pub damage: Option<String>,
 }
 
 /// The header that U-Boot puts before its payload.
@@ -285,7 +287,7 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
         match opened {
             Ok(Some(image)) => {
                 let truncated = image.summary().bytes > len;
-                let is_place = *before != 512 || image.verify().is_ok();
+                let is_place = *before != 512 || is_padded(&source, &*image);
                 if is_place && (truncated || lists_root(&*image)) {
                     return Ok(hit(image.summary().clone(), truncated));
                 }
@@ -312,6 +314,20 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
         }
     }
     Ok(None)
+}
+
+/// Whether a cramfs begins 512 bytes before its magic number, and not at it: where its directories
+/// and checksum are right decides, so damage to a file does not move it.
+fn is_padded(from_padding: &Arc<dyn Source>, image: &dyn Image) -> bool {
+    if !lists_root(image) {
+        return false;
+    }
+    let len = from_padding.len().saturating_sub(512);
+    let inner = Arc::clone(from_padding);
+    let source: Arc<dyn Source> = Arc::new(Part { inner, offset: 512, len });
+    let plain = cramfs::open(&source, Options::default());
+    let lists_too = plain.is_ok_and(|plain| plain.is_some_and(|plain| lists_root(&*plain)));
+    !lists_too || image.verify().is_ok()
 }
 
 /// Longer than the superblock of any format, with what stands before it.
@@ -344,7 +360,8 @@ fn wrapped(
     let format = if magic == Magic::Xz { "xz" } else { "gzip" };
     for (place, magic) in candidates {
         if let Some(hit) = plain(&content, place as u64, magic)? {
-            let wrapper = Wrapper { format, bytes, inside: hit.offset };
+            let damage = unpacker.damage.take();
+            let wrapper = Wrapper { format, bytes, inside: hit.offset, damage };
             return Ok(Some(Hit { offset, wrapper: Some(wrapper), ..hit }));
         }
     }
@@ -352,13 +369,18 @@ fn wrapped(
 }
 
 /// A stream that is unpacked as far as it can be.
-struct Unpacker(Unpack<Reading>);
+struct Unpacker {
+    stream: Unpack<Reading>,
+    /// Why it is wrong, if it is.
+    damage: Option<String>,
+}
 
 fn unpacker(file: &Arc<dyn Source>, offset: u64, magic: Magic) -> Result<Unpacker> {
     let reading = Reading::new(Arc::clone(file), offset);
     let unpack = if magic == Magic::Xz { Unpack::xz(reading) } else { Ok(Unpack::gzip(reading)) };
     let failed = |why: String| Error::Block { offset, len: 0, why };
-    unpack.map(Unpacker).map_err(|failure| failed(failure.to_string()))
+    let unpacker = |stream| Unpacker { stream, damage: None };
+    unpack.map(unpacker).map_err(|failure| failed(failure.to_string()))
 }
 
 impl Unpacker {
@@ -372,14 +394,19 @@ impl Unpacker {
         self.up_to(left, head)
     }
 
-    /// A stream that breaks off is one that is cut off: what came before is content.
+    /// A stream that breaks off is one that is cut off or damaged: what came before is content.
     fn up_to(&mut self, len: u64, mut content: Vec<u8>) -> Vec<u8> {
-        let _ = (&mut self.0).take(len).read_to_end(&mut content);
+        let read = (&mut self.stream).take(len).read_to_end(&mut content);
+        if let Err(error) = read
+            && error.kind() != io::ErrorKind::UnexpectedEof
+        {
+            self.damage = Some(error.to_string());
+        }
         content
     }
 
     fn used(&self) -> u64 {
-        self.0.packed().used()
+        self.stream.packed().used()
     }
 }
 

@@ -24,11 +24,18 @@ pub const TIME_UNITS: &[(&str, u64)] = &[
     ("h", 3_600_000_000_000),
 ];
 
-/// A number of bytes with an optional binary unit: `4096`, `64k`, `8M`, `2GiB`.
+/// A number of bytes with an optional binary unit: `4096`, `64k`, `8M`, `2GiB`; or a hexadecimal
+/// one without: `0x3e8`.
 ///
 /// # Errors
 /// The text is no such number; the error names the flag.
 pub fn bytes(flag: &str, typed: &str) -> Result<u64> {
+    if let Some(digits) = typed.strip_prefix("0x")
+        && let Ok(bytes) = i64::from_str_radix(digits, 16)
+        && digits.starts_with(|first: char| first.is_ascii_hexdigit())
+    {
+        return Ok(bytes.unsigned_abs());
+    }
     let split = typed.find(|c: char| !c.is_ascii_digit()).unwrap_or(typed.len());
     let (digits, unit) = typed.split_at(split);
     let unit = unit.to_ascii_lowercase();
@@ -83,6 +90,7 @@ mod tests {
     fn sizes_have_binary_units() {
         assert_eq!(bytes("--memory", "64M").unwrap(), 64 << 20);
         assert_eq!(bytes("--memory", "10").unwrap(), 10);
+        assert_eq!(bytes("--offset", "0x3e8").unwrap(), 1_000);
         for bad in ["", "M", "64X", "-1", "99999999999G", "9223372036854775808"] {
             assert!(bytes("--memory", bad).is_err(), "{bad}");
         }

@@ -48,8 +48,9 @@ impl<R: BufRead> Read for Unpack<R> {
     }
 }
 
-/// Memory of an xz decoder in bytes: the dictionary of `xz -9` is half of it.
-const MEMORY_MAX: u64 = 128 << 20;
+/// Memory of an xz decoder in bytes: dictionaries of up to 1 GiB, whose memory is touched as far as
+/// they are filled.
+const MEMORY_MAX: u64 = (1 << 30) + (16 << 20);
 
 /// Bytes as a gzip member, for tests of what unpacks it.
 #[cfg(test)]

@@ -177,7 +177,7 @@ fn a_wrapper_is_unpacked_and_named() {
         assert_eq!(hits.len(), 1);
         assert_eq!((hits[0].offset, hits[0].summary.format), (1_064, "squashfs"));
         let bytes = packed.len() as u64;
-        assert_eq!(hits[0].wrapper, Some(Wrapper { format, bytes, inside: 0 }));
+        assert_eq!(hits[0].wrapper, Some(Wrapper { format, bytes, inside: 0, damage: None }));
         let uimage = UImage { offset: 1_000, bytes: 64 + bytes, name: b"rootfs".to_vec() };
         assert_eq!(hits[0].uimage, Some(uimage));
         let file: Arc<dyn Source> = Arc::new(blob.clone());
@@ -248,6 +248,44 @@ fn streams_inside_many_others_are_counted_and_not_unpacked() {
     // They begin again where the first ones end.
     let skipped = scan(100_000).skipped;
     assert!((90_000..99_900).contains(&skipped), "{skipped}");
+}
+
+#[test]
+fn a_damaged_stream_is_said_to_be() {
+    let is_damaged = |packed: &[u8]| {
+        let hits = scanned(packed);
+        assert_eq!(hits.len(), 1);
+        hits[0].wrapper.as_ref().unwrap().damage.is_some()
+    };
+    for packed in [pack_gzip(SQUASHFS), pack_xz(SQUASHFS)] {
+        assert!(!is_damaged(&packed));
+        // A stream that is cut off is no damaged one.
+        assert!(!is_damaged(&packed[..packed.len() - 20]));
+    }
+    let mut checksum = pack_gzip(SQUASHFS);
+    let end = checksum.len();
+    checksum[end - 6] ^= 1;
+    assert!(is_damaged(&checksum));
+    let mut block = pack_xz(&[SQUASHFS, &noise(300_000)].concat());
+    let behind = block.len() * 3 / 4;
+    block[behind] ^= 1;
+    assert!(is_damaged(&block));
+}
+
+#[test]
+fn damage_to_a_file_does_not_move_a_padded_image() {
+    let (padded, plain) = (cramfs_of(false, true), cramfs_of(false, false));
+    for (mut image, before) in [(padded, 512), (plain, 0)] {
+        // The last byte of the file's only block.
+        let content = image.iter().rposition(|byte| *byte != 0).unwrap();
+        image[content] ^= 1;
+        for behind in [0, 20_000] {
+            let blob = [&[0; 1_000][..], &image, &vec![0; behind][..]].concat();
+            let hits = scanned(&blob);
+            assert_eq!((hits.len(), hits[0].offset), (1, 1_000), "{before} {behind}");
+            assert!(!hits[0].truncated);
+        }
+    }
 }
 
 #[test]

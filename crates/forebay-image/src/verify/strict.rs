@@ -231,11 +231,15 @@ impl Run {
         }
     }
 
-    /// Whether both are the same, or stored content that begins a number of whole blocks apart.
+    /// Whether both are the same, or stored content that begins a number of whole blocks apart and
+    /// shares whole blocks, or all up to the end of both.
     fn may_share(&self, other: &Self, block_size: u64) -> bool {
         let is_same = (self.start, self.end) == (other.start, other.end) && self.what == other.what;
         let are_stored = (self.what, other.what) == (UsedBytes::STORED, UsedBytes::STORED);
-        is_same || are_stored && self.start.abs_diff(other.start).is_multiple_of(block_size)
+        let shared = self.end.min(other.end).saturating_sub(self.start.max(other.start));
+        let are_whole = self.start.abs_diff(other.start).is_multiple_of(block_size)
+            && (shared.is_multiple_of(block_size) || self.end == other.end);
+        is_same || are_stored && are_whole
     }
 }
 

@@ -194,7 +194,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     };
     begins(&format!("connected: process {} of user", std::process::id()));
     begins("export ''");
-    begins("slow: read of 512 bytes at 4096: 2");
+    begins("slow: read of 512 bytes at 4096: ");
     begins("refused: write of 3 bytes at 2097152 with FUA: the range ends beyond the export");
     begins("failed: read of 100 bytes at 500000: ");
     begins("a client was sent away: a request begins with a wrong number");

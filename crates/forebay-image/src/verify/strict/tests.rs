@@ -108,12 +108,22 @@ fn stored_blocks_may_share_whole_blocks_only() {
     let one = image.file("one", &[1; 4_096]);
     let two = image.file("two", &[2; 4_096]);
     let start = image.locate(one, 0).unwrap().raw.start;
-    for (shift, is_found) in [(512, false), (1_024, false), (9, true), (513, true)] {
+    let whole = 4_096;
+    for (shift, len, is_found) in [
+        (512, whole, false),
+        (1_024, whole, false),
+        (9, whole, true),
+        (513, whole, true),
+        // Part of a block is shared, unless it is the end of both.
+        (1_024, 1_000, true),
+        (1_024, whole - 1_024, false),
+        (1_024, 1_024, false),
+    ] {
         let mut image = image.clone();
-        for (id, from) in [(one, start), (two, start + shift)] {
+        for (id, from, len) in [(one, start, whole), (two, start + shift, len)] {
             image.change_blocks(id, |block| {
                 block.coding = Coding::Stored;
-                block.raw = from..from + 4_096;
+                block.raw = from..from + len;
             });
         }
         let end = image.source().len();

@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &Cat) -> Result<u8> {
         let found = match find(&*image, path, Follow::Last) {
             Ok(found) => found,
             Err(error) => {
-                complain(&error);
+                complain(&format_args!("{error:#}"));
                 code = code.max(super::code_of_error(&error));
                 continue;
             }

@@ -31,7 +31,11 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
         let cannot = || format!("cannot make '{}'", folder.display());
         fs::create_dir_all(folder).with_context(cannot)?;
         for hit in &hits {
-            files.push(extract(&file, hit, folder)?);
+            let is_here = |other: &&Hit| {
+                (other.offset, other.summary.format) == (hit.offset, hit.summary.format)
+            };
+            let nth = hits[..files.len()].iter().filter(is_here).count();
+            files.push(extract(&file, hit, nth, folder)?);
         }
     }
     let text = if arguments.answer.json {
@@ -48,12 +52,15 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
         let why = format!("each begins inside {NESTED_MAX} others");
         messages::complain(&format_args!("{skipped} gzip or xz streams are not searched: {why}"));
     }
-    Ok(if hits.is_empty() || skipped > 0 { NO } else { 0 })
+    let is_damaged = |hit: &Hit| hit.wrapper.as_ref().is_some_and(|it| it.damage.is_some());
+    Ok(if hits.is_empty() || skipped > 0 || hits.iter().any(is_damaged) { NO } else { 0 })
 }
 
-/// Writes an image to a new file, which goes again if that fails.
-fn extract(file: &Arc<dyn Source>, hit: &Hit, folder: &Path) -> Result<PathBuf> {
-    let path = folder.join(format!("{:#x}.{}", hit.offset, hit.summary.format));
+/// Writes an image to a new file, which goes again if that fails. `nth` others have the same offset
+/// and format.
+fn extract(file: &Arc<dyn Source>, hit: &Hit, nth: usize, folder: &Path) -> Result<PathBuf> {
+    let number = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
+    let path = folder.join(format!("{:#x}{number}.{}", hit.offset, hit.summary.format));
     let cannot = || format!("cannot write '{}'", path.display());
     let mut target = File::create_new(&path).with_context(cannot)?;
     let written = copy(file, hit, &mut target);
@@ -102,6 +109,9 @@ fn line(hit: &Hit, file: Option<&PathBuf>) -> String {
             format!(", at byte {:#x} of what it unpacks to", wrapper.inside)
         };
         add(&format!("in {} bytes of {}{inside}", wrapper.bytes, wrapper.format));
+        if let Some(why) = &wrapper.damage {
+            add(&format!("damaged: {why}"));
+        }
     }
     if let Some(uimage) = &hit.uimage {
         add(&format!("in the uImage '{}' at {:#x}", shown(&uimage.name), uimage.offset));
@@ -125,6 +135,7 @@ fn object(hit: &Hit, file: Option<&PathBuf>) -> Value {
             "format": wrapper.format,
             "bytes": wrapper.bytes,
             "inside": wrapper.inside,
+            "damage": wrapper.damage,
         })),
     });
     object["uimage"] = hit.uimage.as_ref().map_or(Value::Null, |uimage| {
