@@ -106,15 +106,22 @@ pub(crate) struct BenchMount {
     /// The workloads to run; by default all except pushes
     #[arg(long, value_name = "WORKLOAD", value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<MountWorkload>,
-    /// How often each mount runs each workload
+    #[command(flatten)]
+    pub(crate) rounds: RoundsChoice,
+}
+
+/// How often everything is measured, and what becomes of the figures.
+#[derive(Debug, Args)]
+pub(crate) struct RoundsChoice {
+    /// How often each way is measured
     #[arg(
         long,
         value_name = "N",
         default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..=1_000)
     )]
-    pub(crate) rounds: u32,
-    /// Run one short round each: shows that all mounts work here, but says little about their speed
+    rounds: u32,
+    /// Run one short round each: shows that everything works here, but says little about speed
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) quick: bool,
     /// Exit with 1 if a target is missed
@@ -124,6 +131,13 @@ pub(crate) struct BenchMount {
     pub(crate) output: FormatChoice,
     #[command(flatten)]
     pub(crate) page: PageChoice,
+}
+
+impl RoundsChoice {
+    /// How many rounds there are.
+    pub(crate) fn count(&self) -> u32 {
+        if self.quick { 1 } else { self.rounds }
+    }
 }
 
 /// Workloads in a mounted image.

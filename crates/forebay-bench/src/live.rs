@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &BenchLive, forebay: Option<&Path>) -> Result<u8> {
     if let Some((program, package)) = rig::missing() {
         bail!(Complaint::new(format!("no {program}")).hint(format!("apt-get install {package}")));
     }
-    let destination = Destination::named(arguments.page.html.as_deref())?;
+    let destination = Destination::named(arguments.rounds.page.html.as_deref())?;
     let forebay = MeasuredProgram::find(forebay)?;
     // Before there is a second thread: it would stay behind in the old namespace.
     own_namespace().context("cannot have mounts out of others' sight")?;
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &BenchLive, forebay: Option<&Path>) -> Result<u8> {
     results.sort(|stage| stage.ways(&[]));
     let outcome = Outcome { arguments, results, failures, is_limited: throttle.is_some() };
     let table = outcome.table(&knobs::differences(&before, &knobs::of_the_machine()));
-    let printed = table.print(arguments.output.format(), &mut io::stdout().lock());
+    let printed = table.print(arguments.rounds.output.format(), &mut io::stdout().lock());
     let plots = Figure::COLUMNS.map(|(_, value, unit, _)| plot(value, unit));
     let title = "The running kernel on slow devices";
     beside(printed, destination.as_ref(), || page::of(title, &table, &plots, crate::LIVE))?;
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &BenchLive, forebay: Option<&Path>) -> Result<u8> {
         );
     }
     let missed = targets::verdicts(&outcome.results).iter().any(|verdict| !verdict.is_met());
-    Ok(u8::from(arguments.check && missed))
+    Ok(u8::from(arguments.rounds.check && missed))
 }
 
 /// A figure for each scenario that has a column.
@@ -159,7 +159,7 @@ impl Bench<'_> {
     }
 
     fn stage(&mut self, stage: Stage, mut ways: Vec<Way>) -> Result<()> {
-        let is_quick = self.arguments.quick;
+        let is_quick = self.arguments.rounds.quick;
         let throttle = self.throttle.clone();
         let rig = Rig::new(self.folder, &stage.spec(is_quick), throttle.as_ref(), self.stop)?;
         let knobs = Knobs::of(&rig)?;
@@ -174,7 +174,7 @@ impl Bench<'_> {
         if stage.writes() {
             lane.warm()?;
         }
-        let asked = if is_quick { 1 } else { self.arguments.rounds };
+        let asked = self.arguments.rounds.count();
         let (mut failures, mut rounds) = (Vec::new(), Vec::new());
         for turn in 0..stage.rounds(asked, is_quick) {
             shuffle(&mut ways, u64::from(turn));
@@ -273,7 +273,7 @@ impl Lane<'_> {
         Work {
             rig: self.rig,
             stage: self.stage,
-            is_quick: self.bench.arguments.quick,
+            is_quick: self.bench.arguments.rounds.quick,
             seed: u64::from(turn) + 1,
             stop: self.bench.stop,
         }
@@ -328,7 +328,7 @@ impl Outcome<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        let rounds = if self.arguments.quick { 1 } else { self.arguments.rounds };
+        let rounds = self.arguments.rounds.count();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut notes = vec![format!(
             "forebay {}, real time, nothing cached, {rounds} rounds, {cores} processors",

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &BenchMount, forebay: Option<&Path>) -> Result<u8> 
         let what = format!("--size {}: from 8M to 4G", arguments.size);
         bail!(Complaint::new(what).hint("`forebay help units` has the units"));
     }
-    let destination = Destination::named(arguments.page.html.as_deref())?;
+    let destination = Destination::named(arguments.rounds.page.html.as_deref())?;
     let tree = arguments.tree.canonicalize();
     let tree = tree.with_context(|| format!("--tree {}", arguments.tree.display()))?;
     if !tree.is_dir() {
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &BenchMount, forebay: Option<&Path>) -> Result<u8> 
     bar.finish_and_clear();
     let outcome = measure(arguments, &set, &folder.path, &stop)?;
     let table = outcome.table(arguments, &set);
-    let printed = table.print(arguments.output.format(), &mut io::stdout().lock());
+    let printed = table.print(arguments.rounds.output.format(), &mut io::stdout().lock());
     let title = "Mounted images beside each other";
     let page = || page::of(title, &table, &PLOTS, crate::MOUNT);
     beside(printed, destination.as_ref(), page)?;
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &BenchMount, forebay: Option<&Path>) -> Result<u8> 
         );
     }
     let missed = outcome.verdicts().iter().any(|verdict| !verdict.is_met());
-    Ok(u8::from(arguments.check && missed))
+    Ok(u8::from(arguments.rounds.check && missed))
 }
 
 /// Whether a file system is in `/proc/filesystems`; modules are in it once they are loaded.
@@ -144,7 +144,7 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
     if throttle.is_none() {
         notes.push("skip: the slow device: no blkio controller of the first version".to_owned());
     }
-    let (count, pages) = if arguments.quick { (1, 32) } else { (arguments.rounds, 256) };
+    let (count, pages) = (arguments.rounds.count(), if arguments.rounds.quick { 32 } else { 256 });
     let lane = Lane { set, folder, pages, throttle: throttle.as_ref(), stop };
     let mut results = Results::new(ways);
     let bar = quiet("rounds");
@@ -154,7 +154,7 @@ fn measure(arguments: &BenchMount, set: &Set, folder: &Path, stop: &Stop) -> Res
     if is_wanted(&Workload::Pushes) {
         let is_it = |way: &&Way| way.name == OURS && way.takes_part(Workload::Faults);
         let way = results.ways.iter().find(is_it).context("no image for our mount")?;
-        let aim = if arguments.quick { 1_000 } else { 1_000_000 };
+        let aim = if arguments.rounds.quick { 1_000 } else { 1_000_000 };
         let bar = quiet("pushes");
         pushes = Some((pushes::drive(&lane, way, aim, &bar)?, aim));
         bar.finish_and_clear();
@@ -246,7 +246,7 @@ impl Outcome {
     }
 
     fn how(&self, arguments: &BenchMount) -> String {
-        let rounds = if arguments.quick { 1 } else { arguments.rounds };
+        let rounds = arguments.rounds.count();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         format!(
             "forebay {}, real time, nothing cached, {rounds} rounds, {cores} processors, {} MiB of \

@@ -69,7 +69,8 @@ pub struct HostPrices {
     pub copy: Vec<u64>,
     /// What the processor spends on a read of 1 MiB at a random place through an empty page cache.
     pub cold_random: Vec<u64>,
-    /// The same of one of many that follow each other, read ahead.
+    /// The same of one of many that follow each other, read ahead; none with a file that may be
+    /// written.
     pub cold_stream: Vec<u64>,
     /// The processor time of a direct read of 4 KiB.
     pub direct_cpu: Vec<u64>,
@@ -261,9 +262,11 @@ impl ProbedFile {
                 prices.cold_random.push(spent(before));
             }
         }
-        // Some calls build windows of readahead for many others, so the mean counts.
+        // Writes say the same without a request in the way. Some calls build windows of readahead
+        // for many others, so the mean counts.
         let stream = self.len.min(STREAM);
-        for number in 0..STREAMS.min(self.len / stream) {
+        let streams = if self.write { 0 } else { STREAMS.min(self.len / stream) };
+        for number in 0..streams {
             let from = number * stream;
             fadvise(file, from, NonZeroU64::new(stream), Advice::DontNeed)?;
             // Its readahead has seen nothing random.

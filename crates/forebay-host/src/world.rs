@@ -26,7 +26,7 @@ use forebay_core::engine::Engine;
 use forebay_core::io::{Copy, Input, IoError, Op, Output, Request};
 use forebay_core::stats::Stats;
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{CallId, FileId, HandleId, PAGE_SIZE};
+use forebay_core::units::{CallId, FileId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Step, Workload};
 
 use crate::dispatch::{Dispatcher, Finish, Job, Lists};
@@ -77,6 +77,8 @@ pub struct HostWorld<'a> {
     tasks: Vec<Task<'a>>,
     /// Tasks that have not exited.
     alive: usize,
+    /// The call that the engine was given last, until it is settled.
+    issued: Option<CallId>,
     /// When all tasks have exited: the end of the wait for requests that are held back.
     held_back_until: Option<Instant>,
     /// Tasks that begin when all others have exited, and are not counted.
@@ -112,6 +114,8 @@ struct Task<'a> {
     workload: Box<dyn Workload + 'a>,
     /// The call that is in flight.
     call: Option<(Op, Instant)>,
+    /// The bytes that the file of a read in flight had when it was issued.
+    read_from: Option<u64>,
     /// Grows to the longest call of the task and is used for all of them.
     buffer: Vec<u8>,
     /// The write whose pattern the buffer holds.
@@ -148,6 +152,7 @@ impl<'a> HostWorld<'a> {
             frames: Frames::new(frames),
             dispatcher,
             alive: tasks.len(),
+            issued: None,
             held_back_until: None,
             finale: Vec::new(),
             at_exit: None,
@@ -238,6 +243,7 @@ impl<'a> HostWorld<'a> {
                     issued = Instant(nanos(self.origin.elapsed()));
                 }
                 task.call = Some((op, issued));
+                self.issued = Some(id);
                 return Some(Input::Call(id, clipped(op)));
             }
             Step::Compute(length) => {
@@ -379,16 +385,26 @@ impl<'a> HostWorld<'a> {
         let delivered = result.unwrap_or(0);
         self.totals.bytes += delivered;
         (self.observer)(&finished, &task.buffer[..delivered as usize]);
-        self.judge(engine, (handle, offset, len), result);
+        let file = engine.file_of(handle);
+        let now = engine.file_bytes(file);
+        let begun = self.tasks[id.index()].read_from.take().unwrap_or(now);
+        self.judge(file, (offset, len), [begun, now], result);
     }
 
-    /// A read delivers all existing bytes of its range, unless a request has failed.
-    fn judge(&mut self, engine: &Engine, read: (HandleId, u64, u64), result: Result<u64, IoError>) {
-        let (handle, offset, asked) = read;
-        let file = engine.file_of(handle);
-        let len = asked.min(engine.file_bytes(file).saturating_sub(offset));
+    /// A read delivers all existing bytes of its range, unless a request has failed. If the file has
+    /// changed its length in the meantime, either length may count, and any between.
+    fn judge(
+        &mut self,
+        file: FileId,
+        (offset, asked): (u64, u64),
+        lengths: [u64; 2],
+        result: Result<u64, IoError>,
+    ) {
+        let [begun, now] = lengths.map(|bytes| asked.min(bytes.saturating_sub(offset)));
         match result {
-            Ok(found) if found != len => self.note(file, offset, Cause::Short { len, found }),
+            Ok(found) if !(begun.min(now)..=begun.max(now)).contains(&found) => {
+                self.note(file, offset, Cause::Short { len: now, found });
+            }
             Ok(_) | Err(_) => {}
         }
     }
@@ -427,6 +443,12 @@ impl World for HostWorld<'_> {
     }
 
     fn settled(&mut self, engine: &Engine) {
+        if let Some(issued) = self.issued.take() {
+            let task = &mut self.tasks[issued.index()];
+            if let Some((Op::Read { handle, .. }, _)) = task.call {
+                task.read_from = Some(engine.file_bytes(engine.file_of(handle)));
+            }
+        }
         if self.alive == 0 && self.at_exit.is_none() {
             self.begin_finale(engine);
         }
@@ -458,7 +480,15 @@ impl World for HostWorld<'_> {
 impl<'a> Task<'a> {
     fn new(workload: Box<dyn Workload + 'a>, is_finale: bool) -> Self {
         let pauses = TaskPauses::default();
-        Self { workload, call: None, buffer: Vec::new(), generation: 0, pauses, is_finale }
+        Self {
+            workload,
+            call: None,
+            read_from: None,
+            buffer: Vec::new(),
+            generation: 0,
+            pauses,
+            is_finale,
+        }
     }
 }
 

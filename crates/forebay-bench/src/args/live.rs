@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use forebay_report::page::PageChoice;
-use forebay_report::table::FormatChoice;
 
+use super::RoundsChoice;
 use crate::measure::live::LivePart;
 
 /// Arguments of `forebay-bench live`.
@@ -20,17 +19,6 @@ pub(crate) struct BenchLive {
     /// The settings to measure; by default all
     #[arg(long, value_name = "WAY", value_enum, value_delimiter = ',')]
     pub(crate) ways: Vec<LiveWay>,
-    /// How often each setting runs in each scenario
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 3,
-        value_parser = clap::value_parser!(u32).range(1..=1_000)
-    )]
-    pub(crate) rounds: u32,
-    /// Run one short round of each: shows that the rig works here, but says little about speed
-    #[arg(long, conflicts_with = "rounds")]
-    pub(crate) quick: bool,
     /// How devices are made slow
     #[arg(long, value_enum, default_value_t)]
     pub(crate) limits: LiveLimits,
@@ -38,13 +26,8 @@ pub(crate) struct BenchLive {
     /// `--tune=--interval`
     #[arg(long = "tune", value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub(crate) tune: Vec<String>,
-    /// Exit with 1 if a target is missed
-    #[arg(long)]
-    pub(crate) check: bool,
     #[command(flatten)]
-    pub(crate) output: FormatChoice,
-    #[command(flatten)]
-    pub(crate) page: PageChoice,
+    pub(crate) rounds: RoundsChoice,
 }
 
 /// Scenarios: the programs that run concurrently, and their device.

@@ -1,7 +1,7 @@
 //! Runs that write: data that callers read, data on the backend at the end, and errors.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use forebay_core::io::Op;
@@ -117,16 +117,74 @@ fn random_calls(seed: u64, handles: [HandleId; 2], grows: bool) -> Box<dyn Workl
                 end = (end + len).min(ROOM - 1);
                 write
             }
-            // Not up to the end, which another task moves at the same time.
-            4 => {
-                let offset = offset % 9_999;
-                Op::Read { handle: handles[1], offset, len: len.min(9_999 - offset) }
-            }
+            4 => Op::Read { handle: handles[1], offset: offset % 10_000, len },
             1..7 => Op::Write { handle: handles[0], offset, len: len.min(HELD - offset), durable },
             _ => Op::Read { handle: handles[0], offset, len },
         }
     };
     script((0..80).map(|_| Step::Call(call())).collect::<Vec<_>>())
+}
+
+/// A disk that answers reads only once it is told to.
+#[derive(Clone)]
+struct Gated {
+    disk: Disk,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Backend for Gated {
+    fn len(&self) -> u64 {
+        self.disk.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        while !self.is_open.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        self.disk.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.disk.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+
+    fn reopen(&self) -> io::Result<Arc<dyn Backend>> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+/// The file ended inside of what the read asks for, and ends behind it when the read returns.
+#[test]
+fn a_read_is_not_short_because_its_file_grew_meanwhile() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let disk = Gated { disk: Disk::new(contents(1, 40_000)), is_open: Arc::clone(&is_open) };
+    let mut files = FileMap::new();
+    let backend = files.add_backend(Arc::new(disk));
+    let file = files.add_file(Place { backend, base: 0, len: 40_000 }).expect("it fits");
+    files.begin_with(file, 2 * PAGE_SIZE);
+    let outcome = run(
+        &writing(&setup("off", 64, ("deferred", 2))),
+        files,
+        |opener| {
+            let [reads, writes] = [(); 2].map(|()| opener.open(file));
+            let read = Op::Read { handle: reads, offset: 4_000, len: 8_000 };
+            let (offset, len) = (2 * PAGE_SIZE, PAGE_SIZE);
+            let write = Op::Write { handle: writes, offset, len, durable: false };
+            [read, write].map(|op| script([Step::Call(op)])).into()
+        },
+        |finished, _| {
+            if matches!(finished.op, Op::Write { .. }) {
+                is_open.store(true, Ordering::Release);
+            }
+        },
+    );
+    let outcome = outcome.expect("a test's run begins");
+    assert!(outcome.first_error.is_none(), "{:?}", outcome.first_error);
+    assert_eq!((outcome.calls, outcome.errors), (2, 0));
 }
 
 #[test]

@@ -38,7 +38,8 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
     };
     messages::note(&doing);
     let prices = bench.priced().prices().with_context(|| failed(&arguments.path))?;
-    let prices = prices_of(&prices, kernel::limits(&arguments.path).max_sectors_kib);
+    let limits = kernel::limits(&arguments.path);
+    let prices = prices_of(&prices, limits.max_sectors_kib);
     let measured = Measured::take(&mut bench, scratch.is_some(), overhead(&prices))
         .with_context(|| failed(&arguments.path))?;
     let fit = fit(&measured).map_err(|unfit| Complaint::new(unfit.to_string()))?;
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
         summary: format!("This machine with {}, as probed", shown(&arguments.path)),
         span: measured.span,
         device: fit.device.clone(),
-        facts: facts(&arguments.path, prices),
+        facts: facts(limits, prices),
     };
     let text = probed.to_toml();
     let name = shown(&arguments.output);
@@ -276,8 +277,7 @@ fn overhead(prices: &[Number]) -> u64 {
     of.map(|price| price.estimate.value).sum::<f64>() as u64
 }
 
-fn facts(path: &Path, prices: Vec<Number>) -> Facts {
-    let limits = kernel::limits(path);
+fn facts(limits: kernel::Limits, prices: Vec<Number>) -> Facts {
     Facts {
         page_cache: kernel::page_cache().unwrap_or(1 << 30),
         cores: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),

@@ -195,6 +195,15 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     begins(&format!("connected: process {} of user", std::process::id()));
     begins("export ''");
     begins("slow: read of 512 bytes at 4096: ");
+    let slow = log.lines().find_map(|line| line.split_once("slow: read of 512 bytes at 4096: "));
+    // In milliseconds, or, if the machine is very busy, in seconds.
+    let took = slow.map_or("", |(_, took)| took);
+    let millis = took.strip_suffix("ms").map(str::parse::<f64>);
+    let is_long = millis.map_or_else(
+        || took.ends_with(|last: char| last == 's') && !took.ends_with("\u{b5}s"),
+        |millis| millis.is_ok_and(|millis| millis >= 20.0),
+    );
+    assert!(is_long, "the store's delay and more: {log}");
     begins("refused: write of 3 bytes at 2097152 with FUA: the range ends beyond the export");
     begins("failed: read of 100 bytes at 500000: ");
     begins("a client was sent away: a request begins with a wrong number");
