@@ -82,8 +82,6 @@ pub struct HostPrices {
     pub dirty_small: Vec<u64>,
     /// A write of 1 MiB over dirty pages.
     pub dirty_large: Vec<u64>,
-    /// A write of 16 KiB to pages that are not cached.
-    pub new_small: Vec<u64>,
     /// A write of 1 MiB to pages that are not cached.
     pub new_large: Vec<u64>,
 }
@@ -298,20 +296,15 @@ fn price_of_writes(file: &StdFile, region: usize, prices: &mut HostPrices) -> io
     };
     prices.dirty_small = rounds(2_000, || write(next(4_096), 4_096))?;
     prices.dirty_large = rounds(100, || write(next(LARGE), LARGE))?;
-    for round in 0..8 {
+    for _ in 0..4 {
         file.sync_data()?;
         fadvise(file, 0, NonZeroU64::new(region as u64), Advice::DontNeed)?;
-        let (len, samples) = match round % 2 {
-            0 => (LARGE, &mut prices.new_large),
-            _ => (16_384, &mut prices.new_small),
-        };
-        for at in (0..region).step_by(len) {
+        for at in (0..region).step_by(LARGE) {
             let begin = Instant::now();
-            write(at, len)?;
-            samples.push(nanos(begin.elapsed()));
+            write(at, LARGE)?;
+            prices.new_large.push(nanos(begin.elapsed()));
         }
     }
-    prices.new_small.sort_unstable();
     prices.new_large.sort_unstable();
     file.sync_data()
 }

@@ -391,8 +391,8 @@ impl<'a> HostWorld<'a> {
         self.judge(file, (offset, len), [begun, now], result);
     }
 
-    /// A read delivers all existing bytes of its range, unless a request has failed. If the file has
-    /// changed its length in the meantime, either length may count, and any between.
+    /// A read delivers all existing bytes of its range, unless a request has failed. If the file
+    /// has changed its length in the meantime, either length may count, and any between.
     fn judge(
         &mut self,
         file: FileId,

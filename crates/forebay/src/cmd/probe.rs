@@ -238,7 +238,7 @@ fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
             }
             false => number("cpu.page_alloc", stream.around(alloc), "cold streams, less cached"),
         },
-        number("cpu.folio_alloc", random.around(folio), "cold random reads of 1 MiB, less streams"),
+        number("cpu.folio_alloc", random.around(folio), "cold random reads of 1 MiB, less pages"),
         number("cpu.copy_rate", copy.around(4_096e9 / copy_page), "copies of 1 MiB"),
         number("cpu.context_switch", certain(switch, 256), "half a round trip of two threads"),
         number(
@@ -248,7 +248,11 @@ fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
         ),
         number("cpu.fault", median(&host.fault), "touches of cached pages"),
         number("cpu.page_dirty", dirty.around(dirtied), "overwritten dirty pages, 1 MiB at a time"),
-        number("cpu.write_call", dirty_call.around(write_call), "the same, one page at a time"),
+        number(
+            "cpu.write_call",
+            dirty_call.around(write_call),
+            "overwritten dirty pages, 4 KiB at a time",
+        ),
     ];
     let fault = prices.iter_mut().find(|price| price.key == "cpu.fault").expect("it is listed");
     fault.estimate = fault.estimate.around((fault.estimate.value - lookup).max(1.0));

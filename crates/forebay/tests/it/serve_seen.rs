@@ -200,7 +200,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     let took = slow.map_or("", |(_, took)| took);
     let millis = took.strip_suffix("ms").map(str::parse::<f64>);
     let is_long = millis.map_or_else(
-        || took.ends_with(|last: char| last == 's') && !took.ends_with("\u{b5}s"),
+        || took.ends_with('s') && !took.ends_with("\u{b5}s"),
         |millis| millis.is_ok_and(|millis| millis >= 20.0),
     );
     assert!(is_long, "the store's delay and more: {log}");
