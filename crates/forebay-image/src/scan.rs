@@ -29,6 +29,8 @@ const HEAD: usize = 64 << 10;
 /// Streams that a byte may be in. Compressed data is no stream, so only stored data nests, and a
 /// few times at most; without a bound, false headers of stored data took the square of the time.
 pub const NESTED_MAX: usize = 16;
+/// Bytes behind a stream of xz in which another one may begin.
+const PADDING_MAX: u64 = 4 << 10;
 /// Maximum bytes of a wrapper's content; the rest counts as cut off.
 const UNPACKED_MAX: u64 = 1 << 30;
 
@@ -88,8 +90,10 @@ impl Hit {
             None => (Arc::clone(file), self.offset),
             Some(wrapper) => {
                 let magic = if wrapper.format == "xz" { Magic::Xz } else { Magic::Gzip };
-                let mut unpacker = unpacker(file, self.offset, magic)?;
-                (Arc::new(unpacker.rest(Vec::new())) as Arc<dyn Source>, wrapper.inside)
+                let mut unpacker = Unpacker::new(file, self.offset, magic)?;
+                let wanted = wrapper.inside.saturating_add(self.summary.bytes);
+                let content = unpacker.whole_parts(wanted, Vec::new())?;
+                (Arc::new(content) as Arc<dyn Source>, wrapper.inside)
             }
         };
         let len = self.summary.bytes.min(inner.len().saturating_sub(offset));
@@ -118,6 +122,8 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Fou
     // The ends of the streams that the search is inside of.
     let mut ends = Vec::new();
     let mut skipped = 0;
+    // Images that do not overlap have no more bytes than the file.
+    let mut to_check = file.len();
     let mut buffer = vec![0; CHUNK + HEADER];
     let mut at = 0;
     loop {
@@ -141,13 +147,13 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Fou
                         skipped += 1;
                         continue;
                     }
-                    if let Ok(mut unpacker) = unpacker(file, offset, magic) {
-                        hits.extend(wrapped(&magics, &mut unpacker, offset, magic)?);
-                        ends.push(offset + unpacker.used());
+                    if let Ok(mut unpacker) = Unpacker::new(file, offset, magic) {
+                        hits.extend(wrapped(&magics, &mut unpacker)?);
+                        ends.push(unpacker.end());
                     }
                 }
                 Magic::Squashfs | Magic::Cramfs | Magic::Erofs => {
-                    hits.extend(plain(file, offset, magic)?);
+                    hits.extend(plain(file, offset, magic, &mut to_check)?);
                 }
             }
         }
@@ -261,7 +267,13 @@ impl Magics {
 }
 
 /// The image whose magic number is at a place, if there is one.
-fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>> {
+/// `to_check` is how many bytes checksums may still be taken of.
+fn plain(
+    file: &Arc<dyn Source>,
+    place: u64,
+    magic: Magic,
+    to_check: &mut u64,
+) -> Result<Option<Hit>> {
     let starts: &[u64] = match magic {
         Magic::Squashfs => &[0],
         // Maybe behind 512 bytes for boot code, from which places are counted.
@@ -287,7 +299,7 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
         match opened {
             Ok(Some(image)) => {
                 let truncated = image.summary().bytes > len;
-                let is_place = *before != 512 || is_padded(&source, &*image);
+                let is_place = *before != 512 || is_padded(&source, &*image, to_check);
                 if is_place && (truncated || lists_root(&*image)) {
                     return Ok(hit(image.summary().clone(), truncated));
                 }
@@ -318,7 +330,7 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic) -> Result<Option<Hit>
 
 /// Whether a cramfs begins 512 bytes before its magic number, and not at it: where its directories
 /// and checksum are right decides, so damage to a file does not move it.
-fn is_padded(from_padding: &Arc<dyn Source>, image: &dyn Image) -> bool {
+fn is_padded(from_padding: &Arc<dyn Source>, image: &dyn Image, to_check: &mut u64) -> bool {
     if !lists_root(image) {
         return false;
     }
@@ -327,7 +339,12 @@ fn is_padded(from_padding: &Arc<dyn Source>, image: &dyn Image) -> bool {
     let source: Arc<dyn Source> = Arc::new(Part { inner, offset: 512, len });
     let plain = cramfs::open(&source, Options::default());
     let lists_too = plain.is_ok_and(|plain| plain.is_some_and(|plain| lists_root(&*plain)));
-    !lists_too || image.verify().is_ok()
+    if !lists_too {
+        return true;
+    }
+    let left = to_check.checked_sub(image.summary().bytes);
+    *to_check = left.unwrap_or(0);
+    left.is_some() && image.verify().is_ok()
 }
 
 /// Longer than the superblock of any format, with what stands before it.
@@ -342,25 +359,31 @@ fn lists_root(image: &dyn Image) -> bool {
 }
 
 /// The image that a compressed stream begins with, if it does.
-fn wrapped(
-    magics: &Magics,
-    unpacker: &mut Unpacker,
-    offset: u64,
-    magic: Magic,
-) -> Result<Option<Hit>> {
-    let head = unpacker.head();
+fn wrapped(magics: &Magics, unpacker: &mut Unpacker) -> Result<Option<Hit>> {
+    let offset = unpacker.begin;
+    let format = if unpacker.magic == Magic::Xz { "xz" } else { "gzip" };
+    let head = unpacker.up_to(HEAD as u64, Vec::with_capacity(HEAD));
     let plausible = |(place, magic): &(usize, Magic)| magic.is_plausible(&head[*place..]);
     let candidates: Vec<_> = magics.find(&head, head.len()).filter(plausible).collect();
     let is_image = |magic| matches!(magic, Magic::Squashfs | Magic::Cramfs | Magic::Erofs);
     if !candidates.iter().any(|(_, magic)| is_image(*magic)) {
         return Ok(None);
     }
-    let content: Arc<dyn Source> = Arc::new(unpacker.rest(head));
-    let bytes = unpacker.used();
-    let format = if magic == Magic::Xz { "xz" } else { "gzip" };
+    let mut content = Arc::new(unpacker.whole_parts(0, head)?);
+    let found = |content: &Arc<Vec<u8>>, place, magic| {
+        let mut to_check = content.len() as u64;
+        plain(&(Arc::clone(content) as Arc<dyn Source>), place as u64, magic, &mut to_check)
+    };
     for (place, magic) in candidates {
-        if let Some(hit) = plain(&content, place as u64, magic)? {
-            let damage = unpacker.damage.take();
+        let mut hit = found(&content, place, magic)?;
+        if let Some(cut) = hit.as_ref().filter(|hit| hit.truncated) {
+            let wanted = cut.offset.saturating_add(cut.summary.bytes);
+            let more = unpacker.whole_parts(wanted, Arc::unwrap_or_clone(content))?;
+            content = Arc::new(more);
+            hit = found(&content, place, magic)?;
+        }
+        if let Some(hit) = hit {
+            let (bytes, damage) = (unpacker.end() - offset, unpacker.damage.take());
             let wrapper = Wrapper { format, bytes, inside: hit.offset, damage };
             return Ok(Some(Hit { offset, wrapper: Some(wrapper), ..hit }));
         }
@@ -368,35 +391,29 @@ fn wrapped(
     Ok(None)
 }
 
-/// A stream that is unpacked as far as it can be.
+/// A compressed stream that is unpacked as far as it can be. It has parts that follow each other:
+/// the members of gzip, the streams of xz.
 struct Unpacker {
-    stream: Unpack<Reading>,
+    file: Arc<dyn Source>,
+    magic: Magic,
+    /// Where its present part begins.
+    begin: u64,
+    part: Unpack<Reading>,
     /// Why it is wrong, if it is.
     damage: Option<String>,
 }
 
-fn unpacker(file: &Arc<dyn Source>, offset: u64, magic: Magic) -> Result<Unpacker> {
-    let reading = Reading::new(Arc::clone(file), offset);
-    let unpack = if magic == Magic::Xz { Unpack::xz(reading) } else { Ok(Unpack::gzip(reading)) };
-    let failed = |why: String| Error::Block { offset, len: 0, why };
-    let unpacker = |stream| Unpacker { stream, damage: None };
-    unpack.map(unpacker).map_err(|failure| failed(failure.to_string()))
-}
-
 impl Unpacker {
-    fn head(&mut self) -> Vec<u8> {
-        self.up_to(HEAD as u64, Vec::with_capacity(HEAD))
+    fn new(file: &Arc<dyn Source>, begin: u64, magic: Magic) -> Result<Self> {
+        let part = part(file, begin, magic)?;
+        Ok(Self { file: Arc::clone(file), magic, begin, part, damage: None })
     }
 
-    /// What there is behind the head.
-    fn rest(&mut self, head: Vec<u8>) -> Vec<u8> {
-        let left = UNPACKED_MAX.saturating_sub(head.len() as u64);
-        self.up_to(left, head)
-    }
-
-    /// A stream that breaks off is one that is cut off or damaged: what came before is content.
+    /// Appends what the present part unpacks to, until there are so many bytes. A part that breaks
+    /// off is cut off or damaged: what came before is content.
     fn up_to(&mut self, len: u64, mut content: Vec<u8>) -> Vec<u8> {
-        let read = (&mut self.stream).take(len).read_to_end(&mut content);
+        let left = len.saturating_sub(content.len() as u64);
+        let read = (&mut self.part).take(left).read_to_end(&mut content);
         if let Err(error) = read
             && error.kind() != io::ErrorKind::UnexpectedEof
         {
@@ -405,9 +422,49 @@ impl Unpacker {
         content
     }
 
-    fn used(&self) -> u64 {
-        self.stream.packed().used()
+    /// Appends the rest of the present part, and further ones until there are so many bytes.
+    fn whole_parts(&mut self, wanted: u64, mut content: Vec<u8>) -> Result<Vec<u8>> {
+        let wanted = wanted.min(UNPACKED_MAX);
+        loop {
+            content = self.up_to(UNPACKED_MAX, content);
+            let is_enough = content.len() as u64 >= wanted;
+            if is_enough || self.damage.is_some() || !self.next_part()? {
+                return Ok(content);
+            }
+        }
     }
+
+    /// Goes on to the part behind the present one, if there is one.
+    fn next_part(&mut self) -> Result<bool> {
+        let end = self.end();
+        let mut bytes = vec![0; in_memory((self.file.len() - end).min(PADDING_MAX))];
+        self.file.fill(&mut bytes, end)?;
+        // Between streams of xz may be zeros, four at a time.
+        let is_padded = self.magic == Magic::Xz;
+        let zeros =
+            if is_padded { bytes.iter().take_while(|byte| **byte == 0).count() & !3 } else { 0 };
+        let header = &bytes[zeros..];
+        let is_next = |(magic, what): &(&[u8], Magic)| {
+            *what == self.magic && header.starts_with(magic) && what.is_plausible(header)
+        };
+        if !MAGICS.iter().any(is_next) {
+            return Ok(false);
+        }
+        self.begin = end + zeros as u64;
+        self.part = part(&self.file, self.begin, self.magic)?;
+        Ok(true)
+    }
+
+    /// Where the present part ends in the file, as far as it was read.
+    fn end(&self) -> u64 {
+        self.begin + self.part.packed().used()
+    }
+}
+
+fn part(file: &Arc<dyn Source>, offset: u64, magic: Magic) -> Result<Unpack<Reading>> {
+    let reading = Reading::new(Arc::clone(file), offset);
+    let part = if magic == Magic::Xz { Unpack::xz(reading) } else { Ok(Unpack::gzip(reading)) };
+    part.map_err(|why| Error::Block { offset, len: 0, why: why.to_string() })
 }
 
 /// The header at a place, if its checksum is right.

@@ -1,34 +1,121 @@
-//! Atomic writes of files: a file is written under another name in the same folder and then
-//! renamed.
+//! Atomic writes of files: a file is written without a name, or under another name in the same
+//! folder, and gets its own when it is whole.
 //!
 //! ```text
-//!   page.html -> a link      what it leads to is replaced, and the link stays
-//!   .page.html.forebay-4711.0    the other name, with the writer's number; the next writer of
-//!                                the same file removes it if that writer was killed
+//!   page.html -> a link          what it leads to is replaced, and the link stays
+//!   (no name)                    however the writer ends, nothing stays (O_TMPFILE)
+//!   .page.html.forebay-4711.0    the other name, with the writer's number, where the file system
+//!                                has no files without names; the next writer of the same file
+//!                                removes it if that writer was killed
 //! ```
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::messages::{Complaint, shown};
+
+/// A file that is being written. Dropped before it is finished, it leaves nothing.
+#[derive(Debug)]
+pub struct Draft {
+    file: File,
+    /// Its name for now, if it has one.
+    beside: Option<PathBuf>,
+    path: PathBuf,
+}
+
+impl Draft {
+    /// An empty one of the file at a path, which need not be there.
+    ///
+    /// # Errors
+    ///
+    /// No file can be made in its folder, or something else than a regular file is at the path.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let path = followed(path)?;
+        match nameless(folder(&path)) {
+            Ok(file) => Ok(Self { file, beside: None, path }),
+            Err(_) => Self::with_name(path),
+        }
+    }
+
+    fn with_name(path: PathBuf) -> io::Result<Self> {
+        let (beside, file) = beside(&path, |beside| File::create_new(beside))?;
+        Ok(Self { file, beside: Some(beside), path })
+    }
+
+    /// Gives it its name. A file that had the name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be stored safely or renamed; it is gone then.
+    pub fn finish(mut self) -> io::Result<()> {
+        if let Ok(before) = fs::metadata(&self.path) {
+            // Owner and group stay; without the right to change owners, the caller's own remain.
+            let (owner, group) = (before.uid(), before.gid());
+            let _ = std::os::unix::fs::fchown(&self.file, Some(owner), Some(group));
+            let _ = self.file.set_permissions(before.permissions());
+        }
+        // A name must not lead to a file whose bytes a loss of power has taken.
+        self.file.sync_all()?;
+        if self.beside.is_none() {
+            match named(&self.file, &self.path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                done => return done,
+            }
+            self.beside = Some(beside(&self.path, |beside| named(&self.file, beside))?.0);
+        }
+        // While it has the other name, that is removed if this fails.
+        if let Some(beside) = &self.beside {
+            fs::rename(beside, &self.path)?;
+        }
+        self.beside = None;
+        Ok(())
+    }
+}
+
+impl Write for Draft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            // What matters is why it was not finished.
+            let _ = fs::remove_file(beside);
+        }
+    }
+}
 
 /// Writes the file, or leaves the old one.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     put(path, bytes).with_context(|| format!("cannot write {}", shown(path)))
 }
 
+fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut draft = Draft::new(path)?;
+    draft.write_all(bytes)?;
+    draft.finish()
+}
+
 /// Refuses a path whose folder is none; better now than after a minute of work.
 pub fn has_folder(flag: &str, path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+    let folder = folder(path);
+    if !folder.is_dir() {
         let what = format!("{flag} {}: no folder '{}'", shown(path), shown(folder));
         bail!(Complaint::new(what).hint("mkdir makes it"));
     }
@@ -37,33 +124,59 @@ pub fn has_folder(flag: &str, path: &Path) -> Result<()> {
 
 /// Whether a file can be made where this one will be; nothing stays of the trial.
 pub fn try_out(path: &Path) -> io::Result<()> {
-    let (beside, _) = made_beside(&followed(path)?)?;
-    fs::remove_file(&beside)
+    Draft::new(path).map(drop)
 }
 
 /// Where a link leads. One that leads nowhere may be meant for a place that is not there yet, and
-/// it is unknown whether a file is meant there.
+/// it is unknown whether a file is meant there. A device or a folder is not replaced by a file.
 fn followed(path: &Path) -> io::Result<PathBuf> {
-    if !path.is_symlink() {
-        return Ok(path.to_owned());
-    }
-    fs::canonicalize(path).map_err(|error| {
-        if error.kind() == ErrorKind::NotFound {
-            return io::Error::new(ErrorKind::NotFound, "it is a link to nothing");
+    let path = match fs::canonicalize(path) {
+        Ok(followed) if path.is_symlink() => followed,
+        Err(error) if path.is_symlink() && error.kind() == ErrorKind::NotFound => {
+            return Err(io::Error::new(ErrorKind::NotFound, "it is a link to nothing"));
         }
-        error
-    })
+        Err(error) if path.is_symlink() => return Err(error),
+        Ok(_) | Err(_) => path.to_owned(),
+    };
+    match fs::metadata(&path) {
+        Ok(there) if !there.is_file() => {
+            Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no regular file"))
+        }
+        Ok(_) | Err(_) => Ok(path),
+    }
 }
 
-/// A new file with another name in the same folder. An existing file with such a name is not
+fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// A file without a name. Not every file system has them, and naming one later needs /proc.
+fn nameless(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = File::from(rustix::fs::open(folder, flags, mode)?);
+    fs::symlink_metadata(path_of(&file)).map(|_| file)
+}
+
+fn path_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Gives a file without a name one that is free.
+fn named(file: &File, name: &Path) -> io::Result<()> {
+    Ok(linkat(CWD, path_of(file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// Makes something with another name in the same folder. What has such a name already is not
 /// changed.
-fn made_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+fn beside<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     remove_left(path);
     let mut number = 0;
     loop {
         let beside = path.with_file_name(format!("{}{}.{number}", begin(path), process::id()));
-        match File::create_new(&beside) {
-            Ok(file) => return Ok((beside, file)),
+        match make(&beside) {
+            Ok(made) => return Ok((beside, made)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < TRIES => number += 1,
             Err(error) => return Err(error),
         }
@@ -77,8 +190,7 @@ fn begin(path: &Path) -> String {
 
 /// Removes what writers of the same file have left that were killed.
 fn remove_left(path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let Ok(entries) = fs::read_dir(folder.unwrap_or(Path::new("."))) else { return };
+    let Ok(entries) = fs::read_dir(folder(path)) else { return };
     for entry in entries.flatten() {
         let is_left = writer(&entry.file_name(), &begin(path)).is_some_and(is_gone);
         if is_left && entry.file_type().is_ok_and(|kind| kind.is_file()) {
@@ -101,25 +213,6 @@ fn is_gone(process: Pid) -> bool {
     test_kill_process(process) == Err(Errno::SRCH)
 }
 
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let path = followed(path)?;
-    let (beside, mut file) = made_beside(&path)?;
-    if let Ok(before) = fs::metadata(&path) {
-        // Owner and group stay; without the right to change owners, the caller's own remain.
-        let (owner, group) = (before.uid(), before.gid());
-        let _ = std::os::unix::fs::fchown(&file, Some(owner), Some(group));
-        let _ = file.set_permissions(before.permissions());
-    }
-    // A name must not lead to a file whose bytes a loss of power has taken.
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let written = written.and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // What matters is why it could not be written.
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
 /// Names that are tried.
 const TRIES: u32 = 100;
 
@@ -128,6 +221,52 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    #[test]
+    fn a_file_is_written_alike_where_files_without_names_are_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let left = || fs::read_dir(folder.path()).unwrap().count();
+        for content in ["new", "newer"] {
+            let mut draft = Draft::with_name(path.clone()).unwrap();
+            draft.write_all(content.as_bytes()).unwrap();
+            draft.finish().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content.as_bytes());
+            let mut draft = Draft::with_name(path.clone()).unwrap();
+            draft.write_all(b"half").unwrap();
+            assert_eq!(left(), 2);
+            drop(draft);
+            assert_eq!(left(), 1);
+        }
+        let draft = Draft::with_name(path.clone()).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(draft.finish().is_err());
+        assert_eq!(left(), 1);
+    }
+
+    #[test]
+    fn a_draft_has_no_name_until_it_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let mut draft = Draft::new(&path).unwrap();
+        draft.write_all(b"half").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        draft.write_all(b" and half").unwrap();
+        draft.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"half and half");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_device_or_a_pipe_is_not_replaced() {
+        let error = Draft::new(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(error.to_string(), "what is there is no regular file");
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink("/dev/null", &link).unwrap();
+        assert!(Draft::new(&link).is_err());
+    }
 
     #[test]
     fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {

@@ -98,11 +98,18 @@ fn what_only_begins_like_an_image_is_passed_over() {
     assert_eq!(places(&scanned(b"\x1f\x8b\x08")), []);
 }
 
-/// Data with a hole in front, which counts the reads.
+/// Data with a hole in front, which counts the reads and their bytes.
 struct Sparse {
     hole: u64,
     data: Vec<u8>,
     reads: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Sparse {
+    const fn new(hole: u64, data: Vec<u8>) -> Self {
+        Self { hole, data, reads: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
 }
 
 impl Source for Sparse {
@@ -112,6 +119,7 @@ impl Source for Sparse {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(buffer.len(), Ordering::Relaxed);
         let at = offset.checked_sub(self.hole).ok_or(io::ErrorKind::Unsupported)?;
         self.data.read_exact_at(buffer, at)
     }
@@ -125,8 +133,7 @@ impl Source for Sparse {
 #[test]
 fn a_hole_is_not_read() {
     let data = SQUASHFS.to_vec();
-    let file: Arc<dyn Source> =
-        Arc::new(Sparse { hole: 1 << 40, data, reads: AtomicUsize::new(0) });
+    let file: Arc<dyn Source> = Arc::new(Sparse::new(1 << 40, data));
     let mut last = 0;
     let hits = scan(&file, &mut |searched| last = searched).unwrap().hits;
     assert_eq!((hits.len(), hits[0].offset, last), (1, 1 << 40, file.len()));
@@ -138,13 +145,32 @@ fn dense_false_magic_numbers_cost_no_reads() {
     for (magic, _) in MAGICS.iter().filter(|(_, magic)| *magic != Magic::Cramfs) {
         // A header that the end of the file cuts off is opened, so zeros end it.
         let data = [magic.repeat(CHUNK / 2), vec![0; 4_096]].concat();
-        let file = Arc::new(Sparse { hole: 0, data, reads: AtomicUsize::new(0) });
+        let file = Arc::new(Sparse::new(0, data));
         let source: Arc<dyn Source> = file.clone();
         assert_eq!(places(&scan(&source, &mut |_| {}).unwrap().hits), []);
         let reads = file.reads.load(Ordering::Relaxed);
         // Those before the zeros, which look like a valid field, are opened; all others are not.
         assert!(reads < 200, "{reads}");
     }
+}
+
+/// Each of 100,000 superblocks of 8 MB led to a checksum of 4 MB.
+#[test]
+fn checksums_are_taken_of_no_more_bytes_than_the_file_has() {
+    let mut superblock = [0; 76];
+    superblock[..4].copy_from_slice(b"\x45\x3d\xcd\x28");
+    superblock[4..8].copy_from_slice(&500_000_u32.to_le_bytes());
+    superblock[8..12].copy_from_slice(&3_u32.to_le_bytes());
+    superblock[16..32].copy_from_slice(b"Compressed ROMFS");
+    // One block, one file.
+    (superblock[40], superblock[44]) = (1, 1);
+    superblock[64..66].copy_from_slice(&0o40_755_u16.to_le_bytes());
+    let file = Arc::new(Sparse::new(0, superblock.repeat(10_000)));
+    let source: Arc<dyn Source> = file.clone();
+    assert_eq!(scan(&source, &mut |_| {}).unwrap().hits.len(), 10_000);
+    let read = file.bytes.load(Ordering::Relaxed);
+    // The search itself, one checksum, and a few superblocks for each of them.
+    assert!(read < 10_000 * 76 * 12, "{read}");
 }
 
 #[test]
@@ -192,6 +218,52 @@ fn a_wrapper_is_unpacked_and_named() {
     }
     // One that holds anything else is passed over.
     assert_eq!(places(&scanned(&pack_gzip(&noise(10_000)))), []);
+}
+
+/// `pigz -i`, `bgzip` and `cat` write several members.
+#[test]
+fn an_image_in_several_parts_of_a_stream_is_whole() {
+    let packs: [(fn(&[u8]) -> Vec<u8>, &str); 2] = [(pack_gzip, "gzip"), (pack_xz, "xz")];
+    for (pack, format) in packs {
+        for part in [1_000, 1_500, 3_000] {
+            let parts: Vec<_> = SQUASHFS.chunks(part).map(pack).collect();
+            let padding: &[u8] = if format == "xz" { &[0; 8] } else { &[] };
+            let packed = parts.join(padding);
+            // The next stream belongs to no image.
+            let blob = [&noise(99)[..], &packed, &pack(&noise(500)), &noise(99)].concat();
+            let hits = scanned(&blob);
+            assert_eq!((hits.len(), hits[0].offset, hits[0].truncated), (1, 99, false));
+            let wrapper = hits[0].wrapper.as_ref().unwrap();
+            assert_eq!((wrapper.format, wrapper.damage.as_ref()), (format, None));
+            let end = parts.iter().map(Vec::len).sum::<usize>() + padding.len() * (parts.len() - 1);
+            assert!(wrapper.bytes <= end as u64, "{} {end}", wrapper.bytes);
+            let file: Arc<dyn Source> = Arc::new(blob);
+            let source = hits[0].source(&file).unwrap();
+            let mut bytes = vec![0; in_memory(source.len())];
+            source.fill(&mut bytes, 0).unwrap();
+            assert_eq!(bytes, SQUASHFS[..bytes.len()]);
+        }
+        // What follows is no part: noise, a part behind odd padding, nothing.
+        let first = pack(&SQUASHFS[..3_000]);
+        let second = pack(&SQUASHFS[3_000..]);
+        for behind in [noise(5_000), [&[0; 6], &second[..]].concat(), Vec::new(), vec![0; 9_000]] {
+            let hits = scanned(&[&first[..], &behind].concat());
+            assert_eq!((hits.len(), hits[0].truncated), (1, true), "{format}");
+            assert_eq!(hits[0].wrapper.as_ref().unwrap().bytes, first.len() as u64);
+        }
+    }
+}
+
+/// A part behind the first is damaged, or ends the file.
+#[test]
+fn damage_to_a_later_part_of_a_stream_is_said() {
+    let mut packed: Vec<Vec<u8>> = SQUASHFS.chunks(2_000).map(pack_gzip).collect();
+    let end = packed[1].len();
+    packed[1][end - 6] ^= 1;
+    let hits = scanned(&packed.concat());
+    assert!(hits[0].wrapper.as_ref().unwrap().damage.is_some());
+    let hits = scanned(&[&packed[0][..], &packed[1][..50]].concat());
+    assert_eq!((hits.len(), hits[0].truncated), (1, true));
 }
 
 #[test]

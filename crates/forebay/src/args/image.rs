@@ -22,7 +22,7 @@ pub(crate) enum What {
     /// Lists each position that looks like the beginning of an image if the image opens and its
     /// root can be listed. gzip and xz streams that begin with an image are unpacked, and a uImage
     /// header in front of an image is named. A truncated image is listed as truncated. Exit code 1
-    /// if there is no image.
+    /// if there is no image, and if a stream is damaged or not searched.
     Scan(Scan),
     /// List a directory
     ///
@@ -41,7 +41,7 @@ pub(crate) enum What {
     /// are named `.forebay-` and a number, and may be removed. Exit code 1 if a file could not be
     /// extracted, the target refused an extended attribute, or a PATH is not in the image;
     /// everything else is extracted. If no PATH is in the image, nothing is created, and the exit
-    /// code is 2.
+    /// code is 2; if the patterns leave nothing, 1.
     Extract(Extract),
     /// Write an image's tree to standard output as a tar archive
     ///

@@ -1,5 +1,6 @@
 //! `forebay image`: compressed images, looked into, extracted, checked, compared, made.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -35,12 +36,18 @@ mod verify;
 
 /// Runs a subcommand.
 pub(crate) fn run(arguments: &Image) -> Result<u8> {
-    let done = perform(arguments).or_else(|error| match code_of_error(&error) {
-        NO => {
-            complain(&format_args!("{error:#}"));
-            Ok(ended(NO))
+    let done = perform(arguments).or_else(|error| {
+        if let Some(No(complaint)) = error.downcast_ref() {
+            complain(complaint);
+            return Ok(NO);
         }
-        _ => Err(error),
+        match code_of_error(&error) {
+            NO => {
+                complain(&format_args!("{error:#}"));
+                Ok(ended(NO))
+            }
+            _ => Err(error),
+        }
     });
     objects::say_cost();
     done
@@ -85,8 +92,35 @@ fn open_at(place: &Place<'_>, options: Options) -> Result<Arc<dyn images::Image>
     let source = source_cached(place.path, place.flag, place.offset, place.cache)?;
     let source: Arc<dyn Source> = Arc::new(Window::new(source, place.offset));
     let opened = images::open(&source, options);
-    opened.map_err(|error| no_image(place.path, place.offset, &error).into())
+    opened.map_err(|error| {
+        let complaint = no_image(place.path, place.offset, &error);
+        if is_damage(&error) { No(complaint).into() } else { complaint.into() }
+    })
 }
+
+/// Whether an error is about the content of an image, and not about what can be read.
+const fn is_damage(error: &images::Error) -> bool {
+    match error {
+        images::Error::Truncated { .. }
+        | images::Error::Field { .. }
+        | images::Error::Block { .. } => true,
+        images::Error::Read { .. }
+        | images::Error::Unknown { .. }
+        | images::Error::Unsupported { .. } => false,
+    }
+}
+
+/// An answer of no, in words: the exit code is [`NO`].
+#[derive(Debug)]
+struct No(Complaint);
+
+impl fmt::Display for No {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for No {}
 
 /// Opens the file, device or object that holds an image.
 pub(crate) fn source(path: &Path, flag: &str, offset: u64) -> Result<Arc<dyn Source>> {

@@ -1,9 +1,8 @@
 //! `forebay record`: a trace of this machine's block requests, from our own instance of tracefs.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use forebay_live::number::DevNumber;
 use forebay_live::trace::{BlockRecorder, Scope, threads_of};
 use forebay_report::messages::{self, Complaint, shown};
+use forebay_report::whole::Draft;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::record::Record;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let partial = Partial::new(path)?;
+    let draft = Draft::new(path).with_context(|| format!("cannot make '{}'", shown(path)))?;
     let mut recorder = BlockRecorder::new(&scope).map_err(|error| {
         let complaint = Complaint::new(error.to_string());
         match error.is_denied() {
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
             false => complaint.hint("`forebay doctor` says what this machine allows"),
         }
     })?;
-    let mut out = BufWriter::new(&partial.file);
+    let mut out = BufWriter::new(draft);
     let begin = Instant::now();
     let mut count = 0;
     loop {
@@ -58,48 +58,13 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
     }
     let lost = recorder.lost();
     drop(recorder);
-    out.flush().with_context(|| format!("cannot write '{}'", shown(path)))?;
-    drop(out);
-    partial.finish().with_context(|| format!("cannot write '{}'", shown(path)))?;
+    let draft = out.into_inner().map_err(IntoInnerError::into_error);
+    draft.and_then(Draft::finish).with_context(|| format!("cannot write '{}'", shown(path)))?;
     messages::note(&format!("{count} requests in '{}'", shown(path)));
     if lost > 0 {
         messages::note(&format!("{lost} events were lost: they came faster than they were read"));
     }
     Ok(0)
-}
-
-/// An unfinished trace, beside its final path; removed unless it is finished.
-struct Partial {
-    file: File,
-    beside: PathBuf,
-    path: PathBuf,
-    is_finished: bool,
-}
-
-impl Partial {
-    fn new(path: &Path) -> Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".part");
-        let beside = PathBuf::from(name);
-        let file = File::options().write(true).create_new(true).open(&beside);
-        let file = file.with_context(|| format!("cannot make '{}'", shown(&beside)))?;
-        Ok(Self { file, beside, path: path.to_owned(), is_finished: false })
-    }
-
-    fn finish(mut self) -> std::io::Result<()> {
-        self.file.sync_all()?;
-        fs::rename(&self.beside, &self.path)?;
-        self.is_finished = true;
-        Ok(())
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            let _ = fs::remove_file(&self.beside);
-        }
-    }
 }
 
 /// The recorded scope: a process by its number, or a block device with its partitions.

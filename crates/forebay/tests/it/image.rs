@@ -33,11 +33,7 @@ fn an_image_is_looked_into() {
 
 #[test]
 fn what_is_no_image_or_not_in_it_is_refused() {
-    let image = image();
-    let mut scene = scene()
-        .file("empty", "")
-        .file("garbage", "This is no image of any format.\n")
-        .file("short", &image[..5_000]);
+    let mut scene = scene().file("empty", "").file("garbage", "This is no image of any format.\n");
     fs::create_dir(scene.path("folder")).unwrap();
     scene.forebay("image");
     scene
@@ -47,7 +43,6 @@ fn what_is_no_image_or_not_in_it_is_refused() {
         .refused("image info /dev/null")
         .refused("image info empty")
         .refused("image info garbage")
-        .refused("image info short")
         .refused("image info image --offset 1")
         .refused("image info image --offset 1G")
         .refused("image info image --offset 12k")
@@ -93,8 +88,10 @@ fn damage_is_the_answer_no() {
     // Inside the packed text; the whole is also covered by the checksum.
     let place = bytes.len() / 2;
     bytes[place] ^= 0x10;
-    let mut scene = scene().file("damaged", bytes);
+    let mut scene = scene().file("damaged", bytes).file("short", &image()[..5_000]);
     scene
+        .forebay("image info short")
+        .forebay("image verify short")
         .forebay("image verify image")
         .forebay("image verify image --json --threads 1")
         .forebay("image verify damaged")
@@ -228,9 +225,15 @@ fn images_inside_a_larger_file_are_found_and_taken_out() {
     // Beginnings of gzip and of stored blocks, one inside the other.
     let nested = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xff\xff\0\0".repeat(20);
     fs::write(scene.path("nested"), [&nested[..], &image].concat()).unwrap();
-    scene.forebay("image scan nested");
+    // Two members of a gzip file, which is one file for those that unpack it.
+    let mut split = Command::new("sh");
+    split.args(["-c", "head -c 5000 out/*e8* | gzip -n; tail -c +5001 out/*e8* | gzip -n"]);
+    let members = split.current_dir(scene.path(".")).output().unwrap().stdout;
+    fs::write(scene.path("members.gz"), members).unwrap();
+    scene.forebay("image scan nested").forebay("image scan members.gz --extract taken");
     scene.matches("image_scanned.txt");
     assert_eq!(fs::read(scene.path("out/0x3e8.cramfs")).unwrap(), image);
+    assert_eq!(fs::read(scene.path("taken/0x0.cramfs")).unwrap(), image);
 }
 
 #[test]
@@ -263,13 +266,20 @@ fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
         .forebay("image ls image --include *.conf")
         .forebay("image ls image -R --exclude deep --exclude /bin/s*")
         .refused("image ls image --include [a")
+        .forebay("image ls image --include *.txt")
+        .forebay("image ls image --json --include *.conf --exclude etc")
+        .forebay("image extract image none --include *.txt")
+        .forebay("image tar image --include *.txt")
+        .refused("image extract image none nowhere --include *.txt")
         .forebay("image extract image conf --no-owner --include *.conf --exclude deep")
         .forebay("image extract image safe --no-owner --safe bin")
         .refused("image extract image small --max-bytes 1k")
         .forebay("image extract image large --max-bytes 2k --no-owner etc");
     scene.matches("image_chosen.txt");
     assert!(scene.path("conf/etc/a.conf").exists() && !scene.path("conf/etc/deep").exists());
-    assert!(!scene.path("conf/bin").exists() && !scene.path("small").exists());
+    for absent in ["conf/bin", "small", "none"] {
+        assert!(!scene.path(absent).exists(), "{absent}");
+    }
     let su = fs::metadata(scene.path("safe/bin/su")).unwrap();
     assert_eq!(su.permissions().mode() & 0o7777, 0o755);
     let group = fs::metadata(scene.path("safe/bin/group")).unwrap();
@@ -319,7 +329,9 @@ fn an_archive_holds_what_the_image_holds() {
     fs::write(scene.path("damaged"), bytes).unwrap();
     let damaged = archive("image tar damaged");
     assert_eq!(damaged.status.code(), Some(1));
-    assert!(stderr(&damaged).starts_with("error: /usr/share/text: block at byte "));
+    let said = stderr(&damaged);
+    assert!(said.starts_with("error: /usr/share/text: block at byte "), "{said}");
+    assert!(said.ends_with("hint: `forebay image verify IMAGE` lists all damage\n"), "{said}");
     assert!(!listed(&damaged.stdout, "-t").contains("usr/share/text"));
 }
 

@@ -8,7 +8,7 @@ use forebay_image::{Cause, Fault, Follow, Image, Kind, Node, NodeId};
 use serde_json::Value;
 
 use super::select::Matcher;
-use super::{Out, complain, find, open, show};
+use super::{No, Out, complain, find, open, show};
 use crate::NO;
 use crate::args::image::{Ls, Trait};
 
@@ -60,6 +60,8 @@ struct List<'a> {
     /// What `--find` has found.
     found: u64,
     is_damaged: bool,
+    /// Why patterns leave nothing to list.
+    unmatched: Option<No>,
 }
 
 /// One line of the long form.
@@ -72,7 +74,15 @@ struct Row {
 
 impl<'a> List<'a> {
     fn new(image: &'a dyn Image, arguments: &'a Ls) -> Self {
-        Self { image, arguments, out: Out::new(), objects: 0, found: 0, is_damaged: false }
+        Self {
+            image,
+            arguments,
+            out: Out::new(),
+            objects: 0,
+            found: 0,
+            is_damaged: false,
+            unmatched: None,
+        }
     }
 
     fn file(&mut self, path: Vec<u8>, node: Node) -> Result<()> {
@@ -124,9 +134,9 @@ impl<'a> List<'a> {
     }
 
     /// The tree below a directory, as far as patterns take it.
-    fn chosen(&self, start: &[u8]) -> Result<Tree> {
+    fn chosen(&mut self, start: &[u8]) -> Result<Tree> {
         let mut tree = Tree::of(self.image, &[start.to_vec()], Limits::default());
-        Matcher::new(&self.arguments.patterns)?.choose(&mut tree);
+        self.unmatched = Matcher::new(&self.arguments.patterns)?.choose(&mut tree).err();
         Ok(tree)
     }
 
@@ -256,6 +266,10 @@ impl<'a> List<'a> {
         self.out.finish("list")?;
         if self.is_damaged {
             return Ok(super::ended(NO));
+        }
+        if let Some(No(complaint)) = self.unmatched {
+            complain(&complaint);
+            return Ok(NO);
         }
         Ok(if self.arguments.find.is_empty() || self.found > 0 { 0 } else { NO })
     }

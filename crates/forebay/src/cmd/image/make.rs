@@ -1,7 +1,7 @@
 //! An image of a directory.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::num::NonZero;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use forebay_image::cramfs::write::{Settings, Tree, WriteError, Written, write};
 use forebay_image::layout::file_order;
 use forebay_report::hints;
 use forebay_report::messages::{Complaint, note, progress};
+use forebay_report::whole;
 use serde_json::json;
 
 use super::{layout, print, show};
@@ -17,11 +18,12 @@ use crate::args::image::{Make, MakeFormat};
 
 /// Makes it.
 pub(super) fn run(arguments: &Make) -> Result<u8> {
+    whole::has_folder("IMAGE", &arguments.image)?;
     check_place(&arguments.image, arguments.force)?;
     let written = match arguments.format {
         MakeFormat::Cramfs => cramfs(arguments)?,
     };
-    write_whole(&arguments.image, &written.image)?;
+    whole::write(&arguments.image, &written.image)?;
     written.warnings.iter().for_each(|warning| note(warning));
     note("cramfs keeps no times");
     let text = if arguments.answer.json {
@@ -100,18 +102,4 @@ fn check_place(path: &Path, force: bool) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot make '{name}'")),
     }
-}
-
-/// Writes a file that has its name only when it is complete and safe.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = path.with_file_name(format!(".forebay-{}", std::process::id()));
-    let cannot = || format!("cannot make '{}'", path.display());
-    let mut file = File::create_new(&temporary).with_context(cannot)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let renamed = written.and_then(|()| fs::rename(&temporary, path));
-    if renamed.is_err() {
-        // The important error is reported below.
-        let _ = fs::remove_file(&temporary);
-    }
-    renamed.with_context(cannot)
 }

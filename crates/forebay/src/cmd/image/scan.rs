@@ -1,14 +1,15 @@
 //! Images inside a larger file.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_image::scan::{Found, Hit, NESTED_MAX, scan};
 use forebay_image::{Source, shown};
-use forebay_report::messages::{self, progress};
+use forebay_report::messages::{self, Complaint, progress};
+use forebay_report::whole::Draft;
 use serde_json::{Value, json};
 
 use super::{print, show, source};
@@ -56,23 +57,21 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
     Ok(if hits.is_empty() || skipped > 0 || hits.iter().any(is_damaged) { NO } else { 0 })
 }
 
-/// Writes an image to a new file, which goes again if that fails. `nth` others have the same offset
-/// and format.
+/// Writes an image to a new file. `nth` others have the same offset and format.
 fn extract(file: &Arc<dyn Source>, hit: &Hit, nth: usize, folder: &Path) -> Result<PathBuf> {
     let number = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
     let path = folder.join(format!("{:#x}{number}.{}", hit.offset, hit.summary.format));
     let cannot = || format!("cannot write '{}'", path.display());
-    let mut target = File::create_new(&path).with_context(cannot)?;
-    let written = copy(file, hit, &mut target);
-    if written.is_err() {
-        // The important error is reported below.
-        let _ = fs::remove_file(&path);
+    if path.symlink_metadata().is_ok() {
+        let what = format!("'{}' is there already", path.display());
+        bail!(Complaint::new(what).hint("name another DIR"));
     }
-    written.with_context(cannot)?;
+    copy(file, hit, &path).with_context(cannot)?;
     Ok(path)
 }
 
-fn copy(file: &Arc<dyn Source>, hit: &Hit, target: &mut File) -> Result<()> {
+fn copy(file: &Arc<dyn Source>, hit: &Hit, path: &Path) -> Result<()> {
+    let mut target = Draft::new(path)?;
     let image = hit.source(file)?;
     let mut buffer = Vec::new();
     let mut at = 0;
@@ -82,7 +81,7 @@ fn copy(file: &Arc<dyn Source>, hit: &Hit, target: &mut File) -> Result<()> {
         target.write_all(&buffer)?;
         at += buffer.len() as u64;
     }
-    Ok(target.sync_all()?)
+    Ok(target.finish()?)
 }
 
 fn line(hit: &Hit, file: Option<&PathBuf>) -> String {

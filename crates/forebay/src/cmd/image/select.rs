@@ -10,6 +10,7 @@ use forebay_image::{Fault, Follow, Image, resolve};
 use forebay_report::messages::Complaint;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::{No, WHAT_IS_THERE};
 use crate::args::image::Patterns;
 
 /// Patterns that are ready for use.
@@ -58,10 +59,21 @@ impl Matcher {
     }
 
     /// Keeps only the selected part of a tree.
-    pub(super) fn choose(&self, tree: &mut Tree) {
-        if !self.is_empty() {
-            tree.choose(|path| self.choice(path));
+    ///
+    /// # Errors
+    ///
+    /// No name matches what is to be included.
+    pub(super) fn choose(&self, tree: &mut Tree) -> Result<(), No> {
+        if self.is_empty() {
+            return Ok(());
         }
+        tree.choose(|path| self.choice(path));
+        if self.include.is_empty() || tree.items().len() > 1 {
+            return Ok(());
+        }
+        let after = if self.exclude.is_empty() { "" } else { " once --exclude is applied" };
+        let complaint = Complaint::new(format!("no name in the image matches --include{after}"));
+        Err(No(complaint.hint(WHAT_IS_THERE)))
     }
 
     fn choice(&self, path: &[u8]) -> Choice {
@@ -95,7 +107,10 @@ pub(super) fn tree(
     } else {
         Tree::of(image, &paths, Limits::default())
     };
-    matcher.choose(&mut tree);
+    // Where no path is there, that is the error.
+    if typed.is_empty() || !paths.is_empty() {
+        matcher.choose(&mut tree)?;
+    }
     Ok((tree, missing))
 }
 

@@ -8,7 +8,7 @@ use forebay_image::{Cause, Content, Fault, Image, Kind, Node, Piece, Xattr, show
 use forebay_report::messages::{Complaint, note};
 use tar::{Builder, EntryType, Header};
 
-use super::{complain, open, select};
+use super::{OF_DAMAGE, WHAT_IS_THERE, complain, open, select};
 use crate::args::image::Tar;
 use crate::{ERROR, NO};
 
@@ -57,6 +57,9 @@ pub(super) fn run(arguments: &Tar) -> Result<u8> {
     }
     let flushed = archive.to.into_inner().and_then(|mut out| out.flush());
     flushed.context("cannot write the archive")?;
+    if failed {
+        super::hint(if missing.is_empty() { OF_DAMAGE } else { WHAT_IS_THERE });
+    }
     Ok(if failed { NO } else { 0 })
 }
 

@@ -1,12 +1,11 @@
 //! `forebay trace convert` and `sample`: a trace written in another format, all of it or a share.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::process;
+use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use forebay_report::messages::{self, Complaint, shown};
+use forebay_report::whole::Draft;
 use forebay_trace::{Layer, Record, Writer};
 
 use crate::args::trace::{TraceConvert, TraceInput, TraceOutput, TraceSample};
@@ -50,7 +49,7 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
     }
     let mut next = source.next()?;
     let mut out = Output::create(&output.output)?;
-    let mut writer = Writer::new(&mut out.to, output.to, source.reader().origin())?;
+    let mut writer = Writer::new(&mut out, output.to, source.reader().origin())?;
     let (mut read, mut written) = (0u64, 0u64);
     while let Some(record) = next {
         read += 1;
@@ -65,49 +64,54 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
         let what = format!("{}: none of {read} requests is left to write", source.name);
         bail!(Complaint::new(what).hint("keep more regions, or choose another format"));
     }
-    out.finish()?;
+    out.finish(&output.output)?;
     traces::warn(&source.name, &source.report());
     messages::note(&format!("{kept} of {read} requests written as {}", output.to));
     Ok(0)
 }
 
 /// A file that appears when it is complete, or standard output.
-struct Output {
-    to: BufWriter<Box<dyn Write>>,
-    /// The temporary and the final name.
-    names: Option<(PathBuf, PathBuf)>,
+enum Output {
+    Standard(BufWriter<StdoutLock<'static>>),
+    File(BufWriter<Draft>),
 }
 
 impl Output {
     fn create(path: &Path) -> Result<Self> {
         if path == Path::new(STANDARD_INPUT) {
-            let to: Box<dyn Write> = Box::new(io::stdout().lock());
-            return Ok(Self { to: BufWriter::new(to), names: None });
+            return Ok(Self::Standard(BufWriter::new(io::stdout().lock())));
         }
-        let Some(name) = path.file_name() else {
+        if path.file_name().is_none() {
             bail!(Complaint::new(format!("-o {}: not the name of a file", shown(path))));
-        };
-        let part = format!(".{}.forebay-part-{}", name.to_string_lossy(), process::id());
-        let part = path.with_file_name(part);
-        let file = File::create_new(&part).with_context(|| format!("-o {}", shown(path)))?;
-        let to: Box<dyn Write> = Box::new(file);
-        Ok(Self { to: BufWriter::with_capacity(1 << 18, to), names: Some((part, path.to_owned())) })
+        }
+        let draft = Draft::new(path).with_context(|| format!("-o {}", shown(path)))?;
+        Ok(Self::File(BufWriter::with_capacity(1 << 18, draft)))
     }
 
-    fn finish(mut self) -> Result<()> {
-        self.to.flush().context("cannot write the trace")?;
-        if let Some((part, path)) = self.names.take() {
-            fs::rename(&part, &path).with_context(|| format!("-o {}", shown(&path)))?;
+    fn finish(self, path: &Path) -> Result<()> {
+        match self {
+            Self::Standard(mut to) => to.flush().context("cannot write the trace"),
+            Self::File(to) => {
+                let draft = to.into_inner().map_err(IntoInnerError::into_error);
+                let finished = draft.and_then(Draft::finish);
+                finished.with_context(|| format!("-o {}", shown(path)))
+            }
         }
-        Ok(())
     }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some((part, _)) = &self.names {
-            // An incomplete file is of no use, and the error has been reported.
-            let _ = fs::remove_file(part);
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard(to) => to.write(bytes),
+            Self::File(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard(to) => to.flush(),
+            Self::File(to) => to.flush(),
         }
     }
 }
