@@ -13,6 +13,7 @@
 //! | [`onenand`] | flash behind two page buffers that the host's processor empties itself |
 //! | [`raid0`] | stripes over members of any kind, behind one bus |
 //! | [`faulty`] | a wrapper that fails or delays chosen requests |
+//! | [`limited`] | a wrapper that holds requests back beyond a limit a second |
 
 use std::fmt::Debug;
 
@@ -22,6 +23,7 @@ use forebay_core::units::SECTOR_SIZE;
 pub use fast::{Fast, FastParameters};
 pub use faulty::{FaultPlan, Faulty};
 pub use hdd::{Hdd, HddParameters};
+pub use limited::{Limit, Limited};
 pub use onenand::{OneNand, OneNandParameters};
 pub use raid0::{Raid0, Raid0Parameters};
 pub use ssd::{Ssd, SsdParameters};
@@ -29,6 +31,7 @@ pub use ssd::{Ssd, SsdParameters};
 pub mod fast;
 pub mod faulty;
 pub mod hdd;
+pub mod limited;
 pub mod onenand;
 pub mod raid0;
 pub mod ssd;

@@ -27,6 +27,7 @@ mod estimate;
 mod fast;
 mod file;
 mod fit;
+mod limit;
 mod simulated;
 #[cfg(test)]
 mod tests;
@@ -187,6 +188,9 @@ const MIB: u64 = 1 << 20;
 /// The experiment that most is compared with.
 pub const SMALL: Experiment = Experiment::random(4 * KIB, 1, 1_500);
 
+/// Reads that meet a limit in bytes a second.
+const LARGE: Experiment = Experiment::random(MIB, 1, 100);
+
 /// Sequential reads that show what a command costs, and what the bytes.
 const SEQUENTIAL_SMALL: [Experiment; 2] =
     [sequential(4 * KIB, 1, 0, 400), sequential(16 * KIB, 1, 0, 400)];
@@ -204,7 +208,7 @@ pub const READS: &[Experiment] = &[
     Experiment::random(16 * KIB, 1, 500),
     Experiment::random(64 * KIB, 1, 400),
     Experiment::random(256 * KIB, 1, 200),
-    Experiment::random(MIB, 1, 100),
+    LARGE,
     Experiment::random(4 * KIB, 2, 1_000),
     Experiment::random(4 * KIB, 4, 1_000),
     Experiment::random(4 * KIB, 8, 2_000),

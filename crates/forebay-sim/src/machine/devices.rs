@@ -1,22 +1,33 @@
 //! From the numbers of a machine to its device.
 
+use forebay_core::time::Duration;
 use forebay_core::units::SECTOR_SIZE;
 
 use super::{DeviceKind, Machine};
 use crate::device::{
-    Device, Fast, FastParameters, Hdd, HddParameters, OneNand, OneNandParameters, Raid0,
-    Raid0Parameters, Ssd, SsdParameters,
+    Device, Fast, FastParameters, Hdd, HddParameters, Limit, Limited, OneNand, OneNandParameters,
+    Raid0, Raid0Parameters, Ssd, SsdParameters,
 };
 use crate::rng::Rng;
 
 /// The device of `machine`, idle; `seed` names its rotation and jitter.
 pub(super) fn build(machine: &Machine, seed: u64) -> Box<dyn Device> {
-    match machine.kind {
+    let device: Box<dyn Device> = match machine.kind {
         DeviceKind::Hdd => Box::new(Hdd::new(hdd(machine, machine.capacity_bytes()), seed)),
         DeviceKind::Fast => Box::new(Fast::new(fast(machine), seed)),
         DeviceKind::Ssd => Box::new(Ssd::new(ssd(machine), seed)),
         DeviceKind::Raid0 => Box::new(raid0(machine, seed)),
         DeviceKind::OneNand => Box::new(OneNand::new(onenand(machine), seed)),
+    };
+    let limit = limit(machine);
+    if limit.is_none() { device } else { Box::new(Limited::new(device, limit)) }
+}
+
+fn limit(machine: &Machine) -> Limit {
+    Limit {
+        requests_per_s: machine.number("device.limit_requests"),
+        bytes_per_s: machine.number("device.limit_rate"),
+        window: Duration(machine.number("device.limit_window")),
     }
 }
 

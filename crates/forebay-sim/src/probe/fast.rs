@@ -10,11 +10,12 @@ use forebay_core::time::Duration;
 use super::disk::assumed;
 use super::estimate::quantile;
 use super::fit::{DeviceFit, Fit, Number, Unfit};
+use super::limit::{self, Seen};
 use super::{
     Estimate, Experiment, Measured, Pattern, SMALL, Samples, Simulated, WRITE_FLUSHED, WRITE_LONG,
     WRITE_SMALL,
 };
-use crate::device::{Fast, FastParameters};
+use crate::device::{Device, Fast, FastParameters, Limit, Limited};
 use crate::machine::DeviceKind;
 use crate::rng::MILLION;
 
@@ -28,16 +29,21 @@ struct Target<'a> {
 /// The device, with the ratios that are left.
 pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     let missing = Unfit::Missing { bytes: SMALL.bytes, depth: SMALL.depth };
-    let small = measured.small().ok_or(missing)?;
+    let mut small = measured.small().ok_or(missing)?;
+    let seen = limit::seen(measured);
+    if let Some(seen) = &seen {
+        small.retain(|took| *took as f64 <= seen.hold);
+    }
+    let host = Host { span: measured.span, limit: seen.as_ref().map(limit_of) };
     let targets = targets(measured);
-    let mut start = closed_form(measured, &small);
+    let mut start = closed_form(measured, &small, seen.is_some());
     start.jitter_sigma_ppm = ppm(sigma(&small));
     let tail = tail(&small);
     [start.tail_ppm, start.tail_ns] = tail.each_ref().map(|number| number.estimate.value as u64);
     let mut best: Option<(f64, FastParameters)> = None;
     for stripe_bytes in STRIPES {
         let mut candidate = FastParameters { stripe_bytes, ..start };
-        let loss = descend(&mut candidate, &targets, measured.span);
+        let loss = descend(&mut candidate, &targets, &host);
         // A smaller stripe has to be better by more than chance.
         if best.is_none_or(|(least, _)| loss < least * 0.9) {
             best = Some((loss, candidate));
@@ -47,15 +53,28 @@ pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     // A unit that is faster than the link is as fast as the link.
     fitted.unit_bytes_per_s = fitted.unit_bytes_per_s.min(fitted.link_bytes_per_s);
     let residuals = targets.iter().map(|target| {
-        let model = model(target, &fitted, measured.span);
+        let model = model(target, &fitted, &host);
         (target.experiment.bytes, target.experiment.depth, target.measured, model)
     });
     let residuals = residuals.collect();
     let mut numbers = read_numbers(&fitted, &small, &targets);
     numbers.extend(tail);
-    numbers.extend(write_numbers(measured, &fitted));
+    numbers.extend(write_numbers(measured, &fitted, seen.as_ref()));
+    numbers.extend(seen.iter().flat_map(Seen::numbers));
     let device = DeviceFit { kind: DeviceKind::Fast, reason, numbers };
     Ok(Fit { device, residuals })
+}
+
+/// Where the model's requests lie, and the limit that holds them back.
+struct Host {
+    span: u64,
+    limit: Option<Limit>,
+}
+
+fn limit_of(seen: &Seen) -> Limit {
+    let whole = |number: Option<Estimate>| number.map_or(0, |it| libm::round(it.value) as u64);
+    let window = Duration(libm::round(seen.window.value) as u64);
+    Limit { requests_per_s: whole(seen.requests), bytes_per_s: whole(seen.bytes), window }
 }
 
 /// Experiments that tell of the device and not of the host.
@@ -81,17 +100,20 @@ fn targets(measured: &Measured) -> Vec<Target<'_>> {
 }
 
 /// What the model takes for a request of an experiment.
-fn model(target: &Target<'_>, parameters: &FastParameters, span: u64) -> f64 {
-    let device = Box::new(Fast::new(*parameters, MODEL_SEED));
-    let samples = Simulated::new(device, span).first(target.experiment, target.requests);
+fn model(target: &Target<'_>, parameters: &FastParameters, host: &Host) -> f64 {
+    let mut device: Box<dyn Device> = Box::new(Fast::new(*parameters, MODEL_SEED));
+    if let Some(limit) = host.limit {
+        device = Box::new(Limited::new(device, limit));
+    }
+    let samples = Simulated::new(device, host.span).first(target.experiment, target.requests);
     let mut sorted = samples.latencies;
     sorted.sort_unstable();
     quantile(&sorted, 0.5).max(1.0)
 }
 
-fn loss(parameters: &FastParameters, targets: &[Target<'_>], span: u64) -> f64 {
+fn loss(parameters: &FastParameters, targets: &[Target<'_>], host: &Host) -> f64 {
     let each = targets.iter().map(|target| {
-        let ratio = libm::log(model(target, parameters, span) / target.measured);
+        let ratio = libm::log(model(target, parameters, host) / target.measured);
         ratio * ratio
     });
     // Not zero, so that a perfect fit can be compared with another one.
@@ -99,15 +121,15 @@ fn loss(parameters: &FastParameters, targets: &[Target<'_>], span: u64) -> f64 {
 }
 
 /// Moves one number at a time as long as that helps, in steps that become smaller.
-fn descend(at: &mut FastParameters, targets: &[Target<'_>], span: u64) -> f64 {
-    let mut least = loss(at, targets, span);
+fn descend(at: &mut FastParameters, targets: &[Target<'_>], host: &Host) -> f64 {
+    let mut least = loss(at, targets, host);
     for step in [1.4, 1.1, 1.03, 1.01] {
         for _ in 0..ROUNDS {
             let before = least;
             for coordinate in 0..4 {
                 for factor in [step, 1.0 / step] {
                     let moved = moved(at, coordinate, factor);
-                    let loss = loss(&moved, targets, span);
+                    let loss = loss(&moved, targets, host);
                     if loss < least {
                         (least, *at) = (loss, moved);
                     }
@@ -139,14 +161,18 @@ fn moved(at: &FastParameters, coordinate: u32, factor: f64) -> FastParameters {
     moved
 }
 
-/// Where the search begins.
-fn closed_form(measured: &Measured, small: &[u64]) -> FastParameters {
+/// Where the search begins. Of a device with a limit, requests that were not held count.
+fn closed_form(measured: &Measured, small: &[u64], is_limited: bool) -> FastParameters {
+    let each = |known: &Experiment, samples: &Samples| {
+        let sorted = measured.sorted(|other| is_limited && other == known);
+        sorted.map_or_else(|| samples.each(), |it| quantile(&it, 0.5) / f64::from(known.depth))
+    };
     let took = |bytes, depth| {
         let found = measured.samples.iter().find(|(known, _)| {
             (known.pattern, known.write) == (Pattern::Random, false)
                 && (known.bytes, known.depth) == (bytes, depth)
         });
-        found.map(|(_, samples)| samples.each()).filter(|each| *each > 0.0)
+        found.map(|(known, samples)| each(known, samples)).filter(|each| *each > 0.0)
     };
     let (four, sixteen) = (quantile(small, 0.5), took(16 << 10, 1));
     let slope = sixteen.map_or(1.0, |sixteen| (sixteen - four).max(1.0));
@@ -155,7 +181,7 @@ fn closed_form(measured: &Measured, small: &[u64]) -> FastParameters {
         .samples
         .iter()
         .filter(|(known, _)| !known.write)
-        .map(|(known, samples)| known.bytes as f64 * 1e9 / samples.each().max(1.0));
+        .map(|(known, samples)| known.bytes as f64 * 1e9 / each(known, samples).max(1.0));
     let link = rates.fold(1e6, f64::max);
     let speedup = took(SMALL.bytes, 32).zip(took(SMALL.bytes, 1)).map_or(1.0, |(m, o)| o / m);
     let delay = (four - SMALL.bytes as f64 * 1e9 / unit).max(four / 4.0);
@@ -216,7 +242,11 @@ fn tail(small: &[u64]) -> [Number; 2] {
 }
 
 /// The numbers of writes: their delay, their drain, the bytes accepted faster before, and a flush.
-fn write_numbers(measured: &Measured, fitted: &FastParameters) -> Vec<Number> {
+fn write_numbers(
+    measured: &Measured,
+    fitted: &FastParameters,
+    limit: Option<&Seen>,
+) -> Vec<Number> {
     let Some(small) = measured.sorted(|known| *known == WRITE_SMALL) else {
         let why = "no scratch file was given";
         return vec![
@@ -237,11 +267,18 @@ fn write_numbers(measured: &Measured, fitted: &FastParameters) -> Vec<Number> {
     let long = measured.find(|known| *known == WRITE_LONG);
     let (drain, buffer, requests) =
         long.map_or((1e15, 0.0, 0), |(_, samples)| drain(samples, WRITE_LONG.bytes));
-    let source = format!("M: probe, {requests} sequential writes of 1 MiB");
-    let estimate = |value: f64| Estimate { value, low: value, high: value, count: requests };
-    let (key, value) = ("device.write_rate", estimate(drain));
-    numbers.push(Number { key, estimate: value, source: source.clone() });
-    numbers.push(Number { key: "device.write_buffer", estimate: estimate(buffer), source });
+    let limit = limit.and_then(|limit| limit.bytes).map(|bytes| bytes.value);
+    if limit.is_some_and(|limit| drain > limit * 0.75) {
+        let why = "the limit is lower than what the buffer drains at";
+        numbers.push(assumed("device.write_rate", 1e15, why));
+        numbers.push(assumed("device.write_buffer", 0.0, why));
+    } else {
+        let source = format!("M: probe, {requests} sequential writes of 1 MiB");
+        let estimate = |value: f64| Estimate { value, low: value, high: value, count: requests };
+        let (key, value) = ("device.write_rate", estimate(drain));
+        numbers.push(Number { key, estimate: value, source: source.clone() });
+        numbers.push(Number { key: "device.write_buffer", estimate: estimate(buffer), source });
+    }
     let flushes = measured.sorted(|known| *known == WRITE_FLUSHED).unwrap_or_default();
     let flush = Estimate::median(&flushes);
     let source = format!("M: probe, {} flushes, each after a write of 4 KiB", flush.count);

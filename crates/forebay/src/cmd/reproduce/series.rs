@@ -105,10 +105,12 @@ mod tests {
     fn an_error_names_the_path_and_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures.csv");
+        let file = points(&path);
         fs::create_dir(&path).unwrap();
-        let error = points(&path).write().unwrap_err();
+        let error = file.write().unwrap_err();
         assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(File::named(&path).is_err(), "said before anything runs");
         let absent = folder.path().join("absent").join("figures.csv");
         assert!(File::named(&absent).is_err(), "said before anything runs");
     }
