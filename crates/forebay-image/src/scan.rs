@@ -168,7 +168,23 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Fou
         hit.uimage = uimages.iter().rfind(holds).cloned();
     }
     hits.sort_by_key(|hit| hit.offset);
+    drop_stored(&mut hits);
     Ok(Found { hits, skipped })
+}
+
+/// Leaves out what only a stream stores: where data does not become smaller, the stream has the
+/// beginning of its image as it is.
+fn drop_stored(hits: &mut Vec<Hit>) {
+    let mut streams: Vec<(u64, &'static str, u64)> = Vec::new();
+    hits.retain(|hit| {
+        let (offset, Summary { format, bytes, .. }) = (hit.offset, &hit.summary);
+        streams.retain(|(end, ..)| *end > offset);
+        if let Some(wrapper) = &hit.wrapper {
+            streams.push((offset + wrapper.bytes, format, *bytes));
+            return true;
+        }
+        !streams.iter().any(|(_, of, len)| (of, len) == (format, bytes))
+    });
 }
 
 /// What a magic number announces.

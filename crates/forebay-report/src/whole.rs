@@ -130,20 +130,18 @@ pub fn try_out(path: &Path) -> io::Result<()> {
 /// Where a link leads. One that leads nowhere may be meant for a place that is not there yet, and
 /// it is unknown whether a file is meant there. A device or a folder is not replaced by a file.
 fn followed(path: &Path) -> io::Result<PathBuf> {
-    let path = match fs::canonicalize(path) {
-        Ok(followed) if path.is_symlink() => followed,
-        Err(error) if path.is_symlink() && error.kind() == ErrorKind::NotFound => {
-            return Err(io::Error::new(ErrorKind::NotFound, "it is a link to nothing"));
-        }
-        Err(error) if path.is_symlink() => return Err(error),
-        Ok(_) | Err(_) => path.to_owned(),
-    };
-    match fs::metadata(&path) {
-        Ok(there) if !there.is_file() => {
-            Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no regular file"))
-        }
-        Ok(_) | Err(_) => Ok(path),
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no regular file"));
     }
+    if !path.is_symlink() {
+        return Ok(path.to_owned());
+    }
+    fs::canonicalize(path).map_err(|error| {
+        if error.kind() == ErrorKind::NotFound {
+            return io::Error::new(ErrorKind::NotFound, "it is a link to nothing");
+        }
+        error
+    })
 }
 
 fn folder(path: &Path) -> &Path {
@@ -183,9 +181,10 @@ fn beside<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(
     }
 }
 
-/// How the other names of a file begin.
+/// How the other names of a file begin: with its name, as far as there is room for the rest.
 fn begin(path: &Path) -> String {
-    format!(".{}.forebay-", path.file_name().unwrap_or_default().to_string_lossy())
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{}.forebay-", &name[..name.floor_char_boundary(NAME_MAX)])
 }
 
 /// Removes what writers of the same file have left that were killed.
@@ -212,6 +211,9 @@ fn writer(name: &OsStr, begin: &str) -> Option<Pid> {
 fn is_gone(process: Pid) -> bool {
     test_kill_process(process) == Err(Errno::SRCH)
 }
+
+/// Bytes of a file's name in its other name: a name has 255 at most.
+const NAME_MAX: usize = 200;
 
 /// Names that are tried.
 const TRIES: u32 = 100;
@@ -243,6 +245,16 @@ mod tests {
         fs::create_dir(&path).unwrap();
         assert!(draft.finish().is_err());
         assert_eq!(left(), 1);
+    }
+
+    #[test]
+    fn a_file_with_a_long_name_can_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ä".repeat(127));
+        for content in ["new", "newer"] {
+            write(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content.as_bytes());
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use forebay_core::units::SECTOR_SIZE;
 pub use fast::{Fast, FastParameters};
 pub use faulty::{FaultPlan, Faulty};
 pub use hdd::{Hdd, HddParameters};
-pub use limited::{Limit, Limited};
+pub use limited::{Limit, Limited, Limits};
 pub use onenand::{OneNand, OneNandParameters};
 pub use raid0::{Raid0, Raid0Parameters};
 pub use ssd::{Ssd, SsdParameters};

@@ -254,6 +254,24 @@ fn an_image_in_several_parts_of_a_stream_is_whole() {
     }
 }
 
+/// Data that does not become smaller is stored, and the image seems to lie there once more.
+#[test]
+fn what_a_stream_stores_is_no_image_of_its_own() {
+    let len = u16::try_from(SQUASHFS.len()).unwrap();
+    let mut crc = Crc32::default();
+    crc.update(SQUASHFS);
+    let header = [b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x01", &len.to_le_bytes()[..]].concat();
+    let size = u32::from(len).to_le_bytes();
+    let stored = [&header, &(!len).to_le_bytes()[..], SQUASHFS, &crc.value().to_le_bytes(), &size];
+    // The same image behind the stream is another one.
+    let blob = [&stored.concat(), SQUASHFS].concat();
+    let (end, bytes) = (stored.concat().len() as u64, SQUASHFS.len() as u64);
+    let expected = vec![(0, "squashfs", bytes), (end, "squashfs", bytes)];
+    let hits = scanned(&blob);
+    assert_eq!(places(&hits), expected);
+    assert_eq!(hits[0].wrapper.as_ref().unwrap().bytes, end);
+}
+
 /// A part behind the first is damaged, or ends the file.
 #[test]
 fn damage_to_a_later_part_of_a_stream_is_said() {

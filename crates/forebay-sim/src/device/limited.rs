@@ -6,33 +6,41 @@
 //!             the limit allows in the windows that have begun may be used at once. A request
 //!             beyond the limit in requests waits for the next window; one beyond the limit in
 //!             bytes waits until its bytes have come together. Later ones wait behind it. What was
-//!             not used is forgotten after two windows. Reads and writes have a budget each, of the
-//!             same size; flushes and discards pass.
+//!             not used is forgotten after two windows. Reads and writes have limits of their own;
+//!             flushes and discards pass.
 //! Differs:    a held request uses the device when it is made and ends later by the time that it
 //!             is held, so that requests which are let go together do not wait for each other.
 //!             Times are exact, where the kernel's end with a tick.
 //! Not for:    budgets that are saved up for minutes, as those of burstable volumes.
 
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::SECTOR_SIZE;
 
 use super::{Command, Completion, Device, DeviceAccess};
 
-/// How much may pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How many requests of one direction may pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Requests a second; zero if any number may pass.
     pub requests_per_s: u64,
     /// Bytes a second; zero if any number may pass.
     pub bytes_per_s: u64,
+}
+
+/// How much may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of reads.
+    pub reads: Limit,
+    /// Of writes.
+    pub writes: Limit,
     /// The time whose budget may be used at once, more than zero.
     pub window: Duration,
 }
 
-impl Limit {
-    /// Whether it holds nothing back.
-    pub const fn is_none(&self) -> bool {
-        self.requests_per_s == 0 && self.bytes_per_s == 0
+impl Limits {
+    /// Whether they hold nothing back.
+    pub fn are_none(&self) -> bool {
+        self.reads == Limit::default() && self.writes == Limit::default()
     }
 }
 
@@ -45,28 +53,28 @@ impl Limit {
 #[derive(Debug)]
 pub struct Limited {
     inner: Box<dyn Device>,
-    limit: Limit,
+    limits: Limits,
     reads: Budget,
     writes: Budget,
 }
 
 impl Limited {
-    /// `inner` behind a limit.
-    pub fn new(inner: Box<dyn Device>, limit: Limit) -> Self {
-        assert!(limit.window > Duration::ZERO, "a window has a length");
-        Self { inner, limit, reads: Budget::default(), writes: Budget::default() }
+    /// `inner` behind limits.
+    pub fn new(inner: Box<dyn Device>, limits: Limits) -> Self {
+        assert!(limits.window > Duration::ZERO, "a window has a length");
+        Self { inner, limits, reads: Budget::default(), writes: Budget::default() }
     }
 }
 
 impl Device for Limited {
     fn service(&mut self, now: Instant, access: &DeviceAccess) -> Completion {
         let mut completion = self.inner.service(now, access);
-        let budget = match access.command {
-            Command::Read => &mut self.reads,
-            Command::Write | Command::DurableWrite => &mut self.writes,
+        let (budget, limit) = match access.command {
+            Command::Read => (&mut self.reads, self.limits.reads),
+            Command::Write | Command::DurableWrite => (&mut self.writes, self.limits.writes),
             Command::Flush | Command::Discard => return completion,
         };
-        let held = budget.admit(now, access.bytes(), &self.limit).since(now);
+        let held = budget.admit(now, access.bytes(), limit, self.limits.window).since(now);
         completion.start += held;
         completion.done += held;
         completion
@@ -93,9 +101,9 @@ struct Budget {
 
 impl Budget {
     /// When a request of so many bytes is let go.
-    fn admit(&mut self, now: Instant, bytes: u64, limit: &Limit) -> Instant {
+    fn admit(&mut self, now: Instant, bytes: u64, limit: Limit, window: Duration) -> Instant {
         let now = now.max(self.latest);
-        let window = limit.window.as_nanos();
+        let window = window.as_nanos();
         if now > self.idle {
             *self = Self { start: now, ..Self::default() };
         }
@@ -112,7 +120,7 @@ impl Budget {
             admitted = admitted.max(self.start + Duration(self.bytes_ns));
         }
         self.latest = admitted;
-        self.idle = admitted + limit.window;
+        self.idle = admitted + Duration(window);
         admitted
     }
 
@@ -138,14 +146,17 @@ fn time_of(amount: u64, per_s: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use forebay_core::units::SECTOR_SIZE;
+
     use super::super::fast::{Fast, FastParameters};
     use super::*;
 
     const MS: u64 = 1_000_000;
 
     fn limited(requests_per_s: u64, bytes_per_s: u64) -> Limited {
-        let limit = Limit { requests_per_s, bytes_per_s, window: Duration::from_millis(100) };
-        Limited::new(Box::new(Fast::new(FastParameters::null(), 0)), limit)
+        let limit = Limit { requests_per_s, bytes_per_s };
+        let limits = Limits { reads: limit, writes: limit, window: Duration::from_millis(100) };
+        Limited::new(Box::new(Fast::new(FastParameters::null(), 0)), limits)
     }
 
     /// When each of `count` reads ends that are made at a time, in milliseconds.
@@ -231,5 +242,13 @@ mod tests {
         assert_eq!(done(DeviceAccess::write(0, 8)), 1);
         assert_eq!(done(DeviceAccess::write(0, 8)), 101);
         assert_eq!(done(DeviceAccess::flush()), 1);
+        assert_eq!(done(DeviceAccess::discard(0, 8)), 1);
+        // Of reads alone.
+        let reads = Limit { requests_per_s: 10, bytes_per_s: 0 };
+        let limits = Limits { reads, writes: Limit::default(), window: Duration::from_millis(100) };
+        assert!(!limits.are_none() && Limits { reads: Limit::default(), ..limits }.are_none());
+        device.limits = limits;
+        assert_eq!(device.service(Instant(2 * MS), &DeviceAccess::write(0, 8)).done.0 / MS, 101);
+        assert_eq!(device.service(Instant(300 * MS), &DeviceAccess::write(0, 8)).done.0 / MS, 300);
     }
 }

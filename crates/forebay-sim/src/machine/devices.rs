@@ -5,8 +5,8 @@ use forebay_core::units::SECTOR_SIZE;
 
 use super::{DeviceKind, Machine};
 use crate::device::{
-    Device, Fast, FastParameters, Hdd, HddParameters, Limit, Limited, OneNand, OneNandParameters,
-    Raid0, Raid0Parameters, Ssd, SsdParameters,
+    Device, Fast, FastParameters, Hdd, HddParameters, Limit, Limited, Limits, OneNand,
+    OneNandParameters, Raid0, Raid0Parameters, Ssd, SsdParameters,
 };
 use crate::rng::Rng;
 
@@ -19,14 +19,18 @@ pub(super) fn build(machine: &Machine, seed: u64) -> Box<dyn Device> {
         DeviceKind::Raid0 => Box::new(raid0(machine, seed)),
         DeviceKind::OneNand => Box::new(OneNand::new(onenand(machine), seed)),
     };
-    let limit = limit(machine);
-    if limit.is_none() { device } else { Box::new(Limited::new(device, limit)) }
+    let limits = limits(machine);
+    if limits.are_none() { device } else { Box::new(Limited::new(device, limits)) }
 }
 
-fn limit(machine: &Machine) -> Limit {
-    Limit {
-        requests_per_s: machine.number("device.limit_requests"),
-        bytes_per_s: machine.number("device.limit_rate"),
+fn limits(machine: &Machine) -> Limits {
+    let limit = |requests, rate| Limit {
+        requests_per_s: machine.number(requests),
+        bytes_per_s: machine.number(rate),
+    };
+    Limits {
+        reads: limit("device.limit_reads", "device.limit_read_rate"),
+        writes: limit("device.limit_writes", "device.limit_write_rate"),
         window: Duration(machine.number("device.limit_window")),
     }
 }

@@ -263,8 +263,10 @@ pub(super) static KEYS: &[Key] = &[
     key("device.write_buffer", Dimension::Size, 0, PETA).of(FAST).or(0),
     key("cpu.folio_alloc", Dimension::Time, 0, SECOND).or(0),
     key("cpu.write_call", Dimension::Time, 0, SECOND).or(0),
-    key("device.limit_requests", Dimension::Count, 0, 1_000_000_000).or(0),
-    key("device.limit_rate", Dimension::Rate, 0, PETA).or(0),
+    key("device.limit_reads", Dimension::Count, 0, 1_000_000_000).or(0),
+    key("device.limit_read_rate", Dimension::Rate, 0, PETA).or(0),
+    key("device.limit_writes", Dimension::Count, 0, 1_000_000_000).or(0),
+    key("device.limit_write_rate", Dimension::Rate, 0, PETA).or(0),
     key("device.limit_window", Dimension::Time, 1_000_000, 60 * SECOND).or(100_000_000),
 ];
 

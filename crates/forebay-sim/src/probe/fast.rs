@@ -15,7 +15,7 @@ use super::{
     Estimate, Experiment, Measured, Pattern, SMALL, Samples, Simulated, WRITE_FLUSHED, WRITE_LONG,
     WRITE_SMALL,
 };
-use crate::device::{Device, Fast, FastParameters, Limit, Limited};
+use crate::device::{Device, Fast, FastParameters, Limit, Limited, Limits};
 use crate::machine::DeviceKind;
 use crate::rng::MILLION;
 
@@ -34,7 +34,7 @@ pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     if let Some(seen) = &seen {
         small.retain(|took| *took as f64 <= seen.hold);
     }
-    let host = Host { span: measured.span, limit: seen.as_ref().map(limit_of) };
+    let host = Host { span: measured.span, limits: seen.as_ref().map(limits_of) };
     let targets = targets(measured);
     let mut start = closed_form(measured, &small, seen.is_some());
     start.jitter_sigma_ppm = ppm(sigma(&small));
@@ -60,21 +60,22 @@ pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     let mut numbers = read_numbers(&fitted, &small, &targets);
     numbers.extend(tail);
     numbers.extend(write_numbers(measured, &fitted, seen.as_ref()));
-    numbers.extend(seen.iter().flat_map(Seen::numbers));
+    numbers.extend(seen.iter().flat_map(|seen| seen.numbers(measured)));
     let device = DeviceFit { kind: DeviceKind::Fast, reason, numbers };
     Ok(Fit { device, residuals })
 }
 
-/// Where the model's requests lie, and the limit that holds them back.
+/// Where the model's requests lie, and the limits that hold them back.
 struct Host {
     span: u64,
-    limit: Option<Limit>,
+    limits: Option<Limits>,
 }
 
-fn limit_of(seen: &Seen) -> Limit {
+fn limits_of(seen: &Seen) -> Limits {
     let whole = |number: Option<Estimate>| number.map_or(0, |it| libm::round(it.value) as u64);
     let window = Duration(libm::round(seen.window.value) as u64);
-    Limit { requests_per_s: whole(seen.requests), bytes_per_s: whole(seen.bytes), window }
+    let reads = Limit { requests_per_s: whole(seen.requests), bytes_per_s: whole(seen.bytes) };
+    Limits { reads, writes: Limit::default(), window }
 }
 
 /// Experiments that tell of the device and not of the host.
@@ -102,8 +103,8 @@ fn targets(measured: &Measured) -> Vec<Target<'_>> {
 /// What the model takes for a request of an experiment.
 fn model(target: &Target<'_>, parameters: &FastParameters, host: &Host) -> f64 {
     let mut device: Box<dyn Device> = Box::new(Fast::new(*parameters, MODEL_SEED));
-    if let Some(limit) = host.limit {
-        device = Box::new(Limited::new(device, limit));
+    if let Some(limits) = host.limits {
+        device = Box::new(Limited::new(device, limits));
     }
     let samples = Simulated::new(device, host.span).first(target.experiment, target.requests);
     let mut sorted = samples.latencies;
@@ -267,8 +268,7 @@ fn write_numbers(
     let long = measured.find(|known| *known == WRITE_LONG);
     let (drain, buffer, requests) =
         long.map_or((1e15, 0.0, 0), |(_, samples)| drain(samples, WRITE_LONG.bytes));
-    let limit = limit.and_then(|limit| limit.bytes).map(|bytes| bytes.value);
-    if limit.is_some_and(|limit| drain > limit * 0.75) {
+    if limit.is_some_and(|limit| limit.slows_writes(measured)) {
         let why = "the limit is lower than what the buffer drains at";
         numbers.push(assumed("device.write_rate", 1e15, why));
         numbers.push(assumed("device.write_buffer", 0.0, why));

@@ -10,7 +10,7 @@
 
 use super::estimate::quantile;
 use super::fit::Number;
-use super::{Estimate, Experiment, LARGE, Measured, SMALL, Samples};
+use super::{Estimate, Experiment, LARGE, Measured, SMALL, Samples, WRITE_LONG, WRITE_SMALL};
 
 /// The limit of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,17 +57,46 @@ pub(super) fn seen(measured: &Measured) -> Option<Seen> {
 
 impl Seen {
     /// Its numbers, as keys of a machine.
-    pub(super) fn numbers(&self) -> Vec<Number> {
+    pub(super) fn numbers(&self, measured: &Measured) -> Vec<Number> {
         let number = |key, estimate: Estimate, of: &str| Number {
             key,
             estimate,
             source: format!("M: probe, {of}, held {} times", estimate.count),
         };
-        let requests =
-            self.requests.map(|limit| number("device.limit_requests", limit, "reads of 4 KiB"));
-        let bytes = self.bytes.map(|limit| number("device.limit_rate", limit, "reads of 1 MiB"));
-        let window = number("device.limit_window", self.window, "reads");
-        requests.into_iter().chain(bytes).chain([window]).collect()
+        let (small, large) = ("reads of 4 KiB", "reads of 1 MiB");
+        let mut numbers = vec![number("device.limit_window", self.window, "reads")];
+        if let Some(limit) = self.requests {
+            numbers.push(number("device.limit_reads", limit, small));
+            if self.holds_writes(measured) {
+                numbers.push(number("device.limit_writes", limit, "as reads; writes of 4 KiB"));
+            }
+        }
+        if let Some(limit) = self.bytes {
+            numbers.push(number("device.limit_read_rate", limit, large));
+            if self.slows_writes(measured) {
+                numbers.push(number("device.limit_write_rate", limit, "as reads; long writes"));
+            }
+        }
+        numbers
+    }
+
+    /// Whether small writes are held as long as reads are.
+    fn holds_writes(&self, measured: &Measured) -> bool {
+        let writes = measured.find(|known| *known == WRITE_SMALL);
+        let held = |samples: &Samples| {
+            let is_held = |took: &&u64| **took as f64 > self.window.value / 2.0;
+            samples.latencies.iter().filter(is_held).count()
+        };
+        writes.is_some_and(|(_, samples)| held(samples) > 0)
+    }
+
+    /// Whether a long stream of writes is as fast as the limit of reads.
+    pub(super) fn slows_writes(&self, measured: &Measured) -> bool {
+        let writes = measured.find(|known| *known == WRITE_LONG);
+        let rate = |samples: &Samples| WRITE_LONG.bytes as f64 * 1e9 / samples.each().max(1.0);
+        self.bytes
+            .zip(writes)
+            .is_some_and(|(limit, (_, samples))| (rate(samples) / limit.value - 1.0).abs() < SAME)
     }
 }
 

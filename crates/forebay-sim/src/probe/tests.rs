@@ -172,28 +172,36 @@ fn late_reads_and_slow_writes_are_recovered() {
     }
 }
 
-/// The volumes of the benchmark, and those of whom only the requests or the bytes are limited.
+/// A volume of which reads alone are limited, one of which both are, and one limit of the two.
 #[test]
 fn a_limit_is_recovered_and_so_is_the_device_behind_it() {
-    for (requests, rate) in [("3000", "125MiB/s"), ("3000", "0MB/s"), ("0", "125MiB/s")] {
+    let (reads, rate) = (("device.limit_reads", "3000"), ("device.limit_read_rate", "125MiB/s"));
+    let (writes, write_rate) =
+        (("device.limit_writes", "3000"), ("device.limit_write_rate", "125MiB/s"));
+    for limits in
+        [&[reads, rate][..], &[reads, rate, writes, write_rate], &[reads], &[rate, write_rate]]
+    {
         let mut machine = builtin("nvme-2026");
-        for (key, value) in [("device.limit_requests", requests), ("device.limit_rate", rate)] {
+        for (key, value) in limits {
             machine.set(key, value).expect("it is a number of the machine");
         }
         let fit = fit(&measured(&machine)).expect("enough was measured");
         assert_eq!(fit.device.kind, DeviceKind::Fast, "{}", fit.device.reason);
         let found = probed(&machine, &fit);
         for (key, tolerance) in [
-            ("device.limit_requests", 0.05),
-            ("device.limit_rate", 0.05),
+            ("device.limit_reads", 0.05),
+            ("device.limit_read_rate", 0.05),
+            ("device.limit_writes", 0.05),
+            ("device.limit_write_rate", 0.05),
             ("device.limit_window", 0.05),
             ("device.delay", 0.10),
             ("device.jitter", 0.15),
             ("device.tail", 0.0),
+            ("device.flush", 0.05),
         ] {
             let (was, is) = (number(&machine, key), number(&found, key));
             let off = if was == is { 0.0 } else { is / was - 1.0 };
-            assert!(off.abs() <= tolerance, "{requests} {rate} {key}: {is}, was {was}");
+            assert!(off.abs() <= tolerance, "{limits:?} {key}: {is}, was {was}");
         }
     }
 }
