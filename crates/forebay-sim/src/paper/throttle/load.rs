@@ -88,7 +88,8 @@ impl Setup {
             durable: outcome.durable - before,
             ..outcome
         };
-        let figures = figures(&outcome, &record, &latencies, scale);
+        let busy = busy(&record, before, outcome.durable);
+        let figures = figures(&outcome, &record, busy, &latencies, scale);
         Ok(Measured { figures, ..Measured::new(bytes, outcome) })
     }
 
@@ -179,6 +180,7 @@ pub(super) const FIGURES: [(&str, &str); 13] = [
 fn figures(
     outcome: &Outcome,
     record: &Record,
+    busy: f64,
     latencies: &Latencies,
     scale: u64,
 ) -> Vec<(&'static str, f64)> {
@@ -197,7 +199,7 @@ fn figures(
         gigabytes(outcome.residue as f64),
         gigabytes(level),
         100.0 * slept / outcome.elapsed.as_nanos().max(1) as f64,
-        100.0 * seconds(outcome.device_busy) / seconds(outcome.durable),
+        100.0 * busy,
         seconds(writes.p50) * 1e6,
         seconds(writes.p99) * 1e6,
         seconds(writes.p99_9) * 1e6,
@@ -205,6 +207,15 @@ fn figures(
         seconds(pauses.longest) * 1e3,
     ];
     FIGURES.iter().zip(values).map(|((name, _), value)| (*name, value)).collect()
+}
+
+/// The share of the time for which the device was busy, in the whole seconds of a load that begins
+/// so late and takes so long.
+fn busy(record: &Record, before: Duration, durable: Duration) -> f64 {
+    let first = before.as_nanos().div_ceil(Duration::from_secs(1).as_nanos());
+    let counted = record.busy.iter().filter(|(second, _)| *second >= first);
+    let time = seconds(before) + seconds(durable) - first as f64;
+    counted.map(|(_, busy)| seconds(*busy)).sum::<f64>() / time
 }
 
 fn seconds(time: Duration) -> f64 {
