@@ -387,7 +387,7 @@ fn wrapped(magics: &Magics, unpacker: &mut Unpacker) -> Result<Option<Hit>> {
     }
     let mut content = Arc::new(unpacker.whole_parts(0, head)?);
     let found = |content: &Arc<Vec<u8>>, place, magic| {
-        let mut to_check = content.len() as u64;
+        let mut to_check = content.len();
         plain(&(Arc::clone(content) as Arc<dyn Source>), place as u64, magic, &mut to_check)
     };
     for (place, magic) in candidates {

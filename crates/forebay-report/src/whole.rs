@@ -263,7 +263,9 @@ mod tests {
         let path = folder.path().join("page.html");
         let mut draft = Draft::new(&path).unwrap();
         draft.write_all(b"half").unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // Where files without names are unknown, it has another one.
+        let names = usize::from(nameless(folder.path()).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), names);
         draft.write_all(b" and half").unwrap();
         draft.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"half and half");
