@@ -300,7 +300,8 @@ fn drain(samples: &Samples, bytes: u64) -> (f64, f64, u64) {
         return (overall, 0.0, samples.requests);
     }
     let (first, whole, last) = (part(0, count / 8), part(0, count), part(count * 3 / 4, count));
-    if last < first * 1.3 {
+    // A buffer that is full makes the end slower than the rest.
+    if last < first * 1.3 || last <= whole {
         return (overall, 0.0, samples.requests);
     }
     let (slow, fast) = (overall * whole / last, overall * whole / first);
@@ -340,3 +341,32 @@ const TAIL_MIN: usize = 3;
 
 /// Names the model's jitter.
 const MODEL_SEED: u64 = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drained(parts: [u64; 4]) -> (f64, f64, u64) {
+        let latencies: Vec<u64> = parts.iter().flat_map(|took| [*took; 16]).collect();
+        let elapsed = Duration(latencies.iter().sum());
+        drain(&Samples { latencies, elapsed, requests: 64, host_bound: false }, 1 << 20)
+    }
+
+    #[test]
+    fn a_buffer_is_what_was_taken_faster_before_the_slow_end() {
+        let (rate, buffer, _) = drained([1_000_000, 10_000_000, 10_000_000, 10_000_000]);
+        assert!((rate / (1e8 * 1.048_576) - 1.0).abs() < 0.01, "{rate}");
+        assert!((buffer / (16.0 * 0.9 * 1_048_576.0) - 1.0).abs() < 0.01, "{buffer}");
+    }
+
+    /// Something else was busy in between, or all the time.
+    #[test]
+    fn a_slow_middle_is_no_buffer() {
+        for parts in [[1_000_000, 9_000_000, 9_000_000, 2_000_000], [1_000_000; 4]] {
+            let (rate, buffer, count) = drained(parts);
+            assert_eq!((buffer, count), (0.0, 64));
+            let sum = parts.iter().sum::<u64>() as f64 / 4.0;
+            assert!((rate * sum / 1_048_576e9 - 1.0).abs() < 1e-9, "{rate}");
+        }
+    }
+}
