@@ -243,6 +243,14 @@ fn range(inode: &Inode) -> Range<u64> {
     inode.offset()..inode.offset() + inode.content_len()
 }
 
+/// Whether bytes from a magic number on are a superblock: the signature is there, or the flags are
+/// known and one of them says that it need not be.
+pub(crate) fn is_superblock(bytes: &[u8]) -> bool {
+    let order = bytes.first_chunk().and_then(|magic| Superblock::order(*magic));
+    let parsed = order.and_then(|order| Superblock::parse(bytes, 0, order).ok());
+    parsed.is_some_and(|it| it.signature == *SIGNATURE || check_flags(&it, 0).is_ok())
+}
+
 fn check_flags(superblock: &Superblock, base: u64) -> Result<()> {
     let known = flag::NAMES.iter().fold(flag::HARMLESS, |known, (bit, _)| known | bit);
     let unknown = superblock.flags & !known;

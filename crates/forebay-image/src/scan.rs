@@ -10,17 +10,22 @@
 //! image whose root can be listed, so bytes that only look like a beginning are skipped. The inside
 //! of a found image is searched as well: an image may contain other images uncompressed.
 
-use std::io::{self, Read};
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
-
 use crate::bytes::Reader;
-use crate::codec::{Crc32, Unpack};
+use crate::codec::Crc32;
 use crate::error::{Error, Result};
 use crate::image::{Image, Options, Summary};
 use crate::source::Source;
 use crate::{cramfs, erofs, squashfs};
+
+mod magic;
+mod stream;
+
+use magic::{HEADER, Magic, Magics};
+use stream::Unpacker;
 
 /// Bytes that are searched at once: as much as stays in a processor's own cache.
 const CHUNK: usize = 512 << 10;
@@ -29,10 +34,12 @@ const HEAD: usize = 64 << 10;
 /// Streams that a byte may be in. Compressed data is no stream, so only stored data nests, and a
 /// few times at most; without a bound, false headers of stored data took the square of the time.
 pub const NESTED_MAX: usize = 16;
-/// Bytes behind a stream of xz in which another one may begin.
-const PADDING_MAX: u64 = 4 << 10;
-/// Maximum bytes of a wrapper's content; the rest counts as cut off.
-const UNPACKED_MAX: u64 = 1 << 30;
+/// Bytes that streams may unpack to, all together, in a file of any length; and for each of its
+/// bytes. A short file could unpack to years of work.
+const UNPACKED_MIN: u64 = 8 << 30;
+const UNPACKED_PER_BYTE: u64 = 8;
+/// What looks like an image and is none is described for so many.
+const SUSPECTS_MAX: usize = 64;
 
 /// An image inside a file.
 #[derive(Clone, Debug)]
@@ -90,7 +97,7 @@ impl Hit {
             None => (Arc::clone(file), self.offset),
             Some(wrapper) => {
                 let magic = if wrapper.format == "xz" { Magic::Xz } else { Magic::Gzip };
-                let mut unpacker = Unpacker::new(file, self.offset, magic)?;
+                let mut unpacker = Unpacker::new(file, self.offset, magic, u64::MAX)?;
                 let wanted = wrapper.inside.saturating_add(self.summary.bytes);
                 let content = unpacker.whole_parts(wanted, Vec::new())?;
                 (Arc::new(content) as Arc<dyn Source>, wrapper.inside)
@@ -101,13 +108,28 @@ impl Hit {
     }
 }
 
+/// What begins like an image and cannot be opened as one, or whose root cannot be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// Where it begins in the file; if it is wrapped, where the wrapper does.
+    pub offset: u64,
+    /// The format that it begins like.
+    pub format: &'static str,
+    /// `gzip` or `xz`, if it is in such a stream.
+    pub wrapper: Option<&'static str>,
+    /// What is wrong.
+    pub why: String,
+}
+
 /// What a search found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The images, in the order of their beginnings.
     pub hits: Vec<Hit>,
+    /// Damaged images, as it seems, in the same order. Nothing is said of the 65th and further ones.
+    pub suspects: Vec<Suspect>,
     /// The number of compressed streams that were not unpacked, because each begins inside
-    /// [`NESTED_MAX`] others.
+    /// [`NESTED_MAX`] others or too much was unpacked before.
     pub skipped: u64,
 }
 
@@ -117,13 +139,7 @@ pub struct Found {
 ///
 /// If the file cannot be read.
 pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Found> {
-    let magics = Magics::new();
-    let (mut hits, mut uimages) = (Vec::new(), Vec::new());
-    // The ends of the streams that the search is inside of.
-    let mut ends = Vec::new();
-    let mut skipped = 0;
-    // Images that do not overlap have no more bytes than the file.
-    let mut to_check = file.len();
+    let mut search = Search::new(file);
     let mut buffer = vec![0; CHUNK + HEADER];
     let mut at = 0;
     loop {
@@ -134,170 +150,134 @@ pub fn scan(file: &Arc<dyn Source>, progress: &mut dyn FnMut(u64)) -> Result<Fou
         }
         let there = in_memory((file.len() - at).min(buffer.len() as u64));
         file.fill(&mut buffer[..there], at)?;
+        let magics = Arc::clone(&search.magics);
         for (place, magic) in magics.find(&buffer[..there], CHUNK) {
-            let offset = at + place as u64;
-            if !magic.is_plausible(&buffer[place..there]) {
-                continue;
-            }
-            match magic {
-                Magic::UImage => uimages.extend(uimage(file, offset)?),
-                Magic::Gzip | Magic::Xz => {
-                    ends.retain(|end| *end > offset);
-                    if ends.len() == NESTED_MAX {
-                        skipped += 1;
-                        continue;
-                    }
-                    if let Ok(mut unpacker) = Unpacker::new(file, offset, magic) {
-                        hits.extend(wrapped(&magics, &mut unpacker)?);
-                        ends.push(unpacker.end());
-                    }
-                }
-                Magic::Squashfs | Magic::Cramfs | Magic::Erofs => {
-                    hits.extend(plain(file, offset, magic, &mut to_check)?);
-                }
+            if magic.is_plausible(&buffer[place..there]) {
+                search.look(at + place as u64, magic)?;
             }
         }
         at += CHUNK.min(there) as u64;
         progress(at.min(file.len()));
     }
     progress(file.len());
-    for hit in &mut hits {
-        let holds = |uimage: &&UImage| {
-            (uimage.offset..uimage.offset.saturating_add(uimage.bytes)).contains(&hit.offset)
-        };
-        hit.uimage = uimages.iter().rfind(holds).cloned();
+    Ok(search.finish())
+}
+
+/// A search, and what it has found.
+struct Search<'a> {
+    file: &'a Arc<dyn Source>,
+    magics: Arc<Magics>,
+    found: Found,
+    uimages: Vec<UImage>,
+    /// The ends of the streams that the search is inside of.
+    ends: Vec<u64>,
+    /// Bytes of which checksums may still be taken: images that do not overlap have no more than
+    /// the file.
+    to_check: u64,
+    /// Bytes that may still be unpacked.
+    to_unpack: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(file: &'a Arc<dyn Source>) -> Self {
+        let to_unpack = UNPACKED_MIN.saturating_add(file.len().saturating_mul(UNPACKED_PER_BYTE));
+        Self {
+            file,
+            magics: Arc::new(Magics::new()),
+            found: Found::default(),
+            uimages: Vec::new(),
+            ends: Vec::new(),
+            to_check: file.len(),
+            to_unpack,
+        }
     }
-    hits.sort_by_key(|hit| hit.offset);
-    drop_stored(&mut hits);
-    Ok(Found { hits, skipped })
+
+    /// Looks at what a magic number announces.
+    fn look(&mut self, offset: u64, magic: Magic) -> Result<()> {
+        let seen = match magic {
+            Magic::UImage => {
+                self.uimages.extend(uimage(self.file, offset)?);
+                return Ok(());
+            }
+            Magic::Gzip | Magic::Xz => self.unpack(offset, magic)?,
+            Magic::Squashfs | Magic::Cramfs | Magic::Erofs => {
+                plain(self.file, offset, magic, &mut self.to_check)?
+            }
+        };
+        match seen {
+            Seen::Image(hit) => self.found.hits.push(*hit),
+            Seen::Broken(suspect) if self.found.suspects.len() < SUSPECTS_MAX => {
+                self.found.suspects.push(suspect);
+            }
+            Seen::Broken(_) | Seen::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn unpack(&mut self, offset: u64, magic: Magic) -> Result<Seen> {
+        self.ends.retain(|end| *end > offset);
+        if self.ends.len() == NESTED_MAX || self.to_unpack == 0 {
+            self.found.skipped += 1;
+            return Ok(Seen::Nothing);
+        }
+        let Ok(mut unpacker) = Unpacker::new(self.file, offset, magic, self.to_unpack) else {
+            return Ok(Seen::Nothing);
+        };
+        let seen = wrapped(&self.magics, &mut unpacker)?;
+        self.ends.push(unpacker.end());
+        self.to_unpack = unpacker.left;
+        Ok(seen)
+    }
+
+    fn finish(self) -> Found {
+        let Self { mut found, uimages, .. } = self;
+        for hit in &mut found.hits {
+            let holds = |uimage: &&UImage| {
+                (uimage.offset..uimage.offset.saturating_add(uimage.bytes)).contains(&hit.offset)
+            };
+            hit.uimage = uimages.iter().rfind(holds).cloned();
+        }
+        found.hits.sort_by_key(|hit| hit.offset);
+        drop_stored(&mut found);
+        found
+    }
+}
+
+/// What is at a place.
+enum Seen {
+    Image(Box<Hit>),
+    Broken(Suspect),
+    Nothing,
 }
 
 /// Leaves out what only a stream stores: where data does not become smaller, the stream has the
 /// beginning of its image as it is.
-fn drop_stored(hits: &mut Vec<Hit>) {
+fn drop_stored(found: &mut Found) {
     let mut streams: Vec<(u64, &'static str, u64)> = Vec::new();
-    hits.retain(|hit| {
+    let mut stored = Vec::new();
+    found.hits.retain(|hit| {
         let (offset, Summary { format, bytes, .. }) = (hit.offset, &hit.summary);
         streams.retain(|(end, ..)| *end > offset);
         if let Some(wrapper) = &hit.wrapper {
             streams.push((offset + wrapper.bytes, format, *bytes));
+            stored.push((offset..offset + wrapper.bytes, *format));
             return true;
         }
         !streams.iter().any(|(_, of, len)| (of, len) == (format, bytes))
     });
-}
-
-/// What a magic number announces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Magic {
-    Squashfs,
-    Cramfs,
-    Erofs,
-    UImage,
-    Gzip,
-    Xz,
-}
-
-/// The magic numbers: the bytes, and their meaning.
-const MAGICS: [(&[u8], Magic); 7] = [
-    (b"hsqs", Magic::Squashfs),
-    (b"\x45\x3d\xcd\x28", Magic::Cramfs),
-    (b"\x28\xcd\x3d\x45", Magic::Cramfs),
-    (b"\xe2\xe1\xf5\xe0", Magic::Erofs),
-    (b"\x27\x05\x19\x56", Magic::UImage),
-    // The method, which is always deflate, belongs to it.
-    (b"\x1f\x8b\x08", Magic::Gzip),
-    (b"\xfd7zXZ\0", Magic::Xz),
-];
-/// Bytes from a magic number on that show nearly every false one; no magic number is longer.
-const HEADER: usize = 64;
-
-impl Magic {
-    /// Whether a header may begin with these bytes, as far as they are there. Nothing else is read
-    /// and nothing is opened for one that may not.
-    fn is_plausible(self, bytes: &[u8]) -> bool {
-        let Some(header) = bytes.get(..HEADER) else { return true };
-        match self {
-            // Version 4.0.
-            Self::Squashfs => header[28..32] == [4, 0, 0, 0],
-            // The logarithm of the block size.
-            Self::Erofs => (9..=16).contains(&header[12]),
-            // The compression: U-Boot knows seven.
-            Self::UImage => header[31] < 16,
-            Self::Gzip => is_gzip(header),
-            // The flags of the stream, of which one byte chooses a checksum, and their CRC.
-            Self::Xz => {
-                let mut crc = Crc32::default();
-                crc.update(&header[6..8]);
-                header[6] == 0 && header[8..12] == crc.value().to_le_bytes()
-            }
-            Self::Cramfs => true,
-        }
-    }
-}
-
-/// Whether it is a header of gzip: its reserved flags, how hard it was compressed, the system that
-/// it was compressed on, and, if nothing stands between, the kind of the first block.
-const fn is_gzip(header: &[u8]) -> bool {
-    let (flags, effort, system) = (header[3], header[8], header[9]);
-    let is_header = flags & 0xe0 == 0 && matches!(effort, 0 | 2 | 4);
-    let is_block = flags & 0x1e != 0 || header[10] >> 1 & 3 != 3;
-    is_header && matches!(system, 0..=13 | 255) && is_block
-}
-
-/// Finds magic numbers: several GB a second by vector instructions where the processor has them.
-enum Magics {
-    Vectors(packed::Searcher),
-    Automaton(AhoCorasick),
-}
-
-impl Magics {
-    fn new() -> Self {
-        let patterns = MAGICS.map(|(bytes, _)| bytes);
-        packed::Searcher::new(patterns).map_or_else(Self::automaton, Self::Vectors)
-    }
-
-    fn automaton() -> Self {
-        let patterns = MAGICS.map(|(bytes, _)| bytes);
-        let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(patterns);
-        Self::Automaton(builder.expect("a few short patterns"))
-    }
-
-    /// Those that begin in the first bytes of a buffer. They may overlap.
-    fn find<'a>(
-        &'a self,
-        buffer: &'a [u8],
-        first: usize,
-    ) -> impl Iterator<Item = (usize, Magic)> + 'a {
-        let mut from = 0;
-        std::iter::from_fn(move || {
-            let rest = Span::from(from.min(buffer.len())..buffer.len());
-            let found = match self {
-                Self::Vectors(searcher) => searcher.find_in(buffer, rest),
-                Self::Automaton(automaton) => automaton.find(Input::new(buffer).span(rest)),
-            }?;
-            from = found.start() + 1;
-            (found.start() < first).then(|| (found.start(), MAGICS[found.pattern().as_usize()].1))
-        })
-    }
+    found.suspects.retain(|suspect| {
+        let is_of = |(bytes, format): &(Range<u64>, &str)| {
+            bytes.contains(&suspect.offset) && *format == suspect.format
+        };
+        !stored.iter().any(is_of)
+    });
 }
 
 /// The image whose magic number is at a place, if there is one.
 /// `to_check` is how many bytes checksums may still be taken of.
-fn plain(
-    file: &Arc<dyn Source>,
-    place: u64,
-    magic: Magic,
-    to_check: &mut u64,
-) -> Result<Option<Hit>> {
-    let starts: &[u64] = match magic {
-        Magic::Squashfs => &[0],
-        // Maybe behind 512 bytes for boot code, from which places are counted.
-        Magic::Cramfs => &[512, 0],
-        Magic::Erofs => &[1024],
-        Magic::UImage | Magic::Gzip | Magic::Xz => &[],
-    };
-    for before in starts {
+fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic, to_check: &mut u64) -> Result<Seen> {
+    let mut seen = Seen::Nothing;
+    for before in magic.bytes_before() {
         let Some(offset) = place.checked_sub(*before) else { continue };
         let len = file.len() - offset;
         let inner = Arc::clone(file);
@@ -310,27 +290,26 @@ fn plain(
             Magic::UImage | Magic::Gzip | Magic::Xz => Ok(None),
         };
         let hit = |summary, truncated| {
-            Some(Hit { offset, summary, truncated, wrapper: None, uimage: None })
+            let hit = Hit { offset, summary, truncated, wrapper: None, uimage: None };
+            Ok(Seen::Image(Box::new(hit)))
         };
-        match opened {
+        // What is not even sure to begin there is not said to be damaged.
+        let is_padding = *before == 512;
+        let why = match opened {
             Ok(Some(image)) => {
                 let truncated = image.summary().bytes > len;
-                let is_place = *before != 512 || is_padded(&source, &*image, to_check);
-                if is_place && (truncated || lists_root(&*image)) {
-                    return Ok(hit(image.summary().clone(), truncated));
+                if is_padding && !is_padded(&source, &*image, to_check) {
+                    continue;
+                }
+                match list_root(&*image) {
+                    Err(why) if !truncated => why,
+                    _ => return hit(image.summary().clone(), truncated),
                 }
             }
             // Its superblock is valid, or it would be another error.
-            Err(Error::Truncated { expected, .. })
-                if expected > SUPERBLOCK_MAX && *before != 512 =>
-            {
-                let format = match magic {
-                    Magic::Squashfs => "squashfs",
-                    Magic::Erofs => "erofs",
-                    Magic::Cramfs | Magic::UImage | Magic::Gzip | Magic::Xz => "cramfs",
-                };
-                let summary = Summary { format, bytes: expected, ..Summary::default() };
-                return Ok(hit(summary, true));
+            Err(Error::Truncated { expected, .. }) if expected > SUPERBLOCK_MAX && !is_padding => {
+                let format = magic.format();
+                return hit(Summary { format, bytes: expected, ..Summary::default() }, true);
             }
             // The file cannot be read, which is not the image's fault.
             Err(Error::Read { offset, len, source })
@@ -338,23 +317,31 @@ fn plain(
             {
                 return Err(Error::Read { offset, len, source });
             }
-            Ok(None) | Err(_) => {}
+            Err(Error::Truncated { .. } | Error::Read { .. } | Error::Unknown { .. })
+            | Ok(None) => {
+                continue;
+            }
+            Err(why) => why,
+        };
+        if !is_padding {
+            let (format, why) = (magic.format(), why.to_string());
+            seen = Seen::Broken(Suspect { offset, format, wrapper: None, why });
         }
     }
-    Ok(None)
+    Ok(seen)
 }
 
 /// Whether a cramfs begins 512 bytes before its magic number, and not at it: where its directories
 /// and checksum are right decides, so damage to a file does not move it.
 fn is_padded(from_padding: &Arc<dyn Source>, image: &dyn Image, to_check: &mut u64) -> bool {
-    if !lists_root(image) {
+    if list_root(image).is_err() {
         return false;
     }
     let len = from_padding.len().saturating_sub(512);
     let inner = Arc::clone(from_padding);
     let source: Arc<dyn Source> = Arc::new(Part { inner, offset: 512, len });
     let plain = cramfs::open(&source, Options::default());
-    let lists_too = plain.is_ok_and(|plain| plain.is_some_and(|plain| lists_root(&*plain)));
+    let lists_too = plain.is_ok_and(|plain| plain.is_some_and(|plain| list_root(&*plain).is_ok()));
     if !lists_too {
         return true;
     }
@@ -366,121 +353,58 @@ fn is_padded(from_padding: &Arc<dyn Source>, image: &dyn Image, to_check: &mut u
 /// Longer than the superblock of any format, with what stands before it.
 const SUPERBLOCK_MAX: u64 = 1024 + 128;
 
-/// Whether the root is a directory whose names lead to nodes; some of them are looked at.
-fn lists_root(image: &dyn Image) -> bool {
-    let looked_at = image.node(image.root()).and_then(|_| image.entries(image.root()));
-    looked_at.is_ok_and(|entries| {
-        entries.is_empty() || entries.iter().take(16).any(|entry| image.node(entry.node).is_ok())
-    })
+/// Lists the root and looks at some of its names. One that leads to a node will do.
+fn list_root(image: &dyn Image) -> Result<()> {
+    image.node(image.root())?;
+    let entries = image.entries(image.root())?;
+    let mut looked_at = entries.iter().take(16).map(|entry| image.node(entry.node).map(drop));
+    let first = looked_at.next().unwrap_or(Ok(()));
+    if looked_at.any(|node| node.is_ok()) { Ok(()) } else { first }
 }
 
 /// The image that a compressed stream begins with, if it does.
-fn wrapped(magics: &Magics, unpacker: &mut Unpacker) -> Result<Option<Hit>> {
+fn wrapped(magics: &Magics, unpacker: &mut Unpacker) -> Result<Seen> {
     let offset = unpacker.begin;
-    let format = if unpacker.magic == Magic::Xz { "xz" } else { "gzip" };
+    let format = unpacker.magic.format();
     let head = unpacker.up_to(HEAD as u64, Vec::with_capacity(HEAD));
     let plausible = |(place, magic): &(usize, Magic)| magic.is_plausible(&head[*place..]);
     let candidates: Vec<_> = magics.find(&head, head.len()).filter(plausible).collect();
-    let is_image = |magic| matches!(magic, Magic::Squashfs | Magic::Cramfs | Magic::Erofs);
-    if !candidates.iter().any(|(_, magic)| is_image(*magic)) {
-        return Ok(None);
+    if candidates.iter().all(|(_, magic)| magic.bytes_before().is_empty()) {
+        return Ok(Seen::Nothing);
     }
     let mut content = Arc::new(unpacker.whole_parts(0, head)?);
     let found = |content: &Arc<Vec<u8>>, place, magic| {
         let mut to_check = content.len();
         plain(&(Arc::clone(content) as Arc<dyn Source>), place as u64, magic, &mut to_check)
     };
+    let mut broken = Seen::Nothing;
     for (place, magic) in candidates {
-        let mut hit = found(&content, place, magic)?;
-        if let Some(cut) = hit.as_ref().filter(|hit| hit.truncated) {
+        let mut seen = found(&content, place, magic)?;
+        if let Seen::Image(cut) = &seen
+            && cut.truncated
+        {
             let wanted = cut.offset.saturating_add(cut.summary.bytes);
             let more = unpacker.whole_parts(wanted, Arc::unwrap_or_clone(content))?;
             content = Arc::new(more);
-            hit = found(&content, place, magic)?;
+            seen = found(&content, place, magic)?;
         }
-        if let Some(hit) = hit {
-            let (bytes, damage) = (unpacker.end() - offset, unpacker.damage.take());
-            let wrapper = Wrapper { format, bytes, inside: hit.offset, damage };
-            return Ok(Some(Hit { offset, wrapper: Some(wrapper), ..hit }));
-        }
-    }
-    Ok(None)
-}
-
-/// A compressed stream that is unpacked as far as it can be. It has parts that follow each other:
-/// the members of gzip, the streams of xz.
-struct Unpacker {
-    file: Arc<dyn Source>,
-    magic: Magic,
-    /// Where its present part begins.
-    begin: u64,
-    part: Unpack<Reading>,
-    /// Why it is wrong, if it is.
-    damage: Option<String>,
-}
-
-impl Unpacker {
-    fn new(file: &Arc<dyn Source>, begin: u64, magic: Magic) -> Result<Self> {
-        let part = part(file, begin, magic)?;
-        Ok(Self { file: Arc::clone(file), magic, begin, part, damage: None })
-    }
-
-    /// Appends what the present part unpacks to, until there are so many bytes. A part that breaks
-    /// off is cut off or damaged: what came before is content.
-    fn up_to(&mut self, len: u64, mut content: Vec<u8>) -> Vec<u8> {
-        let left = len.saturating_sub(content.len() as u64);
-        let read = (&mut self.part).take(left).read_to_end(&mut content);
-        if let Err(error) = read
-            && error.kind() != io::ErrorKind::UnexpectedEof
-        {
-            self.damage = Some(error.to_string());
-        }
-        content
-    }
-
-    /// Appends the rest of the present part, and further ones until there are so many bytes.
-    fn whole_parts(&mut self, wanted: u64, mut content: Vec<u8>) -> Result<Vec<u8>> {
-        let wanted = wanted.min(UNPACKED_MAX);
-        loop {
-            content = self.up_to(UNPACKED_MAX, content);
-            let is_enough = content.len() as u64 >= wanted;
-            if is_enough || self.damage.is_some() || !self.next_part()? {
-                return Ok(content);
+        match seen {
+            Seen::Image(hit) => {
+                let (bytes, damage) = (unpacker.end() - offset, unpacker.damage.take());
+                let wrapper = Wrapper { format, bytes, inside: hit.offset, damage };
+                let hit = Hit { offset, wrapper: Some(wrapper), ..*hit };
+                return Ok(Seen::Image(Box::new(hit)));
             }
+            Seen::Broken(suspect) if matches!(broken, Seen::Nothing) => {
+                // Where the stream is damaged, that is why the image is.
+                let why = unpacker.damage.clone().unwrap_or(suspect.why);
+                let wrapper = Some(format);
+                broken = Seen::Broken(Suspect { offset, wrapper, why, ..suspect });
+            }
+            Seen::Broken(_) | Seen::Nothing => {}
         }
     }
-
-    /// Goes on to the part behind the present one, if there is one.
-    fn next_part(&mut self) -> Result<bool> {
-        let end = self.end();
-        let mut bytes = vec![0; in_memory((self.file.len() - end).min(PADDING_MAX))];
-        self.file.fill(&mut bytes, end)?;
-        // Between streams of xz may be zeros, four at a time.
-        let is_padded = self.magic == Magic::Xz;
-        let zeros =
-            if is_padded { bytes.iter().take_while(|byte| **byte == 0).count() & !3 } else { 0 };
-        let header = &bytes[zeros..];
-        let is_next = |(magic, what): &(&[u8], Magic)| {
-            *what == self.magic && header.starts_with(magic) && what.is_plausible(header)
-        };
-        if !MAGICS.iter().any(is_next) {
-            return Ok(false);
-        }
-        self.begin = end + zeros as u64;
-        self.part = part(&self.file, self.begin, self.magic)?;
-        Ok(true)
-    }
-
-    /// Where the present part ends in the file, as far as it was read.
-    fn end(&self) -> u64 {
-        self.begin + self.part.packed().used()
-    }
-}
-
-fn part(file: &Arc<dyn Source>, offset: u64, magic: Magic) -> Result<Unpack<Reading>> {
-    let reading = Reading::new(Arc::clone(file), offset);
-    let part = if magic == Magic::Xz { Unpack::xz(reading) } else { Ok(Unpack::gzip(reading)) };
-    part.map_err(|why| Error::Block { offset, len: 0, why: why.to_string() })
+    Ok(broken)
 }
 
 /// The header at a place, if its checksum is right.
@@ -524,53 +448,6 @@ impl Source for Part {
 
     fn data_at(&self, offset: u64) -> u64 {
         self.inner.data_at(self.offset + offset).saturating_sub(self.offset).min(self.len)
-    }
-}
-
-/// A source as a stream, which knows how much of it was used.
-pub(crate) struct Reading {
-    source: Arc<dyn Source>,
-    /// Where the buffer was read.
-    begin: u64,
-    start: u64,
-    buffer: Vec<u8>,
-    at: usize,
-}
-
-impl Reading {
-    fn new(source: Arc<dyn Source>, start: u64) -> Self {
-        Self { source, begin: start, start, buffer: Vec::new(), at: 0 }
-    }
-
-    fn used(&self) -> u64 {
-        self.begin - self.start + self.at as u64
-    }
-}
-
-impl Read for Reading {
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        let len = io::Read::read(&mut io::BufRead::fill_buf(self)?, target)?;
-        io::BufRead::consume(self, len);
-        Ok(len)
-    }
-}
-
-impl io::BufRead for Reading {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.at == self.buffer.len() {
-            self.begin += self.buffer.len() as u64;
-            // A false beginning is seen to be one soon; a true one is read on in larger pieces.
-            let wanted = if self.buffer.is_empty() { 4 << 10 } else { HEAD as u64 };
-            let left = self.source.len().saturating_sub(self.begin);
-            self.buffer.resize(in_memory(left.min(wanted)), 0);
-            self.at = 0;
-            self.source.read_exact_at(&mut self.buffer, self.begin)?;
-        }
-        Ok(&self.buffer[self.at..])
-    }
-
-    fn consume(&mut self, len: usize) {
-        self.at += len;
     }
 }
 

@@ -11,75 +11,121 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, linkat, renameat_with};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::messages::{Complaint, shown};
 
-/// A file that is being written. Dropped before it is finished, it leaves nothing.
+/// A file that is being written, through a buffer. Dropped before it is finished, it leaves nothing.
 #[derive(Debug)]
 pub struct Draft {
-    file: File,
+    file: BufWriter<File>,
     /// Its name for now, if it has one.
     beside: Option<PathBuf>,
     path: PathBuf,
+    /// Whether a file that has its name is replaced.
+    replaces: bool,
 }
 
 impl Draft {
-    /// An empty one of the file at a path, which need not be there.
+    /// An empty one of the file at a path, which need not be there and is replaced.
     ///
     /// # Errors
     ///
     /// No file can be made in its folder, or something else than a regular file is at the path.
     pub fn new(path: &Path) -> io::Result<Self> {
-        let path = followed(path)?;
-        match nameless(folder(&path)) {
-            Ok(file) => Ok(Self { file, beside: None, path }),
-            Err(_) => Self::with_name(path),
-        }
+        Self::begin(followed(path)?, true)
     }
 
-    fn with_name(path: PathBuf) -> io::Result<Self> {
-        let (beside, file) = beside(&path, |beside| File::create_new(beside))?;
-        Ok(Self { file, beside: Some(beside), path })
-    }
-
-    /// Gives it its name. A file that had the name is replaced.
+    /// An empty one of a file that is not there, not even as a link to nothing.
     ///
     /// # Errors
     ///
-    /// It cannot be stored safely or renamed; it is gone then.
+    /// No file can be made in its folder, or something is at the path
+    /// ([`ErrorKind::AlreadyExists`]).
+    pub fn of_new(path: &Path) -> io::Result<Self> {
+        match path.symlink_metadata() {
+            Ok(_) => Err(taken()),
+            Err(_) => Self::begin(path.to_owned(), false),
+        }
+    }
+
+    fn begin(path: PathBuf, replaces: bool) -> io::Result<Self> {
+        match nameless(folder(&path)) {
+            Ok(file) => Ok(Self { file: buffered(file), beside: None, path, replaces }),
+            Err(_) => Self::with_name(path, replaces),
+        }
+    }
+
+    fn with_name(path: PathBuf, replaces: bool) -> io::Result<Self> {
+        let (beside, file) = beside(&path, |beside| File::create_new(beside))?;
+        Ok(Self { file: buffered(file), beside: Some(beside), path, replaces })
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be stored safely or renamed, or what has the name by now is not replaced; it is
+    /// gone then.
     pub fn finish(mut self) -> io::Result<()> {
-        if let Ok(before) = fs::metadata(&self.path) {
+        self.file.flush()?;
+        let file = self.file.get_ref();
+        if self.replaces
+            && let Ok(before) = fs::metadata(&self.path)
+        {
+            if !before.is_file() {
+                return Err(no_file());
+            }
             // Owner and group stay; without the right to change owners, the caller's own remain.
             let (owner, group) = (before.uid(), before.gid());
-            let _ = std::os::unix::fs::fchown(&self.file, Some(owner), Some(group));
-            let _ = self.file.set_permissions(before.permissions());
+            let _ = std::os::unix::fs::fchown(file, Some(owner), Some(group));
+            let _ = file.set_permissions(before.permissions());
         }
         // A name must not lead to a file whose bytes a loss of power has taken.
-        self.file.sync_all()?;
+        file.sync_all()?;
         if self.beside.is_none() {
-            match named(&self.file, &self.path) {
+            match named(file, &self.path) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 done => return done,
             }
-            self.beside = Some(beside(&self.path, |beside| named(&self.file, beside))?.0);
+            if !self.replaces {
+                return Err(taken());
+            }
+            self.beside = Some(beside(&self.path, |beside| named(file, beside))?.0);
         }
         // While it has the other name, that is removed if this fails.
         if let Some(beside) = &self.beside {
-            fs::rename(beside, &self.path)?;
+            if self.replaces {
+                fs::rename(beside, &self.path)?;
+            } else {
+                rename_to_free(beside, &self.path)?;
+            }
         }
         self.beside = None;
         Ok(())
     }
+}
+
+/// Gives a file another name if no other file has it.
+fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system cannot do that; a hard link also refuses a name that is taken.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::hard_link(from, to).and_then(|()| fs::remove_file(from))
+        }
+        renamed => renamed.map_err(io::Error::from),
+    };
+    let is_taken = |error: &io::Error| error.kind() == ErrorKind::AlreadyExists;
+    renamed.map_err(|error| if is_taken(&error) { taken() } else { error })
 }
 
 impl Write for Draft {
@@ -131,7 +177,7 @@ pub fn try_out(path: &Path) -> io::Result<()> {
 /// it is unknown whether a file is meant there. A device or a folder is not replaced by a file.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no regular file"));
+        return Err(no_file());
     }
     if !path.is_symlink() {
         return Ok(path.to_owned());
@@ -142,6 +188,18 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
         }
         error
     })
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "what is there is no regular file")
+}
+
+fn taken() -> io::Error {
+    io::Error::new(ErrorKind::AlreadyExists, "what is there is not replaced")
+}
+
+fn buffered(file: File) -> BufWriter<File> {
+    BufWriter::with_capacity(BUFFER, file)
 }
 
 fn folder(path: &Path) -> &Path {
@@ -212,6 +270,9 @@ fn is_gone(process: Pid) -> bool {
     test_kill_process(process) == Err(Errno::SRCH)
 }
 
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 1 << 18;
+
 /// Bytes of a file's name in its other name: a name has 255 at most.
 const NAME_MAX: usize = 200;
 
@@ -230,17 +291,17 @@ mod tests {
         let path = folder.path().join("page.html");
         let left = || fs::read_dir(folder.path()).unwrap().count();
         for content in ["new", "newer"] {
-            let mut draft = Draft::with_name(path.clone()).unwrap();
+            let mut draft = Draft::with_name(path.clone(), true).unwrap();
             draft.write_all(content.as_bytes()).unwrap();
             draft.finish().unwrap();
             assert_eq!(fs::read(&path).unwrap(), content.as_bytes());
-            let mut draft = Draft::with_name(path.clone()).unwrap();
+            let mut draft = Draft::with_name(path.clone(), true).unwrap();
             draft.write_all(b"half").unwrap();
             assert_eq!(left(), 2);
             drop(draft);
             assert_eq!(left(), 1);
         }
-        let draft = Draft::with_name(path.clone()).unwrap();
+        let draft = Draft::with_name(path.clone(), true).unwrap();
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(draft.finish().is_err());
@@ -263,6 +324,7 @@ mod tests {
         let path = folder.path().join("page.html");
         let mut draft = Draft::new(&path).unwrap();
         draft.write_all(b"half").unwrap();
+        draft.flush().unwrap();
         // Where files without names are unknown, it has another one.
         let names = usize::from(nameless(folder.path()).is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), names);
@@ -270,6 +332,38 @@ mod tests {
         draft.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"half and half");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_new_file_takes_no_name_that_something_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        let kinds = [Draft::of_new, |path: &Path| Draft::with_name(path.to_owned(), false)];
+        for new in kinds {
+            let (first, second) = (new(&path).unwrap(), new(&path).unwrap());
+            first.finish().unwrap();
+            assert_eq!(second.finish().unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+            fs::remove_file(&path).unwrap();
+        }
+        symlink("absent", &path).unwrap();
+        let error = Draft::of_new(&path).unwrap_err();
+        assert_eq!(error.to_string(), "what is there is not replaced");
+    }
+
+    #[test]
+    fn what_appears_meanwhile_is_replaced_if_it_is_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let draft = Draft::new(&path).unwrap();
+        fs::write(&path, "another").unwrap();
+        draft.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        let draft = Draft::new(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+        assert_eq!(draft.finish().unwrap_err().to_string(), "what is there is no regular file");
+        assert!(!path.symlink_metadata().unwrap().is_file());
     }
 
     #[test]

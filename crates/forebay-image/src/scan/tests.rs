@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::magic::MAGICS;
 use super::*;
 use crate::codec::{pack_gzip, pack_xz};
 use crate::cramfs::write::{Attributes, Content, Settings, Tree, write};
@@ -360,6 +361,73 @@ fn a_damaged_stream_is_said_to_be() {
     let behind = block.len() * 3 / 4;
     block[behind] ^= 1;
     assert!(is_damaged(&block));
+}
+
+fn suspects(bytes: &[u8]) -> Vec<Suspect> {
+    let file: Arc<dyn Source> = Arc::new(bytes.to_vec());
+    let found = scan(&file, &mut |_| {}).unwrap();
+    assert_eq!(places(&found.hits), []);
+    found.suspects
+}
+
+#[test]
+fn what_begins_like_an_image_and_is_damaged_is_said() {
+    let orders = [false, true].map(|big_endian| cramfs_of(big_endian, false));
+    for (image, format, damaged) in [
+        // The place of the root, that of the names, the mode of the root, any byte of a superblock.
+        (SQUASHFS, "squashfs", 32..40),
+        (SQUASHFS, "squashfs", 72..80),
+        (&orders[0], "cramfs", 64..66),
+        (&orders[1], "cramfs", 64..66),
+        (EROFS, "erofs", 1024 + 40..1024 + 41),
+    ] {
+        let mut blob = [&noise(99)[..], image, &noise(99)].concat();
+        let damaged = 99 + damaged.start..99 + damaged.end;
+        blob[damaged].iter_mut().for_each(|byte| *byte ^= 0xff);
+        let found = suspects(&blob);
+        let [suspect] = &found[..] else { panic!("{format}: {found:?}") };
+        assert_eq!((suspect.offset, suspect.format, suspect.wrapper), (99, format, None));
+        assert!(!suspect.why.is_empty());
+    }
+    // Noise and lone magic numbers are none, and neither is a superblock that the file ends in.
+    let magics = MAGICS.map(|(bytes, _)| [bytes, &noise(500)].concat()).concat();
+    assert_eq!(suspects(&magics), []);
+    assert_eq!(suspects(&SQUASHFS[..95]), []);
+    // What only a stream has is said of the stream, and once.
+    let mut image = SQUASHFS.to_vec();
+    image[72..80].fill(0xff);
+    let mut packed = pack_gzip(&image);
+    let end = packed.len();
+    let whys = [end, end - 6].map(|damaged| {
+        packed.get_mut(damaged).into_iter().for_each(|byte| *byte ^= 1);
+        let found = suspects(&[&noise(9)[..], &packed].concat());
+        let [suspect] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((suspect.offset, suspect.format), (9, "squashfs"));
+        assert_eq!(suspect.wrapper, Some("gzip"));
+        suspect.why.clone()
+    });
+    assert_ne!(whys[0], whys[1], "damage to the stream is why");
+    // The same bytes in a stored block.
+    let count = suspects(&image.repeat(SUSPECTS_MAX + 1)).len();
+    assert_eq!(count, SUSPECTS_MAX);
+}
+
+/// A file of 1 MB took half a minute, and one of a GB would have taken hours.
+#[test]
+fn no_more_is_unpacked_than_a_file_of_such_a_length_may_unpack_to() {
+    let packed = pack_gzip(SQUASHFS);
+    let file: Arc<dyn Source> = Arc::new(packed.repeat(3));
+    let mut search = Search::new(&file);
+    assert_eq!(search.to_unpack, UNPACKED_MIN + UNPACKED_PER_BYTE * file.len());
+    search.to_unpack = SQUASHFS.len() as u64 + 50;
+    for place in 0..3 {
+        search.look(place * packed.len() as u64, Magic::Gzip).unwrap();
+    }
+    assert_eq!(search.to_unpack, 0);
+    let found = search.finish();
+    let cut: Vec<bool> = found.hits.iter().map(|hit| hit.truncated).collect();
+    // Of the second one, the beginning was unpacked, which is less than a superblock needs.
+    assert_eq!((cut, found.skipped), (vec![false], 1));
 }
 
 #[test]

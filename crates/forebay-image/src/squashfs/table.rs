@@ -42,14 +42,14 @@ impl Table {
     pub(super) fn read(source: &dyn Source, shape: Shape, least: u64, end: u64) -> Result<Self> {
         let Shape { name, list, count, entry } = shape;
         let blocks = (count as usize).div_ceil(METADATA_LEN / entry);
-        if blocks > BLOCKS_MAX {
-            let what = format!("a {name} of {count} entries");
-            return Err(Error::Unsupported { what, offset: list });
-        }
         let len = blocks as u64 * 8;
         if list.checked_add(len).is_none_or(|list_end| list_end > end) {
             let found = format!("{count} entries, whose list does not end before {end}");
             return Err(Error::field(name, list, found));
+        }
+        if blocks > BLOCKS_MAX {
+            let what = format!("the {name} with {count} entries");
+            return Err(Error::Unsupported { what, offset: list });
         }
         let mut bytes = vec![0; blocks * 8];
         source.fill(&mut bytes, list)?;

@@ -15,7 +15,7 @@
 
 use forebay_core::time::{Duration, Instant};
 
-use super::{Command, Completion, Device, DeviceAccess};
+use super::{Command, Completion, Device, DeviceAccess, transfer_time};
 
 /// How many requests of one direction may pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,11 @@ impl Limits {
     /// Whether they hold nothing back.
     pub fn are_none(&self) -> bool {
         self.reads == Limit::default() && self.writes == Limit::default()
+    }
+
+    /// `device` behind these limits; `device` itself if they are none.
+    pub fn around(self, device: Box<dyn Device>) -> Box<dyn Device> {
+        if self.are_none() { device } else { Box::new(Limited::new(device, self)) }
     }
 }
 
@@ -108,8 +113,12 @@ impl Budget {
             *self = Self { start: now, ..Self::default() };
         }
         self.forget(now, window);
-        self.requests_ns += time_of(1, limit.requests_per_s);
-        self.bytes_ns += time_of(bytes, limit.bytes_per_s);
+        let time = |amount, per_s| match per_s {
+            0 => 0,
+            _ => transfer_time(amount, per_s).as_nanos(),
+        };
+        self.requests_ns = self.requests_ns.saturating_add(time(1, limit.requests_per_s));
+        self.bytes_ns = self.bytes_ns.saturating_add(time(bytes, limit.bytes_per_s));
         let mut admitted = now;
         if limit.requests_per_s > 0 {
             let windows = self.requests_ns.div_ceil(window).max(1);
@@ -135,13 +144,6 @@ impl Budget {
         self.requests_ns = self.requests_ns.saturating_sub(time);
         self.bytes_ns = self.bytes_ns.saturating_sub(time);
     }
-}
-
-/// The nanoseconds in which a rate allows so much, rounded down; none if there is no limit.
-fn time_of(amount: u64, per_s: u64) -> u64 {
-    let scaled = u128::from(amount) * 1_000_000_000;
-    let time = scaled.checked_div(u128::from(per_s)).unwrap_or(0);
-    u64::try_from(time).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -231,6 +233,15 @@ mod tests {
             }
             let seconds = now.0 as f64 / 1e9;
             assert!((19.5..=20.1).contains(&seconds), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn the_least_rate_holds_back_for_ages() {
+        let mut device = limited(0, 1);
+        let access = DeviceAccess::read(0, 1 << 32);
+        for _ in 0..20 {
+            assert!(device.service(Instant::ZERO, &access).done > Instant(u64::MAX / 10));
         }
     }
 

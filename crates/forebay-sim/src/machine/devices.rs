@@ -5,8 +5,8 @@ use forebay_core::units::SECTOR_SIZE;
 
 use super::{DeviceKind, Machine};
 use crate::device::{
-    Device, Fast, FastParameters, Hdd, HddParameters, Limit, Limited, Limits, OneNand,
-    OneNandParameters, Raid0, Raid0Parameters, Ssd, SsdParameters,
+    Device, Fast, FastParameters, Hdd, HddParameters, Limit, Limits, OneNand, OneNandParameters,
+    Raid0, Raid0Parameters, Ssd, SsdParameters,
 };
 use crate::rng::Rng;
 
@@ -19,8 +19,7 @@ pub(super) fn build(machine: &Machine, seed: u64) -> Box<dyn Device> {
         DeviceKind::Raid0 => Box::new(raid0(machine, seed)),
         DeviceKind::OneNand => Box::new(OneNand::new(onenand(machine), seed)),
     };
-    let limits = limits(machine);
-    if limits.are_none() { device } else { Box::new(Limited::new(device, limits)) }
+    limits(machine).around(device)
 }
 
 fn limits(machine: &Machine) -> Limits {

@@ -15,7 +15,7 @@ use super::{
     Estimate, Experiment, Measured, Pattern, SMALL, Samples, Simulated, WRITE_FLUSHED, WRITE_LONG,
     WRITE_SMALL,
 };
-use crate::device::{Device, Fast, FastParameters, Limit, Limited, Limits};
+use crate::device::{Fast, FastParameters, Limit, Limits};
 use crate::machine::DeviceKind;
 use crate::rng::MILLION;
 
@@ -34,7 +34,7 @@ pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     if let Some(seen) = &seen {
         small.retain(|took| *took as f64 <= seen.hold);
     }
-    let host = Host { span: measured.span, limits: seen.as_ref().map(limits_of) };
+    let bounds = Bounds { span: measured.span, limits: limits_of(seen) };
     let targets = targets(measured);
     let mut start = closed_form(measured, &small, seen.is_some());
     start.jitter_sigma_ppm = ppm(sigma(&small));
@@ -43,7 +43,7 @@ pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     let mut best: Option<(f64, FastParameters)> = None;
     for stripe_bytes in STRIPES {
         let mut candidate = FastParameters { stripe_bytes, ..start };
-        let loss = descend(&mut candidate, &targets, &host);
+        let loss = descend(&mut candidate, &targets, &bounds);
         // A smaller stripe has to be better by more than chance.
         if best.is_none_or(|(least, _)| loss < least * 0.9) {
             best = Some((loss, candidate));
@@ -53,29 +53,34 @@ pub(super) fn fit(measured: &Measured, reason: String) -> Result<Fit, Unfit> {
     // A unit that is faster than the link is as fast as the link.
     fitted.unit_bytes_per_s = fitted.unit_bytes_per_s.min(fitted.link_bytes_per_s);
     let residuals = targets.iter().map(|target| {
-        let model = model(target, &fitted, &host);
+        let model = model(target, &fitted, &bounds);
         (target.experiment.bytes, target.experiment.depth, target.measured, model)
     });
     let residuals = residuals.collect();
     let mut numbers = read_numbers(&fitted, &small, &targets);
     numbers.extend(tail);
-    numbers.extend(write_numbers(measured, &fitted, seen.as_ref()));
-    numbers.extend(seen.iter().flat_map(|seen| seen.numbers(measured)));
+    numbers.extend(write_numbers(measured, &fitted, seen.is_some_and(|seen| seen.slows_writes)));
+    numbers.extend(seen.iter().flat_map(Seen::numbers));
     let device = DeviceFit { kind: DeviceKind::Fast, reason, numbers };
     Ok(Fit { device, residuals })
 }
 
 /// Where the model's requests lie, and the limits that hold them back.
-struct Host {
+struct Bounds {
     span: u64,
-    limits: Option<Limits>,
+    limits: Limits,
 }
 
-fn limits_of(seen: &Seen) -> Limits {
+/// Those of reads; the model makes nothing else.
+fn limits_of(seen: Option<Seen>) -> Limits {
     let whole = |number: Option<Estimate>| number.map_or(0, |it| libm::round(it.value) as u64);
-    let window = Duration(libm::round(seen.window.value) as u64);
-    let reads = Limit { requests_per_s: whole(seen.requests), bytes_per_s: whole(seen.bytes) };
-    Limits { reads, writes: Limit::default(), window }
+    let requests_per_s = whole(seen.and_then(|seen| seen.requests));
+    let bytes_per_s = whole(seen.and_then(|seen| seen.bytes));
+    Limits {
+        reads: Limit { requests_per_s, bytes_per_s },
+        writes: Limit::default(),
+        window: Duration(whole(seen.map(|seen| seen.window))),
+    }
 }
 
 /// Experiments that tell of the device and not of the host.
@@ -101,20 +106,17 @@ fn targets(measured: &Measured) -> Vec<Target<'_>> {
 }
 
 /// What the model takes for a request of an experiment.
-fn model(target: &Target<'_>, parameters: &FastParameters, host: &Host) -> f64 {
-    let mut device: Box<dyn Device> = Box::new(Fast::new(*parameters, MODEL_SEED));
-    if let Some(limits) = host.limits {
-        device = Box::new(Limited::new(device, limits));
-    }
-    let samples = Simulated::new(device, host.span).first(target.experiment, target.requests);
+fn model(target: &Target<'_>, parameters: &FastParameters, bounds: &Bounds) -> f64 {
+    let device = bounds.limits.around(Box::new(Fast::new(*parameters, MODEL_SEED)));
+    let samples = Simulated::new(device, bounds.span).first(target.experiment, target.requests);
     let mut sorted = samples.latencies;
     sorted.sort_unstable();
     quantile(&sorted, 0.5).max(1.0)
 }
 
-fn loss(parameters: &FastParameters, targets: &[Target<'_>], host: &Host) -> f64 {
+fn loss(parameters: &FastParameters, targets: &[Target<'_>], bounds: &Bounds) -> f64 {
     let each = targets.iter().map(|target| {
-        let ratio = libm::log(model(target, parameters, host) / target.measured);
+        let ratio = libm::log(model(target, parameters, bounds) / target.measured);
         ratio * ratio
     });
     // Not zero, so that a perfect fit can be compared with another one.
@@ -122,15 +124,15 @@ fn loss(parameters: &FastParameters, targets: &[Target<'_>], host: &Host) -> f64
 }
 
 /// Moves one number at a time as long as that helps, in steps that become smaller.
-fn descend(at: &mut FastParameters, targets: &[Target<'_>], host: &Host) -> f64 {
-    let mut least = loss(at, targets, host);
+fn descend(at: &mut FastParameters, targets: &[Target<'_>], bounds: &Bounds) -> f64 {
+    let mut least = loss(at, targets, bounds);
     for step in [1.4, 1.1, 1.03, 1.01] {
         for _ in 0..ROUNDS {
             let before = least;
             for coordinate in 0..4 {
                 for factor in [step, 1.0 / step] {
                     let moved = moved(at, coordinate, factor);
-                    let loss = loss(&moved, targets, host);
+                    let loss = loss(&moved, targets, bounds);
                     if loss < least {
                         (least, *at) = (loss, moved);
                     }
@@ -165,8 +167,11 @@ fn moved(at: &FastParameters, coordinate: u32, factor: f64) -> FastParameters {
 /// Where the search begins. Of a device with a limit, requests that were not held count.
 fn closed_form(measured: &Measured, small: &[u64], is_limited: bool) -> FastParameters {
     let each = |known: &Experiment, samples: &Samples| {
-        let sorted = measured.sorted(|other| is_limited && other == known);
-        sorted.map_or_else(|| samples.each(), |it| quantile(&it, 0.5) / f64::from(known.depth))
+        if !is_limited {
+            return samples.each();
+        }
+        let sorted = measured.sorted(|other| other == known).unwrap_or_default();
+        quantile(&sorted, 0.5) / f64::from(known.depth)
     };
     let took = |bytes, depth| {
         let found = measured.samples.iter().find(|(known, _)| {
@@ -243,11 +248,7 @@ fn tail(small: &[u64]) -> [Number; 2] {
 }
 
 /// The numbers of writes: their delay, their drain, the bytes accepted faster before, and a flush.
-fn write_numbers(
-    measured: &Measured,
-    fitted: &FastParameters,
-    limit: Option<&Seen>,
-) -> Vec<Number> {
+fn write_numbers(measured: &Measured, fitted: &FastParameters, are_limited: bool) -> Vec<Number> {
     let Some(small) = measured.sorted(|known| *known == WRITE_SMALL) else {
         let why = "no scratch file was given";
         return vec![
@@ -268,7 +269,7 @@ fn write_numbers(
     let long = measured.find(|known| *known == WRITE_LONG);
     let (drain, buffer, requests) =
         long.map_or((1e15, 0.0, 0), |(_, samples)| drain(samples, WRITE_LONG.bytes));
-    if limit.is_some_and(|limit| limit.slows_writes(measured)) {
+    if are_limited {
         let why = "the limit is lower than what the buffer drains at";
         numbers.push(assumed("device.write_rate", 1e15, why));
         numbers.push(assumed("device.write_buffer", 0.0, why));

@@ -13,7 +13,7 @@ use super::fit::Number;
 use super::{Estimate, Experiment, LARGE, Measured, SMALL, Samples, WRITE_LONG, WRITE_SMALL};
 
 /// The limit of a device.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// Requests a second.
     pub requests: Option<Estimate>,
@@ -21,6 +21,10 @@ pub(super) struct Seen {
     pub bytes: Option<Estimate>,
     /// Nanoseconds of a window.
     pub window: Estimate,
+    /// Whether small writes are held as long as reads are.
+    pub holds_writes: bool,
+    /// Whether a long stream of writes is as fast as the limit of reads in bytes.
+    pub slows_writes: bool,
     /// A read of 4 KiB that takes longer, in nanoseconds, was held.
     pub hold: f64,
 }
@@ -52,51 +56,52 @@ pub(super) fn seen(measured: &Measured) -> Option<Seen> {
             bytes = None;
         }
     }
-    Some(Seen { requests, bytes, window, hold: small.map_or(f64::INFINITY, |holds| holds.hold) })
+    let hold = small.map_or(f64::INFINITY, |holds| holds.hold);
+    let (holds_writes, slows_writes) = (
+        requests.is_some() && holds_writes(measured, window),
+        bytes.is_some_and(|limit| slows_writes(measured, limit)),
+    );
+    Some(Seen { requests, bytes, window, holds_writes, slows_writes, hold })
+}
+
+fn holds_writes(measured: &Measured, window: Estimate) -> bool {
+    let writes = measured.find(|known| *known == WRITE_SMALL);
+    let is_held = |took: &u64| *took as f64 > window.value / 2.0;
+    writes.is_some_and(|(_, samples)| samples.latencies.iter().any(is_held))
+}
+
+fn slows_writes(measured: &Measured, limit: Estimate) -> bool {
+    let writes = measured.find(|known| *known == WRITE_LONG);
+    writes.is_some_and(|(_, samples)| {
+        let rate = WRITE_LONG.bytes as f64 * 1e9 / samples.each().max(1.0);
+        (rate / limit.value - 1.0).abs() < SAME
+    })
 }
 
 impl Seen {
     /// Its numbers, as keys of a machine.
-    pub(super) fn numbers(&self, measured: &Measured) -> Vec<Number> {
-        let number = |key, estimate: Estimate, of: &str| Number {
-            key,
-            estimate,
-            source: format!("M: probe, {of}, held {} times", estimate.count),
+    pub(super) fn numbers(&self) -> Vec<Number> {
+        let number = |key, estimate: Estimate, size: &str, also: &str| {
+            let source = format!("M: probe, reads{size}, held {} times{also}", estimate.count);
+            Number { key, estimate, source }
         };
-        let (small, large) = ("reads of 4 KiB", "reads of 1 MiB");
-        let mut numbers = vec![number("device.limit_window", self.window, "reads")];
+        let (small, large) = (" of 4 KiB", " of 1 MiB");
+        let mut numbers = vec![number("device.limit_window", self.window, "", "")];
         if let Some(limit) = self.requests {
-            numbers.push(number("device.limit_reads", limit, small));
-            if self.holds_writes(measured) {
-                numbers.push(number("device.limit_writes", limit, "as reads; writes of 4 KiB"));
+            numbers.push(number("device.limit_reads", limit, small, ""));
+            if self.holds_writes {
+                let also = "; writes of 4 KiB are held too";
+                numbers.push(number("device.limit_writes", limit, small, also));
             }
         }
         if let Some(limit) = self.bytes {
-            numbers.push(number("device.limit_read_rate", limit, large));
-            if self.slows_writes(measured) {
-                numbers.push(number("device.limit_write_rate", limit, "as reads; long writes"));
+            numbers.push(number("device.limit_read_rate", limit, large, ""));
+            if self.slows_writes {
+                let also = "; a long stream of writes is as slow";
+                numbers.push(number("device.limit_write_rate", limit, large, also));
             }
         }
         numbers
-    }
-
-    /// Whether small writes are held as long as reads are.
-    fn holds_writes(&self, measured: &Measured) -> bool {
-        let writes = measured.find(|known| *known == WRITE_SMALL);
-        let held = |samples: &Samples| {
-            let is_held = |took: &&u64| **took as f64 > self.window.value / 2.0;
-            samples.latencies.iter().filter(is_held).count()
-        };
-        writes.is_some_and(|(_, samples)| held(samples) > 0)
-    }
-
-    /// Whether a long stream of writes is as fast as the limit of reads.
-    pub(super) fn slows_writes(&self, measured: &Measured) -> bool {
-        let writes = measured.find(|known| *known == WRITE_LONG);
-        let rate = |samples: &Samples| WRITE_LONG.bytes as f64 * 1e9 / samples.each().max(1.0);
-        self.bytes
-            .zip(writes)
-            .is_some_and(|(limit, (_, samples))| (rate(samples) / limit.value - 1.0).abs() < SAME)
     }
 }
 

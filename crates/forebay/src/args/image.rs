@@ -21,8 +21,9 @@ pub(crate) enum What {
     ///
     /// Lists each position that looks like the beginning of an image if the image opens and its
     /// root can be listed. gzip and xz streams that begin with an image are unpacked, and a uImage
-    /// header in front of an image is named. A truncated image is listed as truncated. Exit code 1
-    /// if there is no image, and if a stream is damaged or not searched.
+    /// header in front of an image is named. A truncated image is listed as truncated. What begins
+    /// like an image and is damaged is noted, not listed. Exit code 1 if there is no image, and if
+    /// a listed one is in a damaged stream, or a stream was not searched.
     Scan(Scan),
     /// List a directory
     ///
@@ -47,7 +48,8 @@ pub(crate) enum What {
     ///
     /// Owners, modes, times, links, devices and extended attributes are those of the image, for
     /// every user; holes become zeros. A damaged file is left out and named. So is a socket,
-    /// because tar has no sockets. Exit code 1 if anything is damaged.
+    /// because tar has no sockets. Exit code 1 if anything is damaged, and if a PATH is not in the
+    /// image or the patterns leave nothing; a socket does not count.
     Tar(Tar),
     /// Check an image's checksum, decode every node and every block
     ///

@@ -86,7 +86,7 @@ pub(crate) struct TraceOutput {
     /// The format to write
     #[arg(long, value_parser = write_format(), default_value = "fio-iolog-v3")]
     pub(crate) to: WriteFormat,
-    /// The file to write; `-` writes to standard output
+    /// The file to write, replaced if it is there; `-` writes to standard output
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// Number of requests that are buffered to sort them by time

@@ -1,7 +1,7 @@
 //! `forebay record`: a trace of this machine's block requests, from our own instance of tracefs.
 
 use std::fs;
-use std::io::{BufWriter, IntoInnerError, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,11 @@ use crate::args::record::Record;
 pub(crate) fn run(arguments: &Record) -> Result<u8> {
     let scope = scope(&arguments.of)?;
     let path = &arguments.output;
-    if path.exists() {
-        let what = format!("'{}' is there already", shown(path));
-        bail!(Complaint::new(what).hint("a trace is written to a new file"));
-    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let draft = Draft::new(path).with_context(|| format!("cannot make '{}'", shown(path)))?;
+    let mut out = Draft::of_new(path).with_context(|| format!("cannot make '{}'", shown(path)))?;
     let mut recorder = BlockRecorder::new(&scope).map_err(|error| {
         let complaint = Complaint::new(error.to_string());
         match error.is_denied() {
@@ -37,7 +33,6 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
             false => complaint.hint("`forebay doctor` says what this machine allows"),
         }
     })?;
-    let mut out = BufWriter::new(draft);
     let begin = Instant::now();
     let mut count = 0;
     loop {
@@ -58,8 +53,7 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
     }
     let lost = recorder.lost();
     drop(recorder);
-    let draft = out.into_inner().map_err(IntoInnerError::into_error);
-    draft.and_then(Draft::finish).with_context(|| format!("cannot write '{}'", shown(path)))?;
+    out.finish().with_context(|| format!("cannot write '{}'", shown(path)))?;
     messages::note(&format!("{count} requests in '{}'", shown(path)));
     if lost > 0 {
         messages::note(&format!("{lost} events were lost: they came faster than they were read"));

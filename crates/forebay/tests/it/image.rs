@@ -145,6 +145,7 @@ fn a_start_is_shown_and_sorted_by_its_profile() {
                    file /usr/bin/tool\nread 1 0 5\nfile /gone\nread 2 0 1\n";
     let other = "forebay-profile 1\nimage 2 0\nfile /gone\nread 0 0 1\n";
     let mut scene = scene().file("start", profile).file("text", "notes").file("other", other);
+    fs::write(scene.path("unread"), "forebay-profile 1\nimage 1 0\nname /none\n").unwrap();
     let tree = scene.path("tree/usr");
     for (seed, name) in (1..).zip(["bin/tool", "lib/other", "share/text"]) {
         fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
@@ -158,6 +159,7 @@ fn a_start_is_shown_and_sorted_by_its_profile() {
         .refused("image layout image --profile nowhere")
         .refused("image layout image --profile other")
         .refused("image layout image --profile text")
+        .refused("image layout image --profile unread")
         .refused("image make tree sorted --lossy --profile text");
     scene.matches("image_layout.txt");
     for line in ["image make tree plain --lossy", "image make tree sorted --lossy --profile start"]
@@ -221,7 +223,8 @@ fn images_inside_a_larger_file_are_found_and_taken_out() {
         .refused("image scan missing");
     let empty = scene.path("nothing");
     fs::write(&empty, "no image").unwrap();
-    scene.forebay("image scan nothing").forebay("image scan nothing --json");
+    scene.forebay("image scan nothing --extract empty").forebay("image scan nothing --json");
+    assert!(!scene.path("empty").exists());
     // Beginnings of gzip and of stored blocks, one inside the other.
     let nested = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\0\xff\xff\0\0".repeat(20);
     fs::write(scene.path("nested"), [&nested[..], &image].concat()).unwrap();
@@ -231,6 +234,11 @@ fn images_inside_a_larger_file_are_found_and_taken_out() {
     let members = split.current_dir(scene.path(".")).output().unwrap().stdout;
     fs::write(scene.path("members.gz"), members).unwrap();
     scene.forebay("image scan nested").forebay("image scan members.gz --extract taken");
+    // The mode of its root is that of a file.
+    let mut rootless = image.clone();
+    rootless[65] ^= 0xc0;
+    fs::write(scene.path("rootless"), rootless).unwrap();
+    scene.forebay("image scan rootless");
     scene.matches("image_scanned.txt");
     assert_eq!(fs::read(scene.path("out/0x3e8.cramfs")).unwrap(), image);
     assert_eq!(fs::read(scene.path("taken/0x0.cramfs")).unwrap(), image);
@@ -267,6 +275,12 @@ fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
         .forebay("image ls image -R --exclude deep --exclude /bin/s*")
         .refused("image ls image --include [a")
         .forebay("image ls image --include *.txt")
+        .forebay("image ls image bin -R --include *.txt")
+        .forebay("image ls image bin/su --find setuid")
+        .forebay("image ls image bin/sh --find setuid")
+        .forebay("image ls image bin/sh --exclude sh")
+        .forebay("image ls image bin/sh --exclude su")
+        .forebay("image extract image none --exclude *")
         .forebay("image ls image --json --include *.conf --exclude etc")
         .forebay("image extract image none --include *.txt")
         .forebay("image tar image --include *.txt")

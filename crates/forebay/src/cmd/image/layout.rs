@@ -14,11 +14,15 @@ use crate::args::image::{Layout, SortList};
 
 /// Shows it, or prints the order.
 pub(super) fn run(arguments: &Layout) -> Result<u8> {
-    let image = open(&arguments.opened)?;
+    let opened = open(&arguments.opened)?;
     let reads = reads(&arguments.profile)?;
-    let found = start_layout(&*image, &reads);
-    if found.files == 0 && !found.missing.is_empty() {
-        let (profile, image) = (arguments.profile.display(), arguments.opened.image.display());
+    let found = start_layout(&*opened, &reads);
+    let (profile, image) = (arguments.profile.display(), arguments.opened.image.display());
+    if found.files == 0 && found.missing.is_empty() {
+        let what = format!("the profile {profile} has no read of a file");
+        return Err(Complaint::new(what).hint("was its copy cut off?").into());
+    }
+    if found.files == 0 {
         let what = format!("no file of the profile {profile} is in the image {image}");
         return Err(Complaint::new(what).hint("give the image that was mounted with it").into());
     }

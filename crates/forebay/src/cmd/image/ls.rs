@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 use forebay_image::walk::{Inside, Limits, Tree};
 use forebay_image::{Cause, Fault, Follow, Image, Kind, Node, NodeId};
+use forebay_report::messages::note;
 use serde_json::Value;
 
 use super::select::Matcher;
@@ -25,10 +26,13 @@ pub(super) fn run(arguments: &Ls) -> Result<u8> {
             return list.finish();
         }
     };
-    if node.kind != Kind::Directory {
-        list.file(found.path, node)?;
-    } else if !arguments.find.is_empty() {
+    if !arguments.find.is_empty() {
         list.finds(&found.path)?;
+    } else if node.kind != Kind::Directory {
+        list.chosen(&found.path)?;
+        if list.unmatched.is_none() {
+            list.file(found.path, node)?;
+        }
     } else if arguments.recursive || !Matcher::new(&arguments.patterns)?.is_empty() {
         list.tree(&found.path)?;
     } else {
@@ -142,6 +146,10 @@ impl<'a> List<'a> {
 
     fn tree(&mut self, start: &[u8]) -> Result<()> {
         let tree = self.chosen(start)?;
+        if self.unmatched.is_some() {
+            tree.faults.iter().for_each(|fault| self.fault(fault));
+            return Ok(());
+        }
         let items = tree.items();
         let inside = Inside::new(&tree);
         let begin = (0..items.len()).find(|place| tree.path(*place) == start).unwrap_or(0);
@@ -271,7 +279,11 @@ impl<'a> List<'a> {
             complain(&complaint);
             return Ok(NO);
         }
-        Ok(if self.arguments.find.is_empty() || self.found > 0 { 0 } else { NO })
+        if self.arguments.find.is_empty() || self.found > 0 {
+            return Ok(0);
+        }
+        note("no name has what --find asks for");
+        Ok(NO)
     }
 }
 

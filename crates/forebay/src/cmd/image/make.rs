@@ -1,16 +1,14 @@
 //! An image of a directory.
 
-use std::fs;
-use std::io;
+use std::io::{ErrorKind, Write};
 use std::num::NonZero;
-use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use forebay_image::cramfs::write::{Settings, Tree, WriteError, Written, write};
 use forebay_image::layout::file_order;
 use forebay_report::hints;
-use forebay_report::messages::{Complaint, note, progress};
-use forebay_report::whole;
+use forebay_report::messages::{Complaint, note, progress, shown};
+use forebay_report::whole::{self, Draft};
 use serde_json::json;
 
 use super::{layout, print, show};
@@ -19,11 +17,13 @@ use crate::args::image::{Make, MakeFormat};
 /// Makes it.
 pub(super) fn run(arguments: &Make) -> Result<u8> {
     whole::has_folder("IMAGE", &arguments.image)?;
-    check_place(&arguments.image, arguments.force)?;
+    draft(arguments).map(drop)?;
     let written = match arguments.format {
         MakeFormat::Cramfs => cramfs(arguments)?,
     };
-    whole::write(&arguments.image, &written.image)?;
+    let mut image = draft(arguments)?;
+    let stored = image.write_all(&written.image).and_then(|()| image.finish());
+    stored.with_context(|| format!("cannot write '{}'", shown(&arguments.image)))?;
     written.warnings.iter().for_each(|warning| note(warning));
     note("cramfs keeps no times");
     let text = if arguments.answer.json {
@@ -87,19 +87,15 @@ fn said(error: &WriteError) -> Complaint {
     }
 }
 
-/// Whether an image may be written there: it takes the place of a file only.
-fn check_place(path: &Path, force: bool) -> Result<()> {
-    let name = path.display();
-    match fs::symlink_metadata(path) {
-        Ok(there) if !there.is_file() => {
-            let what = format!("'{name}' is there and no regular file");
-            bail!(Complaint::new(what).hint("name another one: only files are replaced"))
+/// The image, not yet written: it takes the place of a regular file only, and with `--force`.
+fn draft(arguments: &Make) -> Result<Draft> {
+    let path = &arguments.image;
+    let draft = if arguments.force { Draft::new(path) } else { Draft::of_new(path) };
+    let cannot = format!("cannot make '{}'", shown(path));
+    match draft {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!(Complaint::new(format!("{cannot}: {error}")).hint("--force replaces it"))
         }
-        Ok(_) if !force => {
-            bail!(Complaint::new(format!("'{name}' is there")).hint("--force replaces it"))
-        }
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot make '{name}'")),
+        draft => draft.context(cannot),
     }
 }

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
-use forebay_image::scan::{Found, Hit, NESTED_MAX, scan};
+use anyhow::{Context, Result};
+use forebay_image::scan::{Found, Hit, NESTED_MAX, Suspect, scan};
 use forebay_image::{Source, shown};
-use forebay_report::messages::{self, Complaint, progress};
+use forebay_report::messages::{self, progress};
 use forebay_report::whole::Draft;
 use serde_json::{Value, json};
 
@@ -25,10 +25,10 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
     let bar = progress(file.len(), "scanning");
     let found = scan(&file, &mut |bytes| bar.set_position(bytes));
     bar.finish_and_clear();
-    let Found { hits, skipped } =
+    let Found { hits, suspects, skipped } =
         found.with_context(|| format!("cannot read '{}'", messages::shown(&arguments.file)))?;
     let mut files = Vec::new();
-    if let Some(folder) = &arguments.extract {
+    if let Some(folder) = arguments.extract.as_ref().filter(|_| !hits.is_empty()) {
         let cannot = || format!("cannot make '{}'", folder.display());
         fs::create_dir_all(folder).with_context(cannot)?;
         for hit in &hits {
@@ -49,9 +49,13 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
         })
     };
     print(&text, "list")?;
+    suspects.iter().for_each(|suspect| messages::note(&of_suspect(suspect)));
     if skipped > 0 {
-        let why = format!("each begins inside {NESTED_MAX} others");
+        let why = format!("each begins inside {NESTED_MAX} others, or behind too much unpacked");
         messages::complain(&format_args!("{skipped} gzip or xz streams are not searched: {why}"));
+    }
+    if hits.is_empty() {
+        messages::note(&format!("no image found in '{}'", messages::shown(&arguments.file)));
     }
     let is_damaged = |hit: &Hit| hit.wrapper.as_ref().is_some_and(|it| it.damage.is_some());
     Ok(if hits.is_empty() || skipped > 0 || hits.iter().any(is_damaged) { NO } else { 0 })
@@ -62,16 +66,12 @@ fn extract(file: &Arc<dyn Source>, hit: &Hit, nth: usize, folder: &Path) -> Resu
     let number = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
     let path = folder.join(format!("{:#x}{number}.{}", hit.offset, hit.summary.format));
     let cannot = || format!("cannot write '{}'", path.display());
-    if path.symlink_metadata().is_ok() {
-        let what = format!("'{}' is there already", path.display());
-        bail!(Complaint::new(what).hint("name another DIR"));
-    }
     copy(file, hit, &path).with_context(cannot)?;
     Ok(path)
 }
 
 fn copy(file: &Arc<dyn Source>, hit: &Hit, path: &Path) -> Result<()> {
-    let mut target = Draft::new(path)?;
+    let mut target = Draft::of_new(path)?;
     let image = hit.source(file)?;
     let mut buffer = Vec::new();
     let mut at = 0;
@@ -82,6 +82,13 @@ fn copy(file: &Arc<dyn Source>, hit: &Hit, path: &Path) -> Result<()> {
         at += buffer.len() as u64;
     }
     Ok(target.finish()?)
+}
+
+/// What is not listed, since it cannot be opened.
+fn of_suspect(suspect: &Suspect) -> String {
+    let Suspect { offset, format, wrapper, why } = suspect;
+    let inside = wrapper.map_or_else(String::new, |wrapper| format!(" in {wrapper}"));
+    format!("{offset:#x}: begins like {format}{inside} and cannot be listed: {why}")
 }
 
 fn line(hit: &Hit, file: Option<&PathBuf>) -> String {

@@ -62,18 +62,22 @@ impl Matcher {
     ///
     /// # Errors
     ///
-    /// No name matches what is to be included.
+    /// The patterns leave none of its names.
     pub(super) fn choose(&self, tree: &mut Tree) -> Result<(), No> {
-        if self.is_empty() {
+        let was_empty = tree.items().len() <= 1;
+        if self.is_empty() || was_empty && self.include.is_empty() {
             return Ok(());
         }
         tree.choose(|path| self.choice(path));
-        if self.include.is_empty() || tree.items().len() > 1 {
+        if tree.items().len() > 1 {
             return Ok(());
         }
-        let after = if self.exclude.is_empty() { "" } else { " once --exclude is applied" };
-        let complaint = Complaint::new(format!("no name in the image matches --include{after}"));
-        Err(No(complaint.hint(WHAT_IS_THERE)))
+        let why = match (self.include.is_empty(), self.exclude.is_empty()) {
+            (true, _) => "--exclude leaves no name of the image",
+            (false, true) => "no name in the image matches --include",
+            (false, false) => "no name in the image matches --include once --exclude is applied",
+        };
+        Err(No(Complaint::new(why).hint(WHAT_IS_THERE)))
     }
 
     fn choice(&self, path: &[u8]) -> Choice {

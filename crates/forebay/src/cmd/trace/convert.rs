@@ -1,6 +1,8 @@
 //! `forebay trace convert` and `sample`: a trace written in another format, all of it or a share.
 
-use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
+use std::fs;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -47,6 +49,10 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
         let what = format!("{}: objects of a cache have no addresses to write", source.name);
         bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
     }
+    if is_same(&input.file, &output.output) {
+        let what = format!("-o {}: that is the trace itself", shown(&output.output));
+        bail!(Complaint::new(what).hint("name another file"));
+    }
     let mut next = source.next()?;
     let mut out = Output::create(&output.output)?;
     let mut writer = Writer::new(&mut out, output.to, source.reader().origin())?;
@@ -70,10 +76,16 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
     Ok(0)
 }
 
+/// Whether two names are those of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
+    number(one).is_some_and(|one| number(other) == Some(one))
+}
+
 /// A file that appears when it is complete, or standard output.
 enum Output {
     Standard(BufWriter<StdoutLock<'static>>),
-    File(BufWriter<Draft>),
+    File(Draft),
 }
 
 impl Output {
@@ -85,17 +97,13 @@ impl Output {
             bail!(Complaint::new(format!("-o {}: not the name of a file", shown(path))));
         }
         let draft = Draft::new(path).with_context(|| format!("-o {}", shown(path)))?;
-        Ok(Self::File(BufWriter::with_capacity(1 << 18, draft)))
+        Ok(Self::File(draft))
     }
 
     fn finish(self, path: &Path) -> Result<()> {
         match self {
             Self::Standard(mut to) => to.flush().context("cannot write the trace"),
-            Self::File(to) => {
-                let draft = to.into_inner().map_err(IntoInnerError::into_error);
-                let finished = draft.and_then(Draft::finish);
-                finished.with_context(|| format!("-o {}", shown(path)))
-            }
+            Self::File(to) => to.finish().with_context(|| format!("-o {}", shown(path))),
         }
     }
 }
