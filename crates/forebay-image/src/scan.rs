@@ -126,7 +126,7 @@ pub struct Suspect {
 pub struct Found {
     /// The images, in the order of their beginnings.
     pub hits: Vec<Hit>,
-    /// Damaged images, as it seems, in the same order. Nothing is said of the 65th and further ones.
+    /// What seems to be a damaged image, in the same order; at most 64.
     pub suspects: Vec<Suspect>,
     /// The number of compressed streams that were not unpacked, because each begins inside
     /// [`NESTED_MAX`] others or too much was unpacked before.

@@ -24,7 +24,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::messages::{Complaint, shown};
 
-/// A file that is being written, through a buffer. Dropped before it is finished, it leaves nothing.
+/// A file that is being written, buffered. Dropped before it is finished, it leaves nothing.
 #[derive(Debug)]
 pub struct Draft {
     file: BufWriter<File>,

@@ -8,7 +8,7 @@ use forebay_image::{Cause, Fault, Follow, Image, Kind, Node, NodeId};
 use forebay_report::messages::note;
 use serde_json::Value;
 
-use super::select::Matcher;
+use super::select::{Matcher, is_at_or_below};
 use super::{No, Out, complain, find, open, show};
 use crate::NO;
 use crate::args::image::{Ls, Trait};
@@ -106,8 +106,7 @@ impl<'a> List<'a> {
         for (place, item) in tree.items().iter().enumerate() {
             let path = tree.path(place);
             // The directories above belong to the tree too.
-            let rest = path.strip_prefix(start);
-            if rest.is_none_or(|rest| !(start.is_empty() || rest.is_empty() || rest[0] == b'/')) {
+            if !is_at_or_below(&path, start) {
                 continue;
             }
             let node = match self.image.node(item.node) {
@@ -139,8 +138,9 @@ impl<'a> List<'a> {
 
     /// The tree below a directory, as far as patterns take it.
     fn chosen(&mut self, start: &[u8]) -> Result<Tree> {
-        let mut tree = Tree::of(self.image, &[start.to_vec()], Limits::default());
-        self.unmatched = Matcher::new(&self.arguments.patterns)?.choose(&mut tree).err();
+        let starts = [start.to_vec()];
+        let mut tree = Tree::of(self.image, &starts, Limits::default());
+        self.unmatched = Matcher::new(&self.arguments.patterns)?.choose(&mut tree, &starts).err();
         Ok(tree)
     }
 

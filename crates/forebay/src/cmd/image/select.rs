@@ -58,18 +58,24 @@ impl Matcher {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// Keeps only the selected part of a tree.
+    /// Keeps only the selected part of a tree that has these paths.
     ///
     /// # Errors
     ///
-    /// The patterns leave none of its names.
-    pub(super) fn choose(&self, tree: &mut Tree) -> Result<(), No> {
-        let was_empty = tree.items().len() <= 1;
-        if self.is_empty() || was_empty && self.include.is_empty() {
+    /// The patterns leave nothing of the paths.
+    pub(super) fn choose(&self, tree: &mut Tree, paths: &[Vec<u8>]) -> Result<(), No> {
+        let is_left = |tree: &Tree| {
+            // The root has no name.
+            (1..tree.items().len()).any(|place| {
+                let name = tree.path(place);
+                paths.iter().any(|path| is_at_or_below(&name, path))
+            })
+        };
+        if self.is_empty() || self.include.is_empty() && !is_left(tree) {
             return Ok(());
         }
         tree.choose(|path| self.choice(path));
-        if tree.items().len() > 1 {
+        if is_left(tree) {
             return Ok(());
         }
         let why = match (self.include.is_empty(), self.exclude.is_empty()) {
@@ -92,6 +98,12 @@ impl Matcher {
     }
 }
 
+/// Whether a path is another one or below it; below the root are all.
+pub(super) fn is_at_or_below(path: &[u8], top: &[u8]) -> bool {
+    let rest = path.strip_prefix(top);
+    rest.is_some_and(|rest| top.is_empty() || rest.is_empty() || rest[0] == b'/')
+}
+
 /// The tree of the typed paths, and the missing paths.
 pub(super) fn tree(
     image: &dyn Image,
@@ -106,14 +118,13 @@ pub(super) fn tree(
             Err(fault) => missing.push(fault),
         }
     }
-    let mut tree = if typed.is_empty() {
-        Tree::whole(image, Limits::default())
-    } else {
-        Tree::of(image, &paths, Limits::default())
-    };
+    if typed.is_empty() {
+        paths.push(Vec::new());
+    }
+    let mut tree = Tree::of(image, &paths, Limits::default());
     // Where no path is there, that is the error.
-    if typed.is_empty() || !paths.is_empty() {
-        matcher.choose(&mut tree)?;
+    if !paths.is_empty() {
+        matcher.choose(&mut tree, &paths)?;
     }
     Ok((tree, missing))
 }
