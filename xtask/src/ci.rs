@@ -102,6 +102,7 @@ fn stages(target: Option<&str>, has_lab: bool, has_package: bool) -> Vec<Stage> 
         let build = format!("build --package forebay-core --target {target}");
         stages.push(Stage::new("purity", build));
     }
+    stages.push(Stage::new("build", "test --workspace --no-run"));
     stages.push(Stage::new("test", "xtask test"));
     stages.push(Stage::new("interleavings", INTERLEAVINGS));
     stages.push(Stage::new("disks", DISKS));
@@ -174,6 +175,7 @@ mod tests {
                 "cargo clippy --workspace --all-targets -- -D warnings",
                 "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
                 "cargo build --package forebay-core --target bare",
+                "cargo test --workspace --no-run",
                 "cargo xtask test",
                 "cargo test --package forebay-host --features shuttle --lib interleavings",
                 "cargo xtask swarm --disks 600",
