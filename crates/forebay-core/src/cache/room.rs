@@ -57,6 +57,11 @@ impl PageCache {
         self.waits_for_pass
     }
 
+    /// Whether requests of a full device are shared by the pages that were sent.
+    pub(crate) fn requests_by_work(&self) -> bool {
+        self.reclaim.requests_by_work()
+    }
+
     /// The timeout of reclaim's background writer.
     pub(crate) fn reclaim_timeout(&self) -> Option<Instant> {
         self.reclaim.timeout()

@@ -76,8 +76,9 @@ pub(super) struct Writeback {
     errors: Vec<WriteErrors>,
     /// Pages that had been written when a pass last woke the callers without memory.
     written_at_wake: u64,
-    /// Whose turn it is when both the flush rule and reclaim wait for a device.
-    reclaim_first: bool,
+    /// How far the flush rule is ahead of reclaim since that waits for a device: in pages, or in
+    /// turns. While it is, reclaim goes first.
+    rule_leads_by: u64,
     next_sample: Option<Instant>,
     last_sample: Instant,
     samples: Vec<Sample>,
@@ -151,7 +152,7 @@ impl Writeback {
             request_waiters: Vec::new(),
             errors: Vec::new(),
             written_at_wake: 0,
-            reclaim_first: false,
+            rule_leads_by: 0,
             next_sample: None,
             last_sample: now,
             samples: Vec::new(),
@@ -331,12 +332,19 @@ impl Engine {
         }
         self.writeback.state.memory_short = !self.memory_waiters.is_empty();
         self.note_place_waiters();
-        let (first, evicted) = (self.writeback.reclaim_first, self.cache.counters.evicted);
+        let (lead, evicted) = (self.writeback.rule_leads_by, self.cache.counters.evicted);
         let in_flight = self.writeback.state.all.writeback;
         let (rule, mut sender) = self.rule_and_sender();
-        let waits = if first { sender.reclaim() } else { false };
+        let before = (lead > 0).then(|| sender.reclaim());
+        let sent = sender.state.all.writeback;
         rule.run(&mut sender);
-        let waits = if first { waits } else { sender.reclaim() };
+        let lead = lead + (sender.state.all.writeback - sent);
+        let (pages, waits) = before.unwrap_or_else(|| sender.reclaim());
+        let lead = match (waits, sender.cache.requests_by_work()) {
+            (false, _) => 0,
+            (true, true) => lead.saturating_sub(pages),
+            (true, false) => u64::from(before.is_none()),
+        };
         let moving = sender.state.devices.iter().filter(|device| !device.is_stalled);
         let moving = moving.map(|device| device.levels.writeback).sum::<u64>();
         let stuck = sender.state.memory_short && moving == 0;
@@ -350,7 +358,7 @@ impl Engine {
             sender.block.unplug_all(sender.now);
         }
         let nothing_left = sender.state.all.unsafe_pages() == 0;
-        self.writeback.reclaim_first = waits && !first;
+        self.writeback.rule_leads_by = lead;
         if self.cache.counters.evicted > evicted {
             self.wake_memory_waiters();
         }

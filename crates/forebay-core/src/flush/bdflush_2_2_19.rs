@@ -4,17 +4,18 @@
 //! Behaviour:  above half of nfract bdflush is woken, above nfract the writer also sleeps until a
 //!             pass has ended. A pass writes up to ndirty pages, oldest first, whatever their age;
 //!             the next one follows at once until a pass finds nothing or enough has been written.
-//!             Every interval kupdate writes old metadata, then all old pages. A page that its
-//!             write has allocated is old after age_super, not age_buffer: ext2 marks the block
-//!             dirty with a flag (ext2_alloc_block in fs/ext2/inode.c, ext2_new_block in
-//!             balloc.c), and set_writetime never moves a time back.
+//!             kupdate writes old metadata, then all old pages, and sleeps for the interval when
+//!             that is done. A page that its write has allocated is old after age_super, not
+//!             age_buffer: ext2 marks the block dirty with a flag (ext2_alloc_block in
+//!             fs/ext2/inode.c, ext2_new_block in balloc.c), and set_writetime never moves a time
+//!             back.
 //! Differs:    a buffer is a page. The list of locked buffers holds nothing to write: a page that
-//!             is redirtied under writeback becomes dirty when its write completes. kupdate's timer
-//!             does not slip by the length of its passes, but a timeout that falls into an open
-//!             pass is lost, and the timer starts again when the interval is no longer 0. kupdate's
-//!             walk over all buffers is charged after the pass, and bdflush's walk over the locked
-//!             ones not at all. Loop devices get no second chance to block. nrefill, nref_dirt and
-//!             the dummies have no effect in the kernel either.
+//!             is redirtied under writeback becomes dirty when its write completes. A pass of
+//!             kupdate ends when nothing is old; in the kernel its walk may come to the end of the
+//!             list before. The timer starts again when the interval is no longer 0. kupdate's walk
+//!             over all buffers is charged after the pass, and bdflush's walk over the locked ones
+//!             not at all. Loop devices get no second chance to block. nrefill, nref_dirt and the
+//!             dummies have no effect in the kernel either.
 //! Not for:    kernels before 2.2.19, which made every writer wait above nfract, and those from 2.4
 //!             on, which have other fields.
 //!
@@ -119,7 +120,7 @@ impl Flush for Bdflush {
             self.bdflush.get_or_insert_default();
         }
         // The first page after a rest requests a run only to set the timer.
-        let starts = !self.timer.armed;
+        let starts = !self.timer.armed && self.kupdate.is_none();
         if starts {
             self.timer.arm(pages.now(), pages.knobs().interval);
         }
@@ -137,7 +138,7 @@ impl Flush for Bdflush {
         if above || pages.memory_is_short() {
             self.bdflush.get_or_insert_default();
         }
-        if self.timer.expired(pages.now(), pages.knobs().interval) {
+        if self.timer.expired(pages.now()) {
             self.kupdate.get_or_insert(Step::Inodes);
         }
         if self.kupdate_first {
@@ -150,7 +151,7 @@ impl Flush for Bdflush {
         if self.bdflush.is_some() && self.kupdate.is_some() {
             self.kupdate_first = !self.kupdate_first;
         }
-        if self.inodes.look(pages) {
+        if self.inodes.look(pages) && self.kupdate.is_none() {
             self.timer.arm(pages.now(), pages.knobs().interval);
         } else {
             self.timer.armed = false;
@@ -204,6 +205,7 @@ impl Bdflush {
             }
         }
         self.kupdate = None;
+        self.timer.start(pages.now(), pages.knobs().interval);
         // Writers sleep until a pass of bdflush has ended, not one of kupdate.
         if self.bdflush.is_none() {
             pages.end_pass();
@@ -211,9 +213,8 @@ impl Bdflush {
     }
 }
 
-/// The sleep of kupdate: it runs freely from the beginning of time on, but it needs no wake-up
-///                       while
-/// nothing is dirty.
+/// The sleep of kupdate, which first begins at time 0. It needs no wake-up while nothing is dirty,
+/// because a pass takes no time then.
 #[derive(Debug, Default)]
 struct Timer {
     /// The end of the present sleep; it may lie back while nothing is dirty.
@@ -223,13 +224,14 @@ struct Timer {
 }
 
 impl Timer {
-    /// Whether a sleep has ended; if so, the next one has begun.
-    fn expired(&mut self, now: Instant, interval: Duration) -> bool {
-        let expired = self.armed && self.next.is_some_and(|next| next <= now);
-        if expired {
-            self.wind(now, interval);
-        }
-        expired
+    /// Whether a sleep has ended.
+    fn expired(&self, now: Instant) -> bool {
+        self.armed && self.next.is_some_and(|next| next <= now)
+    }
+
+    /// A pass has ended, and a sleep begins.
+    fn start(&mut self, now: Instant, interval: Duration) {
+        self.next = (interval > Duration::ZERO).then_some(now + interval);
     }
 
     /// Has the end of the present sleep, which lies ahead, seen.

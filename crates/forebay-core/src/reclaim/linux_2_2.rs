@@ -2,7 +2,7 @@
 //!
 //! Source:     Linux 2.2.19, mm/filemap.c (shrink_mmap), mm/vmscan.c (do_try_to_free_pages,
 //!             kswapd), mm/page_alloc.c (the watermarks, __get_free_pages), fs/buffer.c
-//!             (try_to_free_buffers, sync_page_buffers, grow_buffers).
+//!             (try_to_free_buffers, sync_page_buffers, grow_buffers), kernel/sched.c (goodness).
 //! Behaviour:  a hand walks over the frames in a circle. A referenced page loses the mark, a clean
 //!             one is evicted. Callers skip a dirty page, because they must not write. kswapd notes
 //!             it at the first visit and writes it, as a single page, at the next. The frame that
@@ -11,7 +11,9 @@
 //!             frames are free. At *min* a caller scans itself, for 32 frames. A reader (GFP_USER)
 //!             that frees fewer gets no frame; a writer (GFP_BUFFER, with __GFP_MED) takes one from
 //!             the reserve. A caller without a frame waits for the end of a pass of the flush rule.
-//!             kswapd sleeps for 10 s after a scan that frees fewer than 32.
+//!             kswapd sleeps for 10 s after a scan that frees fewer than 32. A free request wakes
+//!             all who wait for one, and goes to whom the scheduler prefers: who has used less of
+//!             the processor, by the pages that each has sent.
 //! Differs:    kswapd sees 4096 frames and goes on when a write has ended, since a scan costs no
 //!             time within the engine. For the same reason it begins anew, without its sleep of
 //!             10 s, if it has met pages under writeback. Only kswapd writes: a reader's scan
@@ -250,6 +252,10 @@ impl Reclaim for Clock {
     }
 
     fn waits_for_pass(&self) -> bool {
+        true
+    }
+
+    fn requests_by_work(&self) -> bool {
         true
     }
 

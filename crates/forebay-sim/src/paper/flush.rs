@@ -41,9 +41,8 @@ pub(super) const PAPER: Paper = Paper {
     about: "Modelled: bdflush and kupdate of Linux 2.2.19, four disks in RAID 0, one processor, \
             bonnie 1.x call by call; kswapd writes in the order of page frames. Calibrated only on \
             the distribution's settings. dyn is judged; dyn:cap=98, whose nfract stays below 99 \
-            while only writes happen, is run as well. Not claimed: the collapse under the tuning \
-            guide's settings, which the model does not show, and the order of reads before writes, \
-            because there is no elevator. KB are 1024 bytes, as bonnie prints them.",
+            while only writes happen, is run as well. Not claimed: the order of reads before \
+            writes, because there is no elevator. KB are 1024 bytes, as bonnie prints them.",
     measured: super::MEDIAN_OVER_DRAWS,
     keeps_series: true,
     scaled: "runs of 1000 MB count 4 draws of 12, and the writers of the stall write a fourth of \

@@ -108,14 +108,17 @@ impl Sender<'_> {
         Sent::Full
     }
 
-    /// Runs reclaim's background writer until it sleeps; returns whether it waits for a device.
-    pub(super) fn reclaim(&mut self) -> bool {
+    /// Runs reclaim's background writer until it sleeps; returns the pages that it has sent and
+    /// whether it waits for a device.
+    pub(super) fn reclaim(&mut self) -> (u64, bool) {
+        let mut pages = 0;
         while let Some(found) = self.cache.reclaim_background(self.now) {
             if self.write_one(Some(found)) != Sent::Page {
-                return true;
+                return (pages, true);
             }
+            pages += 1;
         }
-        false
+        (pages, false)
     }
 
     /// The device of the next page accepts no writes for now: the file that has been dirty longest

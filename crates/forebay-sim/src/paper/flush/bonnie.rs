@@ -1,7 +1,7 @@
 //! A run of bonnie: the rates of its phases, the dirty data that a phase leaves in memory, and
 //! values over time.
 
-use forebay_core::time::Instant;
+use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{KIB, MIB, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
 
@@ -9,6 +9,7 @@ use super::series;
 use super::settings::Setting;
 use crate::machine::{Machine, MachineError};
 use crate::paper::Measured;
+use crate::rng::Rng;
 use crate::scenario::{NewFile, Scenario};
 use crate::workload::bonnie::{Bonnie, Handles, Mark, Phase};
 use crate::workload::marks::Log;
@@ -74,8 +75,10 @@ impl Run {
             seekers: [(); 3].map(|()| scenario.open(0)),
         };
         let (tasks, log) = bonnie.tasks(handles);
-        let until =
-            |inner| -> Box<dyn Workload> { Box::new(Until { inner, last, log: log.clone() }) };
+        let begin = begin(seed);
+        let until = |inner| -> Box<dyn Workload> {
+            Box::new(Until { inner, begin, last, log: log.clone() })
+        };
         let (outcome, record) = scenario.run(tasks.into_iter().map(until).collect(), &mut |_| ());
         let marks = log.notes();
         let mut measured = Measured::new(marks.iter().map(|mark| mark.bytes).sum(), outcome);
@@ -98,6 +101,12 @@ impl Run {
     }
 }
 
+/// When bonnie is started: kupdate of a server that runs has slept for an unknown part of its 5 s.
+fn begin(seed: u64) -> Instant {
+    let interval = Duration::from_secs(5).as_nanos();
+    Instant::ZERO + Duration(Rng::new(seed).fork("start", 0).below(interval))
+}
+
 /// The rate of a phase in units of 1024 bytes a second, as bonnie prints it.
 fn rate(mark: &Mark) -> Option<(&'static str, f64)> {
     let (_, name) = PHASES.iter().find(|(phase, _)| *phase == mark.phase)?;
@@ -105,15 +114,19 @@ fn rate(mark: &Mark) -> Option<(&'static str, f64)> {
     Some((name, mark.bytes as f64 / KIB as f64 / seconds))
 }
 
-/// A task that goes no further than the end of a phase.
+/// A task that begins at a moment and goes no further than the end of a phase.
 struct Until {
     inner: Box<dyn Workload>,
+    begin: Instant,
     last: Phase,
     log: Log<Mark>,
 }
 
 impl Workload for Until {
     fn next(&mut self, now: Instant) -> Step {
+        if now < self.begin {
+            return Step::Sleep(self.begin);
+        }
         let step = self.inner.next(now);
         let over = self.log.last().is_some_and(|mark| mark.phase == self.last);
         if over && self.last != Phase::Seeks { Step::Exit } else { step }
