@@ -154,6 +154,22 @@ fn the_timer_runs_freely_while_nothing_is_dirty() {
 }
 
 #[test]
+fn kupdate_sleeps_for_the_interval_after_the_end_of_its_pass() {
+    let mut bench = Bench::new("bdflush-2.2.19");
+    bench.dirty_range(0, 0..2);
+    bench.advance_to(jiffies(2_999));
+    bench.complete_all();
+    bench.pages.devices[0].slots = 1;
+    bench.advance_to(jiffies(3_600));
+    assert_eq!(bench.rule.timeout(), None, "the second page waits for the first");
+    bench.dirty(0, 2);
+    bench.advance_to(jiffies(3_700));
+    assert_eq!(bench.rule.timeout(), None);
+    bench.complete(0, 1);
+    assert_eq!(bench.rule.timeout(), Some(jiffies(4_200)));
+}
+
+#[test]
 fn the_age_at_submission_lies_between_the_age_and_one_interval_more() {
     for at in [0, 1, 77, 499, 500, 501, 1_000, 1_337] {
         let mut bench = Bench::new("bdflush-2.2.19");
