@@ -1,4 +1,4 @@
-//! Fuzzing of one image parser, for a stated time.
+//! Fuzzing of one parser, for a stated time.
 //!
 //! Needs a nightly compiler and `cargo install cargo-fuzz`. The committed `fuzz/corpus` is the
 //! start; new inputs are kept in `fuzz/found` and failing inputs in `fuzz/artifacts`.

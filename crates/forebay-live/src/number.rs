@@ -29,6 +29,13 @@ impl DevNumber {
         (self.major << 20) | (self.minor & 0xf_ffff)
     }
 
+    /// From `major:minor`, without memory for an error.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+        (major < 1 << 12 && minor < 1 << 20).then_some(Self { major, minor })
+    }
+
     /// Whether no block device stands behind it: network, FUSE, overlay and memory file systems.
     pub const fn is_anonymous(self) -> bool {
         self.major == 0
@@ -50,13 +57,7 @@ impl FromStr for DevNumber {
     type Err = NotANumber;
 
     fn from_str(text: &str) -> Result<Self, NotANumber> {
-        let wrong = || NotANumber(text.to_owned());
-        let (major, minor) = text.trim().split_once(':').ok_or_else(wrong)?;
-        let (Ok(major), Ok(minor)) = (major.parse(), minor.parse()) else { return Err(wrong()) };
-        if major >= 1 << 12 || minor >= 1 << 20 {
-            return Err(wrong());
-        }
-        Ok(Self { major, minor })
+        Self::parse(text).ok_or_else(|| NotANumber(text.to_owned()))
     }
 }
 

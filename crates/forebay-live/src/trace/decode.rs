@@ -149,7 +149,7 @@ impl Decoder {
 fn bdi_number(name: &[u8]) -> DevNumber {
     let end = name.iter().position(|byte| !(byte.is_ascii_digit() || *byte == b':'));
     let number = &name[..end.unwrap_or(name.len())];
-    std::str::from_utf8(number).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+    std::str::from_utf8(number).ok().and_then(DevNumber::parse).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -163,6 +163,7 @@ mod tests {
         assert_eq!(number("254:0\0\0junk"), DevNumber { major: 254, minor: 0 });
         assert_eq!(number("0:45-fuseblk\0"), DevNumber { major: 0, minor: 45 });
         assert_eq!(number("btrfs-1\0"), DevNumber::default());
+        assert_eq!(number("7:0:\0"), DevNumber::default());
         assert_eq!(number(""), DevNumber::default());
     }
 
