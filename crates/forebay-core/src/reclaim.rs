@@ -119,9 +119,8 @@ pub trait Reclaim: Debug + Send {
         false
     }
 
-    /// Whether a request of a full device goes to the process that has used less of the processor:
-    /// to reclaim's background writer until it has sent as many pages as the flush rule. Otherwise
-    /// the two take turns.
+    /// Whether the background writer gets the free requests of a full device until it has sent as
+    /// many pages as the flush rule. Otherwise the two take turns.
     fn requests_by_work(&self) -> bool {
         false
     }

@@ -29,7 +29,7 @@ impl DevNumber {
         (self.major << 20) | (self.minor & 0xf_ffff)
     }
 
-    /// From `major:minor`, without memory for an error.
+    /// From `MAJOR:MINOR`. Allocates nothing, unlike `from_str`, whose error holds the text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);

@@ -57,7 +57,7 @@ impl PageCache {
         self.waits_for_pass
     }
 
-    /// Whether requests of a full device are shared by the pages that were sent.
+    /// Whether free requests of a full device are shared by pages sent, and not in turns.
     pub(crate) fn requests_by_work(&self) -> bool {
         self.reclaim.requests_by_work()
     }

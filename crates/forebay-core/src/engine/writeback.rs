@@ -76,8 +76,8 @@ pub(super) struct Writeback {
     errors: Vec<WriteErrors>,
     /// Pages that had been written when a pass last woke the callers without memory.
     written_at_wake: u64,
-    /// How far the flush rule is ahead of reclaim since that waits for a device: in pages, or in
-    /// turns. While it is, reclaim goes first.
+    /// How far the flush rule has got ahead since reclaim began to wait for a device: in pages, or
+    /// in turns. Reclaim goes first until this is 0.
     rule_leads_by: u64,
     next_sample: Option<Instant>,
     last_sample: Instant,

@@ -12,8 +12,8 @@
 //!             that frees fewer gets no frame; a writer (GFP_BUFFER, with __GFP_MED) takes one from
 //!             the reserve. A caller without a frame waits for the end of a pass of the flush rule.
 //!             kswapd sleeps for 10 s after a scan that frees fewer than 32. A free request wakes
-//!             all who wait for one, and goes to whom the scheduler prefers: who has used less of
-//!             the processor, by the pages that each has sent.
+//!             all its waiters, and the scheduler runs the process that has used less processor
+//!             time first. Here that is the one of bdflush and kswapd that has sent fewer pages.
 //! Differs:    kswapd sees 4096 frames and goes on when a write has ended, since a scan costs no
 //!             time within the engine. For the same reason it begins anew, without its sleep of
 //!             10 s, if it has met pages under writeback. Only kswapd writes: a reader's scan

@@ -101,7 +101,7 @@ impl Run {
     }
 }
 
-/// When bonnie is started: kupdate of a server that runs has slept for an unknown part of its 5 s.
+/// When bonnie starts. How much of its sleep of 5 s kupdate has left then is not known.
 fn begin(seed: u64) -> Instant {
     let interval = Duration::from_secs(5).as_nanos();
     Instant::ZERO + Duration(Rng::new(seed).fork("start", 0).below(interval))
