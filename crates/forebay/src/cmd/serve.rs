@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, process, thread};
+use std::{process, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::engine::Policies;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
     let described: Vec<String> = exports.iter().map(described).collect();
     // Nothing comes in any more when the folder was the only way.
-    let WaysIn { listen, inherited, folder } = ways;
+    let WaysIn { listen, inherited, folder: _socket_folder } = ways;
     let (handle, is_only_way) = (signals.handle(), listen.is_empty() && inherited.is_empty());
     let unmounted = move || {
         if is_only_way {
@@ -105,9 +105,6 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let reporter = server.reporter();
     let stopped = server.stop(arguments.drain_timeout);
     say_requests(&reporter.report());
-    if let Some(folder) = folder {
-        let _ = fs::remove_dir(folder);
-    }
     if let Err(lost) = stopped {
         complain(&Complaint::new(lost.to_string()));
         return Ok(ERROR);

@@ -156,14 +156,18 @@ fn certificates_that_cannot_be_used_are_named() {
     fs::copy(scene.path("others/server-key.pem"), scene.path("keys/server-key.pem"))
         .expect("the test works");
     fs::create_dir(scene.path("empty")).expect("the test works");
+    fs::create_dir(scene.path("tmp")).expect("the test works");
     for (line, why) in [
         ("serve disk --tls require --run true", "--tls needs certificates"),
         ("serve disk --tls-certificates empty --run true", "empty/server-cert.pem"),
         ("serve disk --tls-certificates keys --run true", "keys/server-cert.pem"),
         ("serve disk --tls-verify-peer --run true", "--tls-certificates"),
     ] {
-        let output = scene.command(line).output().expect("the test works");
+        let mut command = scene.command(line);
+        let output = command.env("TMPDIR", scene.path("tmp")).output().expect("the test works");
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
+        let left = fs::read_dir(scene.path("tmp")).expect("the test works").count();
+        assert_eq!(left, 0, "{line}: the folder of the socket is removed");
     }
 }

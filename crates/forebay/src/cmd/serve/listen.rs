@@ -3,9 +3,9 @@
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::{env, fs, process, thread};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use forebay_host::serve::{ListenAddress, Server};
@@ -14,6 +14,7 @@ use listenfd::ListenFd;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
+use tempfile::TempDir;
 
 use super::log::Log;
 use crate::ERROR;
@@ -25,8 +26,8 @@ pub(super) struct WaysIn {
     pub(super) listen: Vec<ListenAddress>,
     /// Sockets that were handed over.
     pub(super) inherited: Vec<OwnedFd>,
-    /// The folder that was made for a socket.
-    pub(super) folder: Option<PathBuf>,
+    /// The folder that was made for a socket, which vanishes with this.
+    pub(super) folder: Option<TempDir>,
 }
 
 /// The typed addresses, and inherited sockets.
@@ -47,9 +48,10 @@ pub(super) fn ways_in(arguments: &Serve) -> Result<WaysIn> {
     };
     let mut folder = None;
     if own {
-        let made = env::temp_dir().join(format!("forebay-serve-{}", process::id()));
-        private_folder(&made)?;
-        listen.push(ListenAddress::Unix(made.join("socket")));
+        // No other user can connect to a socket in it: its mode is 0700.
+        let made = tempfile::Builder::new().prefix("forebay-serve-").tempdir();
+        let made = made.context("cannot make a folder for the socket")?;
+        listen.push(ListenAddress::Unix(made.path().join("socket")));
         folder = Some(made);
     }
     if listen.is_empty() && !is_reached {
@@ -74,13 +76,6 @@ fn inherited() -> Result<Vec<OwnedFd>> {
         sockets.extend(socket);
     }
     Ok(sockets)
-}
-
-/// No other user can connect to a socket in it.
-fn private_folder(folder: &Path) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = fs::DirBuilder::new().mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make the folder '{}'", folder.display()))
 }
 
 fn address(typed: &str) -> Result<ListenAddress> {
