@@ -4,12 +4,12 @@
 //! Behaviour:  a file is watched until its pattern is clear, by at least eight windows; meanwhile
 //!             its progress is counted. Then one step is taken and proved. Faults: to bandwidth
 //!             through request rate, of an unknown device to the least window, whose rate beside
-//!             the old one tells the device. Streams: four times the window, again and again while
-//!             it helps, and where it does not, twice the window. What does not help is taken back
-//!             and not tried again for some minutes, unless the file is read in another way
-//!             meanwhile. What was counted belongs to one way of reading: a file that turns is
-//!             watched anew, and one that turns from faults to a stream gets its window back at
-//!             once.
+//!             the old one tells the device. Streams, and short runs from their first window on:
+//!             four times the window, again and again while it helps, and where it does not, twice
+//!             the window. What does not help is taken back and not tried again for some minutes,
+//!             unless the file is read in another way meanwhile. What was counted belongs to one
+//!             way of reading: a file that turns is watched anew, and one that turns from faults to
+//!             a stream gets its window back at once.
 //! Differs:    nothing.
 //! Not for:    files that will soon be in memory as a whole: the large window fills it fastest.
 //!
@@ -436,13 +436,7 @@ impl Open {
         if self.pattern == Pattern::Stream && self.source.is_memory() {
             return None;
         }
-        let to = window::wanted(self.pattern, self.present, self.measured(), seen.cuts, bounds)?;
-        let to = if self.pattern == Pattern::Stream && self.is_refuted(to) { to / 2 } else { to };
-        let to = if self.pattern == Pattern::Stream && around.available > 0 {
-            to.min(((around.available / STREAM_SHARE) >> 10).max(bounds.floor)).max(self.present)
-        } else {
-            to
-        };
+        let to = self.target(seen, around, bounds)?;
         if !window::is_worth(self.present, to) || self.is_refuted(to) {
             return None;
         }
@@ -459,6 +453,35 @@ impl Open {
         let step = Step { from: self.present, to, claim: Some(claim), metric };
         let (expected, reason) = self.words(&step, seen);
         Some(self.ask(step, expected, reason))
+    }
+
+    /// The window that the pattern asks for, whether or not a step to it is worth it.
+    fn target(&self, seen: &Seen, around: &Around, bounds: Bounds) -> Option<u64> {
+        let wanted = window::wanted(self.pattern, self.present, self.measured(), seen.cuts, bounds);
+        if let Pattern::ShortRuns { pages } = self.pattern
+            && (!self.rates.is_empty() || wanted.is_none_or(|first| self.is_refuted(first)))
+            && let Some(next) = self.next_for_runs(pages, bounds)
+        {
+            return Some(next);
+        }
+        let to = wanted?;
+        if self.pattern != Pattern::Stream {
+            return Some(to);
+        }
+        let to = if self.is_refuted(to) { to / 2 } else { to };
+        if around.available == 0 {
+            return Some(to);
+        }
+        let share = (around.available / STREAM_SHARE) >> 10;
+        Some(to.min(share.max(bounds.floor)).max(self.present))
+    }
+
+    /// A window above the first one for runs.
+    fn next_for_runs(&self, pages: u64, bounds: Bounds) -> Option<u64> {
+        let refuted = self.refuted.map(|it| it.to);
+        let tried = self.rates.keys().copied().chain(refuted);
+        let worse = tried.filter(|window| *window > self.present).min().unwrap_or(u64::MAX);
+        window::next_for_runs(pages, self.present, worse, bounds)
     }
 
     fn is_refuted(&self, to: u64) -> bool {

@@ -7,8 +7,9 @@
 //!             costs as much in bytes as in operations. Streams: four times the present one, as a
 //!             trial. Reads in no order: nothing on a disk, which reads what was asked for; their
 //!             own size where a window cuts them (FUSE, network). Short runs: a quarter of a run,
-//!             as what was read ahead at its end, a window or two, is for nothing. Sizes are powers
-//!             of two, and a window stays as it is while it is near what is wanted.
+//!             as what was read ahead at its end, a window or two, is for nothing; from there on
+//!             four times and twice the present one, as trials. Sizes are powers of two, and a
+//!             window stays as it is while it is near what is wanted.
 //! Differs:    nothing.
 //! Not for:    files that are wholly cached or whose reader has switched windows off: they cause no
 //!             windows, and need none.
@@ -82,10 +83,7 @@ pub fn wanted(
         Pattern::RandomReads { request } if cuts => {
             bounds.above(request.saturating_mul(PAGE)).max(present)
         }
-        Pattern::ShortRuns { pages } => {
-            let part = bounds.above(pages.saturating_mul(PAGE) / RUN_PARTS);
-            part.max(RUN_LEAST.min(bounds.cap))
-        }
+        Pattern::ShortRuns { pages } => for_runs(pages, bounds),
         Pattern::RandomReads { .. } | Pattern::Unclear => return None,
     };
     is_worth(present, wanted).then_some(wanted)
@@ -95,6 +93,21 @@ pub fn wanted(
 /// second, whatever the device.
 pub fn for_faults(ceiling: Option<Ceiling>, bounds: Bounds) -> u64 {
     ceiling.map_or(bounds.floor, |it| bounds.below(it.knee()))
+}
+
+/// The first window to try for runs.
+fn for_runs(pages: u64, bounds: Bounds) -> u64 {
+    bounds.above(pages.saturating_mul(PAGE) / RUN_PARTS).max(RUN_LEAST.min(bounds.cap))
+}
+
+/// The window to try next for runs that have what a quarter of them asks for or more: where
+/// requests cost much, more of them is saved by a larger one than is read for nothing. `worse` is
+/// the least window that was slower than a smaller one. None if `present` is not of that kind.
+pub fn next_for_runs(pages: u64, present: u64, worse: u64, bounds: Bounds) -> Option<u64> {
+    let first = for_runs(pages, bounds);
+    let is_of_them = (first..=first.saturating_mul(RUN_WINDOWS_MAX)).contains(&present);
+    let next = [4, 2].map(|times| present.saturating_mul(times).min(bounds.cap));
+    is_of_them.then(|| next.into_iter().find(|to| *to < worse).unwrap_or(present))
 }
 
 /// What two windows and the faults a second at each say of a device: a fault takes a time of its
@@ -128,6 +141,9 @@ pub fn is_worth(present: u64, wanted: u64) -> bool {
 
 /// Windows in a run.
 const RUN_PARTS: u64 = 4;
+
+/// Times the first window that the next ones are at most: four runs.
+const RUN_WINDOWS_MAX: u64 = 16;
 
 /// The least window of runs in KiB: below it a request costs more than its bytes on any device.
 const RUN_LEAST: u64 = 64;
@@ -178,6 +194,19 @@ mod tests {
         assert_eq!(window(runs(1_024), 128, None, false), Some(1_024), "4 MiB");
         assert_eq!(window(runs(2), 8_192, None, false), Some(64), "the least");
         assert_eq!(window(runs(256), 256, None, false), None, "as it is");
+    }
+
+    #[test]
+    fn runs_that_have_their_first_window_get_larger_ones_that_were_not_slower() {
+        let next = |present, worse| next_for_runs(16, present, worse, Bounds::default());
+        assert_eq!(next(64, 8_192), Some(256));
+        assert_eq!(next(64, 257), Some(256));
+        assert_eq!(next(64, 256), Some(128));
+        assert_eq!(next(64, 128), Some(64), "as it is");
+        assert_eq!(next(1_024, u64::MAX), Some(4_096));
+        assert_eq!((next(63, 8_192), next(1_025, u64::MAX)), (None, None));
+        let capped = Bounds { cap: 100, ..Bounds::default() };
+        assert_eq!(next_for_runs(16, 64, u64::MAX, capped), Some(100));
     }
 
     #[test]

@@ -249,18 +249,44 @@ fn requests_whose_size_drifts_are_one_pattern() {
     assert_eq!(play.changes, [(64, 256)]);
 }
 
-/// Runs of 512 KiB: what is read behind the end of each one costs as much as what is in it.
-#[test]
-fn short_runs_get_a_window_that_wastes_less() {
-    let mut play = Play::new(8_192);
-    for _ in 0..60 {
-        let rate = 130e6 / (512.0 + 1.5 * play.window as f64) / 1_024.0;
-        play.look(Pattern::ShortRuns { pages: 128 }, 4.0 * rate, |progress, _| {
-            progress.asked += (rate * 128.0 * 1_024.0) as u64;
+/// Runs of 512 KiB, which take the `seconds` of a window each.
+fn short_runs(window: u64, pages: u64, seconds: impl Fn(f64) -> f64) -> Play {
+    let mut play = Play::new(window);
+    for _ in 0..200 {
+        let seconds = seconds(play.window as f64);
+        play.look(Pattern::ShortRuns { pages }, 4.0 / seconds, |progress, _| {
+            progress.asked += (512.0 * 1_024.0 / 4.0 / seconds) as u64;
             progress.bytes += 130_000_000 / 4;
         });
     }
-    assert_eq!(play.changes, [(8_192, 128)], "bytes that were not asked for are no progress");
+    play
+}
+
+/// What is read behind the end of each run costs as much as what is in it, and each request takes
+/// `own` seconds.
+fn wasteful(own: f64) -> impl Fn(f64) -> f64 {
+    move |window| (512.0 + 1.5 * window) / 128e3 + (1.0 + 512.0 / window) * own
+}
+
+#[test]
+fn short_runs_get_a_window_that_wastes_less() {
+    let play = short_runs(8_192, 128, wasteful(0.0));
+    assert_eq!(play.window, 128, "bytes that were not asked for are no progress");
+    assert_eq!(play.changes[0], (8_192, 128));
+    let tried = play.changes[1..].iter().map(|(_, to)| *to).collect::<Vec<_>>();
+    assert!(tried.iter().all(|to| [128, 256, 512].contains(to)), "{tried:?}");
+}
+
+#[test]
+fn short_runs_grow_from_their_first_window_where_requests_cost_much() {
+    for (own, window, pages) in [(0.0005, 8_192, 32), (0.004, 8_192, 32), (0.004, 128, 128)] {
+        let play = short_runs(window, pages, wasteful(own));
+        let best = (4..15).map(|power| wasteful(own)(f64::from(1 << power))).reduce(f64::min);
+        let reached = wasteful(own)(play.window as f64);
+        assert!(reached < 1.07 * best.unwrap(), "{own}: {:?}", play.changes);
+    }
+    let play = short_runs(8_192, 32, |window| if window <= 128.0 { 0.1 / window } else { 0.01 });
+    assert_eq!(play.window, 128, "{:?}", play.changes);
 }
 
 #[test]
