@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount as unmount_call};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 
 /// An image that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub enum ServerState {
     Silent,
     /// The mount belongs to another user, and its server does not answer this one.
     Foreign,
+    /// Another mount lies over it, so its server cannot be asked.
+    Hidden,
 }
 
 impl ServerState {
@@ -51,6 +55,7 @@ impl ServerState {
             Self::Dead => "dead",
             Self::Silent => "silent",
             Self::Foreign => "foreign",
+            Self::Hidden => "hidden",
         }
     }
 }
@@ -101,15 +106,15 @@ fn other(kind: Option<&str>) -> String {
 /// If the kernel's list cannot be read.
 pub fn mounted_images() -> io::Result<Vec<MountedImage>> {
     let lines = mount_lines()?;
-    let images = lines.into_iter().filter(MountLine::is_ours);
-    Ok(images
-        .map(|line| MountedImage {
-            server: server_state(&line.folder),
-            folder: line.folder,
-            image: line.source,
-            user: line.user,
-        })
-        .collect())
+    let images = lines.iter().enumerate().filter(|(_, line)| line.is_ours());
+    let seen = images.map(|(at, line)| {
+        let mut later = lines[at + 1..].iter();
+        let is_hidden = later.any(|other| line.folder.starts_with(&other.folder));
+        let server = if is_hidden { ServerState::Hidden } else { server_state(line) };
+        let MountLine { folder, source, user, .. } = line.clone();
+        MountedImage { folder, image: source, user, server }
+    });
+    Ok(seen.collect())
 }
 
 /// Unmounts the image on a folder: what was mounted there last. A mount whose server has died is
@@ -127,10 +132,10 @@ pub fn unmount_image(folder: &Path, lazy: bool) -> Result<(), UnmountError> {
         absolute(folder).map_err(|why| UnmountError::Folder { folder: folder.to_owned(), why })?;
     let lines = mount_lines().map_err(UnmountError::List)?;
     let top = lines.into_iter().rfind(|line| line.folder == folder);
-    if !top.as_ref().is_some_and(MountLine::is_ours) {
+    let Some(ours) = top.as_ref().filter(|line| line.is_ours()) else {
         return Err(UnmountError::NotMounted { folder, kind: top.map(|line| line.kind) });
-    }
-    let detach = lazy || server_state(&folder) == ServerState::Dead;
+    };
+    let detach = lazy || server_state(ours) == ServerState::Dead;
     let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     // A mount may replace the folder's last name by a link at any time.
     match unmount_call(&folder, flags | UnmountFlags::NOFOLLOW) {
@@ -182,11 +187,18 @@ fn by_helper(folder: PathBuf, detach: bool) -> Result<(), UnmountError> {
     Err(UnmountError::System { folder, why: io::Error::other(said.to_owned()) })
 }
 
-/// Asks the server for something that the kernel does not know by itself.
-fn server_state(folder: &Path) -> ServerState {
+/// Asks the server for something that the kernel does not know by itself, as root with the rights of
+/// the user who mounted it: for others the kernel neither asks nor says that the server has died.
+fn server_state(line: &MountLine) -> ServerState {
     let (sender, answer) = mpsc::channel();
-    let folder = folder.to_owned();
+    let MountLine { folder, user, group, .. } = line.clone();
     let ask = move || {
+        if rustix::process::geteuid().is_root()
+            && let (Some(user), Some(group)) = (user, group)
+        {
+            // Of this thread alone, which ends. Who may not do so asks as what it is.
+            let _ = become_user(user, group);
+        }
         // Without a receiver the answer came too late.
         let _ = sender.send(rustix::fs::statfs(&folder).map(|found| found.f_bsize));
     };
@@ -203,6 +215,12 @@ fn server_state(folder: &Path) -> ServerState {
     }
 }
 
+fn become_user(user: u32, group: u32) -> rustix::io::Result<()> {
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)
+}
+
 /// A line of the kernel's list of mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MountLine {
@@ -210,6 +228,7 @@ struct MountLine {
     kind: String,
     source: PathBuf,
     user: Option<u32>,
+    group: Option<u32>,
 }
 
 impl MountLine {
@@ -221,10 +240,13 @@ impl MountLine {
         let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
         let kind = String::from_utf8_lossy(behind.next()?).into_owned();
         let (source, options) = (behind.next()?, behind.next().unwrap_or_default());
-        let user = options.split(|byte| *byte == b',').find_map(|option| {
-            std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok()
-        });
-        Some(Self { folder: unescaped(folder), kind, source: unescaped(source), user })
+        let number = |name: &[u8]| {
+            options.split(|byte| *byte == b',').find_map(|option| {
+                std::str::from_utf8(option.strip_prefix(name)?).ok()?.parse().ok()
+            })
+        };
+        let [user, group] = [&b"user_id="[..], b"group_id="].map(number);
+        Some(Self { folder: unescaped(folder), kind, source: unescaped(source), user, group })
     }
 
     fn is_ours(&self) -> bool {
@@ -277,7 +299,8 @@ mod tests {
         let found = MountLine::parse(line.as_bytes()).unwrap();
         let (folder, source) = (PathBuf::from("/mnt/a b"), PathBuf::from("/img\\x"));
         let kind = KIND.to_owned();
-        assert_eq!(found, MountLine { folder, kind, source, user: Some(1000) });
+        let (user, group) = (Some(1000), Some(0));
+        assert_eq!(found, MountLine { folder, kind, source, user, group });
         let plain = MountLine::parse(b"22 1 254:0 / / rw - ext4 /dev/vda rw").unwrap();
         assert_eq!((plain.is_ours(), plain.user), (false, None));
         assert_eq!(MountLine::parse(b""), None);

@@ -23,6 +23,12 @@ impl Fault {
         Self { path: path.into(), cause: cause.into() }
     }
 
+    /// Whether the file that holds the image cannot be read there, which says nothing of the image.
+    pub fn is_unread(&self) -> bool {
+        let Cause::Image(Error::Read { source, .. }) = &self.cause else { return false };
+        source.kind() != io::ErrorKind::UnexpectedEof
+    }
+
     /// The byte of the image that it is about, if it is about one.
     pub const fn offset(&self) -> Option<u64> {
         match &self.cause {

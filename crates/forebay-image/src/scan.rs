@@ -25,7 +25,7 @@ mod magic;
 mod stream;
 
 use magic::{HEADER, Magic, Magics};
-use stream::Unpacker;
+use stream::{UNPACKED_MAX, Unpacker};
 
 /// Bytes that are searched at once: as much as stays in a processor's own cache.
 const CHUNK: usize = 512 << 10;
@@ -40,6 +40,9 @@ const UNPACKED_MIN: u64 = 8 << 30;
 const UNPACKED_PER_BYTE: u64 = 8;
 /// What looks like an image and is none is described for so many.
 const SUSPECTS_MAX: usize = 64;
+/// Images that the end of the file cuts off: one, and those inside it. Superblocks that claim much
+/// could otherwise make each byte of a file part of thousands.
+const TRUNCATED_MAX: usize = 16;
 
 /// An image inside a file.
 #[derive(Clone, Debug)]
@@ -85,6 +88,12 @@ impl Hit {
     pub fn byte_order(&self) -> &str {
         let said = self.summary.details.iter().find(|(name, _)| *name == "byte order");
         said.map_or("little-endian", |(_, order)| order)
+    }
+
+    /// The number of bytes of the image that are there at most, in a file of `len` bytes.
+    pub fn len_in(&self, len: u64) -> u64 {
+        let there = if self.wrapper.is_some() { UNPACKED_MAX } else { len - self.offset.min(len) };
+        self.summary.bytes.min(there)
     }
 
     /// Bytes of the image that are there, from its beginning on.
@@ -205,13 +214,29 @@ impl<'a> Search<'a> {
             }
         };
         match seen {
-            Seen::Image(hit) => self.found.hits.push(*hit),
-            Seen::Broken(suspect) if self.found.suspects.len() < SUSPECTS_MAX => {
-                self.found.suspects.push(suspect);
+            Seen::Image(hit) if self.may_be_truncated(&hit) => self.found.hits.push(*hit),
+            Seen::Image(hit) => {
+                let (offset, format) = (hit.offset, hit.summary.format);
+                let why = format!("{TRUNCATED_MAX} images are already cut off by the file's end");
+                self.suspect(Suspect { offset, format, wrapper: None, why });
             }
-            Seen::Broken(_) | Seen::Nothing => {}
+            Seen::Broken(suspect) => self.suspect(suspect),
+            Seen::Nothing => {}
         }
         Ok(())
+    }
+
+    /// Whether an image is whole, or one of few that the end of the file cuts off.
+    fn may_be_truncated(&self, hit: &Hit) -> bool {
+        let is_cut = |hit: &Hit| hit.truncated && hit.wrapper.is_none();
+        let others = || self.found.hits.iter().filter(|hit| is_cut(hit)).take(TRUNCATED_MAX);
+        !is_cut(hit) || others().count() < TRUNCATED_MAX
+    }
+
+    fn suspect(&mut self, suspect: Suspect) {
+        if self.found.suspects.len() < SUSPECTS_MAX {
+            self.found.suspects.push(suspect);
+        }
     }
 
     fn unpack(&mut self, offset: u64, magic: Magic) -> Result<Seen> {
@@ -224,7 +249,7 @@ impl<'a> Search<'a> {
             return Ok(Seen::Nothing);
         };
         let seen = wrapped(&self.magics, &mut unpacker)?;
-        self.ends.push(unpacker.end());
+        self.ends.push(unpacker.first_end());
         self.to_unpack = unpacker.left;
         Ok(seen)
     }
@@ -390,7 +415,9 @@ fn wrapped(magics: &Magics, unpacker: &mut Unpacker) -> Result<Seen> {
         }
         match seen {
             Seen::Image(hit) => {
-                let (bytes, damage) = (unpacker.end() - offset, unpacker.damage.take());
+                let bytes = unpacker.end() - offset;
+                let cut = (unpacker.is_cut && !hit.truncated).then(|| CUT.to_owned());
+                let damage = unpacker.damage.take().or(cut);
                 let wrapper = Wrapper { format, bytes, inside: hit.offset, damage };
                 let hit = Hit { offset, wrapper: Some(wrapper), ..*hit };
                 return Ok(Seen::Image(Box::new(hit)));
@@ -406,6 +433,9 @@ fn wrapped(magics: &Magics, unpacker: &mut Unpacker) -> Result<Seen> {
     }
     Ok(broken)
 }
+
+/// What is wrong with a stream whose image is whole and whose own end, a checksum, is not there.
+const CUT: &str = "the file ends before the stream does";
 
 /// The header at a place, if its checksum is right.
 fn uimage(file: &Arc<dyn Source>, offset: u64) -> Result<Option<UImage>> {

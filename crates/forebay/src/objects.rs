@@ -51,19 +51,33 @@ pub(crate) fn complaint(error: &ObjectError) -> Complaint {
         ObjectError::Address { .. } => {
             "s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER@ACCOUNT/KEY, or https://HOST/PATH"
         }
-        ObjectError::Open { failure, .. } | ObjectError::Read { failure, .. } => match failure {
-            RequestFailure::Missing(_) => "the key is what follows the bucket, letter by letter",
-            RequestFailure::Denied(_) => {
-                "keys come from the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
-                 GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_KEY; AWS_SKIP_SIGNATURE=true for a \
-                 public bucket"
-            }
-            RequestFailure::Changed => "open it again",
-            RequestFailure::NoRanges => "download it, and name the file",
-            RequestFailure::Length { .. } | RequestFailure::Other(_) => {
-                "AWS_ENDPOINT_URL and AWS_REGION say where S3 is; `curl -I URL` asks a server"
-            }
-        },
+        ObjectError::Open { failure, address } | ObjectError::Read { failure, address, .. } => {
+            hint(failure, address.starts_with("http"))
+        }
     };
     Complaint::new(printable(&error.to_string()).to_string()).hint(hint)
+}
+
+/// What can be done about a failure; `is_web` of an address that has no bucket.
+const fn hint(failure: &RequestFailure, is_web: bool) -> &'static str {
+    match failure {
+        RequestFailure::Missing(_) if is_web => "`curl -I URL` asks the server",
+        RequestFailure::Denied(_) if is_web => {
+            "no user name or key is sent; `curl -I URL` asks the server"
+        }
+        RequestFailure::Length { .. } | RequestFailure::Other(_) if is_web => {
+            "`curl -I URL` asks the server; HTTPS_PROXY names a proxy"
+        }
+        RequestFailure::Missing(_) => "the key is what follows the bucket, letter by letter",
+        RequestFailure::Denied(_) => {
+            "keys come from the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+                 GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_KEY; AWS_SKIP_SIGNATURE=true for a \
+                 public bucket"
+        }
+        RequestFailure::Changed => "open it again",
+        RequestFailure::NoRanges => "download it, and name the file",
+        RequestFailure::Length { .. } | RequestFailure::Other(_) => {
+            "AWS_ENDPOINT_URL and AWS_REGION say where S3 is"
+        }
+    }
 }

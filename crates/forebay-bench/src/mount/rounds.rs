@@ -12,8 +12,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
@@ -334,14 +335,39 @@ impl Drop for Running {
     }
 }
 
-/// Drops every clean page, name and inode of the machine, and those of the image.
+/// Drops every clean page, name and inode of the machine, and those of the image. The kernel waits
+/// for each file system, also for one that never answers, and no signal ends that: a process of its
+/// own waits.
 pub(super) fn drop_caches(image: &Path) -> Result<()> {
-    fs::write("/proc/sys/vm/drop_caches", "3").context("/proc/sys/vm/drop_caches")?;
+    const FILE: &str = "/proc/sys/vm/drop_caches";
+    let mut dropping = program("sh");
+    dropping.args(["-c", &format!("echo 3 > {FILE}")]).stdin(Stdio::null());
+    let mut child = dropping.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("sh")?;
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().context(FILE)? {
+            break status;
+        }
+        if begin.elapsed() > LIMIT_OF_DROPPING {
+            bail!(
+                "{FILE} has not returned for {} s: a file system does not answer; `umount -f` one \
+                 whose server is gone, or start the machine again",
+                LIMIT_OF_DROPPING.as_secs()
+            );
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    if !status.success() {
+        bail!("{FILE} cannot be written: {status}");
+    }
     forget(image).with_context(|| image.display().to_string())
 }
 
 /// Pages of the warm file are among those of the image.
 const _: () = assert!(PAGE == crate::measure::READ as u64);
+
+/// Beyond it a file system does not answer: a machine with much memory takes seconds.
+const LIMIT_OF_DROPPING: Duration = Duration::from_secs(60);
 
 /// Beyond it a work hangs.
 const LIMIT: Duration = Duration::from_secs(300);

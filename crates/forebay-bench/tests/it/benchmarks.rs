@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -135,7 +136,25 @@ fn cannot_mount() -> Option<String> {
     let missing = programs.iter().find(|(program, _)| !is_there(program));
     let missing = missing.map(|(program, package)| format!("{program}; apt-get install {package}"));
     let missing = missing.or_else(|| forebay_is_missing().map(str::to_owned));
-    missing.or_else(|| fs::metadata("/dev/fuse").is_err().then(|| "/dev/fuse".to_owned()))
+    let missing =
+        missing.or_else(|| fs::metadata("/dev/fuse").is_err().then(|| "/dev/fuse".to_owned()));
+    missing.or_else(|| (!can_drop_caches()).then(|| "file systems that all answer".to_owned()))
+}
+
+/// Whether the kernel drops its caches in a minute. It waits for each file system, and one that does
+/// not answer holds it up until the machine is started again.
+fn can_drop_caches() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 1 > /proc/sys/vm/drop_caches"]).stdin(Stdio::null());
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh runs");
+        (0..600).any(|_| {
+            thread::sleep(Duration::from_millis(100));
+            child.try_wait().expect("sh is our child").is_some()
+        })
+    })
 }
 
 #[test]

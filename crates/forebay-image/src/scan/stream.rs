@@ -17,8 +17,12 @@ pub(super) struct Unpacker {
     /// Where its present part begins.
     pub(super) begin: u64,
     part: Unpack<Reading>,
+    /// Where the first part ends, once there is another.
+    first_end: Option<u64>,
     /// Bytes that may still be unpacked.
     pub(super) left: u64,
+    /// Whether the file ends before the present part does.
+    pub(super) is_cut: bool,
     /// Why it is wrong, if it is.
     pub(super) damage: Option<String>,
 }
@@ -27,7 +31,8 @@ impl Unpacker {
     /// The stream at a place, of which so many bytes may be unpacked.
     pub(super) fn new(file: &Arc<dyn Source>, begin: u64, magic: Magic, left: u64) -> Result<Self> {
         let part = part(file, begin, magic)?;
-        Ok(Self { file: Arc::clone(file), magic, begin, part, left, damage: None })
+        let file = Arc::clone(file);
+        Ok(Self { file, magic, begin, part, first_end: None, left, is_cut: false, damage: None })
     }
 
     /// Appends what the present part unpacks to, until there are so many bytes. A part that breaks
@@ -37,10 +42,10 @@ impl Unpacker {
         let wanted = len.saturating_sub(before).min(self.left);
         let read = (&mut self.part).take(wanted).read_to_end(&mut content);
         self.left -= content.len() as u64 - before;
-        if let Err(error) = read
-            && error.kind() != io::ErrorKind::UnexpectedEof
-        {
-            self.damage = Some(error.to_string());
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.is_cut = true,
+            Err(error) => self.damage = Some(error.to_string()),
         }
         content
     }
@@ -73,9 +78,16 @@ impl Unpacker {
         if !MAGICS.iter().any(is_next) {
             return Ok(false);
         }
+        self.first_end.get_or_insert(end);
+        self.left = self.left.saturating_sub(PART_COST);
         self.begin = end + zeros as u64;
         self.part = part(&self.file, self.begin, self.magic)?;
         Ok(true)
+    }
+
+    /// Where the first part ends in the file, as far as it was read.
+    pub(super) fn first_end(&self) -> u64 {
+        self.first_end.unwrap_or_else(|| self.end())
     }
 
     /// Where the present part ends in the file, as far as it was read.
@@ -84,10 +96,12 @@ impl Unpacker {
     }
 }
 
+/// What each further part costs, in unpacked bytes that take as long: a part of nothing takes time.
+const PART_COST: u64 = 64 << 10;
 /// Bytes behind a stream of xz in which another one may begin.
 const PADDING_MAX: u64 = 4 << 10;
 /// Maximum bytes of a stream's content; the rest counts as cut off.
-const UNPACKED_MAX: u64 = 1 << 30;
+pub(super) const UNPACKED_MAX: u64 = 1 << 30;
 
 fn part(file: &Arc<dyn Source>, offset: u64, magic: Magic) -> Result<Unpack<Reading>> {
     let reading = Reading::new(Arc::clone(file), offset);

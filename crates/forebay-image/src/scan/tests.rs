@@ -34,6 +34,10 @@ fn scanned(bytes: &[u8]) -> Vec<Hit> {
     scan(&file, &mut |_| {}).unwrap().hits
 }
 
+fn bytes_of(image: &[u8]) -> u64 {
+    scanned(image)[0].summary.bytes
+}
+
 /// Offset, format and bytes.
 fn places(hits: &[Hit]) -> Vec<(u64, &'static str, u64)> {
     hits.iter().map(|hit| (hit.offset, hit.summary.format, hit.summary.bytes)).collect()
@@ -168,7 +172,13 @@ fn checksums_are_taken_of_no_more_bytes_than_the_file_has() {
     superblock[64..66].copy_from_slice(&0o40_755_u16.to_le_bytes());
     let file = Arc::new(Sparse::new(0, superblock.repeat(10_000)));
     let source: Arc<dyn Source> = file.clone();
-    assert_eq!(scan(&source, &mut |_| {}).unwrap().hits.len(), 10_000);
+    let found = scan(&source, &mut |_| {}).unwrap();
+    let truncated = found.hits.iter().filter(|hit| hit.truncated).count();
+    assert_eq!((truncated, found.suspects.len()), (TRUNCATED_MAX, SUSPECTS_MAX));
+    assert!(found.suspects[0].why.contains("cut off"), "{:?}", found.suspects[0]);
+    let whole: Arc<dyn Source> = Arc::new(SQUASHFS.to_vec());
+    assert!(found.hits.iter().all(|hit| hit.len_in(100 + hit.offset) == 100));
+    assert_eq!(scan(&whole, &mut |_| {}).unwrap().hits[0].len_in(1 << 40), bytes_of(SQUASHFS));
     let read = file.bytes.load(Ordering::Relaxed);
     // The search itself, one checksum, and a few superblocks for each of them.
     assert!(read < 10_000 * 76 * 12, "{read}");
@@ -341,17 +351,39 @@ fn streams_inside_many_others_are_counted_and_not_unpacked() {
     assert!((90_000..99_900).contains(&skipped), "{skipped}");
 }
 
+/// Members that lie side by side are no streams inside others.
+#[test]
+fn an_image_behind_many_members_is_found() {
+    // Each begins like an image that does not end.
+    let mut superblock = SQUASHFS[..96].to_vec();
+    superblock[40..48].copy_from_slice(&(1_u64 << 60).to_le_bytes());
+    let members = pack_gzip(&superblock).repeat(3 * NESTED_MAX);
+    let file: Arc<dyn Source> = Arc::new([&members[..], &pack_gzip(SQUASHFS)].concat());
+    let found = scan(&file, &mut |_| {}).unwrap();
+    let last = found.hits.last().unwrap();
+    assert_eq!((found.skipped, last.offset, last.truncated), (0, members.len() as u64, false));
+    // Each further member costs, though it may unpack to nothing.
+    let mut search = Search::new(&file);
+    let before = search.to_unpack;
+    search.look(0, Magic::Gzip).unwrap();
+    assert!(before - search.to_unpack > 3 * NESTED_MAX as u64 * (64 << 10));
+}
+
 #[test]
 fn a_damaged_stream_is_said_to_be() {
-    let is_damaged = |packed: &[u8]| {
+    let damage = |packed: &[u8]| {
         let hits = scanned(packed);
         assert_eq!(hits.len(), 1);
-        hits[0].wrapper.as_ref().unwrap().damage.is_some()
+        hits[0].wrapper.as_ref().unwrap().damage.clone()
     };
+    let is_damaged = |packed: &[u8]| damage(packed).is_some();
     for packed in [pack_gzip(SQUASHFS), pack_xz(SQUASHFS)] {
         assert!(!is_damaged(&packed));
-        // A stream that is cut off is no damaged one.
-        assert!(!is_damaged(&packed[..packed.len() - 20]));
+        // What only cuts off the image is no damage to the stream.
+        assert!(!is_damaged(&packed[..packed.len() / 2]));
+        for cut in 1..=8 {
+            assert_eq!(damage(&packed[..packed.len() - cut]).as_deref(), Some(CUT), "{cut}");
+        }
     }
     let mut checksum = pack_gzip(SQUASHFS);
     let end = checksum.len();

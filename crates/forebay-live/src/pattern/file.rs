@@ -200,8 +200,9 @@ impl Last {
             self.run.1 = behind;
             return None;
         }
-        // Also a marker that another run has left.
-        self.run = (readahead.index, behind);
+        // Also a marker that another run has left. It may bring in nothing, and the window is of
+        // the run before.
+        (self.run, self.window) = ((readahead.index, behind), (0, 0));
         Some(known - first).filter(|pages| *pages > 0)
     }
 
@@ -302,6 +303,25 @@ mod tests {
         }
         let seen = file.settle(Instant(2)).unwrap();
         assert_eq!((seen.run, seen.pattern), (128, Pattern::ShortRuns { pages: 128 }));
+    }
+
+    /// A lookup that reaches the marker of a run of before brings in nothing; a run of a gigabyte
+    /// was made of it and the window that had come before.
+    #[test]
+    fn a_marker_without_a_window_begins_no_run_up_to_the_last_window() {
+        let key = FileKey { dev: DevNumber { major: 8, minor: 0 }, ino: 12 };
+        let mut file = File::new(key, Instant::ZERO);
+        for (why, index, pages) in [
+            (Why::Sync, 90_000, 1),
+            (Why::Order, 90_000, 16),
+            (Why::Async, 400, 1),
+            (Why::Sync, 80_000, 1),
+            (Why::Order, 80_000, 16),
+            (Why::Sync, 10, 1),
+        ] {
+            file.record(Instant(1), 7, &Readahead { why, file: key, index, pages, window: 16 });
+        }
+        assert_eq!(file.runs.median(), 1);
     }
 
     #[test]

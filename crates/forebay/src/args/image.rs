@@ -56,7 +56,8 @@ pub(crate) enum What {
     /// Prints a line for each damage. With `--strict`, also prints a line for each finding:
     /// directory entries that Linux shows differently from readers that only list them, blocks that
     /// overlap, and unreachable bytes, inside and after the image, that are not zero. Exit code 1
-    /// if there is any.
+    /// if there is any; 2 if the file or the server that holds the image failed, and nothing else is
+    /// wrong.
     Verify(Verify),
     /// Make an image of a directory; the same tree gives the same bytes
     ///
@@ -68,8 +69,8 @@ pub(crate) enum What {
     ///
     /// The profile is one that `mount --profile` has written. The report compares the image with
     /// one whose files are sorted by their first read. `--sort` prints this order for an image
-    /// writer: `mksquashfs TREE IMAGE -sort FILE`, or a list of paths for `tar -T`, for a writer
-    /// that lays out an archive in its order. `make --profile` makes a sorted cramfs.
+    /// writer: `mksquashfs TREE IMAGE -sort FILE`, or a list of paths for `tar --no-unquote -T`,
+    /// for a writer that lays out an archive in its order. `make --profile` makes a sorted cramfs.
     Layout(Layout),
     /// Compare an image with a directory or another image
     ///
@@ -138,9 +139,14 @@ pub(crate) struct Info {
 pub(crate) struct Scan {
     /// The file, block device or object
     pub(crate) file: PathBuf,
-    /// Write each image to a file in DIR, named after its offset and format
+    /// Write each image to a file in DIR, named after its offset and format and filled up with
+    /// zeros to a multiple of 4 KiB, so that the kernel can mount it
     #[arg(long, value_name = "DIR")]
     pub(crate) extract: Option<PathBuf>,
+    /// Refuse if --extract would write more bytes than this; with a unit: k, M, G, T [default: 8
+    /// times FILE, at least 1 GiB]
+    #[arg(long, value_name = "BYTES", requires = "extract")]
+    pub(crate) max_bytes: Option<String>,
     #[command(flatten)]
     pub(crate) answer: Answer,
 }
@@ -185,7 +191,7 @@ pub(crate) struct Ls {
     /// Also mode, link count, owner, group, size and time; times are UTC
     #[arg(short, long)]
     pub(crate) long: bool,
-    /// Also the directories below
+    /// Also the directories below; --include, --exclude and --find look there anyway
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
     /// Search the directories below for this kind of file; prints a line with the path of each

@@ -218,6 +218,7 @@ fn images_inside_a_larger_file_are_found_and_taken_out() {
         .forebay("image scan blob")
         .forebay("image scan blob --extract out --json")
         .refused("image scan blob --extract out")
+        .refused("image scan blob --extract small --max-bytes 4k")
         .forebay("image info out/0x3e8.cramfs")
         .forebay("image scan /dev/null")
         .refused("image scan missing");
@@ -242,6 +243,19 @@ fn images_inside_a_larger_file_are_found_and_taken_out() {
     scene.matches("image_scanned.txt");
     assert_eq!(fs::read(scene.path("out/0x3e8.cramfs")).unwrap(), image);
     assert_eq!(fs::read(scene.path("taken/0x0.cramfs")).unwrap(), image);
+}
+
+/// The tables at the end lay in a last part of a sector, which a block device does not have.
+#[test]
+fn an_image_that_is_taken_out_ends_with_a_page() {
+    let squashfs = include_bytes!("../../../forebay-image/tests/fixtures/squashfs-gzip.img");
+    let used = u64::from_le_bytes(squashfs[40..48].try_into().unwrap());
+    let scene = scene().file("blob", [b"blob", &squashfs[..used as usize]].concat());
+    printed(scene.command("image scan blob --extract out"));
+    let taken = fs::read(scene.path("out/0x4.squashfs")).unwrap();
+    assert_eq!(taken.len() as u64, used.next_multiple_of(4_096));
+    assert_eq!(taken[..used as usize], squashfs[..used as usize]);
+    assert!(!used.is_multiple_of(512) && taken[used as usize..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
@@ -274,6 +288,8 @@ fn paths_are_chosen_by_patterns_and_files_by_what_they_may_do() {
         .forebay("image ls image --include *.conf")
         .forebay("image ls image -R --exclude deep --exclude /bin/s*")
         .refused("image ls image --include [a")
+        .refused("image ls image --include /")
+        .forebay("image ls image --include ./etc/deep")
         .forebay("image ls image --include *.txt")
         .forebay("image ls image bin -R --include *.txt")
         .forebay("image ls image bin/su --find setuid")

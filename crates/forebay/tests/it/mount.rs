@@ -193,6 +193,27 @@ fn a_mount_whose_server_died_is_listed_and_unmounted() {
     drop(open);
 }
 
+/// Each answer came from the upper one: a dead mount below a live one was called alive.
+#[test]
+fn a_mount_below_another_is_listed_as_hidden() {
+    let Some(mount) = Mount::new() else { return };
+    mount.run("mount image folder");
+    fs::copy(mount.scene.path("image"), mount.scene.path("upper")).unwrap();
+    let above = mount.scene.command("mount upper folder").output().unwrap();
+    assert_eq!(above.status.code(), Some(0), "{}", stderr(&above));
+    let states = || {
+        let listed = mount.run("mount --list");
+        let end = format!(" on {}", mount.folder.display());
+        let ours = listed.lines().filter(|line| line.ends_with(&end));
+        ours.filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(states(), ["hidden", "alive"]);
+    mount.run("unmount folder");
+    assert_eq!(states(), ["alive"]);
+    mount.run("unmount folder");
+    assert_eq!(states(), [""; 0]);
+}
+
 #[test]
 fn a_profile_is_recorded_once_and_used_then() {
     let Some(mount) = Mount::new() else { return };
@@ -296,7 +317,7 @@ cat folder/text >/dev/null 2>&1 || echo only its owner
 mounted && nobody fusermount3 -u folder && ! mounted && echo unmounted
 listed() { nobody ./forebay mount --list | grep -q "^$1 *65534 .* on $PWD/folder\$"; }
 seen_by_root() { ./forebay mount --list | grep -q "^$1 *65534 .* on $PWD/folder\$"; }
-nobody ./forebay mount image folder && listed alive && seen_by_root foreign \
+nobody ./forebay mount image folder && listed alive && seen_by_root alive \
     && nobody ./forebay unmount folder \
     && ! mounted && ! listed alive && echo by unmount
 serve() {
@@ -308,7 +329,7 @@ serve
 kill -TERM $server && wait $server && ! mounted && echo ended
 serve
 { kill -KILL $server; wait $server; } 2>/dev/null
-listed dead && nobody ./forebay unmount folder && ! mounted && echo taken away
+listed dead && seen_by_root dead && nobody ./forebay unmount folder && ! mounted && echo taken away
 "#;
 
 /// The exit code of the script if it cannot have a private device.

@@ -174,6 +174,21 @@ fn an_image_that_changes_under_its_reader_is_an_error() {
     assert!(stderr(&output).contains("was changed after it was opened"), "{}", stderr(&output));
 }
 
+/// What a server fails to send is no damage to the image.
+#[test]
+fn an_image_whose_server_fails_while_it_is_verified_is_not_called_damaged() {
+    let (scene, bytes) = image_scene();
+    let server = PageServer::new(bytes);
+    // Its length and its first blocks come.
+    let later = std::iter::repeat_n(PageFault::Status(403), 1_000);
+    server.page().faults = [PageFault::No, PageFault::No].into_iter().chain(later).collect();
+    let output = run(&scene, &["image", "verify", &server.url()], &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    let verdict = stdout(&output).lines().last().unwrap_or_default();
+    assert_eq!(verdict, "NOT VERIFIED: 2 files and the image itself cannot be read");
+    assert!(stdout(&output).contains("\nunread"), "{}", stdout(&output));
+}
+
 #[test]
 fn a_file_inside_an_image_is_served() {
     if !has("nbdcopy", "objects") {

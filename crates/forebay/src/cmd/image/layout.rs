@@ -34,7 +34,15 @@ pub(super) fn run(arguments: &Layout) -> Result<u8> {
     let bytes = match arguments.sort {
         Some(kind) => {
             let there = |path: &&Vec<u8>| !found.missing.contains(path);
-            sort_list(kind, file_order(&reads).iter().filter(there))
+            let order = file_order(&reads);
+            let (ours, others): (Vec<&Vec<u8>>, Vec<_>) =
+                order.iter().filter(there).partition(|path| !path.contains(&b'\n'));
+            if let Some(first) = others.first() {
+                let count = others.len();
+                let name = shown(first);
+                note(&format!("{count} names with a line break are left out, such as {name}"));
+            }
+            sort_list(kind, ours.into_iter())
         }
         None if arguments.answer.json => format!("{:#}\n", object(&found)).into_bytes(),
         None => text(&found).into_bytes(),
@@ -57,14 +65,19 @@ pub(super) fn reads(profile: &Path) -> Result<Vec<ReadPages>> {
     Ok(reads)
 }
 
-/// Paths from the root without a slash in front, the first one first.
+/// Paths from the root, the first one first.
 fn sort_list<'a>(kind: SortList, paths: impl Iterator<Item = &'a Vec<u8>>) -> Vec<u8> {
     let mut list = Vec::new();
     for (rank, path) in paths.enumerate() {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         match kind {
-            SortList::Paths => list.extend_from_slice(path),
+            // A name may begin like a flag.
+            SortList::Paths => list.extend([b"./", path].concat()),
             SortList::Mksquashfs => {
+                // It would begin a comment.
+                if path.starts_with(b"#") {
+                    list.push(b'\\');
+                }
                 for byte in path {
                     if byte.is_ascii_whitespace() || *byte == b'\\' {
                         list.push(b'\\');
@@ -126,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_sort_file_has_descending_priorities_and_escaped_blanks() {
-        let paths = [b"/bin/a b".to_vec(), b"/lib\\x".to_vec()];
+        let paths = [b"/bin/a b".to_vec(), b"/lib\\x".to_vec(), b"/#c#".to_vec()];
         let list = |kind| String::from_utf8(sort_list(kind, paths.iter())).unwrap();
-        assert_eq!(list(SortList::Mksquashfs), "bin/a\\ b 32767\nlib\\\\x 32766\n");
-        assert_eq!(list(SortList::Paths), "bin/a b\nlib\\x\n");
+        assert_eq!(list(SortList::Mksquashfs), "bin/a\\ b 32767\nlib\\\\x 32766\n\\#c# 32765\n");
+        assert_eq!(list(SortList::Paths), "./bin/a b\n./lib\\x\n./#c#\n");
         let many = vec![b"/x".to_vec(); 40_000];
         let list = sort_list(SortList::Mksquashfs, many.iter());
         assert!(list.ends_with(b"x 1\nx 1\n"));

@@ -5,10 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_image::scan::{Found, Hit, NESTED_MAX, Suspect, scan};
 use forebay_image::{Source, shown};
-use forebay_report::messages::{self, progress};
+use forebay_report::messages::{self, Complaint, progress};
+use forebay_report::units;
 use forebay_report::whole::Draft;
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ use crate::args::image::Scan;
 
 /// Bytes that are copied at once.
 const CHUNK: u64 = 1 << 20;
+/// What the length of a written image is a multiple of.
+const PAGE: u64 = 4 << 10;
 
 /// Finds them, writes them to files if asked, and lists them.
 pub(super) fn run(arguments: &Scan) -> Result<u8> {
@@ -30,6 +33,7 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
     let mut files = Vec::new();
     if let Some(folder) = arguments.extract.as_ref().filter(|_| !hits.is_empty()) {
         let cannot = || format!("cannot make '{}'", folder.display());
+        check_size(&hits, file.len(), arguments.max_bytes.as_deref())?;
         fs::create_dir_all(folder).with_context(cannot)?;
         for hit in &hits {
             let is_here = |other: &&Hit| {
@@ -61,6 +65,20 @@ pub(super) fn run(arguments: &Scan) -> Result<u8> {
     Ok(if hits.is_empty() || skipped > 0 || hits.iter().any(is_damaged) { NO } else { 0 })
 }
 
+/// Refuses images that have more bytes than may be written. Nothing is written yet.
+fn check_size(hits: &[Hit], len: u64, limit: Option<&str>) -> Result<()> {
+    let limit = match limit {
+        Some(limit) => units::bytes("--max-bytes", limit)?,
+        None => len.saturating_mul(8).max(1 << 30),
+    };
+    let sum = hits.iter().map(|hit| hit.len_in(len)).fold(0, u64::saturating_add);
+    if sum <= limit {
+        return Ok(());
+    }
+    let what = format!("the {} images have {sum} bytes, and --max-bytes is {limit}", hits.len());
+    bail!(Complaint::new(what).hint("nothing was extracted; name another limit"))
+}
+
 /// Writes an image to a new file. `nth` others have the same offset and format.
 fn extract(file: &Arc<dyn Source>, hit: &Hit, nth: usize, folder: &Path) -> Result<PathBuf> {
     let number = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
@@ -81,6 +99,10 @@ fn copy(file: &Arc<dyn Source>, hit: &Hit, path: &Path) -> Result<()> {
         target.write_all(&buffer)?;
         at += buffer.len() as u64;
     }
+    // A block device has whole sectors only, and the kernel reads whole pages.
+    buffer.clear();
+    buffer.resize(usize::try_from(at.next_multiple_of(PAGE) - at)?, 0);
+    target.write_all(&buffer)?;
     Ok(target.finish()?)
 }
 

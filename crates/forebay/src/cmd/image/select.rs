@@ -25,11 +25,17 @@ impl Matcher {
         let set = |flag: &str, patterns: &[String]| -> Result<GlobSet> {
             let mut set = GlobSetBuilder::new();
             for pattern in patterns {
+                let typed = pattern.strip_prefix('.').filter(|rest| rest.starts_with('/'));
+                let typed = typed.unwrap_or(pattern);
+                if typed.trim_matches('/').is_empty() {
+                    let what = format!("{flag} '{pattern}' is no pattern: it has no name");
+                    bail!(Complaint::new(what).hint("without patterns everything is chosen"));
+                }
                 // One without a slash is for names in any directory.
-                let anchored = match pattern.strip_prefix('/') {
+                let anchored = match typed.strip_prefix('/') {
                     Some(path) => path.to_owned(),
-                    None if pattern.contains('/') => pattern.clone(),
-                    None => format!("**/{pattern}"),
+                    None if typed.contains('/') => typed.to_owned(),
+                    None => format!("**/{typed}"),
                 };
                 match GlobBuilder::new(anchored.trim_end_matches('/'))
                     .literal_separator(true)

@@ -204,13 +204,18 @@ impl Archive<'_> {
         for Xattr { name, value } in xattrs {
             // Keys of an archive are text.
             match str::from_utf8(name) {
-                Ok(name) => records.push((format!("SCHILY.xattr.{name}"), value.clone())),
+                Ok(name) => records.push((key_of_xattr(name), value.clone())),
                 Err(_) => note(&format!("tar cannot name the attribute '{}'", shown(name))),
             }
         }
         let records = records.iter().map(|(key, value)| (&key[..], &value[..]));
         Ok(self.to.append_pax_extensions(records)?)
     }
+}
+
+/// The key of an attribute. An equals sign would end it; GNU tar writes and reads it like this.
+fn key_of_xattr(name: &str) -> String {
+    format!("SCHILY.xattr.{}", name.replace('%', "%25").replace('=', "%3D"))
 }
 
 /// Sets the target of a link, byte for byte; one that is too long goes into an extension.
@@ -269,4 +274,15 @@ fn in_memory(bytes: u64) -> usize {
 fn os(path: &[u8]) -> &std::path::Path {
     use std::os::unix::ffi::OsStrExt;
     std::path::Path::new(std::ffi::OsStr::from_bytes(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_is_named_as_gnu_tar_names_it() {
+        assert_eq!(key_of_xattr("user.a"), "SCHILY.xattr.user.a");
+        assert_eq!(key_of_xattr("user.k=e%3D"), "SCHILY.xattr.user.k%3De%253D");
+    }
 }

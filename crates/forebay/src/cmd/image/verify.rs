@@ -1,15 +1,18 @@
 //! Whether an image is sound.
 
+use std::collections::HashSet;
+
 use anyhow::Result;
 use forebay_image::verify::{Finding, Report, strict, verify};
 use forebay_image::walk::{Limits, Tree};
+use forebay_image::{Cause, Fault};
 use forebay_report::messages::progress;
 use forebay_report::screen::{self, Mood};
 use serde_json::{Value, json};
 
 use super::{open, print, show};
-use crate::NO;
 use crate::args::image::Verify;
+use crate::{ERROR, NO};
 
 /// Checks it and prints the result.
 pub(super) fn run(arguments: &Verify) -> Result<u8> {
@@ -26,7 +29,38 @@ pub(super) fn run(arguments: &Verify) -> Result<u8> {
     };
     print(&text, "report")?;
     let is_sound = report.damage.is_empty() && findings.is_none_or(|findings| findings.is_empty());
-    Ok(if is_sound { 0 } else { NO })
+    let Faults { damage, unread } = Faults::of(&report);
+    Ok(if damage.is_empty() && !unread.is_empty() {
+        ERROR
+    } else if is_sound {
+        0
+    } else {
+        NO
+    })
+}
+
+/// What was found wrong, by what it says of the image.
+struct Faults<'a> {
+    /// Damage to the image.
+    damage: Vec<&'a Fault>,
+    /// What the file that holds the image did not give.
+    unread: Vec<&'a Fault>,
+}
+
+impl<'a> Faults<'a> {
+    fn of(report: &'a Report) -> Self {
+        let of_image = report.damage.iter().filter(|it| !it.is_unread() && !is_summary(it));
+        let damaged: HashSet<&[u8]> = of_image.map(|fault| fault.path.as_slice()).collect();
+        let (unread, damage) = report.damage.iter().partition(|fault| {
+            fault.is_unread() || is_summary(fault) && !damaged.contains(fault.path.as_slice())
+        });
+        Self { damage, unread }
+    }
+}
+
+/// Whether a fault only says that there were others before it.
+const fn is_summary(fault: &Fault) -> bool {
+    matches!(fault.cause, Cause::More(_))
 }
 
 fn text(report: &Report, findings: Option<&[Finding]>) -> String {
@@ -48,39 +82,55 @@ fn text(report: &Report, findings: Option<&[Finding]>) -> String {
         ("raw bytes", blocks.raw_bytes.to_string()),
     ];
     rows.extend(report.checks.iter().map(|check| ("checked", check.clone())));
-    rows.extend(report.damage.iter().map(|fault| ("damage", fault.to_string())));
+    let faults = Faults::of(report);
+    rows.extend(faults.damage.iter().map(|fault| ("damage", fault.to_string())));
+    rows.extend(faults.unread.iter().map(|fault| ("unread", fault.to_string())));
     if let Some(findings) = findings {
         rows.extend(findings.iter().map(|finding| ("finding", finding.to_string())));
     }
-    let (verdict, mood) = verdict(report, findings.unwrap_or_default());
+    let (verdict, mood) = verdict(&faults, findings.unwrap_or_default());
     format!("{}{}\n", show::columns(&rows), screen::painted(&verdict, mood))
 }
 
 /// The last line: `OK`, or the number of errors.
-fn verdict(report: &Report, findings: &[Finding]) -> (String, Mood) {
-    let plural = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    };
-    let files = report.damage.iter().filter(|fault| !fault.path.is_empty());
-    let mut files: Vec<&[u8]> = files.map(|fault| fault.path.as_slice()).collect();
-    files.sort_unstable();
-    files.dedup();
-    let mut parts = Vec::new();
-    if !files.is_empty() {
-        parts.push(plural(files.len(), "file"));
+fn verdict(faults: &Faults<'_>, findings: &[Finding]) -> (String, Mood) {
+    let [damaged, unknown] = [&faults.damage, &faults.unread].map(|faults| places(faults));
+    match (damaged.is_empty(), unknown.is_empty(), findings.len()) {
+        (true, true, 0) => ("OK".to_owned(), Mood::Good),
+        (true, true, count) => {
+            (format!("OK, but {} of --strict", plural(count, "finding")), Mood::Mixed)
+        }
+        (true, false, _) => (format!("NOT VERIFIED: {unknown} cannot be read"), Mood::Mixed),
+        (false, true, _) => (format!("DAMAGED: {damaged}"), Mood::Bad),
+        (false, false, _) => (format!("DAMAGED: {damaged}; {unknown} cannot be read"), Mood::Bad),
     }
-    if report.damage.iter().any(|fault| fault.path.is_empty()) {
+}
+
+/// How many files faults are about, and whether the root or the image as a whole is among them.
+fn places(faults: &[&Fault]) -> String {
+    let mut paths: Vec<&[u8]> = faults.iter().map(|fault| fault.path.as_slice()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let files = paths.iter().filter(|path| !path.is_empty()).count();
+    let mut parts = Vec::new();
+    if files > 0 {
+        parts.push(plural(files, "file"));
+    }
+    if files < paths.len() {
         parts.push("the image itself".to_owned());
     }
-    match (parts.is_empty(), findings.len()) {
-        (true, 0) => ("OK".to_owned(), Mood::Good),
-        (true, count) => (format!("OK, but {} of --strict", plural(count, "finding")), Mood::Mixed),
-        (false, _) => (format!("DAMAGED: {}", parts.join(" and ")), Mood::Bad),
+    parts.join(" and ")
+}
+
+fn plural(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
     }
 }
 
 fn object(report: &Report, findings: Option<&[Finding]>) -> Value {
+    let Faults { damage, unread } = Faults::of(report);
     let mut object = json!({
         "names": report.names,
         "files": report.files,
@@ -92,7 +142,8 @@ fn object(report: &Report, findings: Option<&[Finding]>) -> Value {
             "raw_bytes": report.blocks.raw_bytes,
         },
         "checks": report.checks,
-        "damage": report.damage.iter().map(show::fault).collect::<Vec<_>>(),
+        "damage": damage.into_iter().map(show::fault).collect::<Vec<_>>(),
+        "unread": unread.into_iter().map(show::fault).collect::<Vec<_>>(),
     });
     if let Some(findings) = findings {
         object["findings"] = findings.iter().map(finding_object).collect();
