@@ -475,10 +475,6 @@ impl Source for Part {
         end.ok_or(io::ErrorKind::UnexpectedEof)?;
         self.inner.read_exact_at(buffer, self.offset + offset)
     }
-
-    fn data_at(&self, offset: u64) -> u64 {
-        self.inner.data_at(self.offset + offset).saturating_sub(self.offset).min(self.len)
-    }
 }
 
 /// A number that was bounded by a length in memory.

@@ -219,6 +219,7 @@ fn a_wrapper_is_unpacked_and_named() {
         assert_eq!(hits[0].uimage, Some(uimage));
         let file: Arc<dyn Source> = Arc::new(blob.clone());
         let source = hits[0].source(&file).unwrap();
+        assert_eq!(source.len(), bytes_of(SQUASHFS));
         let mut bytes = vec![0; in_memory(source.len())];
         source.fill(&mut bytes, 0).unwrap();
         assert_eq!(bytes, SQUASHFS[..bytes.len()]);
@@ -275,12 +276,75 @@ fn what_a_stream_stores_is_no_image_of_its_own() {
     let size = u32::from(len).to_le_bytes();
     let stored = [&header, &(!len).to_le_bytes()[..], SQUASHFS, &crc.value().to_le_bytes(), &size];
     // The same image behind the stream is another one.
-    let blob = [&stored.concat(), SQUASHFS].concat();
-    let (end, bytes) = (stored.concat().len() as u64, SQUASHFS.len() as u64);
-    let expected = vec![(0, "squashfs", bytes), (end, "squashfs", bytes)];
+    let before = 700;
+    let blob = [&noise(before)[..], &stored.concat(), SQUASHFS].concat();
+    let (begin, len) = (before as u64, stored.concat().len() as u64);
+    let (end, bytes) = (begin + len, SQUASHFS.len() as u64);
+    let expected = vec![(begin, "squashfs", bytes), (end, "squashfs", bytes)];
     let hits = scanned(&blob);
     assert_eq!(places(&hits), expected);
-    assert_eq!(hits[0].wrapper.as_ref().unwrap().bytes, end);
+    assert_eq!(hits[0].wrapper.as_ref().unwrap().bytes, len);
+}
+
+/// In two stored blocks the image is broken by the header between them. What is broken in another
+/// format, or outside the stream, is so.
+#[test]
+fn what_a_stream_stores_in_pieces_is_no_damaged_image() {
+    let block = |is_last: u8, bytes: &[u8]| {
+        let len = u16::try_from(bytes.len()).unwrap();
+        [&[is_last], &len.to_le_bytes()[..], &(!len).to_le_bytes(), bytes].concat()
+    };
+    let mut damaged = cramfs_of(false, false);
+    damaged[64..66].fill(0xff);
+    let content = [SQUASHFS, &damaged].concat();
+    // The root of the image lies behind the first block.
+    let (first, rest) = content.split_at(200);
+    let mut crc = Crc32::default();
+    crc.update(&content);
+    let size = u32::try_from(content.len()).unwrap().to_le_bytes();
+    let stored = [
+        b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+        &block(0, first)[..],
+        &block(1, rest),
+        &crc.value().to_le_bytes(),
+        &size,
+    ];
+    let stored = stored.concat();
+    let mut outside = SQUASHFS.to_vec();
+    outside[72..80].fill(0xff);
+    let file: Arc<dyn Source> = Arc::new([&stored[..], &outside].concat());
+    let found = scan(&file, &mut |_| {}).unwrap();
+    assert_eq!(places(&found.hits), [(0, "squashfs", bytes_of(SQUASHFS))]);
+    let suspects: Vec<_> = found.suspects.iter().map(|it| (it.offset, it.format)).collect();
+    let cramfs = 10 + 5 + 5 + SQUASHFS.len() as u64;
+    assert_eq!(suspects, [(cramfs, "cramfs"), (stored.len() as u64, "squashfs")]);
+}
+
+/// A file that cannot be read, or that has become shorter.
+struct Failing(Vec<u8>, io::ErrorKind);
+
+impl Source for Failing {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        // The search itself reads more at once.
+        if buffer.len() < HEADER * 2 && buffer.len() > 4 {
+            return Err(self.1.into());
+        }
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_and_no_damage() {
+    for (kind, is_error) in [(io::ErrorKind::Other, true), (io::ErrorKind::UnexpectedEof, false)] {
+        let file: Arc<dyn Source> = Arc::new(Failing(SQUASHFS.to_vec(), kind));
+        let found = scan(&file, &mut |_| {});
+        assert_eq!(found.is_err(), is_error, "{kind}: {found:?}");
+        assert!(found.is_err() || found.unwrap().hits.is_empty());
+    }
 }
 
 /// A part behind the first is damaged, or ends the file.
@@ -314,6 +378,8 @@ fn a_header_of_gzip_and_xz_is_told_from_its_magic_number() {
     // The third kind of block does not exist. Behind a name it stands elsewhere.
     assert!(!is_gzip(&with(&gzip, 10, 6)));
     assert!(is_gzip(&with(&with(&gzip, 10, 6), 3, 8)));
+    let uimage = |kind| with(&[0; HEADER], 31, kind);
+    assert!(Magic::UImage.is_plausible(&uimage(15)) && !Magic::UImage.is_plausible(&uimage(16)));
     let xz = pack_xz(SQUASHFS);
     assert!(is_xz(&with(&xz, 12, 9)));
     assert!([6, 7, 8, 11].iter().all(|at| !is_xz(&with(&xz, *at, xz[*at] ^ 1))));
@@ -478,6 +544,40 @@ fn damage_to_a_file_does_not_move_a_padded_image() {
     }
 }
 
+/// Both places list the same: nothing.
+#[test]
+fn an_empty_image_begins_where_its_checksum_says() {
+    let owned = Attributes { permissions: 0o755, ..Attributes::default() };
+    for (boot, before) in [(None, 0), (Some(Box::new([0; 512])), 512)] {
+        let settings = Settings { boot, ..Settings::default() };
+        let image = write(&Tree::new(owned), &settings, &mut |_| {}).unwrap().image;
+        let hits = scanned(&[&vec![0; 1_000][..], &image].concat());
+        assert_eq!((hits.len(), hits[0].offset), (1, 1_000), "{before}");
+    }
+}
+
+/// A root behind the end of the image is damage; behind the end of the file it says nothing.
+#[test]
+fn a_root_that_cannot_be_listed_is_damage_unless_the_file_ends_before_it() {
+    let mut image = cramfs_of(false, false);
+    // 0x3f000 bytes, in units of four behind six bits of the name's length.
+    let offset = (0x3_f000_u32 / 4) << 6;
+    image[72..76].copy_from_slice(&offset.to_le_bytes());
+    assert_eq!(suspects(&image).len(), 1);
+    image[4..8].copy_from_slice(&0x4_0000_u32.to_le_bytes());
+    let hits = scanned(&image);
+    assert_eq!((hits.len(), hits[0].truncated), (1, true));
+}
+
+#[test]
+fn a_header_that_the_end_of_the_file_cuts_off_is_passed_over() {
+    for len in [4, 32, 63, 64] {
+        let mut header = b"\x27\x05\x19\x56".to_vec();
+        header.resize(len, 0);
+        assert_eq!(places(&scanned(&[&noise(100)[..], &header].concat())), []);
+    }
+}
+
 #[test]
 fn an_image_that_is_cut_off_is_said_to_be() {
     for (image, format) in [(SQUASHFS, "squashfs"), (&cramfs_of(false, false), "cramfs")] {
@@ -485,6 +585,10 @@ fn an_image_that_is_cut_off_is_said_to_be() {
         let found: Vec<_> = hits.iter().map(|hit| (hit.summary.format, hit.truncated)).collect();
         assert_eq!(found, [(format, true)]);
     }
+    // Behind something else, and by less than that is long.
+    let behind = [&noise(5_000)[..], &SQUASHFS[..bytes_of(SQUASHFS) as usize - 1]].concat();
+    let hits = scanned(&behind);
+    assert_eq!((hits.len(), hits[0].offset, hits[0].truncated), (1, 5_000, true));
     // Its superblock is whole, what the checksum is of is not.
     let bytes = scanned(EROFS)[0].summary.bytes;
     for len in [1024 + 128, 4_095] {
