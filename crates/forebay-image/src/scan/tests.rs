@@ -556,17 +556,25 @@ fn an_empty_image_begins_where_its_checksum_says() {
     }
 }
 
-/// A root behind the end of the image is damage; behind the end of the file it says nothing.
+/// In an image that the end of the file cuts off, what is wrong may be that.
 #[test]
-fn a_root_that_cannot_be_listed_is_damage_unless_the_file_ends_before_it() {
+fn a_root_that_cannot_be_listed_is_damage_unless_the_image_is_cut_off() {
     let mut image = cramfs_of(false, false);
-    // 0x3f000 bytes, in units of four behind six bits of the name's length.
-    let offset = (0x3_f000_u32 / 4) << 6;
-    image[72..76].copy_from_slice(&offset.to_le_bytes());
+    // The only entry of the root, and its name.
+    image[76..88].fill(0xff);
     assert_eq!(suspects(&image).len(), 1);
     image[4..8].copy_from_slice(&0x4_0000_u32.to_le_bytes());
     let hits = scanned(&image);
     assert_eq!((hits.len(), hits[0].truncated), (1, true));
+}
+
+#[test]
+fn of_two_damaged_images_in_a_stream_the_first_is_said() {
+    let (mut first, mut second) = (SQUASHFS.to_vec(), cramfs_of(false, false));
+    first[72..80].fill(0xff);
+    second[64..66].fill(0xff);
+    let found = suspects(&pack_gzip(&[first, second].concat()));
+    assert_eq!(found.iter().map(|it| it.format).collect::<Vec<_>>(), ["squashfs"]);
 }
 
 #[test]
