@@ -187,8 +187,9 @@ fn by_helper(folder: PathBuf, detach: bool) -> Result<(), UnmountError> {
     Err(UnmountError::System { folder, why: io::Error::other(said.to_owned()) })
 }
 
-/// Asks the server for something that the kernel does not know by itself, as root with the rights of
-/// the user who mounted it: for others the kernel neither asks nor says that the server has died.
+/// Asks the server for something that the kernel does not know by itself, as root with the rights
+/// of the user who mounted it: for others the kernel neither asks nor says that the server has
+/// died.
 fn server_state(line: &MountLine) -> ServerState {
     let (sender, answer) = mpsc::channel();
     let MountLine { folder, user, group, .. } = line.clone();

@@ -141,8 +141,8 @@ fn cannot_mount() -> Option<String> {
     missing.or_else(|| (!can_drop_caches()).then(|| "file systems that all answer".to_owned()))
 }
 
-/// Whether the kernel drops its caches in a minute. It waits for each file system, and one that does
-/// not answer holds it up until the machine is started again.
+/// Whether the kernel drops its caches in a minute. It waits for each file system, and one that
+/// does not answer holds it up until the machine is started again.
 fn can_drop_caches() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     *CAN.get_or_init(|| {

@@ -56,8 +56,8 @@ pub(crate) enum What {
     /// Prints a line for each damage. With `--strict`, also prints a line for each finding:
     /// directory entries that Linux shows differently from readers that only list them, blocks that
     /// overlap, and unreachable bytes, inside and after the image, that are not zero. Exit code 1
-    /// if there is any; 2 if the file or the server that holds the image failed, and nothing else is
-    /// wrong.
+    /// if there is any; 2 if the file or the server that holds the image failed, and nothing else
+    /// is wrong.
     Verify(Verify),
     /// Make an image of a directory; the same tree gives the same bytes
     ///
