@@ -187,9 +187,9 @@ fn by_helper(folder: PathBuf, detach: bool) -> Result<(), UnmountError> {
     Err(UnmountError::System { folder, why: io::Error::other(said.to_owned()) })
 }
 
-/// Asks the server for something that the kernel does not know by itself, as root with the rights
-/// of the user who mounted it: for others the kernel neither asks nor says that the server has
-/// died.
+/// Sends a request that only the server can answer. Root sends it with the credentials of the user
+/// who mounted: a request of anyone else does not reach the server, and returns no error if the
+/// server has died.
 fn server_state(line: &MountLine) -> ServerState {
     let (sender, answer) = mpsc::channel();
     let MountLine { folder, user, group, .. } = line.clone();
@@ -197,7 +197,8 @@ fn server_state(line: &MountLine) -> ServerState {
         if rustix::process::geteuid().is_root()
             && let (Some(user), Some(group)) = (user, group)
         {
-            // Of this thread alone, which ends. Who may not do so asks as what it is.
+            // These are the credentials of this thread alone, which ends. If the kernel refuses
+            // them, the request is sent with root's own.
             let _ = become_user(user, group);
         }
         // Without a receiver the answer came too late.

@@ -177,6 +177,8 @@ struct Search<'a> {
     file: &'a Arc<dyn Source>,
     magics: Arc<Magics>,
     found: Found,
+    /// Images that the end of the file cuts off, so far.
+    truncated: usize,
     uimages: Vec<UImage>,
     /// The ends of the streams that the search is inside of.
     ends: Vec<u64>,
@@ -194,6 +196,7 @@ impl<'a> Search<'a> {
             file,
             magics: Arc::new(Magics::new()),
             found: Found::default(),
+            truncated: 0,
             uimages: Vec::new(),
             ends: Vec::new(),
             to_check: file.len(),
@@ -214,7 +217,13 @@ impl<'a> Search<'a> {
             }
         };
         match seen {
-            Seen::Image(hit) if self.may_be_truncated(&hit) => self.found.hits.push(*hit),
+            Seen::Image(hit) if hit.wrapper.is_some() || !hit.truncated => {
+                self.found.hits.push(*hit);
+            }
+            Seen::Image(hit) if self.truncated < TRUNCATED_MAX => {
+                self.truncated += 1;
+                self.found.hits.push(*hit);
+            }
             Seen::Image(hit) => {
                 let (offset, format) = (hit.offset, hit.summary.format);
                 let why = format!("{TRUNCATED_MAX} images are already cut off by the file's end");
@@ -224,13 +233,6 @@ impl<'a> Search<'a> {
             Seen::Nothing => {}
         }
         Ok(())
-    }
-
-    /// Whether an image is whole, or one of few that the end of the file cuts off.
-    fn may_be_truncated(&self, hit: &Hit) -> bool {
-        let is_cut = |hit: &Hit| hit.truncated && hit.wrapper.is_none();
-        let others = || self.found.hits.iter().filter(|hit| is_cut(hit)).take(TRUNCATED_MAX);
-        !is_cut(hit) || others().count() < TRUNCATED_MAX
     }
 
     fn suspect(&mut self, suspect: Suspect) {

@@ -63,7 +63,7 @@ const fn hint(failure: &RequestFailure, is_web: bool) -> &'static str {
     match failure {
         RequestFailure::Missing(_) if is_web => "`curl -I URL` asks the server",
         RequestFailure::Denied(_) if is_web => {
-            "no user name or key is sent; `curl -I URL` asks the server"
+            "https://USER:PASSWORD@HOST/PATH is sent as a name and a password; `curl -I URL` asks"
         }
         RequestFailure::Length { .. } | RequestFailure::Other(_) if is_web => {
             "`curl -I URL` asks the server; HTTPS_PROXY names a proxy"

@@ -32,7 +32,7 @@ pub(super) fn drive(lane: &Lane<'_>, way: &Way, pages: u64, bar: &ProgressBar) -
     let begin = Instant::now();
     let (mut done, mut progress) = (0, begin);
     for turn in 0_u64.. {
-        drop_caches(&image)?;
+        drop_caches(&image, lane.stop)?;
         let work = if turn % 4 == 3 { Workload::Faults } else { Workload::Sequential };
         lane.beside(work, &folder.join("bulk"), turn, 2)
             .with_context(|| format!("after {done} pushed pages"))?;

@@ -12,9 +12,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
@@ -164,7 +163,7 @@ impl Lane<'_> {
         }
         let mounted = Mounted::new(self, way, &image, &folder)?;
         self.part(Workload::Preads, &folder.join("warm"), 0, 0)?;
-        drop_caches(&image)?;
+        drop_caches(&image, self.stop)?;
         self.warm_ourselves()?;
         let server = mounted.server();
         let cpu = server.map(cpu_of).transpose()?;
@@ -338,28 +337,13 @@ impl Drop for Running {
 /// Drops every clean page, name and inode of the machine, and those of the image. The kernel waits
 /// for each file system, also for one that never answers, and no signal ends that: a process of its
 /// own waits.
-pub(super) fn drop_caches(image: &Path) -> Result<()> {
-    const FILE: &str = "/proc/sys/vm/drop_caches";
+pub(super) fn drop_caches(image: &Path, stop: &Stop) -> Result<()> {
     let mut dropping = program("sh");
-    dropping.args(["-c", &format!("echo 3 > {FILE}")]).stdin(Stdio::null());
-    let mut child = dropping.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("sh")?;
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().context(FILE)? {
-            break status;
-        }
-        if begin.elapsed() > LIMIT_OF_DROPPING {
-            bail!(
-                "{FILE} has not returned for {} s: a file system does not answer; `umount -f` one \
-                 whose server is gone, or start the machine again",
-                LIMIT_OF_DROPPING.as_secs()
-            );
-        }
-        thread::sleep(Duration::from_millis(1));
-    };
-    if !status.success() {
-        bail!("{FILE} cannot be written: {status}");
-    }
+    dropping.args(["-c", "echo 3 > /proc/sys/vm/drop_caches"]);
+    answer(dropping, LIMIT_OF_DROPPING, stop).context(
+        "cannot drop the caches; a file system that does not answer holds this up: `umount -f` one \
+         whose server is gone, or start the machine again",
+    )?;
     forget(image).with_context(|| image.display().to_string())
 }
 

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -144,16 +143,12 @@ fn cannot_mount() -> Option<String> {
 /// Whether the kernel drops its caches in a minute. It waits for each file system, and one that
 /// does not answer holds it up until the machine is started again.
 fn can_drop_caches() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo 1 > /proc/sys/vm/drop_caches"]).stdin(Stdio::null());
-        let mut child =
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh runs");
-        (0..600).any(|_| {
-            thread::sleep(Duration::from_millis(100));
-            child.try_wait().expect("sh is our child").is_some()
-        })
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo 1 > /proc/sys/vm/drop_caches"]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh runs");
+    (0..600).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        child.try_wait().expect("sh is our child").is_some()
     })
 }
 

@@ -458,30 +458,31 @@ impl Open {
     /// The window that the pattern asks for, whether or not a step to it is worth it.
     fn target(&self, seen: &Seen, around: &Around, bounds: Bounds) -> Option<u64> {
         let wanted = window::wanted(self.pattern, self.present, self.measured(), seen.cuts, bounds);
-        if let Pattern::ShortRuns { pages } = self.pattern
-            && (!self.rates.is_empty() || wanted.is_none_or(|first| self.is_refuted(first)))
-            && let Some(next) = self.next_for_runs(pages, bounds)
-        {
-            return Some(next);
+        let larger = window::larger(self.present, self.least_slower(), bounds);
+        match self.pattern {
+            Pattern::Stream if around.available > 0 => {
+                let share = (around.available / STREAM_SHARE) >> 10;
+                Some(larger.min(share.max(bounds.floor)).max(self.present))
+            }
+            Pattern::Stream => Some(larger),
+            Pattern::ShortRuns { pages }
+                if (!self.rates.is_empty()
+                    || wanted.is_none_or(|first| self.is_refuted(first)))
+                    && window::suits_runs(pages, self.present, bounds) =>
+            {
+                Some(larger)
+            }
+            Pattern::ShortRuns { .. }
+            | Pattern::RandomFaults
+            | Pattern::RandomReads { .. }
+            | Pattern::Unclear => wanted,
         }
-        let to = wanted?;
-        if self.pattern != Pattern::Stream {
-            return Some(to);
-        }
-        let to = if self.is_refuted(to) { to / 2 } else { to };
-        if around.available == 0 {
-            return Some(to);
-        }
-        let share = (around.available / STREAM_SHARE) >> 10;
-        Some(to.min(share.max(bounds.floor)).max(self.present))
     }
 
-    /// A window above the first one for runs.
-    fn next_for_runs(&self, pages: u64, bounds: Bounds) -> Option<u64> {
-        let refuted = self.refuted.map(|it| it.to);
-        let tried = self.rates.keys().copied().chain(refuted);
-        let worse = tried.filter(|window| *window > self.present).min().unwrap_or(u64::MAX);
-        window::next_for_runs(pages, self.present, worse, bounds)
+    /// The least window above the present one that was slower than a smaller one.
+    fn least_slower(&self) -> u64 {
+        let tried = self.rates.keys().copied().chain(self.refuted.map(|it| it.to));
+        tried.filter(|window| *window > self.present).min().unwrap_or(u64::MAX)
     }
 
     fn is_refuted(&self, to: u64) -> bool {

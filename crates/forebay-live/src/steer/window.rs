@@ -79,7 +79,7 @@ pub fn wanted(
                 |bytes: u64| (bytes / 2..=(bytes / 5).saturating_mul(6)).contains(&(present << 10));
             if ceiling.is_some_and(|it| near(it.knee())) { present } else { wanted }
         }
-        Pattern::Stream => present.saturating_mul(4).clamp(bounds.floor, bounds.cap).max(present),
+        Pattern::Stream => larger(present, u64::MAX, bounds).max(bounds.floor),
         Pattern::RandomReads { request } if cuts => {
             bounds.above(request.saturating_mul(PAGE)).max(present)
         }
@@ -100,14 +100,18 @@ fn for_runs(pages: u64, bounds: Bounds) -> u64 {
     bounds.above(pages.saturating_mul(PAGE) / RUN_PARTS).max(RUN_LEAST.min(bounds.cap))
 }
 
-/// The window to try next for runs that have what a quarter of them asks for or more: where
-/// requests cost much, more of them is saved by a larger one than is read for nothing. `worse` is
-/// the least window that was slower than a smaller one. None if `present` is not of that kind.
-pub fn next_for_runs(pages: u64, present: u64, worse: u64, bounds: Bounds) -> Option<u64> {
+/// Whether runs have the first window to try for them, or a larger one that is still in proportion:
+/// where requests cost much, a larger one saves more than it reads for nothing.
+pub fn suits_runs(pages: u64, present: u64, bounds: Bounds) -> bool {
     let first = for_runs(pages, bounds);
-    let is_of_them = (first..=first.saturating_mul(RUN_WINDOWS_MAX)).contains(&present);
+    (first..=first.saturating_mul(RUN_WINDOWS_MAX)).contains(&present)
+}
+
+/// The larger window to try next, four times the present one or twice; the present one if there is
+/// none. `worse` is the least window that was slower than a smaller one.
+pub fn larger(present: u64, worse: u64, bounds: Bounds) -> u64 {
     let next = [4, 2].map(|times| present.saturating_mul(times).min(bounds.cap));
-    is_of_them.then(|| next.into_iter().find(|to| *to < worse).unwrap_or(present))
+    next.into_iter().find(|to| *to < worse).unwrap_or(present).max(present)
 }
 
 /// What two windows and the faults a second at each say of a device: a fault takes a time of its
@@ -142,7 +146,7 @@ pub fn is_worth(present: u64, wanted: u64) -> bool {
 /// Windows in a run.
 const RUN_PARTS: u64 = 4;
 
-/// Times the first window that the next ones are at most: four runs.
+/// Times the first window that a window in proportion is at most: four runs.
 const RUN_WINDOWS_MAX: u64 = 16;
 
 /// The least window of runs in KiB: below it a request costs more than its bytes on any device.
@@ -197,16 +201,19 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_have_their_first_window_get_larger_ones_that_were_not_slower() {
-        let next = |present, worse| next_for_runs(16, present, worse, Bounds::default());
-        assert_eq!(next(64, 8_192), Some(256));
-        assert_eq!(next(64, 257), Some(256));
-        assert_eq!(next(64, 256), Some(128));
-        assert_eq!(next(64, 128), Some(64), "as it is");
-        assert_eq!(next(1_024, u64::MAX), Some(4_096));
-        assert_eq!((next(63, 8_192), next(1_025, u64::MAX)), (None, None));
+    fn the_next_larger_window_is_below_what_was_slower() {
+        let next = |present, worse| larger(present, worse, Bounds::default());
+        assert_eq!([8_192, 257, 256, 128].map(|worse| next(64, worse)), [256, 256, 128, 64]);
+        assert_eq!(next(1_024, u64::MAX), 4_096);
+        assert_eq!(next(65_536, u64::MAX), 65_536, "above the cap");
         let capped = Bounds { cap: 100, ..Bounds::default() };
-        assert_eq!(next_for_runs(16, 64, u64::MAX, capped), Some(100));
+        assert_eq!(larger(64, u64::MAX, capped), 100);
+    }
+
+    #[test]
+    fn runs_have_a_window_in_proportion_from_a_quarter_of_them_to_four() {
+        let suits = |present| suits_runs(16, present, Bounds::default());
+        assert_eq!([63, 64, 1_024, 1_025].map(suits), [false, true, true, false]);
     }
 
     #[test]

@@ -22,20 +22,18 @@ pub(super) fn run(arguments: &Verify) -> Result<u8> {
     let bar = progress(tree.items().len() as u64, "verifying");
     let report = verify(&*image, tree, arguments.threads.count(), &|names| bar.inc(names));
     bar.finish_and_clear();
+    let faults = Faults::of(&report);
     let text = if arguments.answer.json {
-        format!("{:#}\n", object(&report, findings.as_deref()))
+        format!("{:#}\n", object(&report, &faults, findings.as_deref()))
     } else {
-        text(&report, findings.as_deref())
+        text(&report, &faults, findings.as_deref())
     };
     print(&text, "report")?;
-    let is_sound = report.damage.is_empty() && findings.is_none_or(|findings| findings.is_empty());
-    let Faults { damage, unread } = Faults::of(&report);
-    Ok(if damage.is_empty() && !unread.is_empty() {
-        ERROR
-    } else if is_sound {
-        0
-    } else {
-        NO
+    let has_findings = findings.is_some_and(|findings| !findings.is_empty());
+    Ok(match (faults.damage.is_empty() && !has_findings, faults.unread.is_empty()) {
+        (false, _) => NO,
+        (true, false) => ERROR,
+        (true, true) => 0,
     })
 }
 
@@ -63,7 +61,7 @@ const fn is_summary(fault: &Fault) -> bool {
     matches!(fault.cause, Cause::More(_))
 }
 
-fn text(report: &Report, findings: Option<&[Finding]>) -> String {
+fn text(report: &Report, faults: &Faults<'_>, findings: Option<&[Finding]>) -> String {
     let blocks = &report.blocks;
     let mut rows = vec![
         ("names", report.names.to_string()),
@@ -82,13 +80,12 @@ fn text(report: &Report, findings: Option<&[Finding]>) -> String {
         ("raw bytes", blocks.raw_bytes.to_string()),
     ];
     rows.extend(report.checks.iter().map(|check| ("checked", check.clone())));
-    let faults = Faults::of(report);
     rows.extend(faults.damage.iter().map(|fault| ("damage", fault.to_string())));
     rows.extend(faults.unread.iter().map(|fault| ("unread", fault.to_string())));
     if let Some(findings) = findings {
         rows.extend(findings.iter().map(|finding| ("finding", finding.to_string())));
     }
-    let (verdict, mood) = verdict(&faults, findings.unwrap_or_default());
+    let (verdict, mood) = verdict(faults, findings.unwrap_or_default());
     format!("{}{}\n", show::columns(&rows), screen::painted(&verdict, mood))
 }
 
@@ -129,8 +126,8 @@ fn plural(count: usize, what: &str) -> String {
     }
 }
 
-fn object(report: &Report, findings: Option<&[Finding]>) -> Value {
-    let Faults { damage, unread } = Faults::of(report);
+fn object(report: &Report, faults: &Faults<'_>, findings: Option<&[Finding]>) -> Value {
+    let Faults { damage, unread } = faults;
     let mut object = json!({
         "names": report.names,
         "files": report.files,
@@ -142,8 +139,8 @@ fn object(report: &Report, findings: Option<&[Finding]>) -> Value {
             "raw_bytes": report.blocks.raw_bytes,
         },
         "checks": report.checks,
-        "damage": damage.into_iter().map(show::fault).collect::<Vec<_>>(),
-        "unread": unread.into_iter().map(show::fault).collect::<Vec<_>>(),
+        "damage": damage.iter().copied().map(show::fault).collect::<Vec<_>>(),
+        "unread": unread.iter().copied().map(show::fault).collect::<Vec<_>>(),
     });
     if let Some(findings) = findings {
         object["findings"] = findings.iter().map(finding_object).collect();
