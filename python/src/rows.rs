@@ -2,7 +2,7 @@
 
 use forebay_core::stats::Stats;
 use forebay_core::time::Duration;
-use forebay_core::units::{KIB, PAGE_SIZE};
+use forebay_core::units::{KIB, SECTOR_SIZE};
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::{JobTotals, LatencySet, RunTotals, Tally};
 use forebay_sim::world::Pauses;
@@ -112,7 +112,8 @@ pub(crate) fn served(
 
 /// What the engine has counted.
 pub(crate) fn counted(stats: &Stats, busy: Duration) -> Row {
-    let request_kib = (stats.request_pages * PAGE_SIZE / KIB) as f64 / stats.requests as f64;
+    let request_kib =
+        (stats.request_sectors * SECTOR_SIZE) as f64 / KIB as f64 / stats.requests as f64;
     let request_mean = if stats.requests > 0 { Value::Number(request_kib) } else { Value::Missing };
     vec![
         ("page_accesses", Value::Count(stats.accesses)),

@@ -130,10 +130,11 @@ pub(crate) struct DeviceCounters {
     pub(crate) writes: Traffic,
     /// How long at least one request was at the device.
     pub(crate) busy: Duration,
-    /// Requests submitted to the device, those among them executed inline, and pages.
+    /// Requests submitted to the device, those among them executed inline, and the sectors of all
+    /// that move data.
     pub(crate) submitted: u64,
     pub(crate) inline: u64,
-    pub(crate) submitted_pages: u64,
+    pub(crate) submitted_sectors: u64,
     /// Bios that joined a request.
     pub(crate) merged: u64,
 }

@@ -35,8 +35,8 @@ pub struct Stats {
     pub flushes: u64,
     /// Requests given to devices.
     pub requests: u64,
-    /// Pages of these requests.
-    pub request_pages: u64,
+    /// Sectors that these requests move; a discard moves none.
+    pub request_sectors: u64,
     /// Requests among them that were executed inline.
     pub requests_inline: u64,
     /// Bios that joined a request instead of opening one.
@@ -118,7 +118,7 @@ impl AddAssign for Stats {
         self.unsafe_pages_max = self.unsafe_pages_max.max(other.unsafe_pages_max);
         self.flushes += other.flushes;
         self.requests += other.requests;
-        self.request_pages += other.request_pages;
+        self.request_sectors += other.request_sectors;
         self.requests_inline += other.requests_inline;
         self.bios_merged += other.bios_merged;
         self.classes_slow += other.classes_slow;

@@ -6,23 +6,28 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io;
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, MmapOptions};
 
-/// A whole file, mapped to be read, without advice to the kernel.
+/// A whole file or block device, mapped to be read, without advice to the kernel.
 #[derive(Debug)]
 pub struct Mapped(Mmap);
 
 impl Mapped {
-    /// Maps a file.
+    /// Maps a file or a block device.
     ///
     /// # Errors
-    /// The file cannot be mapped, as an empty one.
-    pub fn new(file: &File) -> io::Result<Self> {
+    /// It cannot be mapped, as an empty one.
+    pub fn new(mut file: &File) -> io::Result<Self> {
+        // The metadata of a block device have no length.
+        let len = usize::try_from(file.seek(SeekFrom::End(0))?).map_err(io::Error::other)?;
+        if len == 0 {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "an empty file cannot be mapped"));
+        }
         // SAFETY: the bytes are looked at one by one and never lent out as a slice that others
         // could see change. Each is read as a plain byte, for which every value is valid.
-        let map = unsafe { Mmap::map(file)? };
+        let map = unsafe { MmapOptions::new().len(len).map(file)? };
         Ok(Self(map))
     }
 

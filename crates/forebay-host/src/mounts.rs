@@ -117,9 +117,10 @@ pub fn mounted_images() -> io::Result<Vec<MountedImage>> {
     Ok(seen.collect())
 }
 
-/// Unmounts the image on a folder: what was mounted there last. A mount whose server has died is
-/// detached, open files or not, since no access to it can succeed. With `lazy` any mount is: it is
-/// gone from the tree of files at once, and its server ends with the last open file.
+/// Unmounts the image or the disks on a folder: what was mounted there last. A mount whose server
+/// has died is detached, open files or not, since no access to it can succeed. With `lazy` any
+/// mount is: it is gone from the tree of files at once, and its server ends with the last open
+/// file.
 ///
 /// A caller who may not unmount has `fusermount3` do it, which lets users unmount what they have
 /// mounted.
@@ -132,7 +133,7 @@ pub fn unmount_image(folder: &Path, lazy: bool) -> Result<(), UnmountError> {
         absolute(folder).map_err(|why| UnmountError::Folder { folder: folder.to_owned(), why })?;
     let lines = mount_lines().map_err(UnmountError::List)?;
     let top = lines.into_iter().rfind(|line| line.folder == folder);
-    let Some(ours) = top.as_ref().filter(|line| line.is_ours()) else {
+    let Some(ours) = top.as_ref().filter(|line| line.is_ours() || line.kind == DISKS) else {
         return Err(UnmountError::NotMounted { folder, kind: top.map(|line| line.kind) });
     };
     let detach = lazy || server_state(ours) == ServerState::Dead;
@@ -285,6 +286,8 @@ fn unescaped(field: &[u8]) -> PathBuf {
 const LIST: &str = "/proc/self/mountinfo";
 /// The type of our mounts.
 const KIND: &str = "fuse.forebay";
+/// The type of a folder of disks (`forebay serve --fuse`).
+const DISKS: &str = "fuse.forebay-disks";
 /// Unmounts for users who may not (package fuse3).
 const HELPER: &str = "fusermount3";
 /// How long a server has for an answer.

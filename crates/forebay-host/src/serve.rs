@@ -126,7 +126,7 @@ pub struct ServedExport {
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// Page memory holds no page, or more than can be numbered.
-    #[error("page memory holds from {MEMORY_MIN} to {MEMORY_MAX} bytes, not {bytes}")]
+    #[error("the cache has from {MEMORY_MIN} to {MEMORY_MAX} bytes, not {bytes}")]
     Memory {
         /// The requested size.
         bytes: u64,

@@ -56,7 +56,24 @@ const LINK_MAX: u64 = 4095;
 ///
 /// If it begins like one and is invalid.
 pub fn open(source: &Arc<dyn Source>, options: Options) -> Result<Option<Arc<dyn Image>>> {
-    let Some((base, order)) = find(source.as_ref())? else { return Ok(None) };
+    let Some((superblock, base, order)) = read_superblock(source.as_ref())? else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(Cramfs::new(source, superblock, base, order, options)?)))
+}
+
+/// What the superblock alone says of an image, whose end may be missing.
+pub(crate) fn summary_of_superblock(source: &dyn Source) -> Result<Option<Summary>> {
+    let found = read_superblock(source)?;
+    Ok(found.map(|(superblock, base, order)| {
+        let end = superblock.size.into();
+        summary(&superblock, base, order, end, end)
+    }))
+}
+
+/// The superblock, with its place and byte order; none if there is none.
+fn read_superblock(source: &dyn Source) -> Result<Option<(Superblock, u64, Order)>> {
+    let Some((base, order)) = find(source)? else { return Ok(None) };
     let found = source.len();
     let expected = base + SUPERBLOCK_LEN as u64;
     if found < expected {
@@ -64,8 +81,7 @@ pub fn open(source: &Arc<dyn Source>, options: Options) -> Result<Option<Arc<dyn
     }
     let mut bytes = [0; SUPERBLOCK_LEN];
     source.fill(&mut bytes, base)?;
-    let superblock = Superblock::parse(&bytes, base, order)?;
-    Ok(Some(Arc::new(Cramfs::new(source, superblock, base, order, options)?)))
+    Ok(Some((Superblock::parse(&bytes, base, order)?, base, order)))
 }
 
 /// Where the superblock is, and in which byte order.

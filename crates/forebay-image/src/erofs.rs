@@ -52,15 +52,30 @@ pub fn open(source: &Arc<dyn Source>, _options: Options) -> Result<Option<Arc<dy
         return Ok(None);
     };
     let core = Core::new(Arc::clone(source), superblock);
-    let root = core.inode(core.superblock.root)?;
-    if root.node.kind != Kind::Directory {
-        return Err(root.place.error("root inode", "no directory"));
-    }
-    let prefixes = xattr::prefixes(&core)?;
-    let summary = summary(&core);
+    let prefixes = match check_root(&core).and_then(|()| xattr::prefixes(&core)) {
+        Ok(prefixes) => prefixes,
+        Err(error) => {
+            // Where the end is missing, that is what is wrong.
+            self::superblock::within(source.as_ref(), core.superblock.bytes())?;
+            return Err(error);
+        }
+    };
+    let summary = summary(&core.superblock, source.len());
     let directories = Cache::with_heavy(DIRECTORIES_MAX);
     let oddities = Oddities::default();
     Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories, oddities })))
+}
+
+/// What the superblock alone says of an image, whose end may be missing.
+pub(crate) fn summary_of_superblock(source: &dyn Source) -> Result<Option<Summary>> {
+    let superblock = Superblock::read(source)?;
+    Ok(superblock.map(|superblock| summary(&superblock, source.len())))
+}
+
+fn check_root(core: &Core) -> Result<()> {
+    let root = core.inode(core.superblock.root)?;
+    let is_directory = root.node.kind == Kind::Directory;
+    if is_directory { Ok(()) } else { Err(root.place.error("root inode", "no directory")) }
 }
 
 /// An open image.
@@ -192,10 +207,9 @@ impl fmt::Debug for Erofs {
     }
 }
 
-fn summary(core: &Core) -> Summary {
-    let superblock = &core.superblock;
+fn summary(superblock: &Superblock, found: u64) -> Summary {
     let mut warnings = Vec::new();
-    let (expected, found) = (superblock.bytes(), core.source.len());
+    let expected = superblock.bytes();
     if found < expected {
         warnings.push(Error::Truncated { expected, found }.to_string());
     }

@@ -25,8 +25,7 @@ impl Fault {
 
     /// Whether the file that holds the image cannot be read there, which says nothing of the image.
     pub fn is_unread(&self) -> bool {
-        let Cause::Image(Error::Read { source, .. }) = &self.cause else { return false };
-        source.kind() != io::ErrorKind::UnexpectedEof
+        self.cause.is_unread()
     }
 
     /// The byte of the image that it is about, if it is about one.
@@ -145,6 +144,12 @@ impl Cause {
     /// The system refused.
     pub fn system(what: &'static str, source: impl Into<io::Error>) -> Self {
         Self::System { what, source: source.into() }
+    }
+
+    /// Whether the file that holds the image cannot be read, which says nothing of the image.
+    pub fn is_unread(&self) -> bool {
+        let Self::Image(Error::Read { source, .. }) = self else { return false };
+        source.kind() != io::ErrorKind::UnexpectedEof
     }
 
     /// What the place written to is, if it is so that nothing else will go well either: words that

@@ -335,8 +335,15 @@ fn plain(file: &Arc<dyn Source>, place: u64, magic: Magic, to_check: &mut u64) -
             }
             // Its superblock is valid, or it would be another error.
             Err(Error::Truncated { expected, .. }) if expected > SUPERBLOCK_MAX && !is_padding => {
+                let known = match magic {
+                    Magic::Squashfs => squashfs::summary_of_superblock(&source),
+                    Magic::Cramfs => cramfs::summary_of_superblock(&source),
+                    Magic::Erofs => erofs::summary_of_superblock(&source),
+                    Magic::UImage | Magic::Gzip | Magic::Xz => Ok(None),
+                };
+                let known = known.ok().flatten().unwrap_or_default();
                 let format = magic.format();
-                return hit(Summary { format, bytes: expected, ..Summary::default() }, true);
+                return hit(Summary { format, bytes: expected, ..known }, true);
             }
             // The file cannot be read, which is not the image's fault.
             Err(Error::Read { offset, len, source })

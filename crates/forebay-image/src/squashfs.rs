@@ -64,6 +64,12 @@ pub fn open(source: &Arc<dyn Source>, options: Options) -> Result<Option<Arc<dyn
     Ok(image.map(|image| Arc::new(image) as Arc<dyn Image>))
 }
 
+/// What the superblock alone says of an image, whose end may be missing.
+pub(crate) fn summary_of_superblock(source: &dyn Source) -> Result<Option<Summary>> {
+    let superblock = Superblock::read(source)?;
+    Ok(superblock.map(|superblock| summary::of_superblock(&superblock)))
+}
+
 /// An open image.
 pub struct Squashfs {
     source: Arc<dyn Source>,
@@ -94,6 +100,10 @@ impl Squashfs {
         let Some(superblock) = Superblock::read(source.as_ref())? else {
             return Ok(None);
         };
+        let (expected, found) = (superblock.bytes, source.len());
+        if expected > found {
+            return Err(Error::Truncated { expected, found });
+        }
         let metadata = Metadata::new(Arc::clone(source), superblock.compressor.codec());
         let bytes: &dyn Source = source.as_ref();
         // From the end to the beginning: each table ends where the one behind it begins.

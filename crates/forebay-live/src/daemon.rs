@@ -207,7 +207,7 @@ impl<'a> Daemon<'a> {
         let rest = self.look(world);
         let mut due = world.now() + rest;
         // A program that waits for this may begin to write at once: the first limits are set.
-        notify.ready(&format!("steering {}", self.scope));
+        notify.ready(&format!("tuning {}", self.scope));
         loop {
             let now = world.now();
             if let Some(every) = notify.alive

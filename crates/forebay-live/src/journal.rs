@@ -271,7 +271,7 @@ impl Found {
 }
 
 impl State {
-    /// Changes that can be taken back.
+    /// Changes that can be reverted.
     pub fn open(&self) -> usize {
         self.entries.len() + self.files.len()
     }

@@ -4,11 +4,11 @@
 //!             Bonferroni.
 //! Behaviour:  progress is counted in short windows with and without the change. After each window
 //!             the ratio of the two rates is compared with the one that was asked for. If the
-//!             answer is not clear after two windows, the change is taken back for two windows and
+//!             answer is not clear after two windows, the change is reverted for two windows and
 //!             made again, so that a load that changed by itself falls on both sides. What is not
 //!             clear after the last look did not help.
 //! Differs:    nothing.
-//! Not for:    changes that cannot be taken back for half a second, such as dirty limits.
+//! Not for:    changes that cannot be reverted for half a second, such as dirty limits.
 //!
 //! ```text
 //!   windows   A A | B B | A A | B B | A A | ...      A without, B with the change

@@ -84,7 +84,10 @@ const USUAL: &[(ErrorKind, &str)] = &[
         "its owner and root may; `forebay doctor` says what works without root",
     ),
     (ErrorKind::IsADirectory, "that is a folder, and it takes a file"),
-    (ErrorKind::NotADirectory, "one of its folders is a file; is the path right?"),
+    (
+        ErrorKind::NotADirectory,
+        "a part of it that should be a folder is a file; is the path right?",
+    ),
     (ErrorKind::AlreadyExists, "it is there already: name another one"),
     (ErrorKind::StorageFull, "make room, or name another place"),
     (ErrorKind::QuotaExceeded, "make room, or name another place"),

@@ -24,6 +24,19 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::messages::{Complaint, shown};
 
+/// Whether two paths are those of one file, which need not be there yet.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
+    match (number(one), number(other)) {
+        (None, None) => {
+            let place = |path: &Path| fs::canonicalize(folder(path)).ok();
+            one.file_name() == other.file_name()
+                && place(one).is_some_and(|it| place(other) == Some(it))
+        }
+        (one, other) => one == other,
+    }
+}
+
 /// A file that is being written, buffered. Dropped before it is finished, it leaves nothing.
 #[derive(Debug)]
 pub struct Draft {

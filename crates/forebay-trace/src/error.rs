@@ -19,6 +19,14 @@ pub enum TraceError {
         /// The error.
         fault: Fault,
     },
+    /// A record is not what the format says, and where the next one begins cannot be known.
+    #[error("{place}: {fault}")]
+    Lost {
+        /// Where it is.
+        place: Place,
+        /// The error.
+        fault: Fault,
+    },
     /// No format matches the first bytes.
     #[error("the format of the trace is not recognized: {found}")]
     UnknownFormat {

@@ -45,6 +45,11 @@ pub(crate) trait LineParser {
     /// Takes one line.
     fn line(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Fault>;
 
+    /// The second request of the line before, if it had two.
+    fn second(&mut self) -> Option<Record> {
+        None
+    }
+
     /// What a reader of the trace should know.
     fn warnings(&self) -> Vec<String> {
         Vec::new()

@@ -25,7 +25,8 @@ pub struct Merged<'a> {
     names: Names,
     /// The time of the next request of each input that has one, and the input.
     earliest: BinaryHeap<Reverse<(u64, usize)>>,
-    is_begun: bool,
+    /// The time of the earliest request of all, once it was looked for.
+    origin: Option<u64>,
 }
 
 /// Why several traces cannot be read as one.
@@ -59,8 +60,6 @@ struct Input<'a> {
     label: String,
     /// The number of each of its objects among all.
     objects: Vec<u32>,
-    /// How much later its clock begins than the earliest one.
-    later: u64,
     next: Option<Record>,
 }
 
@@ -80,12 +79,11 @@ impl<'a> Merged<'a> {
             requests: Sorted::new(reader, window),
             label,
             objects: Vec::new(),
-            later: 0,
             next: None,
         };
         let inputs = traces.into_iter().map(input).collect();
         let (names, earliest) = (Names::default(), BinaryHeap::new());
-        Ok(Self { inputs, names, earliest, is_begun: false })
+        Ok(Self { inputs, names, earliest, origin: None })
     }
 
     /// The next request of any trace; nothing at the end. Requests of one moment come in the order
@@ -95,15 +93,15 @@ impl<'a> Merged<'a> {
     /// A trace cannot be read or sorted, or the names are too many.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend and fail for good")]
     pub fn next(&mut self) -> Result<Option<Record>, MergeError> {
-        if !self.is_begun {
-            self.begin()?;
-            self.is_begun = true;
-        }
-        let Some(Reverse((time, at))) = self.earliest.pop() else { return Ok(None) };
+        let origin = match self.origin {
+            Some(origin) => origin,
+            None => self.begin()?,
+        };
+        let Some(Reverse((_, at))) = self.earliest.pop() else { return Ok(None) };
         let record = self.inputs[at].next.take().expect("an input in the heap has a request");
         let object = self.number(at, record.object)?;
         self.advance(at)?;
-        Ok(Some(Record { time, object, ..record }))
+        Ok(Some(Record { object, ..record }.since(origin)))
     }
 
     /// The files and devices so far.
@@ -116,30 +114,20 @@ impl<'a> Merged<'a> {
         self.inputs.iter().map(|input| input.requests.reader())
     }
 
-    /// Reads the first request of each trace, which says when its clock begins.
-    fn begin(&mut self) -> Result<(), MergeError> {
-        for (at, input) in self.inputs.iter_mut().enumerate() {
-            let first = input.requests.next();
-            input.next = first.map_err(|error| MergeError::Trace { input: at, error })?;
+    /// Reads the first request of each trace; returns the time of the earliest one.
+    fn begin(&mut self) -> Result<u64, MergeError> {
+        for at in 0..self.inputs.len() {
+            self.advance(at)?;
         }
-        let origins = || self.inputs.iter().map(|input| input.requests.reader().origin());
-        let earliest = origins().min().unwrap_or(0);
-        let later: Vec<u64> = origins().map(|origin| origin - earliest).collect();
-        for (at, (input, later)) in self.inputs.iter_mut().zip(later).enumerate() {
-            input.later = later;
-            let time = input.next.map(|record| record.time.saturating_add(later));
-            self.earliest.extend(time.map(|time| Reverse((time, at))));
-        }
-        Ok(())
+        let earliest = self.earliest.peek().map_or(0, |Reverse((time, _))| *time);
+        Ok(*self.origin.insert(earliest))
     }
 
     fn advance(&mut self, at: usize) -> Result<(), MergeError> {
         let input = &mut self.inputs[at];
-        let next = input.requests.next();
+        let next = input.requests.next_by_clock();
         input.next = next.map_err(|error| MergeError::Trace { input: at, error })?;
-        if let Some(record) = &input.next {
-            self.earliest.push(Reverse((record.time.saturating_add(input.later), at)));
-        }
+        self.earliest.extend(input.next.map(|record| Reverse((record.time, at))));
         Ok(())
     }
 

@@ -101,7 +101,15 @@ impl<'a> Reader<'a> {
     /// The first bytes cannot be read, or have no format.
     pub fn new(input: impl Read + 'a, options: &Options) -> Result<Self, TraceError> {
         let mut input = decompressed(Box::new(input))?;
-        let head = read_head(&mut input, HEAD)?;
+        let mut head = read_head(&mut input, HEAD)?;
+        // Editors of other systems put it before a text. In a binary format it is data.
+        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+        if let Some(text) = head.strip_prefix(BYTE_ORDER_MARK) {
+            let format = options.format.or_else(|| Format::detect(text).ok());
+            if format.is_some_and(|it| matches!(it.parser(text), AnyParser::Lines(_))) {
+                head.drain(..BYTE_ORDER_MARK.len());
+            }
+        }
         let format = match options.format {
             Some(format) => format,
             None => Format::detect(&head)?,
@@ -125,7 +133,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The next request; nothing at the end.
+    /// The next request; nothing at the end. Its time is that since the first one; for one that is
+    /// older than the first, zero. [`Sorted`](crate::Sorted) knows which one is the earliest.
     ///
     /// # Errors
     /// The stream cannot be read, a line is bad and no more are skipped, or there was no request at
@@ -133,6 +142,13 @@ impl<'a> Reader<'a> {
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend and fail for good")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Record>, TraceError> {
+        let next = self.next_by_clock()?;
+        Ok(next.map(|record| record.since(self.origin())))
+    }
+
+    /// The next request, with the time that the trace's clock has; nothing at the end.
+    #[inline]
+    pub(crate) fn next_by_clock(&mut self) -> Result<Option<Record>, TraceError> {
         match self.spread {
             None => self.next_as_is(),
             Some(_) => self.next_spread(),
@@ -175,17 +191,20 @@ impl<'a> Reader<'a> {
     fn next_as_is(&mut self) -> Result<Option<Record>, TraceError> {
         loop {
             let (place, parsed) = match &mut self.source {
-                Source::Lines(lines, parser) => {
-                    let line = lines.next()?;
-                    let parsed = match line {
-                        None => return self.end(),
-                        Some(Line::Text(line)) => parser.line(line, &mut self.names),
-                        Some(Line::TooLong(line)) => {
-                            Err(Fault::new("line", "at most 1048576 bytes", line))
-                        }
-                    };
-                    (None, parsed)
-                }
+                Source::Lines(lines, parser) => match parser.second() {
+                    Some(second) => (None, Ok(Some(second))),
+                    None => {
+                        let parsed = match lines.next()? {
+                            None => return self.end(),
+                            Some(Line::Text(line)) => parser.line(line, &mut self.names),
+                            Some(Line::TooLong(line)) => {
+                                Err(Fault::new("line", "at most 1048576 bytes", line))
+                            }
+                        };
+                        self.report.read += 1;
+                        (None, parsed)
+                    }
+                },
                 Source::Records(bytes, parser) => {
                     let data = bytes.at_hand(parser.record_max())?;
                     if data.is_empty() {
@@ -196,13 +215,13 @@ impl<'a> Reader<'a> {
                     let (size, parsed) = parser.record(data, &mut self.names);
                     if let (0, Err(fault)) = (size, &parsed) {
                         let (place, fault) = (Place::Byte(place), fault.clone());
-                        return Err(TraceError::Bad { place, fault });
+                        return Err(TraceError::Lost { place, fault });
                     }
                     bytes.consume(size.max(1));
+                    self.report.read += 1;
                     (Some(Place::Byte(place)), parsed)
                 }
             };
-            self.report.read += 1;
             match parsed {
                 Ok(None) => {}
                 Ok(Some(record)) => match self.checked(record) {
@@ -215,9 +234,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A request with its time relative to the first one; nothing if it has no bytes.
+    /// A request that is counted; nothing if it has no bytes.
     #[inline]
-    fn checked(&mut self, mut record: Record) -> Result<Option<Record>, Fault> {
+    fn checked(&mut self, record: Record) -> Result<Option<Record>, Fault> {
         if record.op.moves_data() && record.len == 0 {
             self.report.empty += 1;
             return Ok(None);
@@ -233,8 +252,7 @@ impl<'a> Reader<'a> {
             self.report.backwards_max = self.report.backwards_max.max(back);
         }
         self.latest = self.latest.max(record.time);
-        let origin = *self.origin.get_or_insert(record.time);
-        record.time = record.time.saturating_sub(origin);
+        self.origin.get_or_insert(record.time);
         Ok(Some(record))
     }
 

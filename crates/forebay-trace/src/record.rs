@@ -73,6 +73,13 @@ pub struct Names {
 /// The most files and devices of one trace.
 pub const OBJECTS_MAX: usize = 1 << 20;
 
+impl Record {
+    /// With a time that begins at `origin`; what is older has zero.
+    pub(crate) const fn since(self, origin: u64) -> Self {
+        Self { time: self.time.saturating_sub(origin), ..self }
+    }
+}
+
 impl Op {
     /// All of them.
     pub const ALL: [Self; 9] = [

@@ -152,7 +152,8 @@ impl ReuseHistogram {
         let all: f64 = self.buckets.iter().sum::<f64>() + self.first;
         let whole = if pages == 0 { 0 } else { pages.ilog2() as usize + 1 };
         let hits: f64 = self.buckets.iter().take(whole).sum();
-        if all > 0.0 { hits / all } else { 0.0 }
+        // Sums of what was not looked at can be a little below zero.
+        if all > 0.0 { (hits / all).max(0.0) } else { 0.0 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writing a trace: six of the formats.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -29,7 +30,7 @@ pub enum WriteFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The bytes could not be written.
-    #[error("cannot write the trace: {0}")]
+    #[error("cannot write the trace")]
     Io(#[from] io::Error),
     /// The format has no way to say it.
     #[error("request {number}: {format} {why}")]
@@ -53,6 +54,10 @@ pub struct Writer<W> {
     left_out: u64,
     /// Files of fio's log that are open.
     open: Vec<bool>,
+    /// What the format calls each file or device that it has been given.
+    spellings: Vec<Option<String>>,
+    /// See `spellings`: whose each one is.
+    spelled: HashMap<String, u32>,
     /// The one disk of a format that has one.
     disk: Option<u32>,
     /// The last `wait` of version 2, in milliseconds.
@@ -108,6 +113,8 @@ impl<W: Write> Writer<W> {
             requests: 0,
             left_out: 0,
             open: Vec::new(),
+            spellings: Vec::new(),
+            spelled: HashMap::new(),
             disk: None,
             waited: 0,
             now: 0,
@@ -137,13 +144,14 @@ impl<W: Write> Writer<W> {
         }
         self.line.clear();
         self.now = record.time;
-        let name = names.name(record.object);
         match self.format {
-            WriteFormat::FioIologV2 | WriteFormat::FioIologV3 => self.iolog(record, name)?,
-            WriteFormat::Msr => self.msr(record, name)?,
-            WriteFormat::Alibaba => self.alibaba(record, name)?,
+            WriteFormat::FioIologV2 | WriteFormat::FioIologV3 => {
+                self.iolog(record, names.name(record.object))?;
+            }
+            WriteFormat::Msr => self.msr(record, names)?,
+            WriteFormat::Alibaba => self.alibaba(record, names)?,
             WriteFormat::Vscsi => self.vscsi(record)?,
-            WriteFormat::Mqsim => self.mqsim(record, name)?,
+            WriteFormat::Mqsim => self.mqsim(record, names)?,
         }
         self.out.write_all(&self.line)?;
         Ok(())
@@ -165,6 +173,22 @@ impl<W: Write> Writer<W> {
         }
         self.out.flush()?;
         Ok(self.left_out)
+    }
+
+    /// The files and devices that the format calls something else, with what it calls them.
+    pub fn renamed<'a>(
+        &'a self,
+        names: &'a Names,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + 'a {
+        let spelled = self.spellings.iter().enumerate();
+        let spelled = spelled.filter_map(|(number, spelling)| Some((number, spelling.as_ref()?)));
+        let named =
+            spelled.map(|(number, spelling)| (names.name(number as u32), spelling.as_str()));
+        named.filter(|(name, spelling)| {
+            // MSR's is read with an underscore.
+            let is_msr = self.format == WriteFormat::Msr;
+            name != spelling && !(is_msr && name.rsplit_once('_') == spelling.rsplit_once(','))
+        })
     }
 
     fn refuse<T>(&self, why: impl Into<String>) -> Result<T, WriteError> {
@@ -205,35 +229,35 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn msr(&mut self, record: &Record, name: &str) -> Result<(), WriteError> {
-        let is_number = |disk: &str| !disk.is_empty() && disk.bytes().all(|b| b.is_ascii_digit());
-        let split =
-            name.rsplit_once('_').filter(|(host, disk)| !host.is_empty() && is_number(disk));
-        let (host, disk) = split.unwrap_or((name, "0"));
-        // A name with commas, such as the number of a device, has them replaced.
-        let host = host.replace(',', ":");
+    fn msr(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
+        self.spell(record, names)?;
         let Record { time, offset, len, op, took, .. } = *record;
         let ticks = self.origin.saturating_add(time) / TICK + EPOCH_TICKS;
         let kind = if op == Op::Read { "Read" } else { "Write" };
         let took = took.unwrap_or(0) / TICK;
-        writeln!(self.line, "{ticks},{host},{disk},{kind},{offset},{len},{took}")?;
+        let Self { line, spellings, .. } = self;
+        let disk = spelling(spellings, record);
+        writeln!(line, "{ticks},{disk},{kind},{offset},{len},{took}")?;
         Ok(())
     }
 
-    fn alibaba(&mut self, record: &Record, name: &str) -> Result<(), WriteError> {
-        let device = self.number_of(record, name);
+    fn alibaba(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
+        self.spell(record, names)?;
         let Record { time, offset, len, op, .. } = *record;
         let letter = if op == Op::Read { 'R' } else { 'W' };
         let micros = self.origin.saturating_add(time) / 1_000;
-        writeln!(self.line, "{device},{letter},{offset},{len},{micros}")?;
+        let Self { line, spellings, .. } = self;
+        writeln!(line, "{},{letter},{offset},{len},{micros}", spelling(spellings, record))?;
         Ok(())
     }
 
-    fn mqsim(&mut self, record: &Record, name: &str) -> Result<(), WriteError> {
-        let device = self.number_of(record, name);
+    fn mqsim(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
+        self.spell(record, names)?;
         let (sector, sectors) = (self.sectors(record.offset)?, self.sectors(record.len)?);
         let kind = u8::from(record.op == Op::Read);
-        writeln!(self.line, "{} {device} {sector} {sectors} {kind}", record.time)?;
+        let Self { line, spellings, .. } = self;
+        let device = spelling(spellings, record);
+        writeln!(line, "{} {device} {sector} {sectors} {kind}", record.time)?;
         Ok(())
     }
 
@@ -258,9 +282,29 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// A name that is a number, or else the number of the name.
-    fn number_of(&self, record: &Record, name: &str) -> u32 {
-        name.parse().unwrap_or(record.object)
+    /// Sees to it that the file or device of a request has a spelling, which no other one has.
+    fn spell(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
+        let (number, name) = (record.object as usize, names.name(record.object));
+        if self.spellings.get(number).is_some_and(Option::is_some) {
+            return Ok(());
+        }
+        let spelling = if self.format == WriteFormat::Msr {
+            host_and_disk(name)
+        } else if name.parse::<u32>().is_ok() {
+            name.to_owned()
+        } else {
+            let mut free = (record.object..).map(|number| number.to_string());
+            free.find(|number| !self.spelled.contains_key(number)).unwrap_or_default()
+        };
+        if let Some(other) = self.spelled.insert(spelling.clone(), record.object) {
+            let other = names.name(other);
+            return self.refuse(format!("calls both '{other}' and '{name}' '{spelling}'"));
+        }
+        if self.spellings.len() <= number {
+            self.spellings.resize(number + 1, None);
+        }
+        self.spellings[number] = Some(spelling);
+        Ok(())
     }
 
     fn sectors(&self, bytes: u64) -> Result<u64, WriteError> {
@@ -270,4 +314,18 @@ impl<W: Write> Writer<W> {
             self.refuse(format!("counts sectors of {SECTOR} bytes, and {bytes} is no multiple"))
         }
     }
+}
+
+/// What MSR's format calls a disk: `src1_2` is disk 2 of the host src1.
+fn host_and_disk(name: &str) -> String {
+    let is_number = |disk: &str| !disk.is_empty() && disk.bytes().all(|b| b.is_ascii_digit());
+    let split = name.rsplit_once('_').filter(|(host, disk)| !host.is_empty() && is_number(disk));
+    let (host, disk) = split.unwrap_or((name, "0"));
+    // A name with commas, such as the number of a device, has them replaced.
+    format!("{},{disk}", host.replace(',', ":"))
+}
+
+/// What a format calls the file or device of a request, which has been spelled.
+fn spelling<'a>(spellings: &'a [Option<String>], record: &Record) -> &'a str {
+    spellings[record.object as usize].as_deref().unwrap_or_default()
 }

@@ -169,7 +169,7 @@ pub(crate) struct Reproduce {
     #[command(flatten)]
     pub(crate) output: FormatChoice,
     /// Seed of the run: the same seed gives the same table
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub(crate) seed: u64,
     /// Number of draws from the ranges of the machine's parameters; 1 uses their nominal values
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -385,4 +385,10 @@ pub(crate) struct Machines {
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) output: FormatChoice,
+}
+
+/// Parses the seed of a run.
+pub(crate) fn seed(typed: &str) -> Result<u64, String> {
+    let most = u64::MAX;
+    typed.parse().map_err(|_| format!("a seed is a whole number from 0 to {most}"))
 }

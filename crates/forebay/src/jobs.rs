@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use forebay_core::time::Duration;
 use forebay_core::workload::Finished;
 use forebay_report::messages::{self, COMMAND_LINE, Complaint};
@@ -22,6 +22,7 @@ use crate::choice;
 use crate::progress::Progress;
 use crate::results::{ALL, Results, Row};
 use crate::slots::PerSlot;
+use crate::traces;
 
 /// Where jobs come from.
 #[derive(Clone, Copy)]
@@ -47,14 +48,32 @@ impl<'a> JobSource<'a> {
         }
     }
 
+    /// Whether there are jobs that can be read.
+    pub(crate) fn check(self) -> Result<()> {
+        self.parse().map(drop)
+    }
+
+    fn parse(self) -> Result<JobFile> {
+        let name = self.name();
+        match self {
+            Self::File(path) => {
+                let text = choice::read(path)?;
+                let parsed = JobFile::parse(&text, &name);
+                // One that is no regular file was not looked at before.
+                if parsed.is_err() && traces::is_format(text.as_bytes()) {
+                    let what = format!("{name}: a trace is read twice, and this can be read once");
+                    bail!(Complaint::new(what).hint("write the trace to a file"));
+                }
+                Ok(parsed.map_err(Complaint::from)?)
+            }
+            Self::Typed(text) => Ok(JobFile::parse(text, &name).map_err(Complaint::from)?),
+        }
+    }
+
     /// Reads the jobs; ignored options are reported on standard error.
     pub(crate) fn read(self) -> Result<JobFile> {
         let name = self.name();
-        let parsed = match self {
-            Self::File(path) => JobFile::parse(&choice::read(path)?, &name),
-            Self::Typed(text) => JobFile::parse(text, &name),
-        };
-        let mut parsed = parsed.map_err(Complaint::from)?;
+        let mut parsed = self.parse()?;
         parsed.notes.sort_by_key(|note| note.line);
         for note in &parsed.notes {
             match self {

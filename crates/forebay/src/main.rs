@@ -35,7 +35,7 @@ fn answer(words: &[OsString]) -> Result<u8> {
     if words.is_empty() {
         return Ok(cmd::first::run());
     }
-    if let Some(text) = cmd::help::asked(words) {
+    if let Some(text) = cmd::help::asked(words)? {
         screen::set_up(false);
         return cmd::help::print(&text);
     }

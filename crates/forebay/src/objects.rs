@@ -10,14 +10,19 @@ use forebay_host::backend::{
 use forebay_image::Source;
 use forebay_report::messages::{Complaint, note, printable};
 
+mod bounded;
+
+use bounded::BoundedFailures;
+
 /// The address of an object, if the path is one.
 pub(crate) fn address(path: &Path) -> Option<&str> {
     path.to_str().filter(|typed| is_object(typed))
 }
 
-/// Opens an object as the source of an image, with a cache of `cache` bytes.
+/// Opens an object as the source of an image, for a command that ends, with a cache of `cache`
+/// bytes.
 pub(crate) fn source(address: &str, cache: u64) -> Result<Arc<dyn Source>> {
-    Ok(Arc::new(BackendSource::new(cached(address, cache)?)))
+    Ok(Arc::new(BoundedFailures::new(BackendSource::new(cached(address, cache)?))))
 }
 
 /// Opens an object, with a cache of `cache` bytes.

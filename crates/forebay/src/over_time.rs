@@ -32,10 +32,8 @@ pub(crate) fn figures(series: &[&Series]) -> Vec<Figure> {
         }
     }
     for figure in &mut figures {
-        // A single series has no legend.
-        if let [only] = &figure.series[..] {
-            figure.title = format!("{}: {}", figure.title, only.label);
-        }
+        let labels: Vec<&str> = figure.series.iter().map(|one| one.label.as_str()).collect();
+        figure.title = format!("{}: {}", figure.title, labels.join(", "));
     }
     figures
 }
@@ -178,7 +176,7 @@ mod tests {
         let figures = figures(&all.iter().collect::<Vec<_>>());
         let counts: Vec<usize> = figures.iter().map(|figure| figure.series.len()).collect();
         assert_eq!(counts, [2, 1, 1]);
-        assert_eq!(figures[0].title, "run, a");
+        assert_eq!(figures[0].title, "run, a: reads, writes");
         assert_eq!(figures[2].title, "run, b: reads");
         let knob = &figures[1].series[0];
         assert_eq!((knob.join, knob.points.len()), (Join::Steps, 2));

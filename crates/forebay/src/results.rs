@@ -14,7 +14,7 @@ use std::time::Duration as StdDuration;
 use anyhow::Result;
 use forebay_core::stats::Stats;
 use forebay_core::time::Duration;
-use forebay_core::units::{KIB, PAGE_SIZE};
+use forebay_core::units::{KIB, PAGE_SIZE, SECTOR_SIZE};
 use forebay_report::table::{Cell, Format, Table};
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::{ProcessorTotals, RunTotals, WritebackTotals};
@@ -324,7 +324,7 @@ fn of_processor(row: &Row, cell: fn(&ProcessorTotals) -> Cell) -> Cell {
 
 fn request_mean(row: &Row) -> Cell {
     let stats = row.run.map(|run| run.stats).filter(|stats| stats.requests > 0);
-    let kib = |stats: Stats| (stats.request_pages * PAGE_SIZE / KIB) as f64;
+    let kib = |stats: Stats| (stats.request_sectors * SECTOR_SIZE) as f64 / KIB as f64;
     Cell::maybe(stats.map(|stats| kib(stats) / stats.requests as f64), 1)
 }
 

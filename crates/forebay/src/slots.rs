@@ -217,7 +217,14 @@ impl Typed {
         }
         for text in &choice.compare {
             let (slot, list) = slot_value(text)?;
-            typed.take(slot, listed(list))?;
+            let values = listed(list);
+            for (place, value) in values.iter().enumerate() {
+                if values[..place].contains(value) {
+                    let what = format!("--compare {}: '{value}' stands there twice", SLOTS[slot]);
+                    bail!(Complaint::new(what).hint("each policy is run once"));
+                }
+            }
+            typed.take(slot, values)?;
             typed.compared.push(slot);
         }
         Ok(typed)
@@ -418,8 +425,10 @@ mod tests {
 
     #[test]
     fn products_have_an_end() {
-        let many = vec!["off"; 64].join(",");
-        let (one, other) = (format!("readahead={many}"), format!("throttle={many}"));
+        let many =
+            |name: &str| (1..=64).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(",");
+        let one = format!("readahead={}", many("fixed:max="));
+        let other = format!("throttle={}", many("paced:limit_ms="));
         let choice = choice(&[], &[&one, &other]);
         let typed = Typed::of(&choice).unwrap();
         assert!(typed.product(OWN).is_err());

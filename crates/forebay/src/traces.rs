@@ -7,7 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use forebay_report::messages::{self, Complaint};
-use forebay_trace::{Format, Layer, Options, ReadReport, Reader, Record, Sorted, TraceError};
+use forebay_trace::{
+    Format, Layer, Options, ReadReport, Reader, Record, SORT_WINDOW, Sorted, TraceError,
+};
 
 use crate::args::trace::TraceInput;
 use crate::choice;
@@ -43,13 +45,34 @@ impl<'a> TraceSource<'a> {
     /// Has requests come in the order of their times.
     #[must_use]
     pub(crate) fn sorted(self, window: u64) -> Self {
+        self.ordered(|reader| Sorted::new(reader, usize::try_from(window).unwrap_or(1)))
+    }
+
+    /// The same as far as a window of the usual size goes; what is older comes all the same.
+    #[must_use]
+    pub(crate) fn roughly_sorted(self) -> Self {
+        self.ordered(|reader| Sorted::lenient(reader, SORT_WINDOW))
+    }
+
+    fn ordered(self, order: impl FnOnce(Reader<'a>) -> Sorted<'a>) -> Self {
         let requests = match self.requests {
-            Requests::AsIs(reader) => {
-                Requests::Sorted(Sorted::new(reader, usize::try_from(window).unwrap_or(1)))
-            }
+            Requests::AsIs(reader) => Requests::Sorted(order(reader)),
             sorted @ Requests::Sorted(_) => sorted,
         };
         Self { requests, ..self }
+    }
+
+    /// The time of the earliest request so far, in nanoseconds of the trace's clock.
+    pub(crate) fn origin(&self) -> u64 {
+        match &self.requests {
+            Requests::AsIs(reader) => reader.origin(),
+            Requests::Sorted(sorted) => sorted.origin(),
+        }
+    }
+
+    /// Whether requests of this file or device are given.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == name)
     }
 
     /// The next request.
@@ -121,11 +144,17 @@ pub(crate) fn is_trace(path: &Path) -> bool {
     path.is_file() && reader(path, &Options::default()).is_ok()
 }
 
+/// Whether bytes begin like a trace.
+pub(crate) fn is_format(bytes: &[u8]) -> bool {
+    Reader::new(bytes, &Options::default()).is_ok()
+}
+
 /// The error of a trace, with a hint.
 pub(crate) fn complaint(name: &str, error: &TraceError) -> Complaint {
     let complaint = Complaint::new(format!("{name}: {error}"));
     match error {
         TraceError::Bad { .. } => complaint.hint("--skip-bad N skips up to N bad lines or records"),
+        TraceError::Lost { .. } => complaint.hint("where the next record begins is not known"),
         TraceError::UnknownFormat { .. } => {
             let names = Format::ALL.map(Format::name).join(", ");
             complaint.hint(format!("formats are {names}"))

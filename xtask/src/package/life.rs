@@ -131,7 +131,7 @@ fn confine(disk: &Disk) -> Result<String> {
     let words = ["tune", "--dry-run", "--for", "1s", "--policy", POLICY];
     let output = Command::new(PROGRAM).args(words).output().context("no dry run")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let confined = format!("steering device {} (dry run", disk.number());
+    let confined = format!("tuning device {} (dry run", disk.number());
     ensure!(said.lines().any(|line| line.starts_with(&confined)), "a dry run says: {said}");
     Ok(policy)
 }
@@ -156,7 +156,7 @@ impl Stage<'_> {
     fn ends_with_a_kill(&self) -> Result<()> {
         let (service, before) = self.steers()?;
         let mut killed = service.kill()?;
-        ensure!(self.disk.knobs() != before, "a kill leaves nothing to put back");
+        ensure!(self.disk.knobs() != before, "a kill leaves nothing to restore");
         killed.clean()?;
         self.is_as(&before, "after KILL and what the unit does then")?;
         step("killed while a limit was changed, put back by the unit: values as before")

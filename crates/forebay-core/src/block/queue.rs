@@ -201,7 +201,7 @@ impl Queue {
         held.given = Some(now);
         self.counters.submitted += 1;
         if held.request.kind != RequestKind::Discard {
-            self.counters.submitted_pages += held.request.pages;
+            self.counters.submitted_sectors += held.request.sectors;
         }
         self.counters.inline += u64::from(held.request.handling != Handling::Deferred);
         ready.push_back(held.request);

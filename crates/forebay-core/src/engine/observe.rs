@@ -134,7 +134,7 @@ impl Engine {
             pages_used: pages.used,
             pages_evicted: pages.evicted,
             requests: device(|counters| counters.submitted),
-            request_pages: device(|counters| counters.submitted_pages),
+            request_sectors: device(|counters| counters.submitted_sectors),
             requests_inline: device(|counters| counters.inline),
             bios_merged: device(|counters| counters.merged),
             classes_slow: self.block.slow_classes().into(),

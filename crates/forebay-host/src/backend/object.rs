@@ -273,8 +273,7 @@ impl RequestFailure {
             Self::Denied(_) => io::ErrorKind::PermissionDenied,
             Self::Changed => io::ErrorKind::StaleNetworkFileHandle,
             Self::NoRanges => io::ErrorKind::Unsupported,
-            Self::Length { .. } => io::ErrorKind::UnexpectedEof,
-            Self::Other(_) => io::ErrorKind::Other,
+            Self::Length { .. } | Self::Other(_) => io::ErrorKind::Other,
         }
     }
 }

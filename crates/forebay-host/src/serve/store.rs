@@ -1,17 +1,17 @@
 //! Where an export's bytes are: a file, a block device, memory.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
 use crate::backend::Requests;
@@ -89,6 +89,8 @@ pub struct FileStore {
     refuses_pages: AtomicBool,
     bytes: AtomicU64,
     zeroes: bool,
+    /// A regular file. A block device is locked by udev while it looks at it.
+    is_file: bool,
 }
 
 impl FileStore {
@@ -112,9 +114,38 @@ impl FileStore {
         // The metadata of a block device have no length.
         let bytes = file.seek(SeekFrom::End(0))?;
         let direct = if buffered { None } else { open(OFlags::DIRECT).ok() };
-        let zeroes = !read_only && can_zero(&file, bytes);
-        let refuses_pages = AtomicBool::new(false);
-        Ok(Self { file, direct, refuses_pages, bytes: AtomicU64::new(bytes), zeroes })
+        let is_file = kind.is_file();
+        let zeroes = !read_only && is_file && can_zero(path);
+        let (refuses_pages, bytes) = (AtomicBool::new(false), AtomicU64::new(bytes));
+        Ok(Self { file, direct, refuses_pages, bytes, zeroes, is_file })
+    }
+
+    /// Keeps other servers from the file as long as this is open: each has a memory of its own.
+    ///
+    /// # Errors
+    /// A server writes it, or has an overlay over it ([`ErrorKind::ResourceBusy`]).
+    pub fn lock_for_writes(&self) -> io::Result<()> {
+        self.lock(File::try_lock, "a server writes it or has an overlay over it")
+    }
+
+    /// Keeps the file from being written by servers as long as this is open: it is the base of an
+    /// overlay.
+    ///
+    /// # Errors
+    /// A server writes it, or an overlay is being committed to it ([`ErrorKind::ResourceBusy`]).
+    pub fn lock_as_base(&self) -> io::Result<()> {
+        self.lock(File::try_lock_shared, "a server writes it, or a commit")
+    }
+
+    fn lock(&self, lock: fn(&File) -> Result<(), TryLockError>, busy: &str) -> io::Result<()> {
+        if !self.is_file {
+            return Ok(());
+        }
+        match lock(&self.file) {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(ErrorKind::ResourceBusy, busy)),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// The file, with the kernel's page cache.
@@ -199,30 +230,44 @@ impl Store for FileStore {
     }
 }
 
-/// Whether a file can deallocate space; this changes nothing.
-fn can_zero(file: &File, bytes: u64) -> bool {
-    // A hole behind the end changes nothing.
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let behind = bytes.next_multiple_of(PAGE as u64);
-    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-    is_file && fallocate(file, flags, behind, PAGE as u64).is_ok()
+/// Whether the file system of a file can deallocate space. A file without a name is tried: any try
+/// on the file itself would change its times, by which overlays know their base.
+fn can_zero(path: &Path) -> bool {
+    let Ok(path) = fs::canonicalize(path) else { return false };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let tried = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR);
+    tried.is_ok_and(|file| fallocate(file, hole, 0, PAGE as u64).is_ok())
 }
 
 /// Memory that is zero until it is written.
 #[derive(Debug)]
 pub struct MemoryStore {
     bytes: u64,
-    chunks: Vec<RwLock<Option<Box<[u8]>>>>,
+    /// Chunks by their numbers; a group that nothing was written to has none.
+    groups: Vec<OnceLock<Group>>,
 }
 
-/// Bytes that memory is taken by.
+/// Neighbouring chunks.
+type Group = Box<[RwLock<Option<Box<[u8]>>>]>;
+
+/// Bytes that memory is taken by, and chunks whose locks are made at once.
 const CHUNK: usize = 64 << 10;
+const GROUP: usize = 4096;
 
 impl MemoryStore {
-    /// A store of `bytes` bytes, which are allocated on use.
+    /// The most bytes of a store: what its empty groups take is then 8 MiB.
+    pub const BYTES_MAX: u64 = 64 << 40;
+
+    /// A store of `bytes` bytes, at most [`BYTES_MAX`](Self::BYTES_MAX). Memory is taken on use.
+    ///
+    /// # Panics
+    /// With more bytes than that.
     pub fn new(bytes: u64) -> Self {
-        let count = usize::try_from(bytes.div_ceil(CHUNK as u64)).unwrap_or(usize::MAX);
-        Self { bytes, chunks: (0..count).map(|_| RwLock::new(None)).collect() }
+        assert!(bytes <= Self::BYTES_MAX, "64 TiB at most");
+        let count = bytes.div_ceil((CHUNK * GROUP) as u64);
+        Self { bytes, groups: (0..count).map(|_| OnceLock::new()).collect() }
     }
 
     /// Calls `f` with each chunk of a range: its number, the place in it, and the bytes.
@@ -234,6 +279,26 @@ impl MemoryStore {
             f(number, start, count);
             at += count as u64;
         }
+    }
+
+    /// The lock of a chunk; none in a group that nothing was written to.
+    fn known(&self, number: usize) -> Option<&RwLock<Option<Box<[u8]>>>> {
+        let group = self.groups[number / GROUP].get()?;
+        Some(&group[number % GROUP])
+    }
+
+    /// The lock of a chunk, made if it is the first of its group.
+    fn lock(&self, number: usize) -> &RwLock<Option<Box<[u8]>>> {
+        let group = &self.groups[number / GROUP];
+        let group = group.get_or_init(|| (0..GROUP).map(|_| RwLock::new(None)).collect());
+        &group[number % GROUP]
+    }
+
+    fn is_hole(&self, number: usize) -> bool {
+        let is_none = |chunk: &RwLock<Option<_>>| {
+            chunk.read().unwrap_or_else(PoisonError::into_inner).is_none()
+        };
+        self.known(number).is_none_or(is_none)
     }
 }
 
@@ -248,9 +313,10 @@ impl Store for MemoryStore {
             let mut filled = 0;
             let place = offset + done as u64;
             self.each(place, buffer.len() as u64, |number, start, count| {
-                let chunk = self.chunks[number].read().unwrap_or_else(PoisonError::into_inner);
+                let chunk = self.known(number);
+                let chunk = chunk.map(|it| it.read().unwrap_or_else(PoisonError::into_inner));
                 let target = &mut buffer[filled..filled + count];
-                match &*chunk {
+                match chunk.as_ref().and_then(|chunk| chunk.as_ref()) {
                     Some(bytes) => target.copy_from_slice(&bytes[start..start + count]),
                     None => target.fill(0),
                 }
@@ -267,7 +333,7 @@ impl Store for MemoryStore {
             let mut taken = 0;
             let place = offset + done as u64;
             self.each(place, buffer.len() as u64, |number, start, count| {
-                let mut chunk = self.chunks[number].write().unwrap_or_else(PoisonError::into_inner);
+                let mut chunk = self.lock(number).write().unwrap_or_else(PoisonError::into_inner);
                 let bytes = chunk.get_or_insert_with(|| vec![0; CHUNK].into());
                 bytes[start..start + count].copy_from_slice(&buffer[taken..taken + count]);
                 taken += count;
@@ -283,7 +349,8 @@ impl Store for MemoryStore {
 
     fn zero(&self, offset: u64, len: u64, _hole: bool) -> io::Result<bool> {
         self.each(offset, len, |number, start, count| {
-            let mut chunk = self.chunks[number].write().unwrap_or_else(PoisonError::into_inner);
+            let Some(chunk) = self.known(number) else { return };
+            let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
             match &mut *chunk {
                 Some(_) if count == CHUNK => *chunk = None,
                 Some(bytes) => bytes[start..start + count].fill(0),
@@ -294,15 +361,15 @@ impl Store for MemoryStore {
     }
 
     fn run(&self, offset: u64) -> io::Result<(u64, bool)> {
-        let is_hole = |number: usize| {
-            let chunk = self.chunks[number].read();
-            chunk.unwrap_or_else(PoisonError::into_inner).is_none()
-        };
+        let count = self.bytes.div_ceil(CHUNK as u64) as usize;
         let first = (offset / CHUNK as u64) as usize;
-        let hole = is_hole(first);
-        let alike = (first..self.chunks.len()).take_while(|number| is_hole(*number) == hole);
-        let end = (first + alike.count()) as u64 * CHUNK as u64;
-        Ok((end.min(self.bytes), hole))
+        let hole = self.is_hole(first);
+        let mut next = first + 1;
+        while next < count && self.is_hole(next) == hole {
+            let is_empty = self.groups[next / GROUP].get().is_none();
+            next += if is_empty { GROUP - next % GROUP } else { 1 };
+        }
+        Ok(((next as u64 * CHUNK as u64).min(self.bytes), hole))
     }
 
     fn zeroes_fast(&self) -> bool {

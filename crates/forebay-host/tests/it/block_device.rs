@@ -1,10 +1,12 @@
 //! A real block device, where one can be made.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use forebay_host::backend::{Backend, FileBackend};
+use forebay_host::mapped::Mapped;
 
 use crate::support::*;
 
@@ -32,6 +34,23 @@ fn a_block_device_is_read_as_a_file() {
         }
         assert!(outcome.first_error.is_none());
     });
+}
+
+/// The metadata of a device have no length.
+#[test]
+fn a_block_device_is_mapped_as_a_file() {
+    let bytes = contents(1, 64 * 4096);
+    let file = file_of(&bytes);
+    let device = match Loop::attach(file.path()) {
+        Ok(device) => device,
+        Err(reason) => {
+            eprintln!("skipped: no loop device: {reason}");
+            return;
+        }
+    };
+    let map = Mapped::new(&File::open(&device.0).unwrap()).unwrap();
+    map.touch(0);
+    map.touch(64 * 4096 - 1);
 }
 
 /// A loop device over a file, detached at the end.

@@ -592,6 +592,10 @@ fn an_image_that_is_cut_off_is_said_to_be() {
         let hits = scanned(&image[..image.len() - 1_000]);
         let found: Vec<_> = hits.iter().map(|hit| (hit.summary.format, hit.truncated)).collect();
         assert_eq!(found, [(format, true)]);
+        // What the superblock says is known all the same.
+        let (cut, whole) = (&hits[0].summary, &scanned(image)[0].summary);
+        assert_eq!((cut.bytes, cut.block_size), (whole.bytes, whole.block_size));
+        assert_eq!((&cut.codecs, cut.nodes), (&whole.codecs, whole.nodes));
     }
     // Behind something else, and by less than that is long.
     let behind = [&noise(5_000)[..], &SQUASHFS[..bytes_of(SQUASHFS) as usize - 1]].concat();
@@ -604,6 +608,15 @@ fn an_image_that_is_cut_off_is_said_to_be() {
         assert_eq!((places(&hits), hits[0].truncated), (vec![(0, "erofs", bytes)], true));
     }
     assert_eq!(places(&scanned(&EROFS[..1024 + 127])), []);
+    // The superblock is whole, and the root lies behind the end.
+    let mut image = EROFS.to_vec();
+    let root = (bytes / 32 - 1) as u16;
+    image[1024 + 14..][..2].copy_from_slice(&root.to_le_bytes());
+    // Without a checksum.
+    image[1024 + 8] &= !1;
+    let hits = scanned(&image[..4_096]);
+    assert_eq!((hits.len(), hits[0].truncated), (1, true));
+    assert_eq!(hits[0].summary.block_size, scanned(EROFS)[0].summary.block_size);
     let packed = pack_gzip(SQUASHFS);
     let hits = scanned(&packed[..packed.len() / 2]);
     assert_eq!((hits.len(), hits[0].truncated), (1, true));

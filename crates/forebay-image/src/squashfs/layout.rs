@@ -140,11 +140,7 @@ impl Superblock {
         }
         let mut bytes = [0; SUPERBLOCK_LEN as usize];
         source.fill(&mut bytes, 0)?;
-        let superblock = Self::parse(&bytes)?;
-        if superblock.bytes > source.len() {
-            return Err(Error::Truncated { expected: superblock.bytes, found: source.len() });
-        }
-        Ok(Some(superblock))
+        Self::parse(&bytes).map(Some)
     }
 
     /// Parses the fields, and checks each separately and against the others.

@@ -28,7 +28,7 @@ pub struct Claim {
 pub fn read(tree: &Tree) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (file, text) in layered(tree, &UDEV_FOLDERS, ".rules") {
-        claims.extend(udev(&file, &text));
+        claims.extend(udev(tree, &file, &text));
     }
     for (file, text) in layered(tree, &SYSCTL_FOLDERS, ".conf") {
         claims.extend(sysctl(&file, &text));
@@ -61,11 +61,12 @@ fn layered(tree: &Tree, folders: &[&str], ending: &str) -> Vec<(String, String)>
     texts.filter_map(|file| Some((file.clone(), tree.text(&file).ok()?))).collect()
 }
 
-/// Assignments of a file of udev's rules; comparisons are none.
-fn udev(file: &str, text: &str) -> Vec<Claim> {
+/// Assignments of a file of udev's rules to devices that the tree has; comparisons are none.
+fn udev(tree: &Tree, file: &str, text: &str) -> Vec<Claim> {
     let mut claims = Vec::new();
     let whole = text.replace("\\\n", " ");
-    for line in whole.lines().filter(|line| !line.trim_start().starts_with('#')) {
+    let rules = whole.lines().filter(|line| !line.trim_start().starts_with('#'));
+    for line in rules.filter(|line| has_device(tree, line)) {
         for (at, _) in line.match_indices("ATTR{") {
             let Some((name, rest)) = line[at + 5..].split_once('}') else { continue };
             let Some(rest) = rest.trim_start().strip_prefix('=') else { continue };
@@ -88,6 +89,36 @@ fn udev(file: &str, text: &str) -> Vec<Claim> {
         }
     }
     claims
+}
+
+/// Whether a disk of the tree is one that a rule compares with: its name, and its attributes. Other
+/// comparisons are taken to hold.
+fn has_device(tree: &Tree, rule: &str) -> bool {
+    let compared = |key: &'static str| {
+        rule.split(',').filter_map(move |part| {
+            let (key_of, value) = part.trim().split_once("==")?;
+            let value = value.trim().strip_prefix('"')?.strip_suffix('"')?;
+            Some((key_of.trim().strip_prefix(key)?.trim_end_matches('}'), value))
+        })
+    };
+    let of_disk = |disk: &String| {
+        compared("KERNEL").all(|(_, value)| is_like(disk, value))
+            && compared("ATTR{queue/").all(|(knob, value)| {
+                let found = tree.text(&format!("{BLOCK}/{disk}/queue/{knob}"));
+                found.is_ok_and(|found| is_like(found.trim(), value))
+            })
+    };
+    let disks = tree.names(BLOCK).unwrap_or_default();
+    disks.is_empty() || disks.iter().any(of_disk)
+}
+
+/// Whether a value is one of udev's `A|B*`; other wildcards are taken to match.
+fn is_like(value: &str, pattern: &str) -> bool {
+    pattern.split('|').any(|one| match one.strip_suffix('*') {
+        _ if one.trim_end_matches('*').contains(['*', '?', '[']) => true,
+        Some(beginning) => value.starts_with(beginning),
+        None => value == one,
+    })
 }
 
 fn quoted(rest: &str) -> Option<(&str, &str)> {
@@ -182,6 +213,8 @@ fn assignments(file: &str, owner: &str, knobs: &[&str], text: &str) -> Vec<Claim
     .collect()
 }
 
+/// Disks.
+const BLOCK: &str = "/sys/block";
 const UDEV_FOLDERS: [&str; 4] =
     ["/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d"];
 
@@ -246,7 +279,40 @@ mod tests {
             SUBSYSTEM==\"block\", ATTR{queue/rotational}==\"0\", \\\n\
               ATTR{queue/scheduler}=\"none\", ATTR{bdi/read_ahead_kb} = \"4096\"\n\
             ATTR{queue/nr_requests\nATTR{queue/nr_requests}=5\nATTR{power/control}=\"auto\"\n";
-        assert_eq!(pairs(&udev("f", text)), [("scheduler", "none"), ("read_ahead_kb", "4096")]);
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("proc")).unwrap();
+        std::fs::write(tree.path().join("proc/stat"), "").unwrap();
+        let tree = Tree::recorded(tree.path()).unwrap();
+        let claims = udev(&tree, "f", text);
+        assert_eq!(pairs(&claims), [("scheduler", "none"), ("read_ahead_kb", "4096")]);
+    }
+
+    #[test]
+    fn a_rule_for_devices_that_are_not_there_claims_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = folder.path().join("sys/block/vda/queue");
+        std::fs::create_dir_all(&queue).unwrap();
+        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+        std::fs::write(folder.path().join("proc/stat"), "").unwrap();
+        std::fs::write(queue.join("zoned"), "none\n").unwrap();
+        std::fs::write(queue.join("rotational"), "0\n").unwrap();
+        let tree = Tree::recorded(folder.path()).unwrap();
+        let rule = |conditions: &str| {
+            let text = format!("{conditions} ATTR{{queue/read_ahead_kb}}=\"128\"\n");
+            udev(&tree, "f", &text).len()
+        };
+        for (conditions, claims) in [
+            ("", 1),
+            ("ATTR{queue/zoned}==\"host-managed\",", 0),
+            ("ATTR{queue/zoned}==\"host-managed|none\",", 1),
+            ("ATTR{queue/rotational}==\"0\", KERNEL==\"vd*\",", 1),
+            ("ATTR{queue/rotational}==\"0\", KERNEL==\"sd*\",", 0),
+            ("KERNEL==\"sd[a-z]\",", 1),
+            ("ATTR{queue/missing}==\"1\",", 0),
+            ("ENV{ID_FS_TYPE}==\"btrfs\",", 1),
+        ] {
+            assert_eq!(rule(conditions), claims, "{conditions}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Daemon<'_> {
             }
             Step::Restore(why) => {
                 if steering.restore(knob, &why).is_some() {
-                    (self.say)(&format!("default read-ahead of {name}: {why}; put back"));
+                    (self.say)(&format!("default read-ahead of {name}: {why}; reverted"));
                 }
             }
             Step::Keep(told) => {

@@ -80,8 +80,8 @@ mod tests {
         let manager = UnixDatagram::bind(&path).unwrap();
         let notify = Notify::new(Some(path.as_os_str()), Some("3000000")).unwrap();
         assert_eq!(notify.alive, Some(Duration::from_millis(1_500)));
-        notify.ready("steering loop1");
-        assert_eq!(received(&manager), "READY=1\nSTATUS=steering loop1");
+        notify.ready("tuning loop1");
+        assert_eq!(received(&manager), "READY=1\nSTATUS=tuning loop1");
         notify.is_alive();
         assert_eq!(received(&manager), "WATCHDOG=1");
         notify.stopping();

@@ -27,14 +27,14 @@ impl Trials {
         }
     }
 
-    /// What was tried, kept, taken back and gained; none without a trial.
+    /// What was tried, kept, reverted and gained; none without a trial.
     pub(super) fn sentence(&self) -> Option<String> {
         let Self { kept, taken_back, best } = self;
         let tried = kept + taken_back;
         let trials = if tried == 1 { "trial of a window" } else { "trials of windows" };
         let best = best.as_ref().map(|(_, best)| format!("; the largest gain: {best}"));
         let best = best.unwrap_or_default();
-        (tried > 0).then(|| format!("{tried} {trials}: {kept} kept, {taken_back} taken back{best}"))
+        (tried > 0).then(|| format!("{tried} {trials}: {kept} kept, {taken_back} reverted{best}"))
     }
 }
 
@@ -55,13 +55,13 @@ mod tests {
         assert_eq!(record("a", TrialEnd::PutBack), None);
         assert_eq!(
             record("a", TrialEnd::TakenBack).unwrap(),
-            "1 trial of a window: 0 kept, 1 taken back"
+            "1 trial of a window: 0 kept, 1 reverted"
         );
         record("b", kept(2.0));
         record("c", kept(31.0));
         assert_eq!(
             record("d", kept(4.0)).unwrap(),
-            "4 trials of windows: 3 kept, 1 taken back; the largest gain: c, 31 x the faults/s"
+            "4 trials of windows: 3 kept, 1 reverted; the largest gain: c, 31 x the faults/s"
         );
     }
 }

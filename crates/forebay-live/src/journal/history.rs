@@ -141,7 +141,7 @@ mod tests {
             "11 set max_ratio_fine/8:0 the share was set",
             "12 outcome 8:1/112 another file",
             "13 outcome 8:1/12 31 x the faults/s; kept",
-            "14 restored max_ratio_fine/8:0 the share was put back",
+            "14 restored max_ratio_fine/8:0 the share was restored",
         ]
         .into_iter()
         .map(|line| Past::parse(line).unwrap())

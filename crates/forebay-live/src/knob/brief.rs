@@ -50,7 +50,7 @@ pub(crate) struct Moment<'a> {
 }
 
 /// Has the window of a device stand at another value while `act` runs, within a turn. What cannot
-/// be put back afterwards stays open in the journal, and is put back by the next look at the
+/// be restored afterwards stays open in the journal, and is restored by the next look at the
 /// knob.
 pub(crate) fn brief<T>(
     kernel: &dyn Kernel,
@@ -96,7 +96,7 @@ pub(crate) fn brief<T>(
 }
 
 /// Ends a brief window: what stood there before stands there again, unless another program
-/// has written meanwhile, which the next look will find. False if it could not be put back.
+/// has written meanwhile, which the next look will find. False if it could not be restored.
 pub(super) fn put_back(
     kernel: &dyn Kernel,
     journal: &mut Journal,

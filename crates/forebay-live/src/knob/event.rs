@@ -61,7 +61,7 @@ pub enum Event {
         /// Which, and whose.
         of: Of,
     },
-    /// It could not be put back.
+    /// It could not be restored.
     Failed {
         /// Which, and whose.
         of: Of,
@@ -182,7 +182,7 @@ impl fmt::Display for Event {
             }
             Self::Restored { of, from, to, why } => {
                 let (from, to) = (of.knob.show(*from), of.knob.show(*to));
-                write!(out, "{of} was put back from {from} to {to}, because {why}")?;
+                write!(out, "{of} was restored from {from} to {to}, because {why}")?;
                 if let Knob::WbtLatUsec(_) = of.knob {
                     // Any write is taken for an administrator's, for good.
                     out.write_str("; that the kernel chose it by itself cannot come back")?;
@@ -191,7 +191,7 @@ impl fmt::Display for Event {
             }
             Self::AsBefore { of, at } => {
                 let at = of.knob.show(*at);
-                write!(out, "{of} stands at {at} as it did before; nothing had to be put back")
+                write!(out, "{of} stands at {at} as it did before; nothing had to be restored")
             }
             Self::Foreign { of, last, found } => {
                 let (last, found) = (of.knob.show(*last), of.knob.show(*found));
@@ -202,12 +202,12 @@ impl fmt::Display for Event {
                 )
             }
             Self::Gone { of } => {
-                write!(out, "{of} is gone with its device; there is nothing to put back")
+                write!(out, "{of} is gone with its device; there is nothing to restore")
             }
             Self::Failed { of, to, error } => {
                 let path = of.knob.path(*to);
                 let to = of.knob.show(*to);
-                write!(out, "{of} could not be put back to {to}: {path}: {error}")
+                write!(out, "{of} could not be restored to {to}: {path}: {error}")
             }
             Self::FileSet { file, from_kb, to_kb, why, name } => {
                 let file = NamedFile { name, file };
@@ -219,7 +219,7 @@ impl fmt::Display for Event {
             }
             Self::FileRestored { file, to_kb, name } => {
                 let file = NamedFile { name, file };
-                write!(out, "the readahead window of {file} was put back to {to_kb} KiB")
+                write!(out, "the readahead window of {file} was restored to {to_kb} KiB")
             }
             Self::FileGone { file, name } => {
                 let file = NamedFile { name, file };
@@ -227,7 +227,7 @@ impl fmt::Display for Event {
             }
             Self::FileFailed { file, error, name } => {
                 let file = NamedFile { name, file };
-                write!(out, "the readahead window of {file} could not be put back: {error}")
+                write!(out, "the readahead window of {file} could not be restored: {error}")
             }
         }
     }

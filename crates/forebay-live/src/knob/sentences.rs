@@ -110,13 +110,13 @@ impl fmt::Display for Told<'_> {
                  because {why}"
             ),
             Fate::Restored { to_kb } => {
-                write!(out, "the readahead windows of {files} were put back to {to_kb} KiB")
+                write!(out, "the readahead windows of {files} were restored to {to_kb} KiB")
             }
             Fate::Gone => {
                 write!(out, "{files} are closed, and their readahead windows are gone with them")
             }
             Fate::Failed { error } => {
-                write!(out, "the readahead windows of {files} could not be put back: {error}")
+                write!(out, "the readahead windows of {files} could not be restored: {error}")
             }
         }
     }
@@ -169,11 +169,11 @@ mod tests {
         assert_eq!(said[0], events[0].to_string(), "what is no file's stays as it is");
         let rest = [
             "the readahead windows of 23 descriptors of process 7 (inode 9 of 254:0 and another \
-             file) were put back to 128 KiB",
+             file) were restored to 128 KiB",
             "2 descriptors of process 7 (inode 9 of 254:0) are closed, and their readahead windows \
              are gone with them",
-            "the readahead windows of 2 descriptors of 2 processes (inode 9 of 254:0) were put \
-             back to 64 KiB",
+            "the readahead windows of 2 descriptors of 2 processes (inode 9 of 254:0) were \
+             restored to 64 KiB",
         ];
         assert_eq!(said[1..], rest);
     }
@@ -190,7 +190,7 @@ mod tests {
         let said = sentences(&events);
         assert_eq!(said.len(), 2);
         assert!(said[0].ends_with(
-            "2 descriptors of process 7 (inode 9 of 254:0) could not be put back: fadvise: EIO"
+            "2 descriptors of process 7 (inode 9 of 254:0) could not be restored: fadvise: EIO"
         ));
     }
 
@@ -203,11 +203,11 @@ mod tests {
         };
         let big = "/srv/big.db on sdb (postgres 7 and 1 more)";
         let one = [back(7, 3, 9, big)];
-        let said = format!("the readahead window of {big} was put back to 128 KiB");
+        let said = format!("the readahead window of {big} was restored to 128 KiB");
         assert_eq!(sentences(&one), [said]);
         let all = [back(7, 3, 9, big), back(8, 3, 9, big), back(7, 4, 10, "/srv/wal on sdb (x 7)")];
         let said =
-            format!("the readahead windows of {big} and another file were put back to 128 KiB");
+            format!("the readahead windows of {big} and another file were restored to 128 KiB");
         assert_eq!(sentences(&all), [said]);
     }
 }

@@ -168,7 +168,7 @@ pub enum Refused {
         /// Why.
         source: io::Error,
     },
-    /// The kernel made something else of it, and the old value was put back.
+    /// The kernel made something else of it, and the old value was restored.
     #[error("{knob}: {} was asked for and {} came of it", knob.show(*asked), knob.show(*found))]
     Other {
         /// Which knob.

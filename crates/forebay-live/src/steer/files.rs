@@ -1,4 +1,4 @@
-//! One window for each open file: seen, decided, proved, kept or taken back.
+//! One window for each open file: seen, decided, proved, kept or reverted.
 //!
 //! Source:     Forebay.
 //! Behaviour:  a file is watched until its pattern is clear, by at least eight windows; meanwhile
@@ -6,7 +6,7 @@
 //!             through request rate, of an unknown device to the least window, whose rate beside
 //!             the old one tells the device. Streams, and short runs from their first window on:
 //!             four times the window, again and again while it helps, and where it does not, twice
-//!             the window. What does not help is taken back and not tried again for some minutes,
+//!             the window. What does not help is reverted and not tried again for some minutes,
 //!             unless the file is read in another way meanwhile. What was counted belongs to one
 //!             way of reading: a file that turns is watched anew, and one that turns from faults to
 //!             a stream gets its window back at once.
@@ -16,7 +16,7 @@
 //! ```text
 //!   Watched --clear, worth it--> Asked --applied--> Tried --helps--> Settled --next step--> Asked
 //!                                  |                  |
-//!                                  +--refused--> Left +--no help--> taken back, Settled
+//!                                  +--refused--> Left +--no help--> reverted, Settled
 //! ```
 
 use std::collections::BTreeMap;
@@ -506,7 +506,7 @@ impl Open {
         let step = Step { from: self.present, to: self.own, claim: None, metric: Metric::Bytes };
         let way = self.pattern.words();
         let told =
-            format!("read-ahead {} -> {}; {way} now; put back", kib(step.from), kib(step.to));
+            format!("read-ahead {} -> {}; {way} now; reverted", kib(step.from), kib(step.to));
         self.outcome = Some(TrialOutcome { told, end: TrialEnd::PutBack });
         let reason = format!("{way} now, {} in this look", seen.windows);
         self.ask(step, "it is read as before the first change".to_owned(), reason)

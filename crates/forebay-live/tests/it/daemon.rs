@@ -478,7 +478,7 @@ fn a_limit_that_another_program_changed_is_left_alone_for_good() {
     script.at(5, |script| script.wants = 500_000_000);
     script.at(39, |script| {
         assert_eq!(script.model.stands(FINE), Value::Number(500_000));
-        assert_eq!(script.model.stands(STRICT), Value::Number(0), "the other half is put back");
+        assert_eq!(script.model.stands(STRICT), Value::Number(0), "the other half is restored");
         script.model.write_as_other(FINE, Value::Number(1_000_000));
     });
     let said = run(&mut script, of_disk(Slot::parse("writeback")), PolicyFile::default(), false);
@@ -506,7 +506,7 @@ fn writeback_is_held_back_for_reads_with_a_limit_where_it_is_off_and_asked_for()
         assert_eq!(said.iter().any(is_said), is_set, "a reason of its own: {said:#?}");
         let reason = script.why.take();
         assert_eq!(reason.is_some_and(|reason| why.ends_with(&reason)), is_set);
-        assert_eq!(model.stands(WBT), Value::Number(before), "it is put back");
+        assert_eq!(model.stands(WBT), Value::Number(before), "it is restored");
     }
 }
 

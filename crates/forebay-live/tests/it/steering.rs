@@ -95,7 +95,7 @@ fn a_knob_that_cannot_be_put_back_stays_on_record_until_it_can() {
     model.world().refuses.insert(WINDOW.path(Value::Number(0)), 30);
     let event = steering.finish("the test ends").remove(0);
     assert!(event.is_failure());
-    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) could not be put back to \
+    let said = "the readahead window (read_ahead_kb) of loop0 (7:0) could not be restored to \
                 8192 KiB: /sys/class/bdi/7:0/read_ahead_kb: Read-only file system (os error 30)";
     assert_eq!(event.to_string(), said);
     model.world().refuses.clear();
@@ -171,9 +171,9 @@ fn another_device_under_the_same_number_is_not_touched() {
     let said: Vec<String> = events.iter().map(ToString::to_string).collect();
     let gone = [
         "whether the share of the dirty limit always binds (strict_limit) of loop0 (7:0) is gone \
-         with its device; there is nothing to put back",
+         with its device; there is nothing to restore",
         "the readahead window (read_ahead_kb) of server:/home (0:45) is gone with its device; \
-         there is nothing to put back",
+         there is nothing to restore",
     ];
     assert_eq!(said, gone);
     assert_eq!(model.stands(STRICT), Value::Number(1));

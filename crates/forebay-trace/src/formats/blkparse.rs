@@ -12,8 +12,8 @@
 use crate::error::Fault;
 use crate::format::{LineParser, Parsed};
 use crate::formats::{bytes, intern, rwbs};
-use crate::record::{Names, Op, Record};
-use crate::text::{Fields, seconds};
+use crate::record::{Flags, Names, Op, Record};
+use crate::text::{Fields, number, seconds};
 
 pub(crate) struct Blkparse {
     action: u8,
@@ -75,22 +75,35 @@ impl LineParser for Blkparse {
         let mut rest = event.rest;
         let Some((op, flags)) = rwbs::parse(rest.field("rwbs")?)? else { return Ok(None) };
         let pid = crate::text::short("pid", event.pid)?;
-        let (offset, len) = range(&mut rest, op)?;
+        let (op, offset, len) = range(&mut rest, (op, flags))?;
         let object = intern(names, event.device)?;
         Ok(Some(Record { time, took: None, stream: pid, object, op, flags, offset, len }))
     }
 }
 
-/// `SECTOR + SECTORS`; a separate flush may have none.
-pub(crate) fn range(fields: &mut Fields<'_>, op: Op) -> Result<(u64, u64), Fault> {
+/// `SECTOR + SECTORS` behind the letters of a request, and what the request is with them: a write
+/// of nothing with a flush before it is that flush, which may have no sectors here at all.
+pub(crate) fn range(
+    fields: &mut Fields<'_>,
+    (op, flags): (Op, Flags),
+) -> Result<(Op, u64, u64), Fault> {
+    const FLUSH: (Op, u64, u64) = (Op::Flush, 0, 0);
     if op == Op::Flush {
-        return Ok((0, 0));
+        return Ok(FLUSH);
     }
-    let sector = fields.number("sector")?;
+    let flushes = flags.has(Flags::PREFLUSH);
+    let sector = fields.field("sector")?;
+    if flushes && sector.starts_with(b"[") {
+        return Ok(FLUSH);
+    }
+    let sector = number("sector", sector)?;
     let plus = fields.field("+")?;
     if plus != b"+" {
         return Err(Fault::new("sectors", "'+' between sector and sectors", plus));
     }
     let sectors = fields.number("sectors")?;
-    Ok((bytes("sector", sector)?, bytes("sectors", sectors)?))
+    if flushes && sectors == 0 {
+        return Ok(FLUSH);
+    }
+    Ok((op, bytes("sector", sector)?, bytes("sectors", sectors)?))
 }

@@ -23,6 +23,8 @@ use crate::text::{Fields, seconds, short};
 
 pub(crate) struct Ftrace {
     event: &'static [u8],
+    /// Times that the kernel says it lost events.
+    losses: u64,
 }
 
 /// The events that requests are taken from, the best one first.
@@ -31,7 +33,7 @@ const EVENTS: [&[u8]; 3] = [b"block_bio_queue: ", b"block_rq_insert: ", b"block_
 impl Ftrace {
     pub(crate) fn new(head: &[u8]) -> Self {
         let has = |event: &&&[u8]| memmem::find(head, event).is_some();
-        Self { event: EVENTS.iter().find(has).unwrap_or(&EVENTS[0]) }
+        Self { event: EVENTS.iter().find(has).unwrap_or(&EVENTS[0]), losses: 0 }
     }
 }
 
@@ -46,6 +48,10 @@ impl LineParser for Ftrace {
             let is_of_tool =
                 [&b"cpus="[..], b"version ", b"CPU "].iter().any(|known| line.starts_with(known));
             if is_event || is_of_tool {
+                return Ok(None);
+            }
+            if line.starts_with(b"CPU:") && memmem::find(line, b"LOST").is_some() {
+                self.losses += 1;
                 return Ok(None);
             }
             return Err(Fault::new("line", "an event with process, processor and time", line));
@@ -68,7 +74,7 @@ impl LineParser for Ftrace {
                 return Err(Fault::new("command", "a command in parentheses", command));
             }
         }
-        let (offset, len) = range(&mut fields, op)?;
+        let (op, offset, len) = range(&mut fields, (op, flags))?;
         let is_device = device.contains(&b',')
             && device.iter().all(|byte| byte.is_ascii_digit() || *byte == b',');
         if !is_device {
@@ -76,6 +82,11 @@ impl LineParser for Ftrace {
         }
         let object = intern(names, device)?;
         Ok(Some(Record { time, took: None, stream, object, op, flags, offset, len }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let lost = format!("the kernel lost events, {} times", self.losses);
+        (self.losses > 0).then_some(lost).into_iter().collect()
     }
 }
 

@@ -38,13 +38,32 @@ pub(crate) struct Strace {
     relative: u64,
     mapped_bytes: u64,
     rings: u64,
+    /// The time of day of the line before, over as many days as the trace has.
+    of_day: Option<u64>,
+    /// The write of a call that also read.
+    second: Option<Record>,
+}
+
+/// Where a call reads or writes.
+#[derive(Clone, Copy)]
+enum Place {
+    /// At an offset that it names.
+    At(u64),
+    /// Where the descriptor is, which moves.
+    Next,
+}
+
+impl From<Option<u64>> for Place {
+    fn from(offset: Option<u64>) -> Self {
+        offset.map_or(Self::Next, Self::At)
+    }
 }
 
 /// The most calls that may not have returned.
 const PENDING_MAX: usize = 1 << 16;
 
-/// Below this, a time in seconds is relative to the line before (`-r`), or of a day (`-t`).
-const SECONDS_OF_A_DAY: u64 = 86_400;
+/// Below this, a time in nanoseconds is relative to the line before (`-r`), or of a day (`-t`).
+const DAY: u64 = 86_400_000_000_000;
 
 impl LineParser for Strace {
     fn line(&mut self, line: &[u8], names: &mut Names) -> Parsed {
@@ -84,6 +103,10 @@ impl LineParser for Strace {
         self.call((pid, time), rest, names)
     }
 
+    fn second(&mut self) -> Option<Record> {
+        self.second.take()
+    }
+
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.mapped_bytes > 0 {
@@ -116,54 +139,97 @@ impl Strace {
             let of_day = decimal(first).zip(decimal(minutes)).filter(|(h, m)| *h < 25 && *m < 60);
             let (hours, minutes) = of_day.ok_or_else(|| Fault::new("time", "HH:MM:SS", word))?;
             let second = seconds("time", last)?;
-            return Ok((hours * 3_600 + minutes * 60) * 1_000_000_000 + second % 86_400_000_000_000);
+            let time = (hours * 3_600 + minutes * 60) * 1_000_000_000 + second % DAY;
+            return Ok(self.on_its_day(time));
         }
         let time = seconds("time", word)?;
-        if time >= SECONDS_OF_A_DAY * 1_000_000_000 {
+        if time >= DAY {
             return Ok(time);
         }
         self.relative = self.relative.saturating_add(time);
         Ok(self.relative)
     }
 
+    /// A time of day, on the day that brings it nearest to the line before.
+    fn on_its_day(&mut self, time: u64) -> u64 {
+        let last = self.of_day.unwrap_or(time);
+        let same_day = last / DAY * DAY + time;
+        let time = if same_day + DAY / 2 < last {
+            same_day + DAY
+        } else if same_day > last + DAY / 2 {
+            same_day.saturating_sub(DAY)
+        } else {
+            same_day
+        };
+        self.of_day = Some(time);
+        time
+    }
+
     fn call(&mut self, (pid, time): (u32, u64), text: &[u8], names: &mut Names) -> Parsed {
         let Some(call) = Call::split(text)? else { return Ok(None) };
         let Some(result) = call.result.filter(|result| *result >= 0) else { return Ok(None) };
         let result = result as u64;
-        let moved = |op| Some((op, result));
+        let who = (pid, time);
+        let moved = |op| (op, result);
         let (what, position) = match call.name {
-            b"read" | b"readv" | b"sendfile" | b"sendfile64" => (moved(Op::Read), None),
-            b"write" | b"writev" => (moved(Op::Write), None),
-            b"pread64" | b"pread" | b"preadv" | b"preadv2" => {
-                (moved(Op::Read), Some(call.number(3)?))
+            b"read" | b"readv" => (moved(Op::Read), Place::Next),
+            b"write" | b"writev" => (moved(Op::Write), Place::Next),
+            b"pread64" | b"pread" | b"preadv" => (moved(Op::Read), Place::At(call.number(3)?)),
+            b"pwrite64" | b"pwrite" | b"pwritev" => (moved(Op::Write), Place::At(call.number(3)?)),
+            b"preadv2" => (moved(Op::Read), call.position(3)?.into()),
+            b"pwritev2" => (moved(Op::Write), call.position(3)?.into()),
+            b"fsync" => ((Op::Sync, 0), Place::At(0)),
+            b"fdatasync" => ((Op::DataSync, 0), Place::At(0)),
+            b"ftruncate" | b"ftruncate64" => ((Op::Truncate, 0), Place::At(call.number(1)?)),
+            b"sendfile" | b"sendfile64" => {
+                let (from, to) = ((1, call.pointed(2)?), (0, None));
+                return self.copy(&call, who, result, [from, to], names);
             }
-            b"pwrite64" | b"pwrite" | b"pwritev" | b"pwritev2" => {
-                (moved(Op::Write), Some(call.number(3)?))
+            b"copy_file_range" | b"splice" => {
+                let (from, to) = ((0, call.pointed(1)?), (2, call.pointed(3)?));
+                return self.copy(&call, who, result, [from, to], names);
             }
-            b"fsync" => (Some((Op::Sync, 0)), Some(0)),
-            b"fdatasync" => (Some((Op::DataSync, 0)), Some(0)),
-            b"ftruncate" | b"ftruncate64" => (Some((Op::Truncate, 0)), Some(call.number(1)?)),
-            b"copy_file_range" => (moved(Op::Read), None),
-            _ => (None, None),
+            _ => return self.other(&call, who, result, names),
         };
-        let Some((op, len)) = what else {
-            return self.other(&call, (pid, time), result, names);
-        };
-        // The source of these is their second or first argument.
-        let source = usize::from(call.name.starts_with(b"sendfile"));
-        let argument = call.argument(source)?;
+        self.request(&call, who, what, (0, position), names)
+    }
+
+    /// A call that reads one descriptor and writes another: their arguments, each with the place
+    /// that it names.
+    fn copy(
+        &mut self,
+        call: &Call<'_>,
+        who: (u32, u64),
+        len: u64,
+        [from, to]: [(usize, Option<u64>); 2],
+        names: &mut Names,
+    ) -> Parsed {
+        let read = self.request(call, who, (Op::Read, len), (from.0, from.1.into()), names)?;
+        let write = self.request(call, who, (Op::Write, len), (to.0, to.1.into()), names)?;
+        if read.is_none() {
+            return Ok(write);
+        }
+        self.second = write;
+        Ok(read)
+    }
+
+    /// A request to the file of a descriptor; nothing of a pipe or a socket.
+    fn request(
+        &mut self,
+        call: &Call<'_>,
+        (pid, time): (u32, u64),
+        (op, len): (Op, u64),
+        (argument, place): (usize, Place),
+        names: &mut Names,
+    ) -> Parsed {
+        let argument = call.argument(argument)?;
         let Some(mut file) = self.files.lookup(pid, argument, names)? else { return Ok(None) };
-        let offset = match position {
-            Some(position) => position,
-            None => {
-                if file.kind() == Kind::Other {
-                    return Ok(None);
-                }
-                file.advance(len)?
-            }
+        let Kind::File = file.kind() else { return Ok(None) };
+        let offset = match place {
+            Place::At(offset) => offset,
+            Place::Next => file.advance(op, len)?,
         };
         let Description { object, flags, .. } = *file.description();
-        let Kind::File = file.kind() else { return Ok(None) };
         let durable = call.flag(b"RWF_DSYNC") || call.flag(b"RWF_SYNC");
         let flags = if durable { flags.with(Flags::DURABLE) } else { flags };
         let took = call.took;

@@ -52,7 +52,7 @@ fn strictly(bytes: &[u8], format: Option<Format>, is_packed: bool) {
     };
     match read() {
         Ok(()) => {}
-        Err(TraceError::Bad { place, fault }) => {
+        Err(TraceError::Bad { place, fault } | TraceError::Lost { place, fault }) => {
             let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
             let is_there = match place {
                 Place::Line(line) => (1..=lines).contains(&line),

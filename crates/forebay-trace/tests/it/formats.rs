@@ -1,6 +1,6 @@
 //! What each format's sample comes to.
 
-use forebay_trace::{Flags, Format, Op, Options, Reader, TraceError};
+use forebay_trace::{Flags, Format, Op, Options, Reader, Record, TraceError};
 
 use crate::samples::{self, read};
 
@@ -177,6 +177,121 @@ fn positions_of_descriptors_are_followed() {
 }
 
 #[test]
+fn a_flush_without_data_is_a_flush_in_every_format_of_the_kernel() {
+    // A flush on its own, as the kernel marks it: a write of nothing after a flush.
+    let ftrace = b"dd-7 [000] ..... 1.5: block_bio_queue: 8,0 FWS 0 + 0 [dd]\n\
+        dd-7 [000] ..... 1.6: block_bio_queue: 8,0 FWFS 8 + 8 [dd]\n";
+    let blkparse = b"  8,0 0 1 0.000000001 7 Q FWS [jbd2]\n  8,0 0 2 0.1 7 Q FWFS 8 + 8 [jbd2]\n";
+    for (text, after) in [(&ftrace[..], 100_000_000), (blkparse, 99_999_999)] {
+        let calls = [("8,0", 0, Op::Flush, 0, 0), ("8,0", after, Op::Write, 4_096, 4_096)];
+        assert_eq!(brief(text), expected(&calls));
+    }
+    // A write of nothing without a flush is still none.
+    let nothing = b"dd-7 [000] ..... 1.5: block_bio_queue: 8,0 WS 0 + 0 [dd]\n";
+    let reader = Reader::new(&nothing[..], &Options::default());
+    assert!(reader.unwrap().next().is_err());
+}
+
+#[test]
+fn lost_events_are_told_and_do_not_end_the_trace() {
+    let text = b"dd-7 [000] ..... 1.5: block_bio_queue: 8,0 R 8 + 8 [dd]\n\
+        CPU:1 [LOST 12 EVENTS]\nCPU:0 [LOST EVENTS]\n";
+    let mut reader = Reader::new(&text[..], &Options::default()).unwrap();
+    while reader.next().unwrap().is_some() {}
+    assert_eq!(reader.report().warnings, ["the kernel lost events, 2 times"]);
+}
+
+/// The calls of a process that has opened `/r` as 3 and `/w` as 4.
+fn strace(calls: &str) -> Vec<(String, Op, u64, u64)> {
+    let text = format!(
+        "1 0.1 openat(AT_FDCWD, \"/r\", O_RDONLY) = 3\n\
+         1 0.1 openat(AT_FDCWD, \"/w\", O_RDWR|O_CREAT) = 4\n{calls}"
+    );
+    let options = Options { format: Some(Format::Strace), skip_bad: 0 };
+    let mut reader = Reader::new(text.as_bytes(), &options).expect("it is of strace");
+    let mut calls = Vec::new();
+    while let Some(record) = reader.next().expect("every line is sound") {
+        let Record { object, op, offset, len, .. } = record;
+        calls.push((reader.names().name(object).to_owned(), op, offset, len));
+    }
+    calls.split_off(2)
+}
+
+#[test]
+fn a_copy_is_a_read_and_a_write_where_each_side_is() {
+    let (read, write) = (Op::Read, Op::Write);
+    let of = |calls: &[(&str, Op, u64, u64)]| {
+        calls.iter().map(|(file, op, at, len)| ((*file).to_owned(), *op, *at, *len)).collect()
+    };
+    for (calls, expected) in [
+        (
+            // Offsets that are pointed to move no position.
+            "1 0.1 copy_file_range(3, [65536], 4, [512], 8192, 0) = 8192\n\
+             1 0.1 copy_file_range(3, NULL, 4, NULL, 8192, 0) = 100\n\
+             1 0.1 read(3, \"\", 10) = 10\n1 0.1 write(4, \"\", 10) = 10\n",
+            &[
+                ("/r", read, 65_536, 8_192),
+                ("/w", write, 512, 8_192),
+                ("/r", read, 0, 100),
+                ("/w", write, 0, 100),
+                ("/r", read, 100, 10),
+                ("/w", write, 100, 10),
+            ][..],
+        ),
+        (
+            "1 0.1 sendfile(4, 3, [8192] => [8292], 100) = 100\n\
+             1 0.1 sendfile(1, 3, NULL, 50) = 50\n1 0.1 write(4, \"\", 10) = 10\n",
+            &[
+                ("/r", read, 8_192, 100),
+                ("/w", write, 0, 100),
+                ("/r", read, 0, 50),
+                ("/w", write, 100, 10),
+            ],
+        ),
+        (
+            "1 0.1 pipe([5, 6]) = 0\n1 0.1 splice(5, NULL, 4, NULL, 64, 0) = 64\n\
+             1 0.1 preadv2(3, [{iov_len=9}], 1, -1, 0) = 9\n\
+             1 0.1 pwritev2(4, [{iov_len=9}], 1, 4096, 0) = 9\n1 0.1 read(3, \"\", 1) = 1\n",
+            &[
+                ("/w", write, 0, 64),
+                ("/r", read, 0, 9),
+                ("/w", write, 4_096, 9),
+                ("/r", read, 9, 1),
+            ],
+        ),
+        (
+            // What is appended goes to the end, what is read comes from the position.
+            "1 0.1 openat(AT_FDCWD, \"/a\", O_RDWR|O_APPEND) = 7\n1 0.1 write(7, \"\", 100) = 100\n\
+             1 0.1 lseek(7, 0, SEEK_SET) = 0\n1 0.1 read(7, \"\", 10) = 10\n\
+             1 0.1 write(7, \"\", 5) = 5\n1 0.1 read(7, \"\", 1) = 1\n",
+            &[
+                ("/a", Op::Open, 0, 0),
+                ("/a", write, 0, 100),
+                ("/a", read, 0, 10),
+                ("/a", write, 100, 5),
+                ("/a", read, 105, 1),
+            ],
+        ),
+    ] {
+        let expected: Vec<(String, Op, u64, u64)> = of(expected);
+        assert_eq!(strace(calls), expected, "{calls}");
+    }
+}
+
+#[test]
+fn a_time_of_day_goes_on_past_midnight() {
+    let text = b"1 23:59:59.5 openat(AT_FDCWD, \"/r\", O_RDONLY) = 3\n\
+        1 00:00:00.5 read(3, \"\", 1) = 1\n1 23:59:59.9 read(3, \"\", 1) = 1\n\
+        1 00:00:01.5 read(3, \"\", 1) = 1\n";
+    let options = Options { format: Some(Format::Strace), skip_bad: 0 };
+    let mut reader = Reader::new(&text[..], &options).unwrap();
+    let times: Vec<u64> = std::iter::from_fn(|| reader.next().unwrap())
+        .map(|record| record.time / 100_000_000)
+        .collect();
+    assert_eq!(times, [0, 10, 4, 20]);
+}
+
+#[test]
 fn a_descriptor_from_before_the_trace_has_no_position() {
     let text = b"1 1.0 read(7</data/x>, \"\", 10) = 10 <0.1>\n";
     let mut reader =
@@ -278,4 +393,19 @@ fn a_unit_that_cannot_be_right_is_said() {
     let mut reader = Reader::new(&text[..], &Options::default()).unwrap();
     reader.next().unwrap();
     assert!(reader.report().warnings[0].contains("its unit may be another one"));
+}
+
+#[test]
+fn a_mark_of_the_byte_order_before_a_text_is_no_part_of_it() {
+    let msr = b"\xef\xbb\xbf128166372003061629,src1,2,Read,8050688,4096,1331\n";
+    assert_eq!(brief(msr), expected(&[("src1_2", 0, Op::Read, 8_050_688, 4_096)]));
+    // In a record of oracleGeneral these bytes are a time.
+    let mut record = b"\xef\xbb\xbf\x01".to_vec();
+    record.extend(7_u64.to_le_bytes());
+    record.extend(512_u32.to_le_bytes());
+    record.extend((-1_i64).to_le_bytes());
+    let options = Options { format: Some(Format::OracleGeneral), skip_bad: 0 };
+    let mut reader = Reader::new(&record[..], &options).unwrap();
+    let first = reader.next().unwrap().unwrap();
+    assert_eq!((first.offset, reader.origin()), (7, 0x01bf_bbef * 1_000_000_000));
 }

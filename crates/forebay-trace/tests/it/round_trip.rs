@@ -99,3 +99,50 @@ fn what_a_format_cannot_say_is_refused_with_its_number() {
     writer.write(&Record { op: Op::Sync, len: 0, ..record }, &names).unwrap();
     assert_eq!(writer.finish(&names).unwrap(), 1, "a sync is left out and counted");
 }
+
+/// Writes a read of each of some files or devices; what the format calls those that it renames, and
+/// the error, if there is one.
+fn written(format: WriteFormat, volumes: &[&str]) -> (Vec<(String, String)>, Option<String>) {
+    let mut names = Names::default();
+    let mut writer = Writer::new(std::io::sink(), format, 0).expect("a sink takes everything");
+    let mut error = None;
+    for volume in volumes {
+        let object = names.intern(volume.as_bytes()).expect("they are few");
+        let (op, flags) = (Op::Read, Flags::default());
+        let record =
+            Record { time: 0, took: None, stream: 0, object, op, flags, offset: 0, len: 512 };
+        error = error.or(writer.write(&record, &names).err().map(|error| error.to_string()));
+    }
+    let renamed = writer.renamed(&names).map(|(name, other)| (name.to_owned(), other.to_owned()));
+    (renamed.collect(), error)
+}
+
+#[test]
+fn two_volumes_never_become_one() {
+    for (format, volumes, error) in [
+        (
+            WriteFormat::Alibaba,
+            ["sda", "1", "0"],
+            "request 3: alibaba calls both 'sda' and '0' '0'",
+        ),
+        (WriteFormat::Mqsim, ["x", "1", "0"], "request 3: mqsim calls both 'x' and '0' '0'"),
+        (
+            WriteFormat::Msr,
+            ["web", "x", "web_0"],
+            "request 3: msr calls both 'web' and 'web_0' 'web,0'",
+        ),
+    ] {
+        assert_eq!(written(format, &volumes).1.as_deref(), Some(error));
+    }
+    let same = (vec![], None);
+    assert_eq!(written(WriteFormat::Alibaba, &["7", "419"]), same);
+    assert_eq!(written(WriteFormat::Msr, &["src1_2", "hm_0", "src1_2"]), same);
+    assert_eq!(written(WriteFormat::FioIologV3, &["/a", "/b"]), same);
+    let named = |pairs: &[(&str, &str)]| {
+        let owned = pairs.iter().map(|(name, other)| ((*name).to_owned(), (*other).to_owned()));
+        (owned.collect::<Vec<_>>(), None)
+    };
+    assert_eq!(written(WriteFormat::Alibaba, &["7", "sda"]), named(&[("sda", "1")]));
+    assert_eq!(written(WriteFormat::Mqsim, &["1", "sda"]), named(&[("sda", "2")]));
+    assert_eq!(written(WriteFormat::Msr, &["8,0", "x_1"]), named(&[("8,0", "8:0,0")]));
+}

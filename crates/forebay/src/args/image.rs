@@ -156,8 +156,9 @@ pub(crate) struct Scan {
 pub(crate) struct Patterns {
     /// Only paths that match, and everything below them; may be given several times
     ///
-    /// `*` and `?` match any characters except a slash, `**` matches any characters, `[a-z]` one of
-    /// them, and `{a,b}` either. A pattern without a slash matches names in any directory.
+    /// `*` matches any bytes except a slash, `?` one of them (a letter beyond ASCII has two or
+    /// more), `**` any bytes, `[a-z]` one of these, and `{a,b}` either. A pattern without a slash
+    /// matches names in any directory.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
     /// Not paths that match, nor anything below them; may be given several times

@@ -11,7 +11,7 @@ pub(crate) struct Probe {
     /// A file or block device of 64 MiB or more, which is only read
     #[arg(value_name = "FILE|DEVICE")]
     pub(crate) path: PathBuf,
-    /// The machine file to write
+    /// The machine file to write; an older machine file is replaced
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// A file on the same device that is overwritten to measure writes and flushes; if it does not

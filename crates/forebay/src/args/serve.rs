@@ -15,8 +15,8 @@ pub(crate) struct Serve {
     /// The source: a file, a block device, `memory:SIZE`, the export of another server as
     /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, or, read-only, an object as
     /// `s3://`, `gs://` or `az://` with BUCKET/KEY, `http://` or `https://`, or a file inside a
-    /// compressed image as `IMAGE:/PATH`. Clients select an export by NAME; the first source
-    /// without a name is the default export
+    /// compressed image as `IMAGE:/PATH`. Clients select an export by NAME; the default export is
+    /// the first source without a name, or the first of all
     #[arg(value_name = "[NAME=]SOURCE", required = true)]
     pub(crate) sources: Vec<String>,
     /// Listen for clients on `unix:PATH`, `tcp:HOST:PORT` or `vsock:PORT`; may be given several

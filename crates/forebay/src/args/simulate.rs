@@ -34,7 +34,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the run: the device's jitter and the positions of files
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed)]
     pub(crate) seed: u64,
     /// Also run the job for real, with system calls on this file or block device, or on a new file
     /// in this folder, and print predicted and measured values side by side. Exit with 1 if

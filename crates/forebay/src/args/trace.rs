@@ -119,7 +119,7 @@ pub(crate) struct TraceSample {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) one_in: u64,
     /// Seed of the choice of regions
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed)]
     pub(crate) seed: u64,
 }
 

@@ -55,14 +55,17 @@ pub(crate) static TOPICS: [Topic; 5] = [
 ];
 
 /// The text of `help TOPIC` or `help policies SLOT`, if the words are one of these.
-pub(crate) fn asked(words: &[OsString]) -> Option<Sheet> {
+///
+/// # Errors
+/// There is no such slot.
+pub(crate) fn asked(words: &[OsString]) -> Result<Option<Sheet>> {
     let mut words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     words.retain(|word| *word != "--wide");
-    match words[..] {
+    Ok(match words[..] {
         ["help", name] => TOPICS.iter().find(|topic| name == topic.name).map(Topic::sheet),
-        ["help", "policies", slot] => policies::of_slot(slot),
+        ["help", "policies", slot] => Some(policies::of_slot(slot)?),
         _ => None,
-    }
+    })
 }
 
 /// Prints a text, through a pager on a terminal.

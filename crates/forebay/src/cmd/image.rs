@@ -195,11 +195,12 @@ fn find(image: &dyn images::Image, path: &Path, follow: Follow) -> Result<Resolv
     }
 }
 
-/// The exit code of an error: the image is damaged, or the path was not one of its files.
+/// The exit code of an error: the image is damaged; or the path was not one of its files, or the
+/// image could not be read.
 fn code_of(cause: &Cause) -> u8 {
     let is_of_path =
         matches!(cause, Cause::Missing | Cause::NotDirectory | Cause::NotFile(_) | Cause::Links(_));
-    if is_of_path { ERROR } else { NO }
+    if is_of_path || cause.is_unread() { ERROR } else { NO }
 }
 
 /// The same of an error with context.

@@ -115,6 +115,10 @@ fn commit_to_file(layer: &dyn Store, found: &OverlayInfo) -> Result<u64, Overlay
         return Err(OverlayError::OtherBase { made, found });
     }
     let store = FileStore::open(base, false, false)?;
+    // Another overlay over the same base would show a mix of two.
+    store.lock_for_writes().map_err(|error| {
+        io::Error::new(error.kind(), format!("'{}': {error}", printable(&found.base.name)))
+    })?;
     OverlayStore::commit(&store, layer, || {
         // The time of the last change is known when all is on disk.
         File::open(base)?.sync_all()?;

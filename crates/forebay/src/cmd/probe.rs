@@ -28,7 +28,7 @@ mod kernel;
 
 /// Measures, writes the machine file and prints its numbers.
 pub(crate) fn run(arguments: &Probe) -> Result<u8> {
-    whole::has_folder("--output", &arguments.output)?;
+    check_output(arguments)?;
     let scratch = arguments.scratch.as_deref().map(Scratch::of).transpose()?;
     let mut bench = HostBench::open(&arguments.path, scratch.as_ref())?;
     let read_only = format!("reading '{}'", shown(&arguments.path));
@@ -66,6 +66,24 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
     let table = table(&machine, &probed, &fit, &name);
     table.print(arguments.format.format(), &mut io::stdout().lock())?;
     Ok(0)
+}
+
+/// Refuses to write the machine file over anything else: what is measured, or another file.
+fn check_output(arguments: &Probe) -> Result<()> {
+    let Probe { path, output, scratch, .. } = arguments;
+    whole::has_folder("--output", output)?;
+    let taken = [(Some(path), "the file that is measured"), (scratch.as_ref(), "the scratch file")];
+    let is_output = |other: &PathBuf| whole::is_same(other, output);
+    if let Some((_, what)) = taken.iter().find(|(other, _)| other.is_some_and(is_output)) {
+        let what = format!("-o {}: that is {what}", shown(output));
+        bail!(Complaint::new(what).hint("name another file"));
+    }
+    let is_machine = |text: String| Machine::parse(&text, &shown(output)).is_ok();
+    if output.exists() && !fs::read_to_string(output).is_ok_and(is_machine) {
+        let what = format!("-o {}: it is there, and is no machine file", shown(output));
+        bail!(Complaint::new(what).hint("name another file, or remove it"));
+    }
+    Ok(())
 }
 
 fn failed(path: &Path) -> String {
@@ -190,13 +208,25 @@ fn fill(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
+/// A measured number.
+fn number(key: &'static str, estimate: Estimate, from: &str) -> Number {
+    let source = format!("M: probe, {from}, {} of them", estimate.count);
+    Number { key, source, estimate }
+}
+
+/// A number that is the difference of two medians, of which `of` is the larger one. One that is
+/// smaller than their noise says only how large it may be.
+fn difference(key: &'static str, of: Estimate, value: f64, least: f64, from: &str) -> Number {
+    if value >= least {
+        return number(key, of.around(value), from);
+    }
+    let high = (of.high - of.value).max(least);
+    let estimate = Estimate { value: least, low: least, high, count: of.count };
+    Number { key, source: format!("A: too small to be told, {from}"), estimate }
+}
+
 /// The prices of the processor, as keys of a machine.
 fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
-    let number = |key, estimate: Estimate, from: &str| Number {
-        key,
-        source: format!("M: probe, {from}, {} of them", estimate.count),
-        estimate,
-    };
     let median = |samples: &[u64]| Estimate::median(samples);
     let (small, large) = (median(&host.cached_small), median(&host.cached_large));
     // A read of 1 MiB has 255 pages more.
@@ -204,11 +234,12 @@ fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
     let copy = median(&host.copy);
     let copy_page = (copy.value / 256.0).clamp(1.0, page * 0.9);
     let lookup = page - copy_page;
-    let call = (small.value - page).max(1.0);
+    let call = small.value - page;
     let switch = host.switch as f64;
     let certain = |value: f64, count| Estimate { value, low: value, high: value, count };
     let (direct, random) = (median(&host.direct_cpu), median(&host.cold_random));
-    let submit = (direct.value - call - switch).max(100.0);
+    let submitted = direct.value - call.max(1.0) - switch;
+    let submit = submitted.max(100.0);
     // A stream is read in requests as long as may be, and in folios of many pages; a read at a
     // random place in one request, or a few, and in folios of one page.
     let stream = median(&host.cold_stream);
@@ -227,10 +258,11 @@ fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
     let both = (random.value - large.value - requests * submit) / 256.0;
     let folio = (both - alloc).clamp(0.0, 100_000.0);
     let written = (dirty.value - dirty_call.value) / 255.0;
-    let dirtied = if has_writes { (written - page).max(1.0) } else { lookup };
-    let write_call = (dirty_call.value - dirtied - small.value).max(0.0);
+    let dirtied = if has_writes { written - page } else { lookup };
+    let write_call = (dirty_call.value - dirtied.max(1.0) - small.value).max(0.0);
+    let fault = median(&host.fault);
     let mut prices = vec![
-        number("cpu.syscall", small.around(call), "cached reads of 4 KiB, less a page"),
+        difference("cpu.syscall", small, call, 1.0, "cached reads of 4 KiB, less a page"),
         number("cpu.page_lookup", large.around(lookup), "cached reads of 1 MiB, less the copy"),
         match has_writes {
             true => {
@@ -241,31 +273,42 @@ fn prices_of(host: &HostPrices, max_sectors_kib: u64) -> Vec<Number> {
         number("cpu.folio_alloc", random.around(folio), "cold random reads of 1 MiB, less pages"),
         number("cpu.copy_rate", copy.around(4_096e9 / copy_page), "copies of 1 MiB"),
         number("cpu.context_switch", certain(switch, 256), "half a round trip of two threads"),
-        number(
+        difference(
             "cpu.request_submit",
-            direct.around(submit),
+            direct,
+            submitted,
+            100.0,
             "processor time of a direct read, less call and switch",
         ),
-        number("cpu.fault", median(&host.fault), "touches of cached pages"),
-        number("cpu.page_dirty", dirty.around(dirtied), "overwritten dirty pages, 1 MiB at a time"),
+        difference("cpu.fault", fault, fault.value - lookup, 1.0, "touches of cached pages"),
+        difference(
+            "cpu.page_dirty",
+            dirty,
+            dirtied,
+            1.0,
+            "overwritten dirty pages, 1 MiB at a time",
+        ),
         number(
             "cpu.write_call",
             dirty_call.around(write_call),
             "overwritten dirty pages, 4 KiB at a time",
         ),
     ];
-    let fault = prices.iter_mut().find(|price| price.key == "cpu.fault").expect("it is listed");
-    fault.estimate = fault.estimate.around((fault.estimate.value - lookup).max(1.0));
     if !has_writes {
         prices.retain(|price| !["cpu.page_dirty", "cpu.write_call"].contains(&price.key));
         prices.push(assumed("cpu.page_dirty", dirtied, "as finding a page: no scratch file"));
     }
-    prices.extend([
+    prices.extend(unmeasured());
+    prices
+}
+
+/// Prices that no experiment tells.
+fn unmeasured() -> [Number; 3] {
+    [
         assumed("cpu.interrupt", 0.0, "a part of the device's time, in which it was measured"),
         assumed("cpu.flush_page", 600.0, "of the order of finding a page"),
         assumed("cpu.flush_scan", 50.0, "a step in the xarray and a look at the folio"),
-    ]);
-    prices
+    ]
 }
 
 /// A number that was not measured.
@@ -326,6 +369,11 @@ fn table(machine: &Machine, probed: &Probed, fit: &Fit, name: &str) -> Table {
         let far = (far.exp() - 1.0) * 100.0;
         let count = fit.residuals.len();
         table.notes.push(format!("The model is within {far:.0} % of {count} sizes and depths."));
+        if far > FAR {
+            let why = "The model does not fit: was the machine busy, or is this no device (a hole, \
+                       memory, a file system in user space)?";
+            table.notes.push(why.to_owned());
+        }
     }
     table.notes.push(format!("`forebay simulate JOB --machine {name}` runs a job on it."));
     table
@@ -335,8 +383,28 @@ fn table(machine: &Machine, probed: &Probed, fit: &Fit, name: &str) -> Table {
 const READ_TIME: Duration = Duration::from_millis(1_500);
 const WRITE_TIME: Duration = Duration::from_millis(2_500);
 
+/// How far from the measurements a model may be without a word, in percent.
+const FAR: f64 = 100.0;
+
 /// A share of one processor beyond which the device could have done more.
 const BUSY: f64 = 0.85;
 
 /// The bytes of a scratch file that is made here.
 const SCRATCH_BYTES: u64 = 128 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_below_the_noise_says_how_large_it_may_be() {
+        let of = Estimate { value: 300.0, low: 290.0, high: 330.0, count: 9 };
+        let known = difference("cpu.syscall", of, 100.0, 1.0, "x");
+        assert_eq!((known.estimate.value, known.estimate.high), (100.0, 110.0));
+        assert_eq!(known.source, "M: probe, x, 9 of them");
+        let hidden = difference("cpu.syscall", of, -20.0, 1.0, "x");
+        let Estimate { value, low, high, count } = hidden.estimate;
+        assert_eq!((value, low, high, count), (1.0, 1.0, 30.0, 9));
+        assert_eq!(hidden.source, "A: too small to be told, x");
+    }
+}

@@ -53,6 +53,11 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
     }
     let lost = recorder.lost();
     drop(recorder);
+    if count == 0 {
+        let what = "no request was seen in this time, and nothing is written".to_owned();
+        let hint = "a read that the page cache answers makes none: `dd iflag=direct` makes some";
+        bail!(Complaint::new(what).hint(hint));
+    }
     out.finish().with_context(|| format!("cannot write '{}'", shown(path)))?;
     messages::note(&format!("{count} requests in '{}'", shown(path)));
     if lost > 0 {
@@ -64,7 +69,10 @@ pub(crate) fn run(arguments: &Record) -> Result<u8> {
 /// The recorded scope: a process by its number, or a block device with its partitions.
 fn scope(of: &str) -> Result<Scope> {
     if let Ok(pid) = of.parse::<u32>() {
-        let threads = threads_of(pid).with_context(|| format!("process {pid}"))?;
+        let threads = threads_of(pid).map_err(|error| {
+            Complaint::new(format!("process {pid}: {error}"))
+                .hint("a process is named by its number, as `ps` lists it")
+        })?;
         return Ok(Scope { threads, devices: Vec::new() });
     }
     let name = if of.contains('/') { of.to_owned() } else { format!("/dev/{of}") };

@@ -1,6 +1,7 @@
 //! `forebay serve`: files, block devices, memory and objects as disks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::{process, thread};
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::engine::Policies;
 use forebay_core::units::PAGE_SIZE;
+use forebay_host::attach::AttachError;
 use forebay_host::backend::{
     Backend, BackendSource, ImageFileBackend, ObjectBackend, is_object, local_path, scrubbed,
 };
@@ -128,6 +130,11 @@ fn start_error(error: &ServeError) -> Complaint {
         ServeError::Listen { .. } => "--listen unix:PATH takes a path that is free",
         ServeError::Thread(_) => "--threads takes fewer threads for each export",
         ServeError::FileName(_) => "NAME=SOURCE gives an export another name",
+        ServeError::Folder(AttachError::Mount { why, .. })
+            if why.kind() == io::ErrorKind::NotConnected =>
+        {
+            "a server has died there: `forebay unmount DIR` takes away what it has left"
+        }
         ServeError::Folder(_) => "--fuse takes a folder; others than root need fusermount3",
     };
     Complaint::new(error.to_string()).hint(hint)
@@ -170,7 +177,7 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             } else {
                 format!("two exports have the name '{name}'")
             };
-            bail!(Complaint::new(what).hint(format!("NAME={source} gives it one of its own")));
+            bail!(Complaint::new(what).hint(format!("NAME={source} gives it another name")));
         }
         let overlay = overlays.remove(name);
         let Opened { mut store, read_only, base } = open(arguments, source, overlay.is_some())?;
@@ -239,7 +246,12 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
             let what = format!("--overlay: nothing of '{source}' is there at the next start");
             bail!(Complaint::new(what).hint("memory can be written without an overlay"));
         }
-        let store = Arc::new(MemoryStore::new(units::bytes("memory:SIZE", size)?));
+        let bytes = units::bytes("memory:SIZE", size)?;
+        if !(1..=MemoryStore::BYTES_MAX).contains(&bytes) {
+            let what = format!("memory:{size}: a disk in memory has 1 byte to 64 TiB");
+            bail!(Complaint::new(what).hint("memory:1G is one of 1 GiB"));
+        }
+        let store = Arc::new(MemoryStore::new(bytes));
         return Ok(Opened { store, read_only: false, base: None });
     }
     if NbdAddress::is_one(source) {
@@ -258,12 +270,25 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
     }
     let path = local_path(source).unwrap_or_else(|| source.into());
     let read_only = arguments.read_only || is_base;
-    let opened = FileStore::open(&path, read_only, arguments.buffered);
-    let failed = |error| {
-        Complaint::new(format!("cannot serve '{}': {error}", printable(source)))
-            .hint("a source is a file, a block device, memory:SIZE or a URL; try --read-only")
+    let failed = |error: io::Error| {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+        let hint = if error.kind() == ResourceBusy {
+            "`forebay serve status` lists the servers"
+        } else if !read_only && [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) {
+            "--read-only serves what cannot be written"
+        } else {
+            "a source is a file, a block device, memory:SIZE or a URL"
+        };
+        Complaint::new(format!("cannot serve '{}': {error}", printable(source))).hint(hint)
     };
-    let store = Arc::new(opened.map_err(failed)?);
+    let store = FileStore::open(&path, read_only, arguments.buffered).map_err(failed)?;
+    let locked = match (is_base, read_only) {
+        (true, _) => store.lock_as_base(),
+        (false, false) => store.lock_for_writes(),
+        (false, true) => Ok(()),
+    };
+    locked.map_err(failed)?;
+    let store = Arc::new(store);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
     Ok(Opened { store, read_only: false, base })
 }

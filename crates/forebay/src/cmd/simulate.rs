@@ -75,6 +75,20 @@ pub(crate) fn results(arguments: &Simulate, shown: Progress) -> Result<Results> 
     run_job(arguments, source, shown)
 }
 
+/// Whether a run can begin: input, machine and policies exist and go together. Of a trace only the
+/// first bytes are read.
+pub(crate) fn check(arguments: &Simulate) -> Result<()> {
+    let machine = arguments.one_machine()?;
+    if is_trace(arguments) {
+        return traced::check(arguments, &machine);
+    }
+    slots::sets(&arguments.policies, &machine.kernel(), str::to_owned)?;
+    if let Some(input) = arguments.inputs.first() {
+        JobSource::File(input).check()?;
+    }
+    Ok(())
+}
+
 /// Runs the job once with each set of policies.
 fn run_job(arguments: &Simulate, source: JobSource<'_>, shown: Progress) -> Result<Results> {
     let machine = arguments.one_machine()?;

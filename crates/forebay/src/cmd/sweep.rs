@@ -57,8 +57,7 @@ fn run_chunk(arguments: &SweepRun) -> Result<u8> {
             format!("--chunk {}: the plan has {} chunks", arguments.chunk, plan.chunks.len());
         bail!(Complaint::new(what).hint("chunks are counted from zero"));
     };
-    let file = plan.result_file(&arguments.folder, chunk);
-    if file.exists() {
+    if plan.has_result(&arguments.folder, chunk) {
         say(&format!("chunk {} has its result", arguments.chunk))?;
         return Ok(0);
     }
@@ -70,6 +69,7 @@ fn run_chunk(arguments: &SweepRun) -> Result<u8> {
         rows.push(json!({"point": point.name, "row": row}));
     }
     let result = json!({"version": plan.version, "points": rows});
+    let file = plan.result_file(&arguments.folder, chunk);
     whole::write(&file, format!("{result}\n").as_bytes())?;
     Ok(0)
 }
@@ -158,10 +158,14 @@ fn run_by_python(
     let failed = plan.missing(&arguments.folder).len();
     if !status.success() && failed == missing.len() {
         let what = format!("no chunk was run on {}: {status}", client.name);
-        bail!(Complaint::new(what).hint(format!(
-            "`pip install {}` installs it; --python names the Python that has it",
-            client.package
-        )));
+        let hint = match arguments.scheduler {
+            Some(_) => "is the scheduler of --scheduler there, and may it be reached?".to_owned(),
+            None => format!(
+                "`pip install {}` installs it; --python names the Python that has it",
+                client.package
+            ),
+        };
+        bail!(Complaint::new(what).hint(hint));
     }
     say(&format!("{} chunks run, {failed} failed", missing.len()))?;
     Ok(if failed == 0 { 0 } else { crate::NO })

@@ -14,20 +14,27 @@ use crate::slots::SLOTS;
 impl Results {
     /// Prints a sentence for each run but the first, if policies were compared.
     pub(super) fn print_comparison(&self, out: &mut impl Write) -> Result<()> {
-        let mut runs = self.rows.iter().filter(|row| row.run.is_some());
-        let Some(first) = runs.next() else { return Ok(()) };
-        let others: Vec<&Row> = runs.collect();
-        if others.is_empty() {
+        let sentences = self.sentences();
+        if sentences.is_empty() {
             return Ok(());
         }
-        let mut text = String::from("\n");
-        for other in others.iter().take(SENTENCES_MAX) {
-            text += &filled("", &self.sentence(first, other), screen::prose_columns());
-        }
-        if others.len() > SENTENCES_MAX {
-            text += &format!("and {} more runs.\n", others.len() - SENTENCES_MAX);
-        }
+        let columns = screen::prose_columns();
+        let lines = sentences.iter().map(|sentence| filled("", sentence, columns));
+        let text = format!("\n{}", lines.collect::<String>());
         out.write_all(text.as_bytes()).context("cannot write the comparison")
+    }
+
+    /// A sentence for each run but the first; none if there is one run.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut runs = self.rows.iter().filter(|row| row.run.is_some());
+        let Some(first) = runs.next() else { return Vec::new() };
+        let others: Vec<&Row> = runs.collect();
+        let said = others.iter().take(SENTENCES_MAX).map(|other| self.sentence(first, other));
+        let mut sentences: Vec<String> = said.collect();
+        if others.len() > SENTENCES_MAX {
+            sentences.push(format!("and {} more runs.", others.len() - SENTENCES_MAX));
+        }
+        sentences
     }
 
     /// `drain: reads 10 x faster than fixed, p99 108 against 524 ms; durable 24 % later`.

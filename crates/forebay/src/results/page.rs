@@ -75,6 +75,7 @@ impl Results {
         let mut all = vec![("version", format!("forebay {}", env!("CARGO_PKG_VERSION")))];
         all.extend(facts.iter().cloned());
         let mut page = Page::new(&self.title, &all);
+        self.sentences().iter().for_each(|sentence| page.paragraph(sentence));
         let speeds = [self.speeds()];
         page.figures(&speeds);
         if let Some(drawn) = &self.drawn {
@@ -159,7 +160,7 @@ fn empty(title: String) -> Figure {
         title,
         caption: String::new(),
         layout: Layout::Across,
-        along: Axis { label: "percent of calls not longer".to_owned(), scale: Scale::Nines },
+        along: Axis { label: "percentile of calls".to_owned(), scale: Scale::Nines },
         value: Axis { label: "us".to_owned(), scale: Scale::Log },
         range: "",
         series: Vec::new(),

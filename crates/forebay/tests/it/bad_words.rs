@@ -93,7 +93,8 @@ fn what_only_reads_takes_readahead_alone() {
 #[test]
 fn a_slot_is_filled_once_or_compared() {
     let mut scene = Scene::new().file("job", "[a]\nrw=read\nsize=4k\n").file("file", [1; 4_096]);
-    let many = vec!["off"; 33].join(",");
+    let many = |name: &str| (1..=33).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(",");
+    let (one, other) = (many("paced:limit_ms="), many("fixed:max="));
     scene
         .refused("simulate job --policy readahead=off --policy readahead=fixed")
         .refused("simulate job --policy readahead=off --compare readahead=off,fixed")
@@ -111,7 +112,8 @@ fn a_slot_is_filled_once_or_compared() {
         .refused("simulate job --policy flush=linux-6 --compare flush=linux-6")
         .refused("simulate job --compare throttle=off,paced --compare throttle=pi")
         .refused("simulate job --compare throttle=off,pacde --compare flush=linux-6")
-        .refused(&format!("simulate job --compare throttle={many} --compare readahead={many}"));
+        .refused("simulate job --compare readahead=off,fixed,off")
+        .refused(&format!("simulate job --compare throttle={one} --compare readahead={other}"));
     scene.matches("policies_compared.txt");
 }
 

@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{env, thread};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::support::{Scene, has, stderr, stdout};
 
@@ -277,6 +277,95 @@ fn what_is_no_overlay_is_left_alone() {
 }
 
 #[test]
+fn a_client_that_asks_for_much_and_reads_nothing_takes_little_memory() {
+    let scene = Scene::new();
+    let mut server = background(&scene, "serve memory:32M --listen unix:socket --cache 16M");
+    let pid = Pid::from_child(&server);
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let taken = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let taken: u64 = taken.trim().trim_end_matches(" kB").parse().unwrap();
+    let most = Some(taken * 1024 + (1 << 30));
+    prlimit(Some(pid), Resource::As, Rlimit { current: most, maximum: most }).unwrap();
+    // 64 GB in one piece.
+    let mut greedy = client(&scene.path("socket"));
+    let mut read = request(0, 0, 0, &[]);
+    read[24..28].copy_from_slice(&(32_u32 << 20).to_be_bytes());
+    greedy.write_all(&read.repeat(2_000)).unwrap();
+    let mut other = client(&scene.path("socket"));
+    for number in 0..200 {
+        other.write_all(&request(1, 0, number * 4096, &[5; 4096])).unwrap();
+        assert!(succeeds(&mut other), "request {number}");
+    }
+    drop((greedy, other));
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_base_of_an_overlay_is_written_by_no_other_process() {
+    let scene = Scene::new().file("disk", vec![1; 8192]);
+    let say = |line: &str| {
+        let output = scene.command(line).output().unwrap();
+        (output.status.code().unwrap(), stderr(&output).to_owned())
+    };
+    let end = |mut server: Child| {
+        kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+        assert_eq!(server.wait().unwrap().code(), Some(0));
+    };
+    assert_eq!(say("serve disk --overlay one --run true").0, 0);
+    let server = background(&scene, "serve disk --overlay two --listen unix:socket");
+    let (code, why) = say("serve disk --run true");
+    assert!(code == 2 && why.contains("a server writes it or has an overlay over it"), "{why}");
+    let (code, why) = say("overlay commit one");
+    assert!(code == 2 && why.contains("a server writes it or has an overlay over it"), "{why}");
+    assert_eq!(say("serve disk --overlay one --run true").0, 0, "each has its own changes");
+    assert_eq!(say("serve disk --read-only --run true").0, 0);
+    end(server);
+    let server = background(&scene, "serve disk --listen unix:socket");
+    let (code, why) = say("serve disk --overlay one --run true");
+    assert!(code == 2 && why.contains("a server writes it, or a commit"), "{why}");
+    assert_eq!(say("serve disk --run true").0, 2, "each server has a memory of its own");
+    assert_eq!(say("serve disk --read-only --run true").0, 0);
+    end(server);
+    assert_eq!(say("overlay commit one").0, 0);
+}
+
+#[test]
+fn what_is_opened_and_not_written_keeps_its_times() {
+    let scene = Scene::new().file("disk", vec![1; 8192]);
+    let file = fs::File::options().write(true).open(scene.path("disk")).unwrap();
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    file.set_modified(old).unwrap();
+    for (line, code) in [
+        ("serve disk --run true", 0),
+        ("serve disk --overlay disk --run true", 2),
+        ("overlay discard disk", 2),
+    ] {
+        let output = scene.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{line}: {}", stderr(&output));
+        assert_eq!(file.metadata().unwrap().modified().unwrap(), old, "{line}");
+    }
+}
+
+#[test]
+fn a_server_that_is_stopped_hides_no_other_from_the_status() {
+    let [stopped, answers] = [Scene::new(), Scene::new()];
+    let mut servers =
+        [&stopped, &answers].map(|scene| background(scene, "serve memory:1M --listen unix:socket"));
+    let pids = [Pid::from_child(&servers[0]), Pid::from_child(&servers[1])];
+    kill_process(pids[0], Signal::STOP).unwrap();
+    let output = answers.command("serve status").output().unwrap();
+    for pid in pids {
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+    servers.iter_mut().for_each(|server| drop(server.wait()));
+    let why = format!("process {} does not tell its status: no answer", pids[0]);
+    assert!(stderr(&output).contains(&why), "{}", stderr(&output));
+    assert!(stdout(&output).contains(&pids[1].to_string()), "{}", stdout(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn figures_are_answered_in_the_format_of_prometheus() {
     use std::io::{BufRead, BufReader, Read};
     let scene = Scene::new().file("disk", vec![0; 1 << 20]);
@@ -334,6 +423,8 @@ fn what_cannot_be_served_is_refused() {
         "serve nothing --listen unix:socket",
         "serve folder --listen unix:socket",
         "serve memory:x --listen unix:socket",
+        "serve memory:0 --listen unix:socket",
+        "serve memory:65T --listen unix:socket",
         "serve disk disk --listen unix:socket",
         "serve a=disk a=disk --listen unix:socket",
         "serve disk --listen unix:socket --cache 1k",

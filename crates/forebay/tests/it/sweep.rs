@@ -77,7 +77,7 @@ fn the_best_settings_are_ranked() {
 
 #[test]
 fn plans_and_results_that_do_not_fit_are_refused() {
-    let mut scene = scene().file("words.txt", "hello\n");
+    let mut scene = scene();
     printed(scene.command("sweep plan r.fio --grid readahead=off,linux-6.18 -o s"));
     scene
         .refused("sweep merge s")
@@ -88,6 +88,9 @@ fn plans_and_results_that_do_not_fit_are_refused() {
         .refused("sweep plan r.fio --grid readahead=of -o t")
         .refused("sweep plan r.fio --grid device.dealy=1us -o t")
         .refused("sweep plan r.fio --seeds 3..1 -o t")
+        .refused("sweep plan r.fio r.fio -o t")
+        .refused("sweep plan r.fio --machine vm-2026,vm-2026 -o t")
+        .refused("sweep plan r.fio --grid redahead=off -o t")
         .refused("sweep plan absent.fio -o t");
     printed(scene.command("sweep submit s"));
     scene.refused("sweep best s --by raed_p99_us").refused("sweep best s --by reads --within x");
@@ -105,6 +108,46 @@ fn plans_and_results_that_do_not_fit_are_refused() {
     fs::write(scene.path("s/results/a.json"), older).unwrap();
     scene.refused("sweep merge s");
     scene.matches("sweep_refused.txt");
+}
+
+#[test]
+fn what_cannot_be_run_is_not_planned() {
+    let trace = "128166372003061629,src1,2,Read,8050688,4096,1331\n";
+    let scene = scene().file("words.txt", "hello\n").file("msr.csv", trace);
+    for (inputs, why) in [
+        ("words.txt", "option 'hello' stands outside a section"),
+        ("msr.csv --grid throttle=off,paced", "the slot 'throttle' has nothing to decide"),
+        ("msr.csv --grid elevator=none,zebra", "zebra"),
+    ] {
+        let output = scene.command(&format!("sweep plan {inputs} -o s")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{inputs}: {said}");
+        assert!(!scene.path("s").exists(), "{inputs}");
+    }
+    printed(scene.command("sweep plan msr.csv --grid elevator=none,mq-deadline -o s"));
+    printed(scene.command("sweep submit s"));
+}
+
+#[test]
+fn a_result_that_is_damaged_or_of_other_points_is_made_again() {
+    let scene = scene();
+    printed(
+        scene.command("sweep plan r.fio --grid readahead=off,linux-6.18 -o s --chunk-points 1"),
+    );
+    printed(scene.command("sweep submit s"));
+    let whole = printed(scene.command("sweep merge s"));
+    let results = fs::read_dir(scene.path("s/results")).unwrap();
+    let mut results: Vec<_> = results.map(|entry| entry.unwrap().path()).collect();
+    results.sort();
+    let texts = [0, 1].map(|place| fs::read_to_string(&results[place]).unwrap());
+    let older = texts[0].replace(env!("CARGO_PKG_VERSION"), "0.0.9");
+    for damaged in ["", &texts[0][..texts[0].len() / 2], "{}", &older, &texts[1]] {
+        fs::write(&results[0], damaged).unwrap();
+        let submitted = printed(scene.command("sweep submit s"));
+        assert_eq!(submitted, "1 chunks run, 0 failed\n", "{damaged}");
+        assert_eq!(printed(scene.command("sweep merge s")), whole, "{damaged}");
+    }
+    assert_eq!(printed(scene.command("sweep submit s")), "0 chunks run, 0 failed\n");
 }
 
 #[test]

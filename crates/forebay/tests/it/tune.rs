@@ -131,7 +131,7 @@ fn knobs_of_a_disk_are_as_before_after_the_end() {
     pipe.read_to_string(&mut said).expect("it speaks until its end");
     assert!(written.is_ok() && daemon.wait().expect("it ends").success(), "{said}");
     assert!(said.contains(&format!("dirty limit of {}", rig.name())), "{said}");
-    assert!(said.contains("was put back"), "{said}");
+    assert!(said.contains("was restored"), "{said}");
     assert_eq!(rig.knobs(), before, "{said}");
 }
 
@@ -236,8 +236,8 @@ fn a_second_daemon_is_refused_and_a_dry_run_is_not() {
     let mut first = rig.tune("--for 6s");
     let mut line = String::new();
     let mut said = BufReader::new(first.stderr.take().expect("it is a pipe"));
-    said.read_line(&mut line).expect("it says what it steers once it holds the lock");
-    assert!(line.starts_with("steering device "), "{line}");
+    said.read_line(&mut line).expect("it says what it tunes once it holds the lock");
+    assert!(line.starts_with("tuning device "), "{line}");
     let second = rig.tune("--for 1s").wait_with_output().expect("it ends");
     let dry = rig.tune("--for 1s --dry-run").wait_with_output().expect("it ends");
     let mut rest = String::new();

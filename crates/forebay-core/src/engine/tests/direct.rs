@@ -99,5 +99,5 @@ fn a_discard_is_neither_split_nor_merged_and_is_no_traffic_of_writes() {
     hands.resume_all();
     assert_eq!(hands.replies[1], (CallId(1), Ok(512 << 20)));
     let stats = hands.engine.stats();
-    assert_eq!((stats.requests, stats.request_pages), (2, 1));
+    assert_eq!((stats.requests, stats.request_sectors), (2, 8));
 }

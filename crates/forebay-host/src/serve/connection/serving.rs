@@ -110,7 +110,11 @@ impl<'a> Serving<'a> {
                         self.begin(agreed, &exports[agreed.export].name);
                     }
                     Event::Refused(request, _, why) => self.note_refusal(request, why),
-                    Event::Request(request, payload) => self.take(&request, payload),
+                    Event::Request(request, payload) => {
+                        // What came in one piece may ask for any amount of memory.
+                        self.await_room(&mut session);
+                        self.take(&request, payload);
+                    }
                     Event::End(end) => ending = Some(end),
                 }
             }
@@ -150,6 +154,25 @@ impl<'a> Serving<'a> {
             self.disk.dispatch(&mut self.outcome, false, Some(&mut self.io));
             self.collect(session);
             self.send_batch();
+        }
+    }
+
+    /// Begins what was taken, and waits until the client's requests and untaken replies are few
+    /// enough for another one.
+    fn await_room(&mut self, session: &mut Session) {
+        let mut done = Vec::new();
+        while !self.connection.lock().may_receive() {
+            self.disk.dispatch(&mut self.outcome, true, Some(&mut self.io));
+            self.collect(session);
+            self.send_batch();
+            if self.io.reads() == 0 {
+                self.await_budget();
+                continue;
+            }
+            self.io.wait_for_reads(&mut done);
+            for read in done.drain(..) {
+                self.disk.finish_read(read, &mut self.outcome);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use super::super::store::FileStore;
+use super::head::DISK_MAX;
 use super::{BaseIdentity, OverlayError, OverlayStore};
 
 /// Creates the file of an empty layer, atomically.
@@ -14,6 +15,9 @@ use super::{BaseIdentity, OverlayError, OverlayStore};
 /// # Errors
 /// A file of that name is there, or it cannot be made.
 pub fn create_layer(path: &Path, base_bytes: u64, base: &BaseIdentity) -> Result<(), OverlayError> {
+    if base_bytes > DISK_MAX {
+        return Err(OverlayError::LargeBase(base_bytes));
+    }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", process::id()));
     let temporary = path.with_file_name(name);

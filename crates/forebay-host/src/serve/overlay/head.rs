@@ -103,7 +103,7 @@ const TEXT_AT: usize = 36;
 const SUM_AT: usize = PAGE - 4;
 
 /// Bytes of the largest disk, 64 TiB: its map takes 2 GiB.
-const DISK_MAX: u64 = 64 << 40;
+pub(super) const DISK_MAX: u64 = 64 << 40;
 
 #[cfg(test)]
 mod tests {

@@ -85,7 +85,7 @@ impl Step {
         let words = metric.words();
         let digits = if ratio < 9.95 { 2 } else { 0 };
         let gain = format!("{ratio:.digits$} x the {words}");
-        let end = if is_kept { "kept" } else { "taken back" };
+        let end = if is_kept { "kept" } else { "reverted" };
         let told = format!("read-ahead {} -> {}; {way}; {gain}; {end}", kib(*from), kib(*to));
         let end = if is_kept { TrialEnd::Kept { ratio, gain } } else { TrialEnd::TakenBack };
         TrialOutcome { told, end }

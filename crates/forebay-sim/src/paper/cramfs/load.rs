@@ -3,7 +3,7 @@
 use forebay_core::packed::{self, BlockMap};
 use forebay_core::readahead;
 use forebay_core::time::Duration;
-use forebay_core::units::{HandleId, KIB, PAGE_SIZE};
+use forebay_core::units::{HandleId, KIB, PAGE_SIZE, SECTOR_SIZE};
 
 use super::trace::{self, Touched};
 use crate::machine::{Machine, MachineError};
@@ -140,7 +140,7 @@ impl Load {
             System::Packed(_) => (stats.pages_decoded, stats.pages_unpacked_useless()),
         };
         let millis = |length: Duration| length.as_nanos() as f64 / 1e6;
-        let kib = (stats.request_pages * PAGE_SIZE / KIB) as f64 / stats.requests as f64;
+        let kib = (stats.request_sectors * SECTOR_SIZE) as f64 / KIB as f64 / stats.requests as f64;
         let FaultTime { total, memory, file_system, .. } = record.faults;
         let figures = vec![
             (FAULTS.0, stats.faults_major as f64),
@@ -154,7 +154,7 @@ impl Load {
             (DRIVER.0, millis(record.faults.driver())),
             (WALL.0, millis(outcome.elapsed)),
         ];
-        let bytes = stats.request_pages * PAGE_SIZE;
+        let bytes = stats.request_sectors * SECTOR_SIZE;
         Ok(Measured { bytes, outcome, figures, series: Vec::new() })
     }
 

@@ -70,6 +70,26 @@ impl<'a> Call<'a> {
         number.ok_or_else(|| Fault::new("arguments", "a number that is not negative", argument))
     }
 
+    /// What an argument points to, `[4096]` or `[4096] => [8192]`: its value before the call. None
+    /// of `NULL`, and of one that a call without it has not.
+    pub(super) fn pointed(&self, place: usize) -> Result<Option<u64>, Fault> {
+        let Some(argument) = self.arguments.get(place) else { return Ok(None) };
+        if *argument == b"NULL" {
+            return Ok(None);
+        }
+        let inside = argument.strip_prefix(b"[").and_then(|inside| {
+            let end = memchr::memchr(b']', inside)?;
+            integer(&inside[..end]).and_then(|number| u64::try_from(number).ok())
+        });
+        let expected = "NULL, or an offset in brackets";
+        inside.map(Some).ok_or_else(|| Fault::new("arguments", expected, argument))
+    }
+
+    /// A position that an argument is; none of -1, by which a call means the descriptor's own.
+    pub(super) fn position(&self, place: usize) -> Result<Option<u64>, Fault> {
+        if self.argument(place)? == b"-1" { Ok(None) } else { self.number(place).map(Some) }
+    }
+
     /// Whether a flag stands among the arguments, between `|` or in a structure.
     pub(super) fn flag(&self, flag: &[u8]) -> bool {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::error::Fault;
 use crate::formats::intern;
 use crate::formats::strace::call::{decorated, descriptor};
-use crate::record::{Flags, Names};
+use crate::record::{Flags, Names, Op};
 
 /// An open file description.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +83,10 @@ impl Opened<'_> {
         self.description
     }
 
-    /// Where a call of `len` bytes begins; the next one begins behind it.
-    pub(super) fn advance(&mut self, len: u64) -> Result<u64, Fault> {
-        let known =
-            if self.description.append { Some(*self.end) } else { self.description.position };
+    /// Where a call that reads or writes `len` bytes begins; the next one begins behind it.
+    pub(super) fn advance(&mut self, op: Op, len: u64) -> Result<u64, Fault> {
+        let appends = self.description.append && op == Op::Write;
+        let known = if appends { Some(*self.end) } else { self.description.position };
         let Some(begin) = known else {
             let expected = "a descriptor that was opened, or had an lseek, in the trace";
             return Err(Fault::new("position", expected, b"an older one"));

@@ -135,7 +135,7 @@ fn start(tree: &Tree, state: &Path) -> Result<Steering> {
         match error {
             StartError::Lock(_) => complaint.hint("another `forebay advise --fix` runs; try again"),
             StartError::Folder(_) | StartError::NoJournal(_) => {
-                complaint.hint("root can; nothing is changed that could not be put back")
+                complaint.hint("root can; nothing is changed that could not be restored")
             }
             StartError::Boot(_) => complaint.hint("mount -t proc proc /proc"),
             StartError::Journal(_) => complaint.hint("the forebay that wrote it can put it back"),

@@ -1,5 +1,6 @@
 //! The policies of each slot, from the tables of the core.
 
+use anyhow::{Result, bail};
 use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
 use forebay_core::elevator::Elevator;
@@ -9,6 +10,7 @@ use forebay_core::policy::{Parameter, Slot};
 use forebay_core::readahead::Readahead;
 use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
+use forebay_report::messages::Complaint;
 
 use super::sheet::Sheet;
 use crate::cmd::policies::NOTES;
@@ -28,12 +30,18 @@ pub(super) fn text(text: &mut Sheet) {
     }
 }
 
-/// The policies of one slot; nothing if no slot has the name.
-pub(super) fn of_slot(name: &str) -> Option<Sheet> {
-    let (_, add) = SLOTS.iter().find(|(slot, _)| *slot == name)?;
+/// The policies of one slot.
+///
+/// # Errors
+/// No slot has the name.
+pub(super) fn of_slot(name: &str) -> Result<Sheet> {
+    let Some((_, add)) = SLOTS.iter().find(|(slot, _)| *slot == name) else {
+        let slots = SLOTS.iter().map(|(slot, _)| *slot);
+        bail!(Complaint::new(format!("no slot is named '{name}'")).nearest(name, slots));
+    };
     let mut text = Sheet::default();
     add(&mut text);
-    Some(text)
+    Ok(text)
 }
 
 /// Adds the policies of a slot to a text.
@@ -88,6 +96,10 @@ mod tests {
             let text = of_slot(name).unwrap().screen();
             assert!(text.starts_with(&format!("{}: ", name.to_uppercase())), "{text}");
         }
-        assert!(of_slot("no-slot").is_none());
+        let error = of_slot("redahead").err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "no slot is named 'redahead'\nhint: did you mean 'readahead'?"
+        );
     }
 }

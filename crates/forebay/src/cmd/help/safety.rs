@@ -80,7 +80,10 @@ const READERS: &[(&str, &str)] = &[
 ];
 
 const WRITERS: &[(&str, &str)] = &[
-    ("--html FILE", "that file; for reproduce, simulate, run and image compare"),
+    (
+        "--html FILE",
+        "that file; for reproduce, simulate, run, image compare, trace stats, sweep merge and best",
+    ),
     ("reproduce --series FILE", "that file"),
     ("mount --profile, --record, --log", "the named files"),
     ("probe -o, record -o", "the named file"),

@@ -24,8 +24,9 @@ pub(super) fn run(arguments: &Make) -> Result<u8> {
     let mut image = draft(arguments)?;
     let stored = image.write_all(&written.image).and_then(|()| image.finish());
     stored.with_context(|| format!("cannot write '{}'", shown(&arguments.image)))?;
-    written.warnings.iter().for_each(|warning| note(warning));
-    note("cramfs keeps no times");
+    let mut warnings = written.warnings;
+    warnings.push("cramfs keeps no times".to_owned());
+    warnings.iter().for_each(|warning| note(warning));
     let text = if arguments.answer.json {
         let object = json!({
             "format": "cramfs",
@@ -33,7 +34,7 @@ pub(super) fn run(arguments: &Make) -> Result<u8> {
             "nodes": written.files,
             "blocks": written.blocks,
             "duplicates": written.duplicates,
-            "warnings": written.warnings,
+            "warnings": warnings,
         });
         format!("{object:#}\n")
     } else {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use forebay_image::scan::{Found, Hit, NESTED_MAX, Suspect, scan};
+use forebay_image::scan::{Found, Hit, NESTED_MAX, Suspect, UImage, scan};
 use forebay_image::{Source, shown};
 use forebay_report::messages::{self, Complaint, progress};
 use forebay_report::units;
@@ -142,7 +142,8 @@ fn line(hit: &Hit, file: Option<&PathBuf>) -> String {
         }
     }
     if let Some(uimage) = &hit.uimage {
-        add(&format!("in the uImage '{}' at {:#x}", shown(&uimage.name), uimage.offset));
+        let UImage { offset, bytes, name } = uimage;
+        add(&format!("in the uImage '{}' at {offset:#x}, of {bytes} bytes", shown(name)));
     }
     let file = file.map_or_else(String::new, |file| format!(" -> {}", file.display()));
     format!("{text}{file}\n")

@@ -140,9 +140,13 @@ mod tests {
     use super::*;
 
     fn choice(include: &[&str], exclude: &[&str], path: &str) -> Choice {
+        choice_of_bytes(include, exclude, path.as_bytes())
+    }
+
+    fn choice_of_bytes(include: &[&str], exclude: &[&str], path: &[u8]) -> Choice {
         let owned = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect();
         let patterns = Patterns { include: owned(include), exclude: owned(exclude) };
-        Matcher::new(&patterns).expect("the patterns are valid").choice(path.as_bytes())
+        Matcher::new(&patterns).expect("the patterns are valid").choice(path)
     }
 
     #[test]
@@ -162,6 +166,9 @@ mod tests {
             let expected = if is_in { Choice::In } else { Choice::None };
             assert_eq!(choice(&[pattern], &[], path), expected, "{pattern} {path}");
         }
+        assert_eq!(choice_of_bytes(&["a?"], &[], b"x/a\xff"), Choice::In);
+        assert_eq!(choice(&["a?"], &[], "aä"), Choice::None, "ä has two bytes");
+        assert_eq!(choice(&["a??"], &[], "aä"), Choice::In);
         assert_eq!(choice(&["*.so"], &["lib*"], "libc.so"), Choice::Out);
         assert_eq!(choice(&[], &["lib*"], "x.so"), Choice::In);
     }

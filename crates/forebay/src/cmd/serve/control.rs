@@ -4,14 +4,14 @@
 //! killed. A server answers its own user and root with one JSON object, and ends the connection.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_host::serve::Reporter;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -80,8 +80,12 @@ pub(super) fn ask(pid: u32) -> Result<Option<Value>> {
     }
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut text = String::new();
-    let read = stream.read_to_string(&mut text);
-    read.with_context(|| format!("process {pid} does not tell its status"))?;
+    if let Err(error) = stream.read_to_string(&mut text) {
+        let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        let late = format!("no answer within {} s", PATIENCE.as_secs());
+        let why = if is_late { late } else { error.to_string() };
+        bail!("process {pid} does not tell its status: {why}");
+    }
     if text.is_empty() {
         return Ok(None);
     }

@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 use forebay_core::units::PAGE_SIZE;
 use forebay_host::serve::{ClientReport, ExportReport, LatencyReport, REQUEST_KINDS, ServerReport};
-use forebay_report::messages::{Complaint, printable};
+use forebay_report::messages::{Complaint, complain, printable};
 use forebay_report::table::{Cell, Format, Table};
 use serde_json::{Map, Value, json};
 
 use super::control;
+use crate::ERROR;
 use crate::args::serve::ServeStatus;
 
 /// Prints what servers tell.
@@ -18,9 +19,17 @@ pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {
         Some(pid) => vec![pid],
         None => control::servers()?,
     };
-    let mut servers = Vec::new();
+    let (mut servers, mut code) = (Vec::new(), 0);
     for pid in found {
-        servers.extend(control::ask(pid)?);
+        match control::ask(pid) {
+            Ok(server) => servers.extend(server),
+            Err(error) if arguments.pid.is_some() => return Err(error),
+            // One that is stopped hides no other.
+            Err(error) => {
+                complain(&format_args!("{error:#}"));
+                code = ERROR;
+            }
+        }
     }
     if let (Some(pid), true) = (arguments.pid, servers.is_empty()) {
         bail!(
@@ -31,9 +40,9 @@ pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {
     let mut out = io::stdout().lock();
     if arguments.json {
         writeln!(out, "{:#}", Value::Array(servers))?;
-        return Ok(0);
+        return Ok(code);
     }
-    if servers.is_empty() {
+    if servers.is_empty() && code == 0 {
         writeln!(out, "no server of this user runs")?;
     }
     for server in &servers {
@@ -41,7 +50,7 @@ pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {
             table.print(Format::Text, &mut out)?;
         }
     }
-    Ok(0)
+    Ok(code)
 }
 
 /// A server's report as JSON: sizes in bytes, times in seconds.

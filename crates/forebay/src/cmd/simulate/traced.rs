@@ -52,10 +52,7 @@ pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
             None => format!("trace: format {format}, by its first bytes"),
         }
     });
-    let layer = options.layer.unwrap_or(match survey.layer {
-        Layer::File => EntryLayer::Cache,
-        Layer::Block | Layer::Object => EntryLayer::Block,
-    });
+    let layer = layer_of(options.layer, survey.layer);
     if options.layer.is_none() {
         let name = if layer == EntryLayer::Block { "block" } else { "cache" };
         messages::detail(|| format!("layer: {name}, where the trace was recorded"));
@@ -80,6 +77,36 @@ pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
     Ok(results)
 }
 
+/// Whether a trace can be replayed with these policies, as far as its first bytes tell.
+pub(super) fn check(arguments: &Simulate, machine: &Machine) -> Result<()> {
+    let options = &arguments.trace;
+    let how = Options { format: options.trace_format, skip_bad: options.skip_bad };
+    for path in &arguments.inputs {
+        let of = traces::reader(path, &how)?.format().layer();
+        if of == Layer::Object {
+            let name = choice::name(path);
+            return Err(complaint(ReplayError::NoAddresses { name }).into());
+        }
+        match layer_of(options.layer, of) {
+            EntryLayer::Block => {
+                slots::of_block_trace(&arguments.policies, &machine.kernel().elevator).map(drop)?;
+            }
+            EntryLayer::Cache => {
+                slots::sets(&arguments.policies, &machine.kernel(), str::to_owned).map(drop)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where requests enter: as typed, or where the trace was recorded.
+fn layer_of(typed: Option<EntryLayer>, recorded: Layer) -> EntryLayer {
+    typed.unwrap_or(match recorded {
+        Layer::File => EntryLayer::Cache,
+        Layer::Block | Layer::Object => EntryLayer::Block,
+    })
+}
+
 impl Traced<'_> {
     /// Replays at the block layer.
     fn below(&self, shown: Progress) -> Result<Results> {
@@ -88,7 +115,7 @@ impl Traced<'_> {
         let volumes = survey.place(machines, &self.spread).map_err(complaint)?;
         let of_devices = machines.iter().copied().cycle().take(*devices as usize);
         let of_devices: Vec<&Machine> = of_devices.collect();
-        let (pace, said) = pace(arguments);
+        let (pace, said) = pace(arguments)?;
         let mut results = Results { title: self.title(), ..Results::default() };
         results.shown[ELEVATOR] = true;
         let mut progress = ReplayProgress::new(shown, runs.len(), survey);
@@ -270,15 +297,24 @@ fn open(arguments: &Simulate) -> Result<TraceSet<'static>> {
 }
 
 /// When requests are issued, and its description.
-fn pace(arguments: &Simulate) -> (Pace, String) {
+fn pace(arguments: &Simulate) -> Result<(Pace, String)> {
     let options = &arguments.trace;
     if options.closed_loop {
+        if options.speed.is_some() {
+            let what =
+                "--speed is for recorded times, which a closed loop at the block layer has not";
+            bail!(Complaint::new(what).hint("--open-loop keeps the times"));
+        }
         let depth = options.depth.unwrap_or(1);
-        return (Pace::Closed { depth }, format!("closed loop of depth {depth}"));
+        return Ok((Pace::Closed { depth }, format!("closed loop of depth {depth}")));
+    }
+    if options.depth.is_some() {
+        let what = "--depth is for a closed loop, and requests come at their recorded times";
+        bail!(Complaint::new(what).hint("--closed-loop keeps that many in flight"));
     }
     let speed_ppm = options.speed.unwrap_or(1_000_000);
     let said = format!("open loop at speed {}", speed_ppm as f64 / 1e6);
-    (Pace::Open { speed_ppm }, said)
+    Ok((Pace::Open { speed_ppm }, said))
 }
 
 fn counted_devices(devices: u32) -> String {

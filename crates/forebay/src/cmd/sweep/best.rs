@@ -115,8 +115,11 @@ impl Limit {
             Some(Self { column, is_below, value })
         });
         parsed.ok_or_else(|| {
-            Complaint::new(format!("--within takes COLUMN<VALUE or COLUMN>VALUE, not '{text}'"))
-                .hint("columns and their units are those of `forebay sweep merge`")
+            Complaint::new(format!("--within takes COLUMN<NUMBER or COLUMN>NUMBER, not '{text}'"))
+                .hint(
+                    "columns are those of `forebay sweep merge`, and a number is in the unit that \
+                     the column's name ends with: read_p99_us<500",
+                )
                 .into()
         })
     }

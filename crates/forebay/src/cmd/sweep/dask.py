@@ -27,7 +27,12 @@ def main(scheduler, workers, program, folder, *chunks):
             silence_logs=50,
         )
     failed = 0
-    with Client(cluster or scheduler, timeout="60s") as client:
+    try:
+        client = Client(cluster or scheduler, timeout="60s")
+    except OSError as error:
+        print(f"error: {scheduler}: {error}", file=sys.stderr, flush=True)
+        return 1
+    with client:
         pids = sorted(client.run(lambda: __import__("os").getpid()).values())
         print("note: workers " + " ".join(map(str, pids)), file=sys.stderr, flush=True)
         tasks = {client.submit(run, program, folder, chunk, pure=False): chunk for chunk in chunks}

@@ -12,7 +12,7 @@ use forebay_report::messages::{Complaint, shown};
 use forebay_report::whole;
 use serde_json::{Value, json};
 
-use super::results::PointResults;
+use super::results::{PointResults, rows_of};
 use super::{read_json, say};
 use crate::args::simulate::Simulate;
 use crate::args::sweep::SweepPlan;
@@ -65,6 +65,8 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
         let what = format!("the grid makes {count} points");
         bail!(Complaint::new(what).hint(format!("a plan has at most {POINTS_MAX}")));
     }
+    refuse_twice("input", arguments.inputs.iter().map(|input| shown(input)))?;
+    refuse_twice("--machine", arguments.machine.iter().cloned())?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let mut plan =
         Plan { version, keys, points: Vec::new(), chunks: Vec::new(), files: BTreeMap::new() };
@@ -100,6 +102,17 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
     Ok(0)
 }
 
+/// Refuses a value that is given twice: its points would count twice.
+fn refuse_twice(what: &str, values: impl Iterator<Item = String>) -> Result<()> {
+    let mut values: Vec<String> = values.collect();
+    values.sort();
+    if let Some(twice) = values.windows(2).find(|pair| pair[0] == pair[1]) {
+        let what = format!("{what} {} is given more than once", twice[0]);
+        bail!(Complaint::new(what).hint("--seeds 1..N repeats each point with other seeds"));
+    }
+    Ok(())
+}
+
 /// The plan, and the folder of results.
 const PLAN: &str = "plan.json";
 pub(super) const RESULTS: &str = "results";
@@ -114,6 +127,10 @@ fn grids(typed: &[String]) -> Result<Vec<(String, Vec<String>)>> {
                     .hint("a key is a slot (throttle) or a machine's parameter (device.delay)")
             );
         };
+        if !key.contains('.') && !SLOTS.contains(&key) {
+            let what = format!("--grid {key}: no slot is named '{key}'");
+            bail!(Complaint::new(what).nearest(key, SLOTS.iter().copied()));
+        }
         if grids.iter().any(|(known, _)| known == key) {
             let what = format!("--grid {key} is given more than once");
             bail!(Complaint::new(what).hint("list all values behind one key"));
@@ -135,15 +152,15 @@ fn seeds(typed: &str) -> Result<Vec<u64>> {
     let (first, last) = typed.split_once("..").unwrap_or((typed, typed));
     let last = last.strip_prefix('=').unwrap_or(last);
     let parsed = first.parse::<u64>().ok().zip(last.parse::<u64>().ok());
-    match parsed {
-        Some((first, last)) if first <= last && last - first < POINTS_MAX as u64 => {
-            Ok((first..=last).collect())
+    let what = match parsed {
+        Some((first, last)) if first > last => format!("--seeds {typed}: the range runs backwards"),
+        Some((first, last)) if last - first >= POINTS_MAX as u64 => {
+            format!("--seeds {typed}: a plan has at most {POINTS_MAX} points")
         }
-        Some(_) | None => bail!(
-            Complaint::new(format!("--seeds takes a number or a range, not '{typed}'"))
-                .hint("1..1000 are a thousand seeds")
-        ),
-    }
+        Some((first, last)) => return Ok((first..=last).collect()),
+        None => format!("--seeds takes a number or a range, not '{typed}'"),
+    };
+    bail!(Complaint::new(what).hint("1..1000 are a thousand seeds"))
 }
 
 /// The values of a combination; the key that was typed last varies fastest.
@@ -193,10 +210,19 @@ impl Plan {
         folder.join(RESULTS).join(format!("{}.json", hash.name()))
     }
 
+    /// Whether a chunk has its result: a whole one, of this version and of all its points.
+    pub(super) fn has_result(&self, folder: &Path, chunk: &Range<usize>) -> bool {
+        let rows = rows_of(&self.result_file(folder, chunk), self);
+        rows.is_ok_and(|rows| {
+            let names = self.points[chunk.clone()].iter().map(|point| &point.name);
+            rows.iter().map(|(name, _)| name).eq(names)
+        })
+    }
+
     /// Chunks without a result.
     pub(super) fn missing(&self, folder: &Path) -> Vec<usize> {
         let chunks = self.chunks.iter().enumerate();
-        let missing = chunks.filter(|(_, chunk)| !self.result_file(folder, chunk).exists());
+        let missing = chunks.filter(|(_, chunk)| !self.has_result(folder, chunk));
         missing.map(|(place, _)| place).collect()
     }
 
@@ -328,12 +354,9 @@ impl Point {
         Ok(arguments)
     }
 
-    /// Whether machine and policies exist.
+    /// Whether input, machine and policies exist and go together.
     fn check(&self) -> Result<()> {
-        let arguments = self.arguments()?;
-        let machine = arguments.one_machine()?;
-        slots::sets(&arguments.policies, &machine.kernel(), str::to_owned)?;
-        Ok(())
+        simulate::check(&self.arguments()?)
     }
 
     fn settings(&self) -> String {
@@ -405,7 +428,9 @@ mod tests {
 
     #[test]
     fn a_grid_that_contradicts_itself_is_refused() {
-        for bad in [&["throttle"][..], &["a=1,1"], &["a=1,,2"], &["a=1", "a=2"]] {
+        for bad in
+            [&["throttle"][..], &["a.b=1,1"], &["a.b=1,,2"], &["a.b=1", "a.b=2"], &["redahead=off"]]
+        {
             let typed: Vec<String> = bad.iter().map(|text| (*text).to_owned()).collect();
             assert!(grids(&typed).is_err(), "{bad:?}");
         }

@@ -9,7 +9,29 @@ use forebay_report::messages::{Complaint, shown};
 use serde_json::{Map, Value};
 
 use super::plan::{Plan, Point, RESULTS};
-use super::read_json;
+
+/// The rows of one result, by the names of its points.
+///
+/// # Errors
+/// It cannot be read, is damaged, or is of another version.
+pub(super) fn rows_of(path: &Path, plan: &Plan) -> Result<Vec<(String, Map<String, Value>)>> {
+    const HINT: &str = "`forebay sweep submit DIR` runs its points again";
+    let name = shown(path);
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read '{name}'"))?;
+    let damaged = |why: &str| Complaint::new(format!("{name}: a damaged result: {why}")).hint(HINT);
+    let result: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
+    let version = result["version"].as_str().unwrap_or_default();
+    if version != plan.version {
+        let what =
+            format!("{name}: a result of forebay {version}, and the plan is of {}", plan.version);
+        bail!(Complaint::new(what).hint("results of two versions do not mix: use a new folder"));
+    }
+    let one =
+        |one: &Value| Some((one["point"].as_str()?.to_owned(), one["row"].as_object()?.clone()));
+    let points = result["points"].as_array();
+    let rows = points.and_then(|points| points.iter().map(one).collect::<Option<Vec<_>>>());
+    Ok(rows.ok_or_else(|| damaged("it has no points"))?)
+}
 
 /// The rows of all points that have one.
 pub(super) struct PointResults(HashMap<String, Map<String, Value>>);
@@ -28,23 +50,8 @@ impl PointResults {
             if is_hidden || path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let result = read_json(&path)?;
-            let version = result["version"].as_str().unwrap_or_default();
-            if version != plan.version {
-                let what = format!(
-                    "{}: a result of forebay {version}, and the plan is of {}",
-                    shown(&path),
-                    plan.version
-                );
-                bail!(
-                    Complaint::new(what)
-                        .hint("results of two versions do not mix: use a new folder")
-                );
-            }
-            for one in result["points"].as_array().into_iter().flatten() {
-                if let (Some(name), Some(row)) = (one["point"].as_str(), one["row"].as_object()) {
-                    rows.insert(name.to_owned(), row.clone());
-                }
+            for (name, row) in rows_of(&path, plan)? {
+                rows.insert(name, row);
             }
         }
         Ok(Self(rows))

@@ -1,14 +1,12 @@
 //! `forebay trace convert` and `sample`: a trace written in another format, all of it or a share.
 
-use std::fs;
 use std::io::{self, BufWriter, StdoutLock, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use forebay_report::messages::{self, Complaint, shown};
-use forebay_report::whole::Draft;
-use forebay_trace::{Layer, Record, Writer};
+use forebay_report::whole::{self, Draft};
+use forebay_trace::{Layer, Names, Record, Writer};
 
 use crate::args::trace::{TraceConvert, TraceInput, TraceOutput, TraceSample};
 use crate::choice::STANDARD_INPUT;
@@ -49,13 +47,13 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
         let what = format!("{}: objects of a cache have no addresses to write", source.name);
         bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
     }
-    if is_same(&input.file, &output.output) {
+    if whole::is_same(&input.file, &output.output) {
         let what = format!("-o {}: that is the trace itself", shown(&output.output));
         bail!(Complaint::new(what).hint("name another file"));
     }
     let mut next = source.next()?;
     let mut out = Output::create(&output.output)?;
-    let mut writer = Writer::new(&mut out, output.to, source.reader().origin())?;
+    let mut writer = Writer::new(&mut out, output.to, source.origin())?;
     let (mut read, mut written) = (0u64, 0u64);
     while let Some(record) = next {
         read += 1;
@@ -65,6 +63,7 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
         }
         next = source.next()?;
     }
+    let renamed = renamed(&writer, source.reader().names());
     let kept = written - writer.finish(source.reader().names())?;
     if kept == 0 {
         let what = format!("{}: none of {read} requests is left to write", source.name);
@@ -73,13 +72,24 @@ fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> b
     out.finish(&output.output)?;
     traces::warn(&source.name, &source.report());
     messages::note(&format!("{kept} of {read} requests written as {}", output.to));
+    if let Some(renamed) = renamed {
+        messages::note(&format!("{} has other names for them: {renamed}", output.to));
+    }
     Ok(0)
 }
 
-/// Whether two names are those of one file.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let number = |path| fs::metadata(path).map(|it| (it.dev(), it.ino())).ok();
-    number(one).is_some_and(|one| number(other) == Some(one))
+/// What the format calls volumes whose names it has no room for; so many are listed.
+fn renamed(writer: &Writer<&mut Output>, names: &Names) -> Option<String> {
+    const LISTED_MAX: usize = 8;
+    let mut renamed = writer.renamed(names).map(|(name, other)| {
+        format!("'{}' is {}", messages::printable(name), messages::printable(other))
+    });
+    let mut listed: Vec<String> = renamed.by_ref().take(LISTED_MAX).collect();
+    let more = renamed.count();
+    if more > 0 {
+        listed.push(format!("and {more} more"));
+    }
+    (!listed.is_empty()).then(|| listed.join(", "))
 }
 
 /// A file that appears when it is complete, or standard output.

@@ -7,7 +7,7 @@ use forebay_report::page::{
     self, Axis, Destination, Digits, Figure, Join, Layout, Page, Point, Scale, Series,
 };
 use forebay_report::table::{Cell, Format, Table};
-use forebay_trace::{Buckets, Layer, Op, Statistics};
+use forebay_trace::{Buckets, Layer, Op, Statistics, VolumeStatistics};
 use serde_json::{Map, Value, json};
 
 use super::{print_json, read_report};
@@ -52,7 +52,7 @@ pub(crate) fn stats(arguments: &TraceStats) -> Result<u8> {
 }
 
 fn measure<'a>(input: &TraceInput, with_reuse: bool) -> Result<(TraceSource<'a>, Statistics)> {
-    let mut source = TraceSource::open(input)?;
+    let mut source = TraceSource::open(input)?.roughly_sorted();
     let mut statistics = Statistics::new(source.layer(), with_reuse);
     while let Some(record) = source.next()? {
         statistics.add(&record);
@@ -84,7 +84,7 @@ fn overview(source: &TraceSource<'_>, statistics: &Statistics) -> Table {
         row("sequential", format!("{:.1} %", sequential(statistics)));
         row("page touches", statistics.page_touches.to_string());
     }
-    row("volumes", statistics.volumes.len().to_string());
+    row("volumes", wanted(source, statistics).count().to_string());
     table
 }
 
@@ -132,12 +132,11 @@ fn volumes(source: &TraceSource<'_>, statistics: &Statistics) -> Table {
         ("end", "reaches to MB"),
     ];
     let mut table = Table::new("", &columns);
-    let mut order: Vec<usize> = (0..statistics.volumes.len()).collect();
-    order.sort_by_key(|volume| std::cmp::Reverse(statistics.volumes[*volume].requests));
-    for volume in order.iter().take(VOLUMES_SHOWN) {
-        let one = &statistics.volumes[*volume];
+    let mut order: Vec<_> = wanted(source, statistics).collect();
+    order.sort_by_key(|(_, one)| std::cmp::Reverse(one.requests));
+    for (name, one) in order.iter().take(VOLUMES_SHOWN) {
         table.rows.push(vec![
-            source.reader().names().name(*volume as u32).into(),
+            (*name).into(),
             one.requests.into(),
             Cell::Number(one.bytes as f64 / 1e6, 1),
             Cell::Number(one.end as f64 / 1e6, 1),
@@ -150,15 +149,24 @@ fn volumes(source: &TraceSource<'_>, statistics: &Statistics) -> Table {
 }
 
 fn volumes_json(source: &TraceSource<'_>, statistics: &Statistics) -> Value {
-    let one = |(volume, one): (usize, &forebay_trace::VolumeStatistics)| {
+    let one = |(name, one): (&str, &VolumeStatistics)| {
         json!({
-            "volume": source.reader().names().name(volume as u32),
+            "volume": name,
             "requests": one.requests,
             "bytes": one.bytes,
             "end": one.end,
         })
     };
-    statistics.volumes.iter().enumerate().map(one).collect()
+    wanted(source, statistics).map(one).collect()
+}
+
+/// The volumes that were asked for, with their names.
+fn wanted<'a>(
+    source: &'a TraceSource<'_>,
+    statistics: &'a Statistics,
+) -> impl Iterator<Item = (&'a str, &'a VolumeStatistics)> {
+    let volumes = source.reader().names().iter().zip(&statistics.volumes);
+    volumes.filter(|(name, _)| source.wants(name))
 }
 
 /// Counts by powers of two.

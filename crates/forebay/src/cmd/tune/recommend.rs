@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &Recommend) -> Result<u8> {
         writeln!(
             out,
             "no profile: no database, file server or desktop runs here, and the machine is not \
-             virtual\n  forebay tune\nsteers it with the defaults"
+             virtual\n  forebay tune\ntunes it with the defaults"
         )?;
         return Ok(NO);
     };

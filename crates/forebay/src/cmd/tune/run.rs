@@ -50,10 +50,12 @@ pub(super) fn run(arguments: &Steer) -> Result<u8> {
     let tracer = tracer(arguments, &policy, &scope, &machine)?;
     missing_limits(&policy, &scope, &machine);
     let dry = match arguments.dry_run {
-        true => " (dry run: nothing is written but what an own instance of tracefs takes)",
+        true => {
+            " (dry run: no knob is written; requests are seen by a tracefs instance of its own)"
+        }
         false => "",
     };
-    say(&format!("steering {scope}{dry}"));
+    say(&format!("tuning {scope}{dry}"));
     let notify = Notify::new(
         env::var_os("NOTIFY_SOCKET").as_deref(),
         env::var("WATCHDOG_USEC").ok().as_deref(),
@@ -176,7 +178,7 @@ fn may_write(machine: &Machine, scope: &Scope, tree: &Tree) -> Result<()> {
     let dry = "`forebay tune --dry-run` says what would be done, and `forebay advise` what should";
     match super::knob_access(tree, device.number) {
         Err(Errno::ACCESS | Errno::PERM) => {
-            let what = "steering writes knobs of the kernel, which takes root";
+            let what = "tune writes knobs of the kernel, which only root may";
             Err(Complaint::new(what).hint(dry).into())
         }
         Err(Errno::ROFS) => {
@@ -199,10 +201,10 @@ fn start(tree: &Tree, state: &Path, policy: &PolicyFile) -> Result<Steering> {
         let complaint = Complaint::new(error.to_string());
         match error {
             StartError::Lock(_) => {
-                complaint.hint("`forebay tune status` shows which process steers")
+                complaint.hint("`forebay tune status` shows which process runs it")
             }
             StartError::Folder(_) | StartError::NoJournal(_) => complaint.hint(
-                "nothing is changed that could not be put back; --state DIR takes another \
+                "nothing is changed that could not be restored; --state DIR takes another \
                        folder",
             ),
             StartError::Boot(_) => complaint.hint("mount -t proc proc /proc"),

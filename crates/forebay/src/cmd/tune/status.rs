@@ -66,11 +66,11 @@ impl Shown {
         match self.holder {
             Some(holder) if holder.is_stopped() => writeln!(
                 out,
-                "Process {0} steers this machine, but is stopped: it looks at nothing and puts \
-                 nothing back.\n`kill -CONT {0}` lets it go on.",
+                "`forebay tune` (process {0}) is stopped: it changes and restores nothing.\n\
+                 `kill -CONT {0}` lets it go on.",
                 holder.pid
             )?,
-            Some(holder) => writeln!(out, "Process {} steers this machine.", holder.pid)?,
+            Some(holder) => writeln!(out, "`forebay tune` runs as process {}.", holder.pid)?,
             None if open > 0 => writeln!(
                 out,
                 "No daemon runs, and a forebay that was killed has left changes.\n\
@@ -85,7 +85,7 @@ impl Shown {
         if self.damaged > 0 && self.holder.is_none() {
             writeln!(
                 out,
-                "`forebay tune undo` puts back what can be read, a restart of the machine the rest."
+                "`forebay tune undo` restores what can be read, a restart of the machine the rest."
             )?;
         }
         for kept in &self.kept {

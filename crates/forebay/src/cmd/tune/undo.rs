@@ -62,11 +62,12 @@ fn stop(arguments: &Undo, holder: Holder) -> Result<()> {
     let Holder { pid, .. } = holder;
     let has_ended = holder
         .stop(arguments.patience)
-        .with_context(|| format!("cannot ask process {pid}, which steers, to end"))?;
+        .with_context(|| format!("cannot ask `forebay tune` (process {pid}) to end"))?;
     if has_ended {
         return Ok(());
     }
-    let what = format!("process {pid} steers and has not ended in {:?}", arguments.patience);
+    let what =
+        format!("`forebay tune` (process {pid}) has not ended within {:?}", arguments.patience);
     let hint = match holder.is_stopped() {
         true => format!("it is stopped; `kill -CONT {pid}` lets it go on, and then it ends"),
         false => format!("it may wait for a device; `kill -9 {pid}` ends it, then undo again"),

@@ -1,13 +1,15 @@
 //! The figures over HTTP, for processes of this machine.
 //!
 //! Source:     RFC 9112 (HTTP/1.1), as little of it as a scraper needs.
-//! Behaviour:  one thread answers one client after the other: `GET /metrics`, then the connection
-//!             ends. A client has [`PATIENCE`] in all, and a request at most [`REQUEST_MAX`] bytes.
+//! Behaviour:  a thread answers each client: `GET /metrics`, then the connection ends. A client has
+//!             [`PATIENCE`] in all, and a request at most [`REQUEST_MAX`] bytes. Beyond
+//!             [`CLIENTS_MAX`] at once, a new one takes the place of the oldest.
 //! Differs:    bodies of requests are not read, and no connection is kept.
 //! Not for:    other addresses than loopback: paths of files and names of processes are private.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,17 +58,31 @@ impl Endpoint {
     /// Begins to answer; the text is made for each request.
     pub(in crate::cmd) fn answer_with(
         self,
-        page: impl Fn() -> Arc<str> + Send + 'static,
+        page: impl Fn() -> Arc<str> + Send + Sync + 'static,
     ) -> Result<()> {
         note(&format!("serving http://{}/metrics", self.listener.local_addr()?));
+        let page = Arc::new(page);
         let serve = move || {
+            let mut clients = VecDeque::new();
             for client in self.listener.incoming() {
-                match client {
-                    // A client that does not behave is its own concern.
-                    Ok(client) => drop(answer(&client, &page())),
+                let client = client.and_then(|client| Ok((client.try_clone()?, client)));
+                let Ok((other, client)) = client else {
                     // Without descriptors nothing can be accepted; trying on at once is no help.
-                    Err(_) => thread::sleep(PATIENCE),
+                    thread::sleep(PATIENCE);
+                    continue;
+                };
+                clients.push_back(other);
+                if clients.len() > CLIENTS_MAX {
+                    clients.pop_front().map(|oldest| oldest.shutdown(Shutdown::Both));
                 }
+                let page = Arc::clone(&page);
+                let answered = move || {
+                    // A client that does not behave is its own concern.
+                    let _ = answer(&client, &page());
+                    let _ = client.shutdown(Shutdown::Both);
+                };
+                // Without a thread it gets no answer.
+                drop(thread::Builder::new().name("forebay-metrics".to_owned()).spawn(answered));
             }
         };
         thread::Builder::new().name("forebay-metrics".to_owned()).spawn(serve)?;
@@ -145,6 +161,9 @@ fn target(request: &[u8]) -> Option<(&str, &str)> {
 /// Time for a client, from its first byte to our last.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Clients that are answered at once.
+const CLIENTS_MAX: usize = 16;
+
 /// Scrapers send some hundred bytes.
 const REQUEST_MAX: usize = 4096;
 
@@ -186,6 +205,22 @@ mod tests {
         assert!(text.contains("\r\nContent-Length: 9\r\n") && text.ends_with("\r\n\r\nfigure 1\n"));
         let head = reply(b"HEAD /metrics HTTP/1.1\r\n\r\n", "figure 1\n");
         assert!(head.contains("\r\nContent-Length: 9\r\n") && head.ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn clients_that_say_nothing_keep_no_other_from_its_answer() {
+        let endpoint = Endpoint::bind("127.0.0.1:0").unwrap();
+        let address = endpoint.listener.local_addr().unwrap();
+        endpoint.answer_with(|| "figure 1\n".into()).unwrap();
+        let idle: Vec<_> =
+            (0..3 * CLIENTS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut scraper = TcpStream::connect(address).unwrap();
+        scraper.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        scraper.read_to_string(&mut reply).unwrap();
+        assert!(reply.ends_with("figure 1\n"), "{reply}");
+        // The first of them was shut down to make room.
+        assert_eq!((&idle[0]).read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

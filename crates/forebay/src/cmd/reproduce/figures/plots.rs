@@ -160,7 +160,7 @@ pub(super) const PLOTS: &[Plot] = &[
     ),
     plot(
         READAHEAD,
-        "The proposal with one change taken back",
+        "The proposal with one change reverted",
         (Across, BLOCK, "%"),
         by_policy!(
             BLOCKS,
@@ -336,8 +336,7 @@ pub(super) const PLOTS: &[Plot] = &[
         "bonnie -s 1000 against redhat",
         (Down, "phase", "ratio"),
         by_policy!("bonnie -s 1000", "{} against redhat", "sol", "dyn", "dyn:cap=98"),
-    )
-    .caption("The collapse of sol in the block write is not reproduced."),
+    ),
     plot(
         FLUSH,
         "Eight backups at once: longest time without an answer",
