@@ -47,7 +47,7 @@ pub fn bytes(flag: &str, typed: &str) -> Result<u64> {
         .and_then(|(number, shift)| number.checked_mul(1 << shift))
         .filter(|bytes| i64::try_from(*bytes).is_ok())
         .ok_or_else(|| {
-            Complaint::new(format!("{flag} takes a number of bytes, not '{typed}'"))
+            Complaint::new(format!("{flag} takes a whole number of bytes, not '{typed}'"))
                 .hint("a unit is one of k, M, G, T, each 1024 times the one before")
                 .into()
         })

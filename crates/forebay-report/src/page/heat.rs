@@ -26,7 +26,7 @@ pub struct HeatMap {
     pub columns: HeatAxis,
     /// Row by row, a cell for each column.
     pub cells: Vec<HeatCell>,
-    /// Whether great values are best.
+    /// Whether large values are best.
     pub is_max: bool,
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use forebay_report::table::FormatChoice;
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
@@ -124,6 +125,9 @@ pub(crate) struct SweepMerge {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: SweepFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
     /// With --html: the column of the page's figures; without it the first p99 that was measured
     #[arg(long, value_name = "COLUMN[:max]", requires = "html")]
     pub(crate) by: Option<String>,
@@ -134,12 +138,12 @@ pub(crate) struct SweepMerge {
 /// What a page of a sweep shows.
 #[derive(Debug, Args)]
 pub(crate) struct SweepPage {
-    /// Also writes a page with heat maps, Pareto fronts and a list of all settings, for any browser
+    /// Also write a page with heat maps, Pareto fronts and a list of all settings, for any browser
     /// and without a network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// With --html: the other column of the Pareto front. `:max` behind a column says that great
-    /// values are best, `:min` that small ones are. Without it throughput, or a p99 beside
+    /// With --html: the other column of the Pareto front. With `:max` behind the column large
+    /// values are best, with `:min` small ones. Without it throughput, or a p99 beside
     /// throughput
     #[arg(long, value_name = "COLUMN[:max]", requires = "html")]
     pub(crate) against: Option<String>,
@@ -188,6 +192,8 @@ pub(crate) struct SweepBest {
         value_parser = clap::value_parser!(u64).range(1..=10_000)
     )]
     pub(crate) count: u64,
+    #[command(flatten)]
+    pub(crate) output: FormatChoice,
     #[command(flatten)]
     pub(crate) page: SweepPage,
 }

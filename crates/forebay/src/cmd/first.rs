@@ -15,7 +15,8 @@ pub(crate) fn run() -> u8 {
 }
 
 const SCREEN: &str = "\
-Forebay looks into the I/O path of Linux: page cache, readahead, writeback, request queue.
+Forebay looks into the I/O path of Linux: page cache, readahead, writeback and
+request queue.
 
   reads are slow on this machine       forebay advise
   a backup or a copy freezes it        sudo forebay tune --dry-run --for 60s
@@ -23,8 +24,8 @@ Forebay looks into the I/O path of Linux: page cache, readahead, writeback, requ
   a paper or a policy, is it true?     forebay reproduce readahead
   what works on this machine?          forebay doctor
 
-`forebay --help` lists all commands and `forebay help TOPIC` explains policies, papers, units,
-job-files and safety.
+`forebay --help` lists all commands. `forebay help TOPIC` explains policies,
+papers, units, job-files and safety.
 ";
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ fn the_best_settings_are_ranked() {
     printed(scene.command("sweep submit s"));
     scene
         .forebay("sweep best s --by read_p99_us -n 3")
+        .forebay("sweep best s --by read_p99_us -n 1 --json")
         .forebay("sweep best s --by throughput_mb_s --max --within read_max_us<150 -n 2")
         .forebay("sweep best s --by throughput_mb_s --within reads>1000")
         .forebay("sweep status s");

@@ -59,7 +59,7 @@ fn a_page_has_a_map_a_front_and_every_setting() {
     assert_eq!(page.matches("class=\"n best\"").count(), 2);
     assert_eq!(page.matches("Each cell is a mean over 4 seeds.").count(), 2);
     assert_eq!(page.matches("role=\"img\"").count(), 2);
-    assert!(page.contains("small values are best of read_p99_us, great values are best of"));
+    assert!(page.contains("small values are best of read_p99_us, large values are best of"));
     let merged = printed(scene.command("sweep merge s --format json"));
     let rows: Vec<Value> = serde_json::from_str(&merged).unwrap();
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
@@ -92,7 +92,7 @@ fn axes_and_what_is_left_of_the_others_can_be_chosen() {
     assert!(maps[0].len() == 2 && maps[0].iter().all(|row| row.len() == 4));
     assert!(page.contains("Each cell is a mean over 2 values of device.jitter."));
     assert!(page.contains("readahead=off") && !page.contains("readahead=linux"));
-    assert!(page.contains("throughput_mb_s, great values are best"));
+    assert!(page.contains("throughput_mb_s, large values are best"));
     let of_one = scene.command("sweep merge s --html page.html --at seed=2").output().unwrap();
     assert!(of_one.status.success());
     let page = fs::read_to_string(scene.path("page.html")).unwrap();

@@ -229,7 +229,7 @@ impl<'a> Serving<'a> {
     fn take(&mut self, request: &Request, payload: Vec<u8>) {
         let (client, agreed) = self.client.expect("requests come after the handshake");
         let mut outgoing = self.connection.lock();
-        if outgoing.is_draining {
+        if outgoing.is_draining || outgoing.is_broken {
             // A client that connects again sends it again; an error would be for good.
             return;
         }

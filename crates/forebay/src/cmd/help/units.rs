@@ -53,7 +53,7 @@ fn machines(text: &mut Sheet) {
     text.paragraph("", words);
     for (kind, dimension, example) in DIMENSIONS {
         let units: Vec<&str> = dimension.units().iter().map(|(name, _)| *name).collect();
-        text.lines(&format!("    {kind:<12} {:<44} {example}", units.join(" ")));
+        text.lines(&format!("    {kind:<12} {:<32} {example}", units.join(" ")));
     }
 }
 

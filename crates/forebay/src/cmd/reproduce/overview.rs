@@ -30,8 +30,9 @@ pub(super) fn text(done: &[Reproduced<'_>], arguments: &Reproduce) -> String {
          Figures that models were fitted to, or that the workload decides, do not count.\n"
     );
     if !arguments.full {
-        text += "Only what counts is run here, the longest runs scaled down; --all runs the rest,\n\
-                 --full the longest at the papers' size.\n";
+        text += "Only what counts is run here, the longest runs scaled down, so figures differ a\n\
+                 little from `reproduce PAPER`; --all runs the rest, --full the longest at the\n\
+                 papers' size.\n";
     }
     let next = [
         (format!("forebay reproduce {}", worst(done)), "its claim, and why figures miss"),

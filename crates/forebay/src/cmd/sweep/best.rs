@@ -5,7 +5,7 @@ use std::io;
 use anyhow::Result;
 use forebay_report::messages::Complaint;
 use forebay_report::page::{Destination, beside};
-use forebay_report::table::{Cell, Format, Table};
+use forebay_report::table::{Cell, Table};
 
 use super::front::Goal;
 use super::means::{Means, SeedRow, Settings, mean, short};
@@ -42,7 +42,7 @@ pub(super) fn best(arguments: &SweepBest) -> Result<u8> {
         Some(_) => Some(page::Chosen::new(&plan, &means, &arguments.page, by)?),
         None => None,
     };
-    let printed = table.print(Format::Text, &mut io::stdout().lock());
+    let printed = table.print(arguments.output.format(), &mut io::stdout().lock());
     match &chosen {
         Some(chosen) => beside(printed, destination.as_ref(), || {
             page::of(&plan, &means, chosen, &arguments.within, &table.notes)

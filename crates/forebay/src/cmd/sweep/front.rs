@@ -33,7 +33,7 @@ impl Goal {
 
     /// Which values are best.
     pub(super) fn words(&self) -> &'static str {
-        if self.is_max { "great values are best" } else { "small values are best" }
+        if self.is_max { "large values are best" } else { "small values are best" }
     }
 }
 

@@ -17,7 +17,8 @@ use crate::args::sweep::{SweepFormat, SweepMerge};
 /// Prints all results.
 pub(super) fn merge(arguments: &SweepMerge) -> Result<u8> {
     let destination = Destination::named(arguments.page.html.as_deref())?;
-    if arguments.format == SweepFormat::Parquet && io::stdout().is_terminal() {
+    let format = if arguments.json { SweepFormat::Json } else { arguments.format };
+    if format == SweepFormat::Parquet && io::stdout().is_terminal() {
         bail!(
             Complaint::new("--format parquet is no text, and standard output is a terminal")
                 .hint("`forebay sweep merge DIR --format parquet > FILE` writes it to a file")
@@ -34,7 +35,7 @@ pub(super) fn merge(arguments: &SweepMerge) -> Result<u8> {
         shown = Some((means, chosen));
     }
     let rows = complete.iter().map(|(point, row)| object(&plan, point, row));
-    let bytes = match arguments.format {
+    let bytes = match format {
         SweepFormat::Json => format!("{:#}\n", rows.collect::<Value>()).into_bytes(),
         SweepFormat::Csv => csv(rows)?,
         SweepFormat::Parquet => columnar::file(&rows.collect::<Vec<_>>())?,
