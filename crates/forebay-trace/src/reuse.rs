@@ -202,6 +202,17 @@ mod tests {
     }
 
     #[test]
+    fn an_lru_cache_serves_what_was_used_within_its_size() {
+        // Two uses at a distance below 4 and one below 16, of 6 in all.
+        let histogram = ReuseHistogram { first: 3.0, buckets: vec![0.0, 1.0, 1.0, 0.0, 1.0] };
+        let ratios = [0, 2, 4, 16].map(|pages| histogram.hit_ratio(pages) * 6.0);
+        assert_eq!(ratios, [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(ReuseHistogram::default().hit_ratio(16), 0.0);
+        let sampled = ReuseHistogram { first: 3.0, buckets: vec![-0.5] };
+        assert_eq!(sampled.hit_ratio(16), 0.0);
+    }
+
+    #[test]
     fn a_sample_says_nearly_the_same() {
         let pages = pages(200_000, 20_000);
         let (mut all, mut sampled) =

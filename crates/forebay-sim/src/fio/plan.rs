@@ -123,6 +123,20 @@ impl<'a> Run<'a> {
         if total > JOBS_MAX {
             return Err(part.too_many("numjobs", "the number of jobs", total, JOBS_MAX));
         }
+        let queues = settings.ioengine == Engine::IoUring
+            || settings.ioengine == Engine::Libaio && settings.direct;
+        if settings.iodepth > 1 && !queues {
+            let note = Note {
+                line: settings.lines.get("iodepth").copied().unwrap_or(section.line),
+                option: String::from("iodepth"),
+                why: "this ioengine has one request in flight; io_uring, and libaio with direct=1, \
+                      have more",
+            };
+            // Sections may have it from one line of [global].
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
         if settings.time_based && settings.runtime_us == 0 {
             self.notes.push(Note {
                 line: settings.lines.get("time_based").copied().unwrap_or(section.line),

@@ -181,6 +181,21 @@ fn a_job_tells_the_driver_what_is_not_in_its_stream() {
 }
 
 #[test]
+fn a_depth_that_has_no_effect_is_noted_once() {
+    let notes = |options: &str| {
+        let text = format!("[global]\nrw=read\nsize=1m\niodepth=4\n{options}\n[a]\n[b]\n");
+        JobFile::parse(&text, "t").unwrap().notes
+    };
+    for options in ["", "ioengine=psync\ndirect=1", "ioengine=libaio"] {
+        let [note] = &notes(options)[..] else { panic!("{options}: {:?}", notes(options)) };
+        assert_eq!((note.line, note.option.as_str()), (4, "iodepth"), "{options}");
+    }
+    for options in ["ioengine=io_uring", "ioengine=libaio\ndirect=1", "iodepth=1"] {
+        assert_eq!(notes(options), [], "{options}");
+    }
+}
+
+#[test]
 fn direct_requests_of_libaio_are_in_flight_together() {
     for (options, direct, depth) in [
         ("direct=1 ioengine=libaio", true, 8),

@@ -199,6 +199,16 @@ fn lost_events_are_told_and_do_not_end_the_trace() {
     let mut reader = Reader::new(&text[..], &Options::default()).unwrap();
     while reader.next().unwrap().is_some() {}
     assert_eq!(reader.report().warnings, ["the kernel lost events, 2 times"]);
+    // Nothing else that begins or ends like it is one.
+    for line in ["CPU:1 [FOUND 12 EVENTS]\n", "GPU:1 [LOST 12 EVENTS]\n"] {
+        let event = text.split_inclusive(|byte| *byte == b'\n').next().unwrap();
+        let text = [event, line.as_bytes()].concat();
+        let options = Options { format: Some(Format::Ftrace), skip_bad: 0 };
+        let mut reader = Reader::new(&text[..], &options).unwrap();
+        assert!(reader.next().unwrap().is_some());
+        assert!(reader.report().warnings.is_empty());
+        assert!(reader.next().is_err(), "{line}");
+    }
 }
 
 /// The calls of a process that has opened `/r` as 3 and `/w` as 4.
@@ -408,4 +418,20 @@ fn a_mark_of_the_byte_order_before_a_text_is_no_part_of_it() {
     let mut reader = Reader::new(&record[..], &options).unwrap();
     let first = reader.next().unwrap().unwrap();
     assert_eq!((first.offset, reader.origin()), (7, 0x01bf_bbef * 1_000_000_000));
+}
+
+#[test]
+fn records_are_counted_and_one_without_its_mark_ends_the_trace() {
+    let mut trace = samples::blktrace(7, false);
+    let whole = trace.len();
+    let report = |trace: &[u8]| {
+        let mut reader = Reader::new(trace, &Options { format: None, skip_bad: 9 }).unwrap();
+        while reader.next()?.is_some() {}
+        Ok::<_, TraceError>(reader.report().read)
+    };
+    assert!(report(&trace).unwrap() > 1);
+    trace.extend([0; 64]);
+    let error = report(&trace).unwrap_err();
+    assert!(matches!(error, TraceError::Lost { .. }), "{error}");
+    assert!(error.to_string().starts_with(&format!("byte {whole}: magic")), "{error}");
 }

@@ -53,8 +53,8 @@ pub(crate) fn run(what: &SweepWhat) -> Result<u8> {
 fn run_chunk(arguments: &SweepRun) -> Result<u8> {
     let plan = Plan::read(&arguments.folder)?;
     let Some(chunk) = plan.chunks.get(arguments.chunk) else {
-        let what =
-            format!("--chunk {}: the plan has {} chunks", arguments.chunk, plan.chunks.len());
+        let count = chunks(plan.chunks.len());
+        let what = format!("--chunk {}: the plan has {count}", arguments.chunk);
         bail!(Complaint::new(what).hint("chunks are counted from zero"));
     };
     if plan.has_result(&arguments.folder, chunk) {
@@ -118,7 +118,7 @@ fn run_here(folder: &Path, program: &Path, missing: &[usize], jobs: usize) -> Re
     for (chunk, why) in &failed {
         messages::complain(&format!("chunk {chunk}: {why}"));
     }
-    say(&format!("{} chunks run, {} failed", missing.len(), failed.len()))?;
+    say_run(missing.len(), failed.len())?;
     Ok(if failed.is_empty() { 0 } else { crate::NO })
 }
 
@@ -144,7 +144,7 @@ fn run_by_python(
     client: &Client,
 ) -> Result<u8> {
     if missing.is_empty() {
-        say("0 chunks run, 0 failed")?;
+        say_run(0, 0)?;
         return Ok(0);
     }
     let folder = fs::canonicalize(&arguments.folder).with_context(|| shown(&arguments.folder))?;
@@ -167,7 +167,7 @@ fn run_by_python(
         };
         bail!(Complaint::new(what).hint(hint));
     }
-    say(&format!("{} chunks run, {failed} failed", missing.len()))?;
+    say_run(missing.len(), failed)?;
     Ok(if failed == 0 { 0 } else { crate::NO })
 }
 
@@ -209,6 +209,16 @@ fn status(arguments: &SweepStatus) -> Result<u8> {
     );
     out.write_all(text.as_bytes()).context("cannot write the status")?;
     Ok(0)
+}
+
+/// Says how many chunks were run.
+fn say_run(count: usize, failed: usize) -> Result<()> {
+    say(&format!("{} run, {failed} failed", chunks(count)))
+}
+
+/// A number of chunks in words.
+fn chunks(count: usize) -> String {
+    if count == 1 { "1 chunk".to_owned() } else { format!("{count} chunks") }
 }
 
 /// Prints a line.

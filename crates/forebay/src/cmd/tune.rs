@@ -2,7 +2,7 @@
 
 use std::io;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use forebay_live::journal::{Folder, FolderError};
 use forebay_live::number::DevNumber;
 use forebay_live::tree::Tree;
@@ -44,7 +44,7 @@ pub(crate) fn knob_access(tree: &Tree, number: DevNumber) -> Result<(), Errno> {
 /// The machine that was typed.
 fn tree(place: &Place) -> Result<Tree> {
     match &place.root {
-        Some(root) => Tree::recorded(root).context("--root"),
+        Some(root) => Tree::recorded(root).map_err(|error| anyhow!("--root: {error}")),
         None => Ok(Tree::machine()),
     }
 }

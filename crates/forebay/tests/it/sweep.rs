@@ -145,7 +145,7 @@ fn a_result_that_is_damaged_or_of_other_points_is_made_again() {
     for damaged in ["", &texts[0][..texts[0].len() / 2], "{}", &older, &texts[1]] {
         fs::write(&results[0], damaged).unwrap();
         let submitted = printed(scene.command("sweep submit s"));
-        assert_eq!(submitted, "1 chunks run, 0 failed\n", "{damaged}");
+        assert_eq!(submitted, "1 chunk run, 0 failed\n", "{damaged}");
         assert_eq!(printed(scene.command("sweep merge s")), whole, "{damaged}");
     }
     assert_eq!(printed(scene.command("sweep submit s")), "0 chunks run, 0 failed\n");

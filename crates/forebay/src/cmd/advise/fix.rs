@@ -1,5 +1,6 @@
 //! `forebay advise --fix`: the changes of remedies shown, asked about, and made.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -100,7 +101,8 @@ fn select<'a>(name: &str, findings: &'a [Finding]) -> Result<Vec<&'a Finding>> {
         return Err(complaint.hint("`forebay advise` has nothing to advise here").into());
     }
     let known = findings.iter().flat_map(|finding| [Some(finding.id), device(finding)]);
-    Err(complaint.nearest(name, known.flatten()).into())
+    let known: BTreeSet<&str> = known.flatten().collect();
+    Err(complaint.nearest(name, known.into_iter()).into())
 }
 
 fn device(finding: &Finding) -> Option<&str> {

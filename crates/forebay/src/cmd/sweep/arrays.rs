@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use forebay_report::messages::{Complaint, shown};
 
-use super::{Plan, say};
+use super::{Plan, say_run};
 use crate::args::sweep::SweepSubmit;
 
 /// A scheduler of array jobs.
@@ -89,7 +89,7 @@ pub(super) fn submit(
         }
     }
     let failed = Plan::read(&arguments.folder)?.missing(&arguments.folder).len();
-    say(&format!("{} chunks run, {failed} failed", missing.len()))?;
+    say_run(missing.len(), failed)?;
     Ok(if failed == 0 { 0 } else { crate::NO })
 }
 

@@ -13,7 +13,7 @@ use forebay_report::whole;
 use serde_json::{Value, json};
 
 use super::results::{PointResults, rows_of};
-use super::{read_json, say};
+use super::{chunks, read_json, say};
 use crate::args::simulate::Simulate;
 use crate::args::sweep::SweepPlan;
 use crate::args::{Arguments, Command};
@@ -97,8 +97,8 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
     let starts = (known_count..plan.points.len()).step_by(size);
     plan.chunks = starts.map(|start| start..(start + size).min(known_count + new_count)).collect();
     whole::write(&folder.join(PLAN), format!("{:#}\n", plan.to_json()).as_bytes())?;
-    let (points, chunks) = (plan.points.len(), plan.chunks.len());
-    say(&format!("{points} points, {new_count} of them new, in {chunks} chunks"))?;
+    let (points, chunks) = (plan.points.len(), chunks(plan.chunks.len()));
+    say(&format!("{points} points, {new_count} of them new, in {chunks}"))?;
     Ok(0)
 }
 
