@@ -234,11 +234,15 @@ impl OverlayStore {
 
     /// The layer holds these pages from now on.
     fn enter(&self, pages: Range<u64>, durable: bool) -> io::Result<()> {
-        for page in pages.clone() {
-            let word = &self.present[(page / 64) as usize];
-            if word.fetch_or(bit(page), Relaxed) & bit(page) == 0 {
+        let mut page = pages.start;
+        while page < pages.end {
+            // A trim may be of billions of pages.
+            let end = pages.end.min((page / 64 + 1) * 64);
+            let bits = u64::MAX >> (64 - (end - page)) << (page % 64);
+            if self.present[(page / 64) as usize].fetch_or(bits, Relaxed) & bits != bits {
                 self.note_behind(layout::map_page_of(page));
             }
+            page = end;
         }
         if durable { self.save(pages) } else { Ok(()) }
     }

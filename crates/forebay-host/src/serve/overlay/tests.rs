@@ -132,6 +132,30 @@ fn runs_end_where_the_side_changes() {
     assert_eq!(store.run(place(40_130)).unwrap(), (256 << 20, true));
 }
 
+/// Ranges that begin and end within words of the map, and one over the border of its pages.
+#[test]
+fn exactly_the_pages_of_a_range_are_entered_and_brought_to_disk() {
+    const DISK: u64 = 256 << 20;
+    for pages in [0..1, 63..64, 64..128, 3..130, 127..193, 32_700..32_900, 0..65_536] {
+        let layer: Arc<dyn Store> = Arc::new(MemoryStore::new(OverlayStore::layer_bytes(DISK)));
+        OverlayStore::format(&*layer, DISK, &identity()).unwrap();
+        let open = || {
+            let base = Arc::new(MemoryStore::new(DISK));
+            OverlayStore::open(base, Arc::clone(&layer), &identity()).unwrap()
+        };
+        let check = |store: &OverlayStore| {
+            let is_right = |page: u64| store.is_present(page) == pages.contains(&page);
+            assert!((0..65_536).all(is_right), "{pages:?}");
+        };
+        let store = open();
+        let len = (pages.end - pages.start) * PAGE_BYTES;
+        assert!(store.zero(pages.start * PAGE_BYTES, len, true).unwrap());
+        check(&store);
+        store.flush().unwrap();
+        check(&open());
+    }
+}
+
 /// After a loss of power each page holds what the last flush covered or something newer.
 #[test]
 fn no_flushed_page_is_lost_and_nothing_older_comes_back_wherever_the_power_goes() {
