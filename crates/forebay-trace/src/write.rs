@@ -230,14 +230,13 @@ impl<W: Write> Writer<W> {
     }
 
     fn msr(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
-        self.spell(record, names)?;
         let Record { time, offset, len, op, took, .. } = *record;
         let ticks = self.origin.saturating_add(time) / TICK + EPOCH_TICKS;
         let kind = if op == Op::Read { "Read" } else { "Write" };
         let took = took.unwrap_or(0) / TICK;
-        let Self { line, spellings, .. } = self;
-        let disk = spelling(spellings, record);
-        writeln!(line, "{ticks},{disk},{kind},{offset},{len},{took}")?;
+        write!(self.line, "{ticks},")?;
+        self.spell(record, names)?;
+        writeln!(self.line, ",{kind},{offset},{len},{took}")?;
         Ok(())
     }
 
@@ -246,18 +245,16 @@ impl<W: Write> Writer<W> {
         let Record { time, offset, len, op, .. } = *record;
         let letter = if op == Op::Read { 'R' } else { 'W' };
         let micros = self.origin.saturating_add(time) / 1_000;
-        let Self { line, spellings, .. } = self;
-        writeln!(line, "{},{letter},{offset},{len},{micros}", spelling(spellings, record))?;
+        writeln!(self.line, ",{letter},{offset},{len},{micros}")?;
         Ok(())
     }
 
     fn mqsim(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
-        self.spell(record, names)?;
         let (sector, sectors) = (self.sectors(record.offset)?, self.sectors(record.len)?);
         let kind = u8::from(record.op == Op::Read);
-        let Self { line, spellings, .. } = self;
-        let device = spelling(spellings, record);
-        writeln!(line, "{} {device} {sector} {sectors} {kind}", record.time)?;
+        write!(self.line, "{} ", record.time)?;
+        self.spell(record, names)?;
+        writeln!(self.line, " {sector} {sectors} {kind}")?;
         Ok(())
     }
 
@@ -282,29 +279,38 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Sees to it that the file or device of a request has a spelling, which no other one has.
+    /// Adds to the line what the format calls the file or device of a request, and no other one.
     fn spell(&mut self, record: &Record, names: &Names) -> Result<(), WriteError> {
-        let (number, name) = (record.object as usize, names.name(record.object));
-        if self.spellings.get(number).is_some_and(Option::is_some) {
-            return Ok(());
+        let number = record.object as usize;
+        if self.spellings.len() <= number {
+            self.spellings.resize(number + 1, None);
         }
+        if self.spellings[number].is_none() {
+            self.spellings[number] = Some(self.new_spelling(record.object, names)?);
+        }
+        if let Some(spelling) = &self.spellings[number] {
+            self.line.extend_from_slice(spelling.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn new_spelling(&mut self, object: u32, names: &Names) -> Result<String, WriteError> {
+        let name = names.name(object);
         let spelling = if self.format == WriteFormat::Msr {
             host_and_disk(name)
         } else if name.parse::<u32>().is_ok() {
             name.to_owned()
         } else {
-            let mut free = (record.object..).map(|number| number.to_string());
+            let mut free = (object..).map(|number| number.to_string());
             free.find(|number| !self.spelled.contains_key(number)).unwrap_or_default()
         };
-        if let Some(other) = self.spelled.insert(spelling.clone(), record.object) {
-            let other = names.name(other);
-            return self.refuse(format!("calls both '{other}' and '{name}' '{spelling}'"));
+        match self.spelled.insert(spelling.clone(), object) {
+            Some(other) => {
+                let other = names.name(other);
+                self.refuse(format!("calls both '{other}' and '{name}' '{spelling}'"))
+            }
+            None => Ok(spelling),
         }
-        if self.spellings.len() <= number {
-            self.spellings.resize(number + 1, None);
-        }
-        self.spellings[number] = Some(spelling);
-        Ok(())
     }
 
     fn sectors(&self, bytes: u64) -> Result<u64, WriteError> {
@@ -323,9 +329,4 @@ fn host_and_disk(name: &str) -> String {
     let (host, disk) = split.unwrap_or((name, "0"));
     // A name with commas, such as the number of a device, has them replaced.
     format!("{},{disk}", host.replace(',', ":"))
-}
-
-/// What a format calls the file or device of a request, which has been spelled.
-fn spelling<'a>(spellings: &'a [Option<String>], record: &Record) -> &'a str {
-    spellings[record.object as usize].as_deref().unwrap_or_default()
 }

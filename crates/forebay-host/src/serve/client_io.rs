@@ -133,12 +133,10 @@ impl ClientIo {
         }
     }
 
-    /// Waits for reads, or, if it `may_receive`, for bytes of the client; returns how many of these
-    /// lie in the buffer. Something must be in flight, or it may receive.
+    /// Waits for reads, or for bytes of the client; returns how many of these lie in the buffer.
     pub(super) fn wait(
         &mut self,
         socket: impl AsFd,
-        may_receive: bool,
         done: &mut Vec<RingRead>,
     ) -> Option<rustix::io::Result<usize>> {
         let is_idle = self.received.is_none() && self.reads == 0 && !self.receives;
@@ -151,7 +149,7 @@ impl ClientIo {
         if is_idle {
             return Some(self.receive(socket.as_fd()));
         }
-        if self.received.is_none() && may_receive && !self.receives {
+        if self.received.is_none() && !self.receives {
             let buffer = std::mem::take(&mut self.buffer);
             ring.push(socket.as_fd(), Access::Receive, Tag::Receive, buffer);
             self.receives = true;
@@ -161,7 +159,7 @@ impl ClientIo {
             if !done.is_empty() {
                 return None;
             }
-            if may_receive && let Some(received) = self.received.take() {
+            if let Some(received) = self.received.take() {
                 return Some(received.map_err(|error| errno(&error)));
             }
             self.enter();
@@ -276,7 +274,7 @@ mod tests {
         }
         let mut pages = Vec::new();
         while io.reads() > 0 {
-            assert!(io.wait(&server, true, &mut done).is_none());
+            assert!(io.wait(&server, &mut done).is_none());
             for RingRead { mut job, result, .. } in done.drain(..) {
                 let bytes = result.unwrap();
                 assert_eq!(job.end_read(Ok(bytes)), Some(Ok(true)));
@@ -289,13 +287,13 @@ mod tests {
         assert_eq!(pages, [0, 2]);
         assert!(io.receives(), "it has been listening meanwhile");
         client.write_all(b"more").unwrap();
-        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(4)));
+        assert_eq!(io.wait(&server, &mut done), Some(Ok(4)));
         let mut buffer = io.take_buffer();
         assert_eq!(&buffer.lend()[..4], b"more");
         io.put_back(buffer);
         assert!(!io.receives());
         drop(client);
-        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(0)), "without the ring again");
+        assert_eq!(io.wait(&server, &mut done), Some(Ok(0)), "without the ring again");
     }
 
     #[test]
@@ -303,12 +301,13 @@ mod tests {
         let (file, (mut client, server)) = (file(1), UnixStream::pair().unwrap());
         let (mut io, mut done) = (io(), Vec::new());
         io.begin_read(file.as_fd(), read(0)).unwrap();
-        assert!(io.wait(&server, true, &mut done).is_none());
+        assert!(io.wait(&server, &mut done).is_none());
         client.write_all(b"request").unwrap();
         io.begin_read(file.as_fd(), read(0)).unwrap();
         done.clear();
-        assert!(io.wait(&server, false, &mut done).is_none(), "the read, and not the bytes");
-        assert_eq!(io.wait(&server, true, &mut done.split_off(1)), Some(Ok(7)));
+        io.wait_for_reads(&mut done);
+        assert_eq!(done.len(), 1, "the read, and not the bytes");
+        assert_eq!(io.wait(&server, &mut Vec::new()), Some(Ok(7)));
     }
 
     #[test]
@@ -317,17 +316,17 @@ mod tests {
         let (mut io, mut done) = (io(), Vec::new());
         assert_eq!(io.buffer.capacity(), 0, "nothing has arrived yet");
         client.write_all(b"one").unwrap();
-        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(3)));
+        assert_eq!(io.wait(&server, &mut done), Some(Ok(3)));
         assert_eq!(io.buffer.len(), RECEIVE_PAGES);
         io.release_buffer();
         assert_eq!(io.buffer.capacity(), 0);
         client.write_all(b"more").unwrap();
         io.sleep(&server).unwrap();
-        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(4)));
+        assert_eq!(io.wait(&server, &mut done), Some(Ok(4)));
         assert_eq!(&io.take_buffer().lend()[..4], b"more");
         drop(client);
         io.sleep(&server).unwrap();
-        assert_eq!(io.wait(&server, true, &mut done), Some(Ok(0)), "its end wakes, too");
+        assert_eq!(io.wait(&server, &mut done), Some(Ok(0)), "its end wakes, too");
     }
 
     #[test]

@@ -257,7 +257,7 @@ const CHUNK: usize = 64 << 10;
 const GROUP: usize = 4096;
 
 impl MemoryStore {
-    /// The most bytes of a store: what its empty groups take is then 8 MiB.
+    /// The most bytes of a store: the table of its groups takes 6 MiB then.
     pub const BYTES_MAX: u64 = 64 << 40;
 
     /// A store of `bytes` bytes, at most [`BYTES_MAX`](Self::BYTES_MAX). Memory is taken on use.

@@ -15,13 +15,7 @@ fn a_block_device_is_read_as_a_file() {
     // Whole sectors, but not whole pages.
     let bytes = contents(1, 37 * 4096 + 512);
     let file = file_of(&bytes);
-    let device = match Loop::attach(file.path()) {
-        Ok(device) => device,
-        Err(reason) => {
-            eprintln!("skipped: no loop device: {reason}");
-            return;
-        }
-    };
+    let Some(device) = Loop::attach(file.path()) else { return };
     for_every_setup(8, |setup| {
         let backend = Arc::new(FileBackend::open(&device.0).unwrap());
         let len = backend.len();
@@ -41,13 +35,7 @@ fn a_block_device_is_read_as_a_file() {
 fn a_block_device_is_mapped_as_a_file() {
     let bytes = contents(1, 64 * 4096);
     let file = file_of(&bytes);
-    let device = match Loop::attach(file.path()) {
-        Ok(device) => device,
-        Err(reason) => {
-            eprintln!("skipped: no loop device: {reason}");
-            return;
-        }
-    };
+    let Some(device) = Loop::attach(file.path()) else { return };
     let map = Mapped::new(&File::open(&device.0).unwrap()).unwrap();
     map.touch(0);
     map.touch(64 * 4096 - 1);
@@ -57,15 +45,19 @@ fn a_block_device_is_mapped_as_a_file() {
 struct Loop(PathBuf);
 
 impl Loop {
-    /// Attaches a file, or says why that is not possible here.
-    fn attach(file: &Path) -> Result<Self, String> {
+    /// Attaches a file; where that is not possible, prints why.
+    fn attach(file: &Path) -> Option<Self> {
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show", "--read-only"]).arg(file);
-        let output = losetup.output().map_err(|error| format!("losetup: {error}"))?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-        }
-        Ok(Self(String::from_utf8_lossy(&output.stdout).trim().into()))
+        let reason = match losetup.output() {
+            Ok(output) if output.status.success() => {
+                return Some(Self(String::from_utf8_lossy(&output.stdout).trim().into()));
+            }
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => format!("losetup: {error}"),
+        };
+        eprintln!("skipped: no loop device: {reason}");
+        None
     }
 }
 

@@ -98,12 +98,14 @@ fn has_device(tree: &Tree, rule: &str) -> bool {
         rule.split(',').filter_map(move |part| {
             let (key_of, value) = part.trim().split_once("==")?;
             let value = value.trim().strip_prefix('"')?.strip_suffix('"')?;
-            Some((key_of.trim().strip_prefix(key)?.trim_end_matches('}'), value))
+            Some((key_of.trim().strip_prefix(key)?, value))
         })
     };
     let of_disk = |disk: &String| {
-        compared("KERNEL").all(|(_, value)| is_like(disk, value))
+        // KERNELS is the name of a device above it.
+        compared("KERNEL").all(|(more, value)| !more.is_empty() || is_like(disk, value))
             && compared("ATTR{queue/").all(|(knob, value)| {
+                let knob = knob.trim_end_matches('}');
                 let found = tree.text(&format!("{BLOCK}/{disk}/queue/{knob}"));
                 found.is_ok_and(|found| is_like(found.trim(), value))
             })
@@ -308,6 +310,7 @@ mod tests {
             ("ATTR{queue/rotational}==\"0\", KERNEL==\"vd*\",", 1),
             ("ATTR{queue/rotational}==\"0\", KERNEL==\"sd*\",", 0),
             ("KERNEL==\"sd[a-z]\",", 1),
+            ("KERNELS==\"0000:00:01.0\",", 1),
             ("ATTR{queue/missing}==\"1\",", 0),
             ("ENV{ID_FS_TYPE}==\"btrfs\",", 1),
         ] {

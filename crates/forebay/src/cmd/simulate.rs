@@ -1,7 +1,7 @@
 //! `forebay simulate`: a fio job, a trace, or a recording of a mount, in virtual time.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use forebay_core::units::PAGE_SIZE;
@@ -15,6 +15,7 @@ use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::simulate::Simulate;
+use crate::args::trace::EntryLayer;
 use crate::choice;
 use crate::jobs::{self, CountedRun, JobSource, JobsProgress};
 use crate::over_time;
@@ -75,18 +76,23 @@ pub(crate) fn results(arguments: &Simulate, shown: Progress) -> Result<Results> 
     run_job(arguments, source, shown)
 }
 
-/// Whether a run can begin: input, machine and policies exist and go together. Of a trace only the
-/// first bytes are read.
-pub(crate) fn check(arguments: &Simulate) -> Result<()> {
-    let machine = arguments.one_machine()?;
-    if is_trace(arguments) {
-        return traced::check(arguments, &machine);
+/// Where the requests of an input enter the path, if it can be read: a job as a whole, a trace by
+/// its first bytes.
+pub(crate) fn entry_of(input: &Path) -> Result<EntryLayer> {
+    if traces::is_trace(input) {
+        return traced::entry_of(input);
     }
-    slots::sets(&arguments.policies, &machine.kernel(), str::to_owned)?;
-    if let Some(input) = arguments.inputs.first() {
-        JobSource::File(input).check()?;
+    JobSource::File(input).check()?;
+    Ok(EntryLayer::Cache)
+}
+
+/// Whether machine and policies of a run exist, and decide something for requests from there.
+pub(crate) fn check(arguments: &Simulate, entry: EntryLayer) -> Result<()> {
+    let (kernel, policies) = (arguments.one_machine()?.kernel(), &arguments.policies);
+    match entry {
+        EntryLayer::Block => slots::of_block_trace(policies, &kernel.elevator).map(drop),
+        EntryLayer::Cache => slots::sets(policies, &kernel, str::to_owned).map(drop),
     }
-    Ok(())
 }
 
 /// Runs the job once with each set of policies.

@@ -52,7 +52,7 @@ mod tests {
     use std::cell::Cell;
     use std::sync::{Arc, Mutex};
 
-    /// Fails as it is told to, and counts the reads.
+    /// A source whose reads return an error, if one is set, and are counted.
     struct Failing(Mutex<(Option<ErrorKind>, u32)>);
 
     impl Source for Failing {

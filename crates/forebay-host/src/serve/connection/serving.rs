@@ -13,7 +13,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use super::batch::Batch;
 use super::{Connection, Refusal, RequestLine, cost};
 use crate::processor::nanos;
-use crate::serve::client_io::ClientIo;
+use crate::serve::client_io::{ClientIo, RingRead};
 use crate::serve::disk::{Disk, EndedRequest, Outcome, Owner};
 use crate::serve::event::ServeEvent;
 use crate::serve::status;
@@ -110,11 +110,7 @@ impl<'a> Serving<'a> {
                         self.begin(agreed, &exports[agreed.export].name);
                     }
                     Event::Refused(request, _, why) => self.note_refusal(request, why),
-                    Event::Request(request, payload) => {
-                        // What came in one piece may ask for any amount of memory.
-                        self.await_room(&mut session);
-                        self.take(&request, payload);
-                    }
+                    Event::Request(request, payload) => self.take(&mut session, &request, payload),
                     Event::End(end) => ending = Some(end),
                 }
             }
@@ -139,18 +135,12 @@ impl<'a> Serving<'a> {
     fn wait(&mut self, session: &mut Session) -> rustix::io::Result<usize> {
         let mut done = Vec::new();
         loop {
-            let may_receive = self.connection.lock().may_receive();
-            if !may_receive && self.io.reads() == 0 {
-                self.await_budget();
-                continue;
-            }
-            let received = self.io.wait(&self.connection.socket, may_receive, &mut done);
+            self.await_room(session);
+            let received = self.io.wait(&self.connection.socket, &mut done);
             if let Some(received) = received {
                 return received;
             }
-            for read in done.drain(..) {
-                self.disk.finish_read(read, &mut self.outcome);
-            }
+            self.finish_reads(&mut done);
             self.disk.dispatch(&mut self.outcome, false, Some(&mut self.io));
             self.collect(session);
             self.send_batch();
@@ -167,12 +157,16 @@ impl<'a> Serving<'a> {
             self.send_batch();
             if self.io.reads() == 0 {
                 self.await_budget();
-                continue;
+            } else {
+                self.io.wait_for_reads(&mut done);
+                self.finish_reads(&mut done);
             }
-            self.io.wait_for_reads(&mut done);
-            for read in done.drain(..) {
-                self.disk.finish_read(read, &mut self.outcome);
-            }
+        }
+    }
+
+    fn finish_reads(&mut self, done: &mut Vec<RingRead>) {
+        for read in done.drain(..) {
+            self.disk.finish_read(read, &mut self.outcome);
         }
     }
 
@@ -226,9 +220,15 @@ impl<'a> Serving<'a> {
     }
 
     /// Begins a request that was checked.
-    fn take(&mut self, request: &Request, payload: Vec<u8>) {
+    fn take(&mut self, session: &mut Session, request: &Request, payload: Vec<u8>) {
         let (client, agreed) = self.client.expect("requests come after the handshake");
         let mut outgoing = self.connection.lock();
+        if !outgoing.may_receive() {
+            // Requests that came in one piece may ask for any amount of memory.
+            drop(outgoing);
+            self.await_room(session);
+            outgoing = self.connection.lock();
+        }
         if outgoing.is_draining || outgoing.is_broken {
             // A client that connects again sends it again; an error would be for good.
             return;

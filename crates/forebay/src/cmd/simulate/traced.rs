@@ -77,26 +77,14 @@ pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
     Ok(results)
 }
 
-/// Whether a trace can be replayed with these policies, as far as its first bytes tell.
-pub(super) fn check(arguments: &Simulate, machine: &Machine) -> Result<()> {
-    let options = &arguments.trace;
-    let how = Options { format: options.trace_format, skip_bad: options.skip_bad };
-    for path in &arguments.inputs {
-        let of = traces::reader(path, &how)?.format().layer();
-        if of == Layer::Object {
-            let name = choice::name(path);
-            return Err(complaint(ReplayError::NoAddresses { name }).into());
-        }
-        match layer_of(options.layer, of) {
-            EntryLayer::Block => {
-                slots::of_block_trace(&arguments.policies, &machine.kernel().elevator).map(drop)?;
-            }
-            EntryLayer::Cache => {
-                slots::sets(&arguments.policies, &machine.kernel(), str::to_owned).map(drop)?;
-            }
-        }
+/// Where the requests of a trace enter by default.
+pub(super) fn entry_of(path: &Path) -> Result<EntryLayer> {
+    let recorded = traces::reader(path, &Options::default())?.format().layer();
+    if recorded == Layer::Object {
+        let name = choice::name(path);
+        return Err(complaint(ReplayError::NoAddresses { name }).into());
     }
-    Ok(())
+    Ok(layer_of(None, recorded))
 }
 
 /// Where requests enter: as typed, or where the trace was recorded.

@@ -16,6 +16,7 @@ use super::results::{PointResults, rows_of};
 use super::{chunks, read_json, say};
 use crate::args::simulate::Simulate;
 use crate::args::sweep::SweepPlan;
+use crate::args::trace::EntryLayer;
 use crate::args::{Arguments, Command};
 use crate::cmd::simulate;
 use crate::progress::Progress;
@@ -71,6 +72,7 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
     let mut plan =
         Plan { version, keys, points: Vec::new(), chunks: Vec::new(), files: BTreeMap::new() };
     for input in &arguments.inputs {
+        let entry = simulate::entry_of(input)?;
         let input = absolute(input)?;
         plan.add_file(&input)?;
         for machine in &arguments.machine {
@@ -82,7 +84,8 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
                 plan.add_file(&machine)?;
             }
             for combination in 0..combinations {
-                plan.add_points(&input, &machine, &values(&grids, combination), &seeds)?;
+                let values = values(&grids, combination);
+                plan.add_points((&input, entry), &machine, &values, &seeds)?;
             }
         }
     }
@@ -237,7 +240,7 @@ impl Plan {
     /// Adds a point for each seed; a combination that cannot be run is an error.
     fn add_points(
         &mut self,
-        input: &str,
+        (input, entry): (&str, EntryLayer),
         machine: &str,
         values: &[String],
         seeds: &[u64],
@@ -252,7 +255,8 @@ impl Plan {
                 keys: self.keys.clone(),
             };
             if place == 0 {
-                point.check().with_context(|| point.settings())?;
+                let arguments = point.arguments()?;
+                simulate::check(&arguments, entry).with_context(|| point.settings())?;
             }
             let mut hash = Hash::new();
             let machine_hash = self.files.get(machine);
@@ -352,11 +356,6 @@ impl Point {
             unreachable!("the words are those of simulate")
         };
         Ok(arguments)
-    }
-
-    /// Whether input, machine and policies exist and go together.
-    fn check(&self) -> Result<()> {
-        simulate::check(&self.arguments()?)
     }
 
     fn settings(&self) -> String {
