@@ -505,6 +505,28 @@ fn a_flush_covers_what_is_being_zeroed() {
 }
 
 #[test]
+fn a_zeroing_that_fails_leaves_no_page_that_was_read_beside_it() {
+    // The device had zeroed the page before it failed, and a prefetch beside it had read the bytes
+    // from before: reads gave them, and the next write of a part of the page brought them back.
+    let mut rig = Rig::new(64, Policies::default());
+    let mut random = Random(7);
+    rig.begin(0, DiskOp::Write { offset: 0, len: 2 * PAGE_SIZE, durable: true });
+    rig.finish(&mut random);
+    rig.begin(0, DiskOp::Zero { offset: 0, len: PAGE_SIZE, hole: false, durable: false });
+    rig.begin(1, DiskOp::Prefetch { offset: 0, len: PAGE_SIZE });
+    assert_eq!(rig.asked.len(), 2, "the device zeroes a page and reads it");
+    rig.answer_at(1, &mut random);
+    let Asked::Zero(range) = rig.asked.remove(0) else { panic!("the zeroing is asked first") };
+    rig.device.cells[..PAGE_CELLS as usize].fill(0);
+    rig.path.zeroed(rig.now, range.request, Err(IoError::Device));
+    rig.take();
+    assert_eq!(rig.results.last(), Some(&Err(IoError::Device)));
+    rig.model[..PAGE_CELLS as usize].fill(*rig.zeroes.first().unwrap());
+    rig.begin(1, DiskOp::Read { offset: 0, len: 2 * PAGE_SIZE });
+    rig.finish(&mut random);
+}
+
+#[test]
 fn a_small_write_into_a_trimmed_range_and_an_unaligned_trim_keep_their_neighbours() {
     let mut rig = Rig::new(8, Policies::default());
     let mut random = Random(7);

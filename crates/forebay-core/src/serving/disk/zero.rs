@@ -4,7 +4,8 @@
 //!        Head        piece          piece       Tail
 //!   ....|0000|[0000000000000][0000000000000]|000|....
 //!              Drop -> Device -> DropAgain      each piece
-//!                         '--> Fill             if the device cannot
+//!                         |--> Fill             if the device cannot
+//!                         '--> DropFailed       if it fails: the last piece
 //! ```
 
 use super::{ActiveRequest, DiskOp, DiskOutput, DiskPath, ZeroRange};
@@ -24,6 +25,8 @@ pub(super) enum ZeroStage {
     Device,
     /// Pages of the piece that were read meanwhile leave the cache.
     DropAgain,
+    /// They leave it also if the device failed, as it may have zeroed some; then the request ends.
+    DropFailed(IoError),
     /// Zeroes are written to the cache instead.
     Fill,
     /// The bytes behind the last whole page are written.
@@ -79,7 +82,7 @@ impl DiskPath {
                 ZeroStage::Drop if at == layout.tail => {
                     self.stand_at(number, ZeroStage::Tail, layout.tail);
                 }
-                ZeroStage::Drop | ZeroStage::DropAgain => {
+                ZeroStage::Drop | ZeroStage::DropAgain | ZeroStage::DropFailed(_) => {
                     let (offset, len) = self.piece(number);
                     break Op::Discard { handle, offset, len };
                 }
@@ -114,7 +117,11 @@ impl DiskPath {
             ZeroStage::Head => layout.head - layout.offset,
             ZeroStage::Tail => layout.end - layout.tail,
             ZeroStage::Fill => piece,
-            ZeroStage::Drop | ZeroStage::DropAgain | ZeroStage::Device | ZeroStage::Sync => 0,
+            ZeroStage::Drop
+            | ZeroStage::Device
+            | ZeroStage::DropAgain
+            | ZeroStage::DropFailed(_)
+            | ZeroStage::Sync => 0,
         };
         match result {
             Err(error) => return self.end(number, Err(error)),
@@ -124,6 +131,7 @@ impl DiskPath {
         match stage {
             ZeroStage::Head => self.stand_at(number, ZeroStage::Drop, layout.head),
             ZeroStage::Drop => self.stand_at(number, ZeroStage::Device, at),
+            ZeroStage::DropFailed(error) => return self.end(number, Err(error)),
             ZeroStage::DropAgain | ZeroStage::Fill => {
                 self.stand_at(number, ZeroStage::Drop, at + piece);
             }
@@ -136,15 +144,13 @@ impl DiskPath {
     /// A device has zeroed a piece, or cannot.
     pub(super) fn end_piece(&mut self, number: u32, result: Result<bool, IoError>) {
         assert_eq!(self.active(number).zero, ZeroStage::Device, "a device was asked to zero");
-        let at = self.active(number).at;
-        match result {
-            Err(error) => self.end(number, Err(error)),
-            Ok(done) => {
-                let stage = if done { ZeroStage::DropAgain } else { ZeroStage::Fill };
-                self.stand_at(number, stage, at);
-                self.zero_ready.push_back(number);
-            }
-        }
+        let stage = match result {
+            Ok(true) => ZeroStage::DropAgain,
+            Ok(false) => ZeroStage::Fill,
+            Err(error) => ZeroStage::DropFailed(error),
+        };
+        self.stand_at(number, stage, self.active(number).at);
+        self.zero_ready.push_back(number);
     }
 
     /// Lets a request go on that zeroes; says whether there was one.
