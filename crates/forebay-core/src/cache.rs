@@ -333,9 +333,7 @@ impl PageCache {
     /// Pins a page for a decode, which may take long: the rest of its folio can be evicted in the
     /// meantime.
     pub(crate) fn pin_alone(&mut self, frame: FrameId) {
-        if self.frames[frame.index()].order > 0 {
-            self.split(frame.0);
-        }
+        self.split(frame.0);
         self.pin(frame);
     }
 
@@ -506,8 +504,17 @@ impl PageCache {
         self.drop_folio(frame)
     }
 
+    /// A page is about to be dirty, perhaps for long: the rest of its folio can be evicted in the
+    /// meantime.
+    pub(crate) fn dirty_alone(&mut self, frame: FrameId) {
+        self.split(frame.0);
+    }
+
     /// Makes single pages of the folio of a frame, which stay in the cache.
     fn split(&mut self, frame: u32) {
+        if self.frames[frame as usize].order == 0 {
+            return;
+        }
         let folio = self.folio_of(FrameId(frame));
         let file = FileId(self.frames[frame as usize].file);
         for page in folio.first..folio.first + folio.pages() {

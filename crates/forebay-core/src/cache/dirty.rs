@@ -231,9 +231,7 @@ impl PageCache {
     /// Removes the page of a frame; returns it if it is in use. Its folio becomes single pages, of
     /// which those outside of the range stay.
     fn cut_one(&mut self, frame: u32, cancelled: &mut u64) -> Option<FrameId> {
-        if self.frames[frame as usize].order > 0 {
-            self.split(frame);
-        }
+        self.split(frame);
         if self.frames[frame as usize].flags & (DIRTY | WRITEBACK) == DIRTY {
             self.cancel_dirty(FrameId(frame));
             *cancelled += 1;

@@ -164,6 +164,9 @@ impl Engine {
         // The write fills one page, up to `end`.
         let allocated = (end - 1) / PAGE_SIZE >= bytes.div_ceil(PAGE_SIZE);
         *bytes = (*bytes).max(end);
+        if self.reserve > 0 {
+            self.cache.dirty_alone(frame);
+        }
         let newly = self.mark_dirty(file, frame, allocated);
         self.stats.pages_written += 1;
         if newly && self.ask_flush(file) == Demand::RunAndWait {

@@ -63,7 +63,7 @@ pub struct DiskConfig {
     pub requests_max: u32,
     /// Exports at most.
     pub exports_max: u32,
-    /// The readahead of each stream. Its folios have one page.
+    /// The readahead of each stream. A folio is split into pages when one of them is written.
     pub readahead: readahead::Spec,
     /// Which pages leave when memory is short.
     pub reclaim: reclaim::Spec,

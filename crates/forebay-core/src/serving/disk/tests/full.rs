@@ -100,6 +100,32 @@ fn reads_go_on_while_all_that_can_be_dirty_waits_for_a_full_store() {
 }
 
 #[test]
+fn a_page_that_waits_for_a_full_store_does_not_keep_the_rest_of_its_folio() {
+    let mut rig = Rig::with_readahead(16, Policies::default(), "linux-6.18:folios=1");
+    let mut random = Random(7);
+    for page in 0..16 {
+        rig.begin(0, DiskOp::Read { offset: page * PAGE_SIZE, len: PAGE_SIZE });
+        rig.finish(&mut random);
+    }
+    assert!(rig.path.engine.folios_added() < rig.path.stats().pages_read, "folios of many pages");
+    rig.device.is_full = true;
+    for page in (0..40).step_by(2) {
+        if rig.path.engine.is_resident(FileId(0), page) {
+            let (offset, len) = (page * PAGE_SIZE, CELL);
+            assert!(rig.begin(0, DiskOp::Write { offset, len, durable: false }));
+        }
+    }
+    for page in (0..40).rev() {
+        rig.begin(1, DiskOp::Read { offset: page * PAGE_SIZE, len: CELL });
+        for _ in 0..400 {
+            rig.answer(&mut random);
+        }
+        let is_answered = rig.requests.iter().flatten().all(|one| one.client != 1);
+        assert!(is_answered, "page {page}");
+    }
+}
+
+#[test]
 fn a_full_store_leaves_memory_and_pace_to_the_others() {
     // Dirty pages of one export's full store took the memory of the others, and throttles and flush
     // rules waited for them to be written.
