@@ -1,8 +1,8 @@
 //! `cargo xtask bench serve`: `forebay serve`, nbdkit and qemu-nbd under fio's NBD engine.
 //!
 //! ```text
-//!   row --> a server on a socket of its own --> fio --> requests a second, the server's
-//!             the servers take turns                    processor time, bytes read
+//!   row --> a server on a socket of its own --> fio --> requests a second, processor
+//!             the servers take turns                    time of both, bytes read
 //! ```
 //!
 //! Figures are medians of rounds, and the ratios are to nbdkit. Client and server share the
@@ -123,8 +123,19 @@ struct Figures {
     rate: f64,
     /// Processor time of the server for each request, in microseconds.
     processor: f64,
+    /// That of the client.
+    client: f64,
     /// Bytes that the server read from its device for each byte asked.
     read: f64,
+}
+
+/// What fio did.
+struct Client {
+    /// Requests a second.
+    rate: f64,
+    /// The part of its time in which it ran.
+    busy: f64,
+    bytes: f64,
 }
 
 /// Measures the requested rows and prints a table; 1 if a target was missed.
@@ -170,14 +181,14 @@ fn measure(arguments: &Arguments, program: &Path, folder: &Path) -> Result<u8> {
         let medians = rounds.map(|figures| (!figures.is_empty()).then(|| median(&figures)));
         let base = medians[1].map_or(f64::NAN, |figures| figures.rate);
         for ((contestant, name), figures) in CONTESTANTS.iter().zip(medians) {
-            let Some(Figures { rate, processor, read }) = figures else { continue };
+            let Some(Figures { rate, processor, client, read }) = figures else { continue };
             let ratio = rate / base;
             let is_own = *contestant == Contestant::Forebay && row.target > 0.0;
             missed |= is_own && ratio < row.target;
             let goal = if is_own { format!("{:.1}", row.target) } else { "-".to_owned() };
             say(&format!(
                 "{:16} {name:9} {rate:11.0} {ratio:9.2} {goal:>7} {processor:11.1} \
-                 {read:11.2}",
+                 {client:7.1} {read:11.2}",
                 row.name
             ))?;
         }
@@ -241,18 +252,19 @@ impl Serving {
             self.fio("--rw=read --bs=1M --iodepth=4", row, None)?;
         }
         let before = self.used()?;
-        let (rate, bytes) = self.fio(row.job, row, Some(seconds))?;
+        let Client { rate, busy, bytes } = self.fio(row.job, row, Some(seconds))?;
         let after = self.used()?;
         let requests = rate * f64::from(seconds);
         Ok(Figures {
             rate,
             processor: (after.0 - before.0) * 1e6 / requests,
+            client: busy * 1e6 / rate,
             read: (after.1 - before.1) / bytes,
         })
     }
 
-    /// Reads by fio: requests a second, and bytes.
-    fn fio(&self, job: &str, row: &Row, seconds: Option<u32>) -> Result<(f64, f64)> {
+    /// Reads by fio.
+    fn fio(&self, job: &str, row: &Row, seconds: Option<u32>) -> Result<Client> {
         let mut command = Command::new("fio");
         let uri = format!("--uri=nbd+unix:///?socket={}", self.socket.display());
         command.args(["--name=job", "--ioengine=nbd", "--output-format=terse", "--randrepeat=0"]);
@@ -264,10 +276,12 @@ impl Serving {
         let line = printed.lines().find(|line| line.starts_with("3;")).context("fio's line")?;
         let fields: Vec<&str> = line.split(';').collect();
         let field = |number: usize| fields.get(number).and_then(|text| text.parse::<f64>().ok());
-        let (kib, rate) = (field(5), field(7));
-        match (kib, rate) {
-            (Some(kib), Some(rate)) => Ok((rate, kib * 1024.0)),
-            (_, _) => bail!("fio printed '{line}'"),
+        let percent = |number: usize| fields.get(number)?.strip_suffix('%')?.parse::<f64>().ok();
+        match (field(5), field(7), percent(87), percent(88)) {
+            (Some(kib), Some(rate), Some(user), Some(system)) => {
+                Ok(Client { rate, busy: (user + system) / 100.0, bytes: kib * 1024.0 })
+            }
+            (_, _, _, _) => bail!("fio printed '{line}'"),
         }
     }
 
@@ -313,13 +327,14 @@ fn median(figures: &[Figures]) -> Figures {
     Figures {
         rate: middle(|figures| figures.rate),
         processor: middle(|figures| figures.processor),
+        client: middle(|figures| figures.client),
         read: middle(|figures| figures.read),
     }
 }
 
 /// The first line of the table.
 const HEADER: &str =
-    "row              server     requests/s  x nbdkit  target  us/request  read/asked";
+    "row              server     requests/s  x nbdkit  target  us/request  client  read/asked";
 
 /// Ticks of /proc/PID/stat in a second, on every machine of today.
 const TICKS: f64 = 100.0;
