@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -118,6 +119,8 @@ static void run(int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
+	/* A sleep is to end when it is over. */
+	prctl(PR_SET_TIMERSLACK, 1UL);
 	mkdir("/mnt", 0755);
 	set_device("fast", "units", 1ULL, "unit_rate", 200000000ULL, "link_rate", 0ULL, NULL);
 	write_image(DEVICE);

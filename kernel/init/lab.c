@@ -153,7 +153,7 @@ static void mounted(const char *kind, const char *where)
 int main(int argc, char **argv)
 {
 	size_t count = sizeof(experiments) / sizeof(experiments[0]), at;
-	int console;
+	int console, own;
 
 	mounted("devtmpfs", "/dev");
 	console = open("/dev/console", O_WRONLY);
@@ -163,6 +163,10 @@ int main(int argc, char **argv)
 	}
 	mounted("proc", "/proc");
 	mounted("sysfs", "/sys");
+	/* The kernel's own arguments come last: root=98:0. */
+	for (own = 1; own < argc && !strchr(argv[own], '='); own++)
+		;
+	argc = own;
 	if (argc < 2) {
 		errno = EINVAL;
 		die("no experiment is asked for");

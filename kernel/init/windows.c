@@ -123,20 +123,25 @@ static void killed(const char *rule)
 	void *target = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t start, took;
 	pid_t child;
+	int status;
 
 	if (target == MAP_FAILED)
 		die("no memory");
 	cool();
 	child = fork();
 	if (child == 0) {
-		pread(opened(DEVICE, O_RDONLY), target, bytes, 0);
+		if (pread(opened(DEVICE, O_RDONLY), target, bytes, 0) < 0)
+			_exit(1);
 		_exit(0);
 	}
 	nanosleep(&delay, NULL);
 	start = now();
 	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	waitpid(child, &status, 0);
 	took = now() - start;
+	errno = ECHILD;
+	if (!WIFSIGNALED(status))
+		die("the reader ended by itself");
 	printf("@ windows-killed rule=%s died_ms=%.1f\n", rule, took / 1e6);
 	munmap(target, bytes);
 	errno = ETIMEDOUT;

@@ -41,7 +41,7 @@ enum Command {
     },
     /// Write the patch series and check it with git am and checkpatch.pl --strict
     Patches {
-        /// Where to [default: target/kernel/patches]
+        /// A folder without patches to write them to [default: target/kernel/patches]
         #[arg(long)]
         to: Option<std::path::PathBuf>,
     },

@@ -20,12 +20,13 @@
 #include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/pagemap.h>
 #include <linux/readahead-size.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
-#include <linux/swap.h>
+#include <linux/vmstat.h>
 
 #include "internal.h"
 
@@ -37,6 +38,12 @@
 #define RA_SIZE_MISSES 100
 /* Pages of a window that are submitted between two checks for a fatal signal. */
 #define RA_SIZE_PIECE (SZ_2M >> PAGE_SHIFT)
+
+/* Windows with absent pages, and these pages. Two tasks at once may count for one. */
+static unsigned long windows_read;
+module_param(windows_read, ulong, 0444);
+static unsigned long pages_read;
+module_param(pages_read, ulong, 0444);
 
 void ra_size_init(struct file_ra_state *ra, struct address_space *mapping)
 {
@@ -86,6 +93,15 @@ static void submit(struct file *file, pgoff_t start, unsigned long size)
 	}
 }
 
+/* Pages from @start to before @end that lie in the folio at hand. */
+static unsigned long inside(struct xa_state *xas, pgoff_t start, pgoff_t end)
+{
+	unsigned long size = 1UL << xas_get_order(xas);
+	pgoff_t first = round_down(xas->xa_index, size);
+
+	return min(first + size, end) - max(first, start);
+}
+
 /*
  * Reads the absent pages of a window; how many there were. Tasks that share the file may move the
  * window meanwhile, so it is read once.
@@ -93,23 +109,27 @@ static void submit(struct file *file, pgoff_t start, unsigned long size)
 static unsigned long issue(struct file *file, const struct ra_size_window *window)
 {
 	struct address_space *mapping = file->f_mapping;
-	unsigned long pages = DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE), absent;
+	unsigned long end = DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE), absent;
 	unsigned long size = READ_ONCE(window->size);
 	pgoff_t start = READ_ONCE(window->start);
 	XA_STATE(xas, &mapping->i_pages, start);
 	void *entry;
 
-	if (!size || start >= pages || blk_cgroup_congested())
+	if (!size || start >= end || blk_cgroup_congested())
 		return 0;
-	size = min(size, pages - start);
+	size = min(size, end - start);
+	end = start + size;
 	absent = size;
 	rcu_read_lock();
-	xas_for_each(&xas, entry, start + size - 1)
+	xas_for_each(&xas, entry, end - 1)
 		if (!xas_retry(&xas, entry) && !xa_is_value(entry))
-			absent--;
+			absent -= inside(&xas, start, end);
 	rcu_read_unlock();
-	if (absent)
+	if (absent) {
 		submit(file, start, size);
+		windows_read++;
+		pages_read += absent;
+	}
 	return absent;
 }
 
@@ -302,6 +322,16 @@ bool ra_size_miss(struct file *file)
 	return is_on(file);
 }
 
+#ifdef CONFIG_MMU
+/* What memory can spare, as 2.6.7 has it. */
+static unsigned long sane(unsigned long size)
+{
+	unsigned long idle = global_node_page_state(NR_INACTIVE_FILE) +
+			     global_zone_page_state(NR_FREE_PAGES);
+
+	return min(size, idle / 2);
+}
+
 /* A fault on an absent page. */
 bool ra_size_fault(struct vm_fault *vmf, struct file **fpin)
 {
@@ -324,23 +354,30 @@ bool ra_size_fault(struct vm_fault *vmf, struct file **fpin)
 		s->hits++;
 		return true;
 	}
-	window.size = min(limit_of(file), nr_free_buffer_pages() / 2);
+	window.size = sane(limit_of(file));
 	issue(file, &window);
 	return true;
 }
 
 /* A fault on a page that is there. */
-bool ra_size_hit(struct vm_fault *vmf)
+bool ra_size_hit(struct vm_fault *vmf, struct file **fpin)
 {
 	struct file *file = vmf->vma->vm_file;
+	struct ra_size_state *s = &file->f_ra.by_size;
+	const struct ra_size_windows *now = &s->windows;
 
 	if (!is_on(file))
 		return false;
-	if (vmf->vma->vm_flags & VM_SEQ_READ)
-		step(file, vmf->pgoff, 1);
-	file->f_ra.by_size.hits++;
+	s->hits++;
+	if (!(vmf->vma->vm_flags & VM_SEQ_READ))
+		return true;
+	/* Where the next window is not there yet, this may read it. */
+	if (!now->ahead.start || !contains(&now->current_window, vmf->pgoff))
+		*fpin = maybe_unlock_mmap_for_io(vmf, *fpin);
+	step(file, vmf->pgoff, 1);
 	return true;
 }
+#endif
 
 static ssize_t read_ahead_rule_show(struct device *dev, struct device_attribute *attr, char *page)
 {

@@ -55,7 +55,7 @@ fn boot_in(
         "time-travel=inf-cpu",
         "norandmaps",
         "lab_flash=16M",
-        "quiet",
+        "loglevel=5",
         "random.trust_cpu=off",
     ]);
     command.arg(format!("initrd={}", archive.display()));
@@ -84,6 +84,10 @@ fn records(console: &str) -> Result<String> {
     let errors: Vec<&str> =
         console.lines().filter_map(|line| line.trim().strip_prefix('!')).collect();
     ensure!(errors.is_empty(), "the init failed:{}", errors.join(";"));
+    let complaint = console.lines().find(|line| COMPLAINTS.iter().any(|one| line.contains(one)));
+    if let Some(line) = complaint {
+        bail!("the kernel complains: {}\n{}", line.trim(), tail(console, ""));
+    }
     let lines = console.lines().filter_map(|line| line.trim_end().strip_prefix('@'));
     Ok(lines.map(|line| format!("{}\n", line.trim_start())).collect())
 }
@@ -112,6 +116,9 @@ fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     }
     archive
 }
+
+/// How the kernel begins to report a fault of its own.
+const COMPLAINTS: [&str; 5] = ["WARNING:", "BUG:", "Oops", "INFO: task", "scheduling while atomic"];
 
 /// A kernel that was killed, with the end of its console.
 #[derive(Debug)]
@@ -199,5 +206,11 @@ mod tests {
         assert_eq!(records("x\n@a b=1\r\n@ a b=2\nEND\n").unwrap(), "a b=1\na b=2\n");
         let error = records("@a\n! mount: no such device\n").unwrap_err();
         assert_eq!(error.to_string(), "the init failed: mount: no such device");
+    }
+
+    #[test]
+    fn a_kernel_that_complains_is_no_result() {
+        let error = records("WARNING: CPU: 0 PID: 1 at mm/filemap.c:9\n@a b=1\n").unwrap_err();
+        assert!(error.to_string().starts_with("the kernel complains: WARNING: CPU: 0"), "{error}");
     }
 }

@@ -303,6 +303,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "bison", program: "bison", needed_for: LAB },
     Package { name: "bc", program: "bc", needed_for: LAB },
     Package { name: "xz-utils", program: "xz", needed_for: LAB },
+    Package { name: "git", program: "git", needed_for: LAB },
+    Package { name: "perl", program: "perl", needed_for: LAB },
 ];
 
 const LAB: &str = "building the kernel lab";
@@ -318,7 +320,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "gcc, bc missing; as root: apt-get install libc6-dev util-linux gcc make flex bison bc \
-             xz-utils"
+             xz-utils git perl"
         );
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! A patch is a file of `kernel/patches`. It names files of our own, which are copied from
 //! `kernel/linux`, and hooks: a file of Linux, the function (or struct, or table) that contains an
-//! anchor line, and the one to three lines that go after it, before it, or replace it. An anchor
+//! anchor line, and the one to four lines that go after it, before it, or replace it. An anchor
 //! that does not occur exactly once is an error that names file and function.
 //!
 //! ```text
 //!   [[hook]]
 //!   file = "mm/filemap.c"
-//!   function = "folio_wait_bit_common"
-//!   before = "io_schedule();"
-//!   lines = ["if (blk_dispatch_wait(wait))", "\tcontinue;"]     indented like the anchor
+//!   function = "do_async_mmap_readahead"
+//!   before = "/* If we don't want any read-ahead, don't bother */"
+//!   lines = ["if (ra_size_hit(vmf, &fpin))", "\treturn fpin;"]   indented like the anchor
 //! ```
 
 use std::collections::BTreeMap;

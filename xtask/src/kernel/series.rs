@@ -20,7 +20,12 @@ pub(super) fn run(to: Option<&Path>) -> Result<u8> {
     let source = source::provide()?;
     let patches: Vec<Patch> =
         hooks::read_patches()?.into_iter().filter(|patch| !patch.lab_only).collect();
-    let to = to.map_or_else(|| target().join("kernel/patches"), Path::to_owned);
+    let own = target().join("kernel/patches");
+    if to.is_none() && own.exists() {
+        fs::remove_dir_all(&own)?;
+    }
+    let to = to.map_or(own, Path::to_owned);
+    ensure!(patches_in(&to)?.is_empty(), "{} has patches already", to.display());
     for folder in [to.clone(), target().join("kernel")] {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -47,6 +52,21 @@ pub(super) fn run(to: Option<&Path>) -> Result<u8> {
     Ok(u8::from(spoken > 0))
 }
 
+/// The patches that lie in a folder, which need not be there.
+fn patches_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "patch") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
 /// Commits the patches one after another, and has git format them.
 fn write(source: &Source, patches: &[Patch], scratch: &Path, to: &Path) -> Result<Vec<PathBuf>> {
     begin(source, patches, scratch)?;
@@ -60,12 +80,6 @@ fn write(source: &Source, patches: &[Patch], scratch: &Path, to: &Path) -> Resul
             format!("{}\n\n{}\n\nSigned-off-by: {}\n", patch.subject, patch.body, author()?);
         git(scratch, &["add", "-A"])?;
         git(scratch, &["commit", "-q", "-m", &message])?;
-    }
-    for old in fs::read_dir(to)? {
-        let old = old?.path();
-        if old.extension().is_some_and(|extension| extension == "patch") {
-            fs::remove_file(old)?;
-        }
     }
     let folder = fs::canonicalize(to)?;
     let folder = folder.to_str().context("the folder is no text")?;
@@ -171,4 +185,23 @@ fn covers(to: &Path) -> Result<()> {
         fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_patches_of_others_is_told_apart() {
+        let folder = std::env::temp_dir().join(format!("forebay-series-{}", std::process::id()));
+        assert!(patches_in(&folder).unwrap().is_empty());
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("notes.txt"), "").unwrap();
+        assert!(patches_in(&folder).unwrap().is_empty());
+        let theirs = folder.join("0001-theirs.patch");
+        fs::write(&theirs, "").unwrap();
+        let found = patches_in(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(found, [theirs]);
+    }
 }

@@ -3,7 +3,7 @@
 //! The init prints records, `EXPERIMENT KEY=VALUE ...`. A table is made of the records of one
 //! experiment with the same keys; the order is the init's.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::build::Lab;
 use super::referee::limits;
@@ -14,6 +14,7 @@ use crate::process::say;
 pub(super) fn run(experiments: &[String]) -> Result<u8> {
     let lab = build::build()?;
     let known = boot::boot(&lab, &["list"])?;
+    ensure!(!known.is_empty(), "the init names no experiment");
     for name in experiments {
         if !known.lines().any(|line| line == name) {
             let names: Vec<&str> = known.lines().collect();
@@ -24,6 +25,7 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
     say(&format!("Linux {}, virtual time", lab.version))?;
     for name in known.lines().filter(|name| experiments.is_empty() || is_in(experiments, name)) {
         let (first, second) = twice(|| records(&lab, name))?;
+        ensure!(!first.is_empty(), "{name} printed nothing");
         for table in tables(&first) {
             say(&format!("\n{table}"))?;
         }

@@ -41,6 +41,6 @@ void ra_size_init(struct file_ra_state *ra, struct address_space *mapping);
 pgoff_t ra_size_read(struct kiocb *iocb, pgoff_t index, pgoff_t end);
 bool ra_size_miss(struct file *file);
 bool ra_size_fault(struct vm_fault *vmf, struct file **fpin);
-bool ra_size_hit(struct vm_fault *vmf);
+bool ra_size_hit(struct vm_fault *vmf, struct file **fpin);
 
 #endif

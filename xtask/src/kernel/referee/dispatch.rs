@@ -1,6 +1,6 @@
 //! Dispatch: the same random reads under each mode, switches and time.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use forebay_core::dispatch;
 use forebay_core::io::Op;
 use forebay_core::readahead;
@@ -27,7 +27,9 @@ pub(super) fn compare(lab: &Lab) -> Result<usize> {
     let records = boot::boot(lab, &["dispatch"])?;
     say("\ndispatch  device us  switches kernel  simulator  ms kernel  simulator  percent")?;
     let mut differ = 0;
-    for record in records.lines().filter(|record| record.contains("way=read")) {
+    let records: Vec<&str> = records.lines().filter(|line| line.contains("way=read")).collect();
+    ensure!(records.len() >= MODES.len(), "the init printed {} reads", records.len());
+    for record in records {
         let mode = MODES.iter().find(|(mode, _)| record.contains(&format!("mode={mode} ")));
         let &(mode, rule) = mode.with_context(|| format!("no mode: {record}"))?;
         let delay = number(record, "device_us")?;

@@ -59,6 +59,7 @@ const FREE: &[(&str, &str)] = &[
     ("kernel.readahead", "linux-6.12"),
     ("kernel.large_folios", "0"),
     ("kernel.max_sectors_kb", "1280"),
+    ("kernel.elevator", "mq-deadline"),
     ("layout.placement", "contiguous"),
     ("layout.span", "1ratio"),
     ("device.capacity", "257MiB"),
