@@ -59,7 +59,6 @@ use crate::image_path::{self, Buffers, Content, OpenOptions, PathStats};
 use crate::lock::{Mutex, lock};
 use inodes::Inodes;
 use log::Log;
-use options::CACHE_MIN;
 use push::{Pusher, Queue};
 use recording::RecordingFile;
 use replay::{Replay, ReplayTrigger};
@@ -72,7 +71,7 @@ use xattrs::XattrPresence;
 pub use crate::image_path::OpenError;
 pub use arenas::allocate_together;
 pub use log::Sink;
-pub use options::{Options, Window, config};
+pub use options::{CACHE_MAX, CACHE_MIN, Options, Window, config};
 pub use stats::of_mount;
 
 mod arenas;
@@ -280,7 +279,7 @@ fn start_workers(server: &Arc<Mount>, pusher: &Pusher, count: usize) -> io::Resu
 /// Only pages that are asked for can be recorded, so nothing may be prefetched.
 fn record_all(config: &mut MountConfig) {
     config.policy = Spec::parse("off").expect("the table has it");
-    (config.ahead, config.is_recorded) = (Ahead::Ours, true);
+    (config.ahead, config.only_asked) = (Ahead::Ours, true);
 }
 
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MountError> {
@@ -397,12 +396,11 @@ impl Mounted {
             self.log.say(&oddity);
         }
         self.log.close();
-        if let Some(recording) = &self.recording {
-            recording.finish()?;
-        }
+        let recorded = self.recording.as_ref().map_or(Ok(()), |recording| recording.finish());
         if !matches!(ended, Ended::Broke(_)) {
             self.write_profile()?;
         }
+        recorded?;
         Ok(ended)
     }
 

@@ -14,6 +14,7 @@
 //! talks to a kernel: a real one, or one in virtual time. The world numbers files and tasks.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use super::{
     FilePages, FileStreams, FolderWalks, GivenPages, HEADER_PAGES, PathConfig, ProgramPages,
@@ -32,8 +33,8 @@ pub struct MountConfig {
     pub policy: Spec,
     /// What reads ahead.
     pub ahead: Ahead,
-    /// Every page that is touched shall be asked for: nothing is pushed unasked.
-    pub is_recorded: bool,
+    /// No page comes that was not asked for: files of a folder are not pushed ahead of a walk.
+    pub only_asked: bool,
 }
 
 /// What is decided about a mounted image; its bytes are the [path's](super::ImagePath).
@@ -41,7 +42,7 @@ pub struct MountConfig {
 pub struct MountRules {
     policy: Spec,
     ahead: Ahead,
-    is_recorded: bool,
+    only_asked: bool,
     files: BTreeMap<u64, OpenFile>,
     /// Counts uses of files.
     uses: u64,
@@ -107,7 +108,7 @@ impl MountRules {
         Self {
             policy: config.policy.clone(),
             ahead: config.ahead,
-            is_recorded: config.is_recorded,
+            only_asked: config.only_asked,
             files: BTreeMap::new(),
             uses: 0,
             words: 0,
@@ -122,20 +123,26 @@ impl MountRules {
         self.files.get(&file).map(|open| open.bytes)
     }
 
-    /// Learns of a file. The one that was used longest ago is forgotten if there are too many.
+    /// Learns of a file. Those that were used longest ago are forgotten if there are too many.
     pub fn open_file(&mut self, file: u64, bytes: u64) {
         if self.files.contains_key(&file) {
             return;
         }
         if self.files.len() >= FILES_MAX {
-            let oldest = self.files.iter().min_by_key(|(_, open)| open.used);
-            if let Some(file) = oldest.map(|(file, _)| *file) {
-                self.words -= self.files.remove(&file).map_or(0, |open| open.given.words());
-            }
+            self.forget_oldest();
         }
         self.uses += 1;
         let (streams, given) = (FileStreams::new(), GivenPages::default());
         self.files.insert(file, OpenFile { bytes, streams, given, used: self.uses });
+    }
+
+    /// Forgets a quarter of the files at once, as finding the oldest takes a look at each.
+    fn forget_oldest(&mut self) {
+        let mut uses: Vec<u64> = self.files.values().map(|open| open.used).collect();
+        let (_, last, _) = uses.select_nth_unstable(FILES_MAX / 4 - 1);
+        let last = *last;
+        self.files.retain(|_, open| open.used > last);
+        self.words = self.files.values().map(|open| open.given.words()).sum();
     }
 
     /// Whether the first bytes of the file should be seen before a READ is decided.
@@ -203,7 +210,9 @@ impl MountRules {
         waited: bool,
     ) -> Aftermath {
         self.pushes.end_read(pages_of(read));
-        let is_lost = self.give(read.file, |given, room| given.answer(read.pages, now, room));
+        // The kernel keeps no page of a read past its cache.
+        let is_lost = !read.is_direct
+            && self.give(read.file, |given, room| given.answer(read.pages, now, room));
         // Else the image was read ahead when the device began to be waited for.
         let has_window = !waited || plan.is_none();
         let plan = plan.unwrap_or_else(|| self.decide(read, || false).plan);
@@ -217,7 +226,8 @@ impl MountRules {
         }
         let mut dropped = 0;
         // Behind a window that was answered the kernel asks for the next one.
-        if !(is_exact || self.ahead == Ahead::Both && read.pages.len() > 1) {
+        let has_next = self.ahead == Ahead::Both && read.pages.len() > 1;
+        if !(is_exact || read.is_direct || has_next) {
             if self.ahead == Ahead::Both && read.pages.start > 0 {
                 dropped += self.push_loaded(read.file);
             }
@@ -240,7 +250,8 @@ impl MountRules {
 
     /// A task asks for the beginning of a file: the file that it will ask for next.
     pub fn next_file(&mut self, read: &ReadCall) -> Option<u64> {
-        if read.pages.start > 0 || self.ahead == Ahead::Kernel || self.is_recorded {
+        let is_known = read.pages.start == 0 && !read.is_direct;
+        if !is_known || self.only_asked || self.ahead == Ahead::Kernel {
             return None;
         }
         self.walks.begin(read.task, read.file)

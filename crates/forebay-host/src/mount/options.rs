@@ -93,11 +93,15 @@ pub fn config(options: &Options, image_bytes: u64) -> MountConfig {
     let frames = u32::try_from(frames).unwrap_or(u32::MAX);
     let keeps_raw = options.direct;
     let path = PathConfig { frames, requests_max: REQUESTS_MAX, keeps_raw, image_bytes };
-    MountConfig { path, policy: options.policy.clone(), ahead, is_recorded: false }
+    let only_asked = options.policy.policy().name == "off";
+    MountConfig { path, policy: options.policy.clone(), ahead, only_asked }
 }
 
+/// Bytes of the cache at most: what is known of its pages takes memory from the beginning.
+pub const CACHE_MAX: u64 = 64 << 30;
+
 /// Bytes of the cache at least: requests of several tasks are in flight at once.
-pub(super) const CACHE_MIN: u64 = 256 << 10;
+pub const CACHE_MIN: u64 = 256 << 10;
 
 /// Requests in flight at most.
 const REQUESTS_MAX: u32 = 512;

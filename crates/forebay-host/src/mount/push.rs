@@ -132,7 +132,9 @@ impl Pusher {
         thread::Builder::new().name("forebay-push".to_owned()).spawn(move || {
             // At normal priority: a READ of a block that is being decoded here waits for it.
             while let Some(push) = this.next() {
-                this.guarded(|| this.push(&notifier, &push, PUSH_PAGES_MAX));
+                this.guarded(|| {
+                    this.push(&notifier, &push, PUSH_PAGES_MAX);
+                });
             }
         })?;
         Ok(())
@@ -202,16 +204,16 @@ impl Pusher {
     }
 
     /// Pushes those of the pages that the kernel does not have, `batch` pages in a STORE.
-    pub(super) fn push(&self, notifier: &Notifier, push: &FilePages, batch: u64) {
+    pub(super) fn push(&self, notifier: &Notifier, push: &FilePages, batch: u64) -> u64 {
         let (path, id) = (&self.content.path, NodeId(push.file));
-        let Some(size) = path.with(|rules, _| rules.file_bytes(push.file)) else { return };
-        let Some(number) = self.inodes.number(id) else { return };
-        let (mut rest, mut buffer) = (*push, Vec::new());
+        let Some(size) = path.with(|rules, _| rules.file_bytes(push.file)) else { return 0 };
+        let Some(number) = self.inodes.number(id) else { return 0 };
+        let (mut rest, mut buffer, mut pushed) = (*push, Vec::new(), 0);
         while !self.stop.load(Relaxed) {
             let (run, forgone) = path.with(|rules, _| rules.absent(&rest, batch));
             self.stats.pushes_forgone.add(forgone);
             if run.pages.is_empty() {
-                return;
+                break;
             }
             rest.pages.start = run.pages.end;
             let offset = run.pages.start * PAGE_SIZE;
@@ -233,15 +235,17 @@ impl Pusher {
                 Ok(()) => {
                     self.stats.pushes.add(1);
                     self.stats.pages_pushed.add(run.pages.len());
+                    pushed += run.pages.len();
                 }
                 Err(error) => {
                     self.stats.pushes_failed.add(1);
                     if is_over(&error) {
-                        return;
+                        break;
                     }
                 }
             }
         }
+        pushed
     }
 }
 

@@ -96,15 +96,23 @@ impl Replay {
                 if self.wake.recv().is_err() {
                     return;
                 }
-                replay.restart();
+                self.restart(&mut replay, &paths);
             } else if self.wake.try_recv().is_ok() {
-                replay.restart();
+                self.restart(&mut replay, &paths);
             } else {
                 self.pusher.guarded(|| {
                     self.carry_out(action, &mut replay, &mut paths, (&root, notifier));
                 });
             }
         }
+    }
+
+    /// The kernel has dropped pages of a file, and most likely those of the others.
+    fn restart(&self, replay: &mut serving::Replay, paths: &ProfilePaths<'_>) {
+        for NodeId(file) in paths.open.iter().flatten() {
+            self.content.path.with(|rules, _| rules.forget(*file));
+        }
+        replay.restart();
     }
 
     fn carry_out(
@@ -131,8 +139,8 @@ impl Replay {
             }
             ReplayAction::Push(file, pages) => {
                 if let Some(NodeId(file)) = paths.open[file] {
-                    self.stats.pages_replayed.add(pages.len());
-                    self.pusher.push(notifier, &FilePages { file, pages }, PUSH);
+                    let pushed = self.pusher.push(notifier, &FilePages { file, pages }, PUSH);
+                    self.stats.pages_replayed.add(pushed);
                 }
             }
             ReplayAction::LookUp(name) => {

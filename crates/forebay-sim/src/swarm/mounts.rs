@@ -79,9 +79,9 @@ fn setup(rng: &mut Rng, image: &RandomImage, is_clean: bool) -> MountSetup {
     };
     let policy = POLICIES[rng.below(POLICIES.len() as u64) as usize].name;
     let ahead = [Ahead::Kernel, Ahead::Both, Ahead::Ours][rng.below(3) as usize];
-    let is_recorded = rng.chance(100_000);
+    let only_asked = rng.chance(100_000);
     let policy = Spec::parse(policy).expect("the table has it");
-    let config = MountConfig { path, policy, ahead, is_recorded };
+    let config = MountConfig { path, policy, ahead, only_asked };
     let fast = FastParameters {
         units: 1 + rng.below(4) as u32,
         delay_ns: 1_000 + rng.below(3_000_000),

@@ -25,7 +25,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use forebay_core::packed::Spec;
 use forebay_host::attach::AttachError;
 use forebay_host::backend::{BlockCache, local_path, scrubbed};
-use forebay_host::mount::{self, Ended, MountError, OpenError, Options, Sink, Stopper, Window};
+use forebay_host::mount::{
+    self, CACHE_MAX, CACHE_MIN, Ended, MountError, OpenError, Options, Sink, Stopper, Window,
+};
 use forebay_image::Time;
 use forebay_image::profile::ProfileError;
 use forebay_report::messages::{self, Complaint, note, shown};
@@ -82,13 +84,19 @@ fn options(arguments: &Mount) -> Result<Options> {
         let window = window.name();
         format!("mount: fill rule {policy}, window {window}, cache {cache}, {threads} threads")
     });
+    let profile = arguments.profile.as_deref().map(std::path::absolute).transpose()?;
+    let record = arguments.record.as_deref().map(std::path::absolute).transpose()?;
+    if record.is_some() && record == profile {
+        let what = "--record and --profile name the same file";
+        return Err(Complaint::new(what).hint("each writes a file of its own").into());
+    }
     Ok(Options {
         cached: None,
         offset: units::bytes("--offset", &arguments.offset)?,
         direct: arguments.direct,
         lenient: arguments.lenient,
         strict: arguments.strict,
-        cache: units::bytes("--cache", &arguments.cache)?,
+        cache: page_memory(&arguments.cache)?,
         threads: arguments.threads as usize,
         policy,
         window: match arguments.window {
@@ -99,17 +107,29 @@ fn options(arguments: &Mount) -> Result<Options> {
         time,
         allow_other: arguments.allow_other || root,
         trusted: arguments.trusted,
-        profile: arguments.profile.as_deref().map(std::path::absolute).transpose()?,
+        profile,
         profile_update: arguments.profile_update,
-        record: arguments.record.as_deref().map(std::path::absolute).transpose()?,
+        record,
     })
+}
+
+/// The page memory of a mount, in bytes.
+pub(crate) fn page_memory(typed: &str) -> Result<u64> {
+    let bytes = units::bytes("--cache", typed)?;
+    if !(CACHE_MIN..=CACHE_MAX).contains(&bytes) {
+        let what = format!("the cache has from {CACHE_MIN} to {CACHE_MAX} bytes, not {bytes}");
+        return Err(Complaint::new(what).hint("`--cache 32M` is the default").into());
+    }
+    Ok(bytes)
 }
 
 /// Starts this program anew without a terminal, and waits until the mount is usable.
 fn in_background() -> Result<u8> {
     let mut child = Command::new("/proc/self/exe");
     child.arg0(env::args_os().next().unwrap_or_else(|| OsString::from("forebay")));
-    child.args(env::args_os().skip(1)).args(["--foreground", "--announce"]);
+    // Behind the user's `--` they would be names.
+    let (before, after) = typed_arguments();
+    child.args(before).args(["--foreground", "--announce"]).args(after);
     child.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = child.spawn().context("cannot start a process for the mount")?;
     let said = child.stdout.take().context("the mount's process has no standard output")?;
@@ -124,6 +144,14 @@ fn in_background() -> Result<u8> {
         Some(code) if code != 0 => Ok(code),
         Some(_) | None => bail!("the mount's process ended: {status}"),
     }
+}
+
+/// This program's arguments up to `--`, and the others.
+fn typed_arguments() -> (Vec<OsString>, Vec<OsString>) {
+    let mut before: Vec<OsString> = env::args_os().skip(1).collect();
+    let end = before.iter().position(|one| one == "--").unwrap_or(before.len());
+    let after = before.split_off(end);
+    (before, after)
 }
 
 /// Mounts and serves until the mount ends.
@@ -141,8 +169,8 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     // Before there is a mount that nothing would end.
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null");
     let nothing = nothing.context("cannot open /dev/null")?;
-    let sink = sink(arguments)?;
-    let mounted = mount::mount(&path, &folder, options, sink);
+    let last_words = sink(arguments)?;
+    let mounted = mount::mount(&path, &folder, options, sink(arguments)?);
     let mounted = mounted.map_err(|error| hinted(error, image, options.offset))?;
     stop_on(signals, mounted.stopper())?;
     if arguments.announce {
@@ -150,10 +178,18 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     } else {
         note(&format!("{} is mounted on {}", path.display(), folder.display()));
     }
-    match mounted.wait()? {
-        Ended::Unmounted | Ended::Stopped => Ok(0),
-        Ended::Broke(what) => Err(anyhow!("the mount broke down: {what}")),
+    let ended = match mounted.wait() {
+        Ok(Ended::Unmounted | Ended::Stopped) => Ok(0),
+        Ok(Ended::Broke(what)) => Err(anyhow!("the mount broke down: {what}")),
+        Err(error) => Err(error.into()),
+    };
+    if arguments.announce
+        && let Err(error) = &ended
+    {
+        // Standard error is closed.
+        last_words(&format!("{error:#}"));
     }
+    ended
 }
 
 /// The image by its path from the root, or by its address and with its bytes.

@@ -255,6 +255,50 @@ fn a_profile_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn a_mount_in_the_background_logs_why_it_lost_its_profile() {
+    let Some(mount) = Mount::new() else { return };
+    fs::create_dir(mount.scene.path("profiles")).unwrap();
+    mount.run("mount image folder --profile profiles/start --log log");
+    mount.check();
+    fs::remove_dir(mount.scene.path("profiles")).unwrap();
+    mount.run("unmount folder");
+    let log = || fs::read_to_string(mount.scene.path("log")).unwrap();
+    wait_until("it is logged", || log().contains("profiles/start"));
+}
+
+#[test]
+fn without_readahead_no_file_comes_unasked() {
+    let Some(mount) = Mount::new() else { return };
+    let files: Vec<String> = (0..40).map(|number| format!("f{number:02}")).collect();
+    for name in &files {
+        fs::write(mount.scene.path("source").join(name), name.repeat(100)).unwrap();
+    }
+    let tree = Tree::scan(&mount.scene.path("source")).unwrap();
+    let image = write(&tree, &Settings::default(), &mut |_| {}).unwrap().image;
+    fs::write(mount.scene.path("image"), image).unwrap();
+    // A name behind `--` may begin with a dash.
+    for (line, pushes) in
+        [("mount --policy off -- image folder", false), ("mount image folder", true)]
+    {
+        mount.run(line);
+        assert_eq!(fs::read_dir(&mount.folder).unwrap().count(), 43);
+        for name in &files[..10] {
+            assert!(fs::read(mount.folder.join(name)).unwrap().starts_with(name.as_bytes()));
+        }
+        let pushed = || {
+            let text = mount.run("mount --stats folder --json");
+            let counters: serde_json::Value = serde_json::from_str(&text).unwrap();
+            counters["pages_pushed"].as_u64().unwrap()
+        };
+        if pushes {
+            wait_until("the next files come in", || pushed() > 0);
+        }
+        assert_eq!(pushed() > 0, pushes, "{line}");
+        mount.run("unmount folder");
+    }
+}
+
+#[test]
 fn what_a_mount_hides_is_noted() {
     let Some(mount) = Mount::new() else { return };
     fs::write(mount.folder.join("file"), "hidden").unwrap();
@@ -360,6 +404,8 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image folder --time now")
         .refused("mount image folder --cache much")
         .refused("mount image folder --cache 4k")
+        .refused("mount image folder --cache 999999999G")
+        .refused("mount image folder --record start --profile ./start")
         .refused("mount image folder --log pipe")
         .refused("mount image folder --log folder")
         .refused("mount image folder --profile nowhere/start")

@@ -9,7 +9,7 @@ use crate::serving::Segment;
 fn mount(policy: &str, ahead: Ahead) -> MountRules {
     let path = PathConfig { frames: 64, requests_max: 4, keeps_raw: false, image_bytes: 1 << 20 };
     let policy = Spec::parse(policy).unwrap();
-    let mut mount = MountRules::new(&MountConfig { path, policy, ahead, is_recorded: false });
+    let mut mount = MountRules::new(&MountConfig { path, policy, ahead, only_asked: false });
     for file in 1..=9 {
         mount.open_file(file, 1000 * PAGE_SIZE);
     }
@@ -131,7 +131,23 @@ fn the_next_file_of_a_folder_is_pushed_whole_if_it_is_small() {
 }
 
 #[test]
-fn files_have_a_limit_and_the_one_used_longest_ago_goes() {
+fn reads_past_the_page_cache_give_the_kernel_no_pages() {
+    let mut mount = mount("eager", Ahead::Ours);
+    let direct = ReadCall { is_direct: true, ..read(1, 0, 1) };
+    for at in [0, 1_000_000_000, 2_000_000_000] {
+        mount.read(&direct, || false);
+        let after = mount.answered(Instant(at), &direct, None, false);
+        assert!(!after.is_lost, "none was there to be dropped");
+    }
+    assert!(!mount.has_pushes(), "nor is one pushed behind them");
+    assert_eq!(mount.next_file(&direct), None);
+    mount.read(&read(1, 0, 1), || false);
+    let after = mount.answered(Instant(3_000_000_000), &read(1, 0, 1), None, false);
+    assert!(!after.is_lost && mount.has_pushes(), "the first one through the page cache");
+}
+
+#[test]
+fn files_have_a_limit_and_those_used_longest_ago_go() {
     let mut mount = mount("off", Ahead::Ours);
     let push = |file| FilePages { file, pages: Pages::new(0, 1) };
     for file in 100..100 + FILES_MAX as u64 {
@@ -142,6 +158,8 @@ fn files_have_a_limit_and_the_one_used_longest_ago_goes() {
     }
     mount.check();
     assert_eq!(mount.file_bytes(1), None);
+    let kept = mount.file_bytes(100 + FILES_MAX as u64 / 4);
+    assert_eq!(kept, Some(PAGE_SIZE), "no more than a quarter went");
     assert_eq!(mount.file_bytes(100 + FILES_MAX as u64 - 1), Some(PAGE_SIZE));
     // What is asked of a file that is not known any more ends all the same.
     let call = read(1, 0, 1);

@@ -73,7 +73,7 @@ impl Scene {
         let policy = Spec::parse("selective").expect("the table has it");
         let ahead = policy.build().ahead();
         let path = PathConfig { frames, requests_max, keeps_raw: true, image_bytes };
-        let config = MountConfig { path, policy, ahead, is_recorded: false };
+        let config = MountConfig { path, policy, ahead, only_asked: false };
         let content = Arc::new(Content::new(image, file, &config, &Arc::default()));
         Served { content, bytes: Arc::clone(&self.bytes) }
     }

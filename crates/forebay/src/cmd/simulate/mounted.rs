@@ -16,7 +16,6 @@ use forebay_image::profile::Fingerprint;
 use forebay_image::{self as images, Coding, Image, Kind, NodeId, Source};
 use forebay_report::messages::{Complaint, shown};
 use forebay_report::table::{Cell, Table};
-use forebay_report::units;
 use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
 };
@@ -25,6 +24,7 @@ use crate::args::MountWindow;
 use crate::args::simulate::Simulate;
 use crate::choice;
 use crate::cmd::image::{no_image, source};
+use crate::cmd::mount::page_memory;
 
 /// Replays the recording once with each fill rule and prints the results.
 pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
         bail!(Complaint::new(what).hint(hint));
     }
     let mut options = Options {
-        cache: units::bytes("--cache", &replay.cache)?,
+        cache: page_memory(&replay.cache)?,
         threads: replay.threads as usize,
         window: window(replay.window),
         ..Options::default()
