@@ -44,6 +44,7 @@ mod wbt;
 pub use claim::Claim;
 pub use effect::{EffectBasis, Gain, RemedyCost};
 pub use gather::Gatherer;
+pub use remedy::quoted;
 pub use traced::Traced;
 
 /// What a judgement rests on.

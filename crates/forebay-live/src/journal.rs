@@ -39,6 +39,9 @@ mod record;
 /// Where the journal lies by default.
 pub const STATE_FOLDER: &str = "/run/forebay";
 
+/// The journal in its folder.
+pub const JOURNAL_FILE: &str = "journal";
+
 /// The folder of changes that `forebay advise --fix` made, which no steering takes back.
 pub const FIXES_FOLDER: &str = "/run/forebay/fixes";
 
@@ -75,6 +78,8 @@ pub struct Found {
     pub damaged: Vec<usize>,
     /// Whether half a record stands at the end.
     pub is_torn: bool,
+    /// All bytes.
+    pub length: usize,
 }
 
 /// A note about the journal for its opener.
@@ -136,12 +141,8 @@ impl Note {
 impl Journal {
     /// Reads what there is and repairs what is broken. Nothing is written to a whole journal.
     pub fn open(disk: Box<dyn Disk + Send>, boot: &str) -> Result<(Self, Vec<Note>), JournalError> {
-        let bytes = disk.load().map_err(JournalError::Unread)?;
-        let found = Found::of(&bytes);
-        if let Some(head) = found.head.as_ref().filter(|head| head.version != VERSION) {
-            return Err(JournalError::Version { found: head.version });
-        }
-        let (boot, state, length) = (boot.to_owned(), found.state, bytes.len());
+        let found = Found::read(disk.as_ref())?;
+        let (boot, state, length) = (boot.to_owned(), found.state, found.length);
         let mut journal = Self { disk, boot, state, length, stuck: None };
         let mut notes = Vec::new();
         let is_other_boot = found.head.is_some_and(|head| head.boot != journal.boot);
@@ -247,9 +248,20 @@ impl Journal {
 }
 
 impl Found {
+    /// Reads a journal of the version that is known, and repairs nothing.
+    pub fn read(disk: &dyn Disk) -> Result<Self, JournalError> {
+        let found = Self::of(&disk.load().map_err(JournalError::Unread)?);
+        match &found.head {
+            Some(head) if head.version != VERSION => {
+                Err(JournalError::Version { found: head.version })
+            }
+            Some(_) | None => Ok(found),
+        }
+    }
+
     /// Reads any bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut found = Self::default();
+        let mut found = Self { length: bytes.len(), ..Self::default() };
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         found.is_torn = whole < bytes.len();
         // The first bytes are those of a head, however few of them were written.

@@ -152,6 +152,13 @@ pub fn owner(tree: &Tree, thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
+/// When a process started, in ticks since boot; none if it is gone.
+pub fn started(tree: &Tree, pid: u32) -> Option<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = tree.text(&path).ok()?;
+    parse_stat(Text::new(&path, &text)).ok().map(|(_, _, started)| started)
+}
+
 /// Whether a process is a thread of the kernel, such as the worker of a loop device, which reads
 /// for others.
 pub fn is_kernel_thread(tree: &Tree, pid: u32) -> bool {

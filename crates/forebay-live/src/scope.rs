@@ -13,13 +13,19 @@ use std::path::Path;
 
 use crate::machine::{Device, Machine};
 use crate::number::DevNumber;
+use crate::process::started;
 use crate::tree::Tree;
 
 /// Something that was named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
     /// A process and what it starts.
-    Process(u32),
+    Process {
+        /// Its number.
+        pid: u32,
+        /// When it started, in ticks since boot: tells it from a later one of the same number.
+        started: u64,
+    },
     /// A control group and those below it, as a path from the root of the hierarchy.
     Cgroup(String),
     /// A backing device.
@@ -62,7 +68,7 @@ impl Slot {
 impl fmt::Display for Named {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process(pid) => write!(out, "process {pid}"),
+            Self::Process { pid, .. } => write!(out, "process {pid}"),
             Self::Cgroup(path) => write!(out, "control group {path}"),
             Self::Device(number) => write!(out, "device {number}"),
         }
@@ -75,8 +81,9 @@ impl Named {
     pub fn parse(word: &str, machine: &Machine, tree: &Tree) -> Result<Self, Unknown> {
         let unknown = || Unknown(word.to_owned());
         if let Ok(pid) = word.parse::<u32>() {
-            let there = tree.place(&format!("/proc/{pid}")).exists();
-            return if there { Ok(Self::Process(process(pid, tree))) } else { Err(unknown()) };
+            let pid = process(pid, tree);
+            let started = started(tree, pid).ok_or_else(unknown)?;
+            return Ok(Self::Process { pid, started });
         }
         let device = |number| machine.device_of(number).map(|found| Self::Device(found.number));
         if let Ok(number) = word.parse::<DevNumber>() {
@@ -91,21 +98,7 @@ impl Named {
         {
             return device(DevNumber::from_stat(node.rdev())).ok_or_else(unknown);
         }
-        let group = word.strip_prefix(CGROUPS).unwrap_or(word).trim_matches('/');
-        // Version 1 has a folder for each controller.
-        let group = CONTROLLERS
-            .iter()
-            .find_map(|controller| group.strip_prefix(controller)?.strip_prefix('/'))
-            .unwrap_or(group);
-        let there = CONTROLLERS
-            .iter()
-            .map(|controller| format!("{CGROUPS}/{controller}/{group}"))
-            .chain([format!("{CGROUPS}/{group}")])
-            .any(|place| Path::is_dir(&tree.place(&place)));
-        if group.is_empty() || !there {
-            return Err(unknown());
-        }
-        Ok(Self::Cgroup(format!("/{group}")))
+        cgroup(word, tree).map(Self::Cgroup).ok_or_else(unknown)
     }
 }
 
@@ -147,7 +140,7 @@ impl Scope {
     /// or group was named.
     pub fn has_process(&self, pid: u32, tree: &Tree) -> bool {
         let is_in = |named: &Named| match named {
-            Named::Process(root) => descends(pid, *root, tree),
+            Named::Process { pid: root, started } => descends(pid, *root, *started, tree),
             Named::Cgroup(path) => is_in_group(pid, path, tree),
             Named::Device(_) => false,
         };
@@ -167,7 +160,7 @@ impl Scope {
     fn devices(&self) -> impl Iterator<Item = DevNumber> {
         self.within.iter().filter_map(|named| match named {
             Named::Device(number) => Some(*number),
-            Named::Process(_) | Named::Cgroup(_) => None,
+            Named::Process { .. } | Named::Cgroup(_) => None,
         })
     }
 }
@@ -195,12 +188,32 @@ fn process(thread: u32, tree: &Tree) -> u32 {
     group.and_then(|group| group.trim().parse().ok()).unwrap_or(thread)
 }
 
-/// Whether a process is another one or was started below it.
-fn descends(pid: u32, root: u32, tree: &Tree) -> bool {
+/// A control group by its path from the root of the hierarchy; none if there is no such group. The
+/// root of a hierarchy is none either: it would stand for all processes, or for none.
+fn cgroup(word: &str, tree: &Tree) -> Option<String> {
+    let group = word.strip_prefix(CGROUPS).unwrap_or(word).trim_matches('/');
+    let is_dir = |place: String| Path::is_dir(&tree.place(&place));
+    // Each group of version 2 has this file, the root too.
+    let is_v2 = tree.place(&format!("{CGROUPS}/cgroup.controllers")).exists();
+    let (group, is_there) = if is_v2 {
+        (group, is_dir(format!("{CGROUPS}/{group}")))
+    } else {
+        // Version 1 has a folder for each controller.
+        let below = |controller| group.strip_prefix(controller)?.strip_prefix('/');
+        let group = CONTROLLERS.into_iter().find_map(below).unwrap_or(group);
+        let place = |controller| format!("{CGROUPS}/{controller}/{group}");
+        (group, CONTROLLERS.into_iter().map(place).any(is_dir))
+    };
+    let is_path = group.split('/').all(|name| !matches!(name, "" | "." | ".."));
+    (is_path && is_there).then(|| format!("/{group}"))
+}
+
+/// Whether a process is the one of this number and start, or was started below it.
+fn descends(pid: u32, root: u32, since: u64, tree: &Tree) -> bool {
     let mut at = pid;
     for _ in 0..ANCESTORS_MAX {
         if at == root {
-            return true;
+            return started(tree, at) == Some(since);
         }
         match parent(at, tree) {
             Some(parent) if parent != 0 && parent != at => at = parent,
@@ -246,8 +259,7 @@ mod tests {
         for (pid, parent) in [(1, 0), (7, 1), (8, 7), (9, 8)] {
             let place = folder.path().join(format!("proc/{pid}"));
             fs::create_dir_all(&place).unwrap();
-            let stat = format!("{pid} (a) name) S {parent} 0 0");
-            fs::write(place.join("stat"), stat).unwrap();
+            fs::write(place.join("stat"), stat(pid, parent, STARTED)).unwrap();
             let group = if pid == 9 { "/batch/night" } else { "/" };
             fs::write(place.join("cgroup"), format!("4:blkio:{group}\n0::/\n")).unwrap();
         }
@@ -267,10 +279,19 @@ mod tests {
         (folder, tree, Machine { devices, ..Machine::default() })
     }
 
+    fn stat(pid: u32, parent: u32, started: u64) -> String {
+        format!("{pid} (a) name) S {parent}{} {started} 0\n", " 0".repeat(17))
+    }
+
+    fn process(pid: u32) -> Named {
+        Named::Process { pid, started: STARTED }
+    }
+
     fn scope(within: &[Named], protected: &[Named]) -> Scope {
         Scope::new(within.iter().cloned(), protected.iter().cloned(), None)
     }
 
+    const STARTED: u64 = 4_711;
     const SDA: DevNumber = DevNumber { major: 8, minor: 0 };
     const SDB: DevNumber = DevNumber { major: 8, minor: 16 };
 
@@ -278,8 +299,8 @@ mod tests {
     fn a_word_is_a_process_a_device_or_a_group() {
         let (_folder, tree, machine) = machine();
         let parse = |word| Named::parse(word, &machine, &tree);
-        assert_eq!(parse("7"), Ok(Named::Process(7)));
-        assert_eq!(parse("10"), Ok(Named::Process(8)), "a thread is its process");
+        assert_eq!(parse("7"), Ok(process(7)));
+        assert_eq!(parse("10"), Ok(process(8)), "a thread is its process");
         for word in ["sda", "8:0", "8:1"] {
             assert_eq!(parse(word), Ok(Named::Device(SDA)), "{word}");
         }
@@ -288,6 +309,38 @@ mod tests {
         }
         for word in ["", "/", "6", "sdc", "8:32", "/dev/sdc", "no/such"] {
             assert_eq!(parse(word), Err(Unknown(word.to_owned())), "{word}");
+        }
+    }
+
+    /// They were accepted as control groups in which no process is, so that nothing was tuned.
+    #[test]
+    fn the_root_of_a_hierarchy_is_no_group_in_whatever_words() {
+        let (folder, tree, machine) = machine();
+        let roots = [".", "..", "blkio", "/blkio/", "blkio/.", "/sys/fs/cgroup/blkio"];
+        let dotted = ["batch/..", "batch/../batch/night", "batch//night", "/sys/fs/cgroup/."];
+        for word in roots.into_iter().chain(dotted) {
+            let found = Named::parse(word, &machine, &tree);
+            assert_eq!(found, Err(Unknown(word.to_owned())), "{word}");
+        }
+        let root = folder.path().join("sys/fs/cgroup");
+        fs::write(root.join("cgroup.controllers"), "io memory\n").unwrap();
+        for word in ["blkio", "/sys/fs/cgroup/blkio"] {
+            let found = Named::parse(word, &machine, &tree);
+            let group = Named::Cgroup("/blkio".to_owned());
+            assert_eq!(found, Ok(group), "a group of version 2 may be called {word}");
+        }
+        assert!(Named::parse("..", &machine, &tree).is_err());
+    }
+
+    #[test]
+    fn a_later_process_of_the_same_number_is_another_one() {
+        let (folder, tree, _) = machine();
+        let all_but = scope(&[], &[process(8)]);
+        let only = scope(&[process(8)], &[]);
+        assert!(only.has_process(8, &tree) && !all_but.has_process(8, &tree));
+        fs::write(folder.path().join("proc/8/stat"), stat(8, 7, STARTED + 1)).unwrap();
+        for pid in [8, 9] {
+            assert!(!only.has_process(pid, &tree) && all_but.has_process(pid, &tree), "{pid}");
         }
     }
 
@@ -302,7 +355,7 @@ mod tests {
     #[test]
     fn a_process_stands_for_what_it_starts() {
         let (_folder, tree, machine) = machine();
-        let scope = scope(&[Named::Process(8)], &[]);
+        let scope = scope(&[process(8)], &[]);
         assert!(scope.has_process(8, &tree) && scope.has_process(9, &tree));
         assert!(!scope.has_process(7, &tree), "its parent is not meant");
         assert!(!scope.has_process(77, &tree), "no such process");
@@ -312,7 +365,7 @@ mod tests {
     #[test]
     fn kinds_narrow_each_other_and_names_of_a_kind_add_up() {
         let (_folder, tree, machine) = machine();
-        let named = [Named::Device(SDA), Named::Cgroup("/batch".to_owned()), Named::Process(7)];
+        let named = [Named::Device(SDA), Named::Cgroup("/batch".to_owned()), process(7)];
         let scope = scope(&named, &[]);
         assert!(scope.has_device(SDA) && !scope.has_device(SDB));
         assert!(scope.has_process(9, &tree), "by its group");
@@ -324,7 +377,7 @@ mod tests {
     #[test]
     fn what_is_protected_is_left_alone_whatever_else_is_named() {
         let (_folder, tree, _) = machine();
-        let scope = scope(&[Named::Device(SDA)], &[Named::Device(SDA), Named::Process(8)]);
+        let scope = scope(&[Named::Device(SDA)], &[Named::Device(SDA), process(8)]);
         assert!(!scope.has_device(SDA));
         assert!(!scope.has_process(9, &tree) && scope.has_process(7, &tree));
         assert_eq!(scope.to_string(), "device 8:0, but not process 8, device 8:0");

@@ -11,6 +11,7 @@
 //! The window goes back last of all knobs, because the kernel raises it when others change. Open
 //! files come after it: they take over their device's window as it is then.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use crate::journal::{Entry, FileEntry, Journal, Record};
@@ -20,7 +21,18 @@ use crate::knob::{
 
 /// Puts back everything that the journal says is changed, and says what became of each.
 pub fn undo(kernel: &dyn Kernel, journal: &mut Journal, why: &str) -> Vec<Event> {
-    let mut knobs: Vec<Knob> = journal.state().entries.keys().copied().collect();
+    undo_except(&BTreeSet::new(), kernel, journal, why)
+}
+
+/// The same but for some knobs, which stay as they are and on record.
+pub fn undo_except(
+    kept: &BTreeSet<Knob>,
+    kernel: &dyn Kernel,
+    journal: &mut Journal,
+    why: &str,
+) -> Vec<Event> {
+    let changed = journal.state().entries.keys().copied();
+    let mut knobs: Vec<Knob> = changed.filter(|knob| !kept.contains(knob)).collect();
     knobs.sort_by_key(|knob| (knob.rule().rank, *knob));
     let files: Vec<OpenFile> = journal.state().files.keys().copied().collect();
     let (knobs, turns) = (knobs.into_iter(), &mut Turns::default());

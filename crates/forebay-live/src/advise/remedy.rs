@@ -37,7 +37,7 @@ pub(super) fn udev(device: &Device, attributes: &[(&str, String)]) -> Option<Str
 }
 
 /// A path as a shell takes it.
-pub(super) fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+,".contains(c);
     if path.chars().all(plain) {

@@ -226,7 +226,7 @@ impl Daemon<'_> {
             size: self.sizes.get(&user).copied().flatten(),
             progress: Some(progress),
             brought: processes.iter().filter_map(|process| brought.get(process)).sum(),
-            processes: processes.len() as u64,
+            threads: progress.threads.max(processes.len() as u64),
         };
         let around = self.around(number);
         let decision = self.files.look(now, &seen, &around);

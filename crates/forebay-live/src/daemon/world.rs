@@ -284,12 +284,13 @@ impl World for Live {
 /// What `/proc/PID/stat` and `/proc/PID/io` say; the latter may be closed to us.
 fn progress(stat: &str, io: Option<&str>) -> Option<Progress> {
     let (_, behind) = stat.rsplit_once(')')?;
-    // The third field comes first here: minor faults are the tenth, major ones the twelfth, and
-    // the time of the start is the twenty-second.
+    // The third field comes first here: minor faults are the tenth, major ones the twelfth,
+    // threads the twentieth, and the time of the start is the twenty-second.
     let mut fields = behind.split_ascii_whitespace().skip(7);
     let minor_faults = fields.next()?.parse().ok()?;
     let major_faults = fields.nth(1)?.parse().ok()?;
-    let started = fields.nth(9)?.parse().ok()?;
+    let threads = fields.nth(7)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
     let of = |name: &str| -> u64 {
         let mut lines = io.unwrap_or_default().lines();
         let number = lines.find_map(|line| line.strip_prefix(name));
@@ -297,7 +298,7 @@ fn progress(stat: &str, io: Option<&str>) -> Option<Progress> {
     };
     let asked = of("rchar:");
     let bytes = asked.max(of("read_bytes:"));
-    Some(Progress { started, major_faults, minor_faults, bytes, asked })
+    Some(Progress { started, major_faults, minor_faults, bytes, asked, threads })
 }
 
 fn monotonic() -> Instant {
@@ -314,11 +315,18 @@ mod tests {
 
     #[test]
     fn progress_is_read_behind_a_name_that_may_hold_anything() {
-        let stat = "77 (a) b) R 1 77 77 0 -1 4194304 1234 0 56 0 7 8 0 0 20 0 1 0 4711 99";
+        let stat = "77 (a) b) R 1 77 77 0 -1 4194304 1234 0 56 0 7 8 0 0 20 0 3 0 4711 99";
         let io = "rchar: 10\nwchar: 0\nread_bytes: 4096\n";
         let found = progress(stat, Some(io)).unwrap();
-        let (major_faults, minor_faults, bytes, asked) = (56, 1_234, 4_096, 10);
-        assert_eq!(found, Progress { started: 4_711, major_faults, minor_faults, bytes, asked });
+        let expected = Progress {
+            started: 4_711,
+            major_faults: 56,
+            minor_faults: 1_234,
+            bytes: 4_096,
+            asked: 10,
+            threads: 3,
+        };
+        assert_eq!(found, expected);
         assert_eq!(progress(stat, None).unwrap().bytes, 0);
         assert_eq!(progress("77 (a", None), None);
         assert_eq!(progress("77 (a) R 1 2", None), None);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Found;
+use super::{Found, JOURNAL_FILE};
 use crate::input::{self, AT_ONCE};
 
 /// The bytes of a journal, and what is done with them.
@@ -102,20 +102,21 @@ impl Folder {
     }
 
     fn copy(&self, number: u32) -> PathBuf {
-        self.path.join(format!("{JOURNAL}.damaged-{number}"))
+        self.path.join(format!("{JOURNAL_FILE}.damaged-{number}"))
     }
 
     /// The journal, opened once.
     fn journal(&mut self) -> io::Result<&mut File> {
         if self.journal.is_none() {
-            let file = opened(OpenOptions::new().append(true).create(true), &self.file())?;
+            let file =
+                opened(OpenOptions::new().append(true).create(true).mode(PRIVATE), &self.file())?;
             self.journal = Some(file);
         }
         Ok(self.journal.as_mut().expect("it was opened just before"))
     }
 
     fn file(&self) -> PathBuf {
-        self.path.join(JOURNAL)
+        self.path.join(JOURNAL_FILE)
     }
 
     fn sync_names(&self) -> io::Result<()> {
@@ -133,7 +134,8 @@ impl Disk for Folder {
         let mut bytes = Vec::new();
         file.take(LOAD_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LOAD_MAX {
-            Err(io::ErrorKind::FileTooLarge.into())
+            let what = format!("it has more than {} MiB", LOAD_MAX >> 20);
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, what))
         } else {
             Ok(bytes)
         }
@@ -161,7 +163,8 @@ impl Disk for Folder {
         let draft = self.path.join(DRAFT);
         let written = (|| {
             let how = &mut OpenOptions::new();
-            let mut file = opened(how.write(true).create(true).truncate(true), &draft)?;
+            how.write(true).create(true).truncate(true).mode(PRIVATE);
+            let mut file = opened(how, &draft)?;
             file.write_all(bytes)?;
             file.sync_all()
         })();
@@ -221,10 +224,13 @@ fn up() -> Duration {
 /// Opens a regular file without following a link or waiting for a pipe.
 pub(super) fn opened(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | AT_ONCE).bits();
-    let file = how.mode(0o644).custom_flags(flags.cast_signed()).open(path)?;
+    let file = how.custom_flags(flags.cast_signed()).open(path)?;
     input::regular(&file.metadata()?)?;
     Ok(file)
 }
+
+/// The mode of new files that name other users' files, processes and commands.
+pub(super) const PRIVATE: u32 = 0o600;
 
 /// What is read of a journal at most: several times of what is ever written.
 const LOAD_MAX: u64 = 8 << 20;
@@ -232,5 +238,4 @@ const LOAD_MAX: u64 = 8 << 20;
 /// Copies of damaged journals that are kept.
 const DAMAGED_MAX: u32 = 99;
 
-const JOURNAL: &str = "journal";
 const DRAFT: &str = "journal.draft";

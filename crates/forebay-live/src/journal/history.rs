@@ -5,13 +5,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::knob::Event;
 
 use super::Folder;
-use super::disk::opened;
+use super::disk::{PRIVATE, opened};
 
 /// A log that is being written.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl History {
             let _ = fs::rename(&self.path, &self.old);
         }
         let how = &mut OpenOptions::new();
-        if let Ok(mut file) = opened(how.append(true).create(true), &self.path) {
+        if let Ok(mut file) = opened(how.append(true).create(true).mode(PRIVATE), &self.path) {
             let _ = file.write_all(line.as_bytes());
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,7 +51,9 @@ impl Lock {
     /// Takes the lock, or says which process has it.
     pub fn take(folder: &Folder) -> Result<Self, LockError> {
         let how = &mut OpenOptions::new();
-        let file = opened(how.read(true).write(true).create(true), &folder.path().join(LOCK))?;
+        // Every user may see which process tunes.
+        how.read(true).write(true).create(true).mode(0o644);
+        let file = opened(how, &folder.path().join(LOCK))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(LockError::Held(Holder::of(folder))),

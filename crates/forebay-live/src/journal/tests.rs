@@ -1,7 +1,7 @@
 //! What a journal promises, in a folder of this machine.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -106,7 +106,8 @@ fn any_bytes_are_a_journal_or_damage() {
     }
     fs::write(place.path().join("journal"), vec![b'x'; 9 << 20]).unwrap();
     let opened = Journal::open(Box::new(Folder::at(place.path()).unwrap()), "boot");
-    assert!(matches!(opened.err(), Some(JournalError::Unread(_))));
+    let said = opened.err().unwrap().to_string();
+    assert_eq!(said, "cannot read the journal: it has more than 8 MiB");
 }
 
 #[test]
@@ -173,6 +174,20 @@ fn a_folder_that_others_can_write_to_is_refused() {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
     assert!(matches!(Folder::at(place.path()), Err(FolderError::Unsafe { .. })));
     assert!(matches!(Folder::made(place.path()), Err(FolderError::Unsafe { .. })));
+}
+
+#[test]
+fn other_users_see_who_tunes_and_not_what_was_changed() {
+    let place = TempDir::new().unwrap();
+    let folder = Folder::at(place.path()).unwrap();
+    let _lock = Lock::take(&folder).unwrap();
+    History::of(&folder).add_outcome("8:1/12", "/home/user/secret.db: kept");
+    let mode = |name| fs::metadata(place.path().join(name)).unwrap().mode() & 0o777;
+    let (mut journal, _) = open(&place, "boot");
+    journal.promise(Record::Intent(entry(STRICT))).unwrap();
+    let [added, log, lock] = ["journal", "log", "lock"].map(mode);
+    journal.prove().unwrap();
+    assert_eq!([added, mode("journal"), log, lock & 0o700], [0o600, 0o600, 0o600, 0o600]);
 }
 
 #[test]

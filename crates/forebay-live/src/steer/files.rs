@@ -62,8 +62,8 @@ pub struct Seen {
     pub progress: Option<Progress>,
     /// Bytes that were brought in for its process, of all files.
     pub brought: u64,
-    /// Processes that are steered with it, itself among them.
-    pub processes: u64,
+    /// Threads of the processes that are steered with it, itself among them.
+    pub threads: u64,
 }
 
 /// What is known of the surroundings at a look.
@@ -270,7 +270,7 @@ struct Open {
     measured: Option<Instant>,
     outcome: Option<TrialOutcome>,
     /// Processes of its group.
-    processes: u64,
+    threads: u64,
     /// What was decided at the last look.
     decided: Option<Decision>,
     /// What was decided and could not be done yet, and how often in a row.
@@ -315,7 +315,7 @@ impl Open {
             rates: BTreeMap::new(),
             measured: None,
             outcome: None,
-            processes: 1,
+            threads: 1,
             decided: None,
             owed: None,
             delays: 0,
@@ -355,7 +355,7 @@ impl Open {
         if self.refuted.is_some_and(|refuted| now.since(refuted.at) >= REFUTED) {
             self.refuted = None;
         }
-        self.processes = seen.processes;
+        self.threads = seen.threads;
         let moved = self.moved(now, seen);
         self.source.count(seen.brought, moved.map_or(0, |(progress, _)| progress));
         if let Some(owed) = self.owed.take() {
@@ -551,7 +551,7 @@ impl Open {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Asked { step }) {
             // A trial that changes sides stays a trial.
             Stage::Tried { trial, .. } if step.claim.is_some() => {
-                Stage::Tried { step, trial, settling: step.settling(to, self.processes) }
+                Stage::Tried { step, trial, settling: step.settling(to, self.threads) }
             }
             Stage::Tried { .. } | Stage::Watched | Stage::Asked { .. } => Stage::Asked { step },
             Stage::Settled | Stage::Left => Stage::Asked { step },
@@ -570,7 +570,7 @@ impl Open {
                     Some(claim) => Stage::Tried {
                         step,
                         trial: Box::new(Trial::begin(claim, &self.before)),
-                        settling: step.settling(step.to, self.processes),
+                        settling: step.settling(step.to, self.threads),
                     },
                     None => Stage::Settled,
                 };
@@ -607,7 +607,7 @@ impl Open {
                 let expected = "the difference becomes clear".to_owned();
                 let reason = format!("what {} gains is not clear yet", step.metric.words());
                 if let Stage::Tried { settling, .. } = &mut self.stage {
-                    *settling = step.settling(to, self.processes);
+                    *settling = step.settling(to, self.threads);
                 }
                 Some(Decision { change, expected, reason })
             }

@@ -72,6 +72,7 @@ struct Tally {
 impl Tally {
     fn add(&mut self, now: &[(u32, Progress)]) -> Progress {
         let mut last = BTreeMap::new();
+        self.sum.threads = 0;
         for (process, progress) in now {
             let then = self.last.get(process).filter(|then| then.started == progress.started);
             if let Some(then) = then {
@@ -413,7 +414,7 @@ mod tests {
             let Asked { user, pattern, windows, .. } = *asked;
             let window = Some(128);
             let (device, progress) = (FILE.dev, Some(Progress::default()));
-            let (cuts, size, brought, processes) = (false, None, 0, 1);
+            let (cuts, size, brought, threads) = (false, None, 0, 1);
             let seen = Seen {
                 user,
                 device,
@@ -424,7 +425,7 @@ mod tests {
                 size,
                 progress,
                 brought,
-                processes,
+                threads,
             };
             files.look(Instant::ZERO, &seen, &Around::default());
         }
@@ -499,7 +500,7 @@ mod tests {
                 size: None,
                 progress: Some(progress),
                 brought: 0,
-                processes: 2,
+                threads: 2,
             };
             let now = Instant::ZERO + forebay_core::time::Duration::from_millis(250 * look);
             if files.look(now, &seen, &Around::default()).is_some() {
@@ -552,6 +553,16 @@ mod tests {
         assert_eq!(sum(&[got(4, 7_010, 1)]), Some(30), "3 has ended");
         assert_eq!(sum(&[got(4, 9_000, 2)]), Some(30), "another of the same number");
         assert_eq!(sum(&[]), None);
+    }
+
+    #[test]
+    fn threads_are_those_of_now() {
+        let (mut groups, files) = (Groups::default(), Files::new(Bounds::default()));
+        let has = |process, threads| (process, Progress { threads, ..Progress::default() });
+        let mut sum = |now: &[_]| groups.progress(of(3), now, &files).map(|it| it.threads);
+        assert_eq!(sum(&[has(3, 9), has(4, 2)]), Some(0), "nothing is known of them yet");
+        assert_eq!(sum(&[has(3, 32), has(4, 2)]), Some(34));
+        assert_eq!(sum(&[has(3, 1)]), Some(1));
     }
 
     #[test]

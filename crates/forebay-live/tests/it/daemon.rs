@@ -314,13 +314,23 @@ impl World for Script {
 
 /// What the daemon said, after it has run and put everything back.
 fn run(script: &mut Script, scope: Scope, policy: PolicyFile, dry: bool) -> Vec<String> {
+    run_on(Tree::machine(), script, scope, policy, dry)
+}
+
+/// The same where processes are those of a tree.
+fn run_on(
+    tree: Tree,
+    script: &mut Script,
+    scope: Scope,
+    policy: PolicyFile,
+    dry: bool,
+) -> Vec<String> {
     let mut said = Vec::new();
     let mut say = |text: &str| said.push(text.to_owned());
     let model = script.model.clone();
     let (period, wbt) = (Duration::from_millis(900), policy.read_latency > 0);
     let terms = Terms { period, wbt, ..Terms::default() };
     let steering = (!dry).then(|| model.steering_on(terms));
-    let tree = Tree::machine();
     let mut daemon = Daemon::new(scope, policy, tree, steering, &mut say).unwrap();
     assert!(daemon.run(script, &Notify::default(), None));
     drop(daemon);
@@ -576,9 +586,15 @@ fn a_default_is_not_changed_for_a_process_that_was_singled_out() {
     script.faults = Some(open_file(3));
     script.closed = true;
     script.at(11, |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192)));
-    let scope = Scope::new([Named::Process(77)], [], Slot::parse("readahead"));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("proc/77")).unwrap();
+    let stat = format!("77 (reader) S 1{} 5 0\n", " 0".repeat(17));
+    std::fs::write(folder.path().join("proc/77/stat"), stat).unwrap();
+    let named = Named::Process { pid: 77, started: 5 };
+    let scope = Scope::new([named], [], Slot::parse("readahead"));
     let policy = PolicyFile { device_default: true, ..PolicyFile::default() };
-    let said = run(&mut script, scope, policy, false);
+    let tree = Tree::recorded(folder.path()).unwrap();
+    let said = run_on(tree, &mut script, scope, policy, false);
     assert_eq!(said.len(), 1, "it was seen, and said: {said:#?}");
 }
 
@@ -663,7 +679,7 @@ fn a_default_is_not_changed_while_a_process_is_protected() {
     let mut script = Script::new(&model, 12);
     (script.faults, script.closed) = (Some(open_file(3)), true);
     script.at(11, |script| assert_eq!(script.model.stands(WINDOW), Value::Number(8_192)));
-    let protected = Named::Process(u32::MAX);
+    let protected = Named::Process { pid: u32::MAX, started: 0 };
     let scope = Scope::new([Named::Device(DISK)], [protected], Slot::parse("readahead"));
     let policy = PolicyFile { device_default: true, ..PolicyFile::default() };
     let said = run(&mut script, scope, policy, false);

@@ -7,6 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use forebay_core::time::Instant;
+use forebay_live::knob::{Change, Knob, Steering, Terms, Value};
+use forebay_live::tree::Tree;
+
 use super::support::{Scene, for_everybody, stderr};
 
 #[test]
@@ -29,6 +33,7 @@ fn bad_words_and_files_are_refused_with_their_place() {
         .refused("tune --dry-run --policy absent.toml")
         .refused("tune --dry-run --scope nothing-of-this-name")
         .refused("tune --dry-run --protect 7:1048575")
+        .refused("tune --dry-run --scope ..")
         .refused("tune --only elevator")
         .refused("tune --profile databse");
     scene.matches("tune_refused.txt");
@@ -180,12 +185,78 @@ fn a_remedy_is_shown_asked_about_made_and_put_back() {
     }
     let (code, said) = advise(&["--fix", rig.name()], "y\n");
     assert_eq!((code, stands().as_str()), (Some(0), "128\n"), "{said}");
+    let undo = format!("`forebay advise --undo --state {}` puts it back", state.display());
+    assert!(said.contains(&undo), "{said}");
     let (code, said) = advise(&["--undo"], "");
     assert_eq!((code, stands().as_str()), (Some(0), "8192\n"), "{said}");
     let (code, said) = advise(&["--fix", rig.name(), "--yes"], "");
     assert_eq!((code, stands().as_str()), (Some(0), "128\n"), "{said}");
     let (code, said) = advise(&["--undo"], "");
     assert_eq!((code, stands().as_str()), (Some(0), "8192\n"), "{said}");
+}
+
+/// `--fix` recorded the window of a daemon as the one from before, and `--undo` took it for another
+/// program's and forgot the record: either way the first window was lost.
+#[test]
+fn a_window_that_is_tuned_is_neither_fixed_nor_forgotten() {
+    let Some(rig) = Rig::new() else { return };
+    let block = Path::new("/sys/block").join(rig.name());
+    let window = block.join("queue/read_ahead_kb");
+    let stands = || fs::read_to_string(&window).expect("a disk has a window");
+    fs::write(&window, "2560\n").expect("root may write it");
+    let [fixes, tuned] = ["fixes", "tuned"].map(|name| rig.folder.path().join(name));
+    // The default folder of `tune` is `tuned` here, and for no other process.
+    let advise = |words: &str| {
+        let script = format!(
+            "mount -t tmpfs none /run && cp -r {0} /run/forebay && exec {1} advise {words} \
+             --state {2}",
+            tuned.display(),
+            env!("CARGO_BIN_EXE_forebay"),
+            fixes.display()
+        );
+        let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output();
+        let output = output.expect("unshare runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let number = fs::read_to_string(block.join("dev")).expect("a disk has a number");
+    let knob = Knob::ReadAheadKb(number.trim().parse().expect("it is one"));
+    let tune = || {
+        let (mut steering, _) = Steering::start(&Tree::machine(), &tuned, Terms::default())
+            .expect("a journal can be made");
+        let change = Change { knob, to: Value::Number(4_096), why: "of a stream".to_owned() };
+        steering.set(&change, Instant(0)).expect("a window can be written");
+        steering
+    };
+    let daemon = tune();
+    let (code, said) = advise(&format!("--fix {} --yes", rig.name()));
+    assert_eq!((code, stands().as_str()), (Some(2), "4096\n"), "{said}");
+    assert!(said.contains("`forebay tune undo` ends it"), "{said}");
+    drop(daemon);
+    assert_eq!(stands(), "2560\n");
+    let (code, said) = advise(&format!("--fix {} --yes", rig.name()));
+    assert_eq!((code, stands().as_str()), (Some(0), "128\n"), "{said}");
+    let daemon = tune();
+    let (code, said) = advise("--undo");
+    assert_eq!((code, stands().as_str()), (Some(2), "4096\n"), "{said}");
+    assert!(said.contains("its old value stays on record"), "{said}");
+    drop(daemon);
+    let (code, said) = advise("--undo");
+    assert_eq!((code, stands().as_str()), (Some(0), "2560\n"), "{said}");
+}
+
+#[test]
+fn a_lock_that_no_process_holds_is_not_called_held() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.path("root/proc")).expect("a folder can be made");
+    fs::create_dir(scene.path("state")).expect("a folder can be made");
+    std::os::unix::fs::symlink("/dev/null", scene.path("state/lock")).expect("a link can be made");
+    let line = "tune --state state --root root --for 10ms";
+    let output = scene.command(line).output().expect("the program runs");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: state: cannot lock: "), "{said}");
+    assert!(said.ends_with("--state DIR takes another folder\n"), "{said}");
 }
 
 #[test]

@@ -3,14 +3,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use forebay_core::time::{Duration, Instant};
-use forebay_live::journal::{FileEntry, Record};
+use forebay_live::journal::{FileEntry, Head, Record};
 use forebay_live::knob::{Change, Identity, Knob, OpenFile, Steering, Terms, Value};
 use forebay_live::number::{DevNumber, FileKey};
 use forebay_live::tree::Tree;
 
-use crate::support::{Scene, stdout};
+use crate::support::{Scene, for_everybody, stdout};
 
 const DISK: DevNumber = DevNumber { major: 7, minor: 0 };
 
@@ -113,6 +115,45 @@ fn a_journal_that_cannot_be_read_is_never_answered_with_all_is_well() {
     fs::remove_file(scene.path("state/log")).unwrap();
     fs::create_dir(scene.path("state/log")).unwrap();
     scene.forebay("tune log --state state").matches("tune_undo_damaged.txt");
+}
+
+/// `status` answered "Nothing is changed." for a journal of another version, and a journal of more
+/// than 8 MiB had neither a name nor a way out.
+#[test]
+fn a_journal_that_is_not_understood_is_named_with_a_way_out() {
+    let mut scene = scene();
+    fs::create_dir(scene.path("state")).unwrap();
+    let later = Record::Head(Head { version: 2, boot: "e1276973".to_owned() }).line();
+    for text in [later, "x".repeat(9 << 20)] {
+        fs::write(scene.path("state/journal"), text).unwrap();
+        scene
+            .refused("tune status --state state --root .")
+            .refused("tune status --state state --root . --json")
+            .refused("tune undo --state state --root .");
+    }
+    scene.matches("tune_undo_unknown.txt");
+}
+
+#[test]
+fn another_user_is_told_that_status_needs_root() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skip: forebay tune status as nobody: needs root");
+        return;
+    }
+    let mut scene = scene();
+    steer_and_die(&scene);
+    let program = for_everybody(&scene);
+    for (name, mode) in [("state", 0o755), ("state/journal", 0o600), ("state/log", 0o600)] {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(scene.path(name), mode).unwrap();
+    }
+    for line in ["tune status --state state", "tune log --state state"] {
+        let mut command = Command::new(&program);
+        command.args(line.split(' ')).env_clear().current_dir(scene.path("."));
+        let output = command.uid(65_534).gid(65_534).output().unwrap();
+        scene.note(line, &output);
+    }
+    scene.matches("tune_status_nobody.txt");
 }
 
 #[test]

@@ -13,13 +13,15 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes that it asked for by calls, cached or not.
     pub asked: u64,
+    /// Threads that it has at the moment.
+    pub threads: u64,
 }
 
 impl Progress {
-    /// Adds what was got between two moments of a process.
+    /// Adds what was got between two moments of a process, and its threads.
     pub(in crate::steer) fn grow(&mut self, now: &Self, then: &Self) {
-        let Self { started, major_faults, minor_faults, bytes, asked } = self;
-        *started = now.started;
+        let Self { started, major_faults, minor_faults, bytes, asked, threads } = self;
+        (*started, *threads) = (now.started, *threads + now.threads);
         for (sum, now, then) in [
             (major_faults, now.major_faults, then.major_faults),
             (minor_faults, now.minor_faults, then.minor_faults),

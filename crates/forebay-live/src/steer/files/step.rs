@@ -66,14 +66,14 @@ impl Settling {
 
 impl Step {
     /// What is under way when the window becomes `to`. A stream has some windows in flight, which
-    /// arrive within a look. Each process waits for one fault; where these are large, and there are
-    /// many processes, they take longer than a look.
-    pub(super) fn settling(&self, to: u64, processes: u64) -> Settling {
+    /// arrive within a look. Each thread waits for one fault; where these are large, and there are
+    /// many threads, they take longer than a look.
+    pub(super) fn settling(&self, to: u64, threads: u64) -> Settling {
         let shrinks = to < self.from.max(self.to);
         match self.metric {
             Metric::Bytes | Metric::Asked => Settling { progress: 1, looks: 1 },
             Metric::Faults if shrinks => {
-                Settling { progress: processes.saturating_sub(1), looks: SETTLING_LOOKS }
+                Settling { progress: threads.saturating_sub(1), looks: SETTLING_LOOKS }
             }
             Metric::Faults => Settling::default(),
         }
@@ -121,7 +121,7 @@ mod tests {
     fn what_is_under_way_is_no_part_of_a_trial() {
         let of = |metric| Step { from: 8_192, to: 16, claim: None, metric };
         // Looks in which there is this much progress, and those of them that are left out.
-        for (metric, to, processes, progress, expected) in [
+        for (metric, to, threads, progress, expected) in [
             (Metric::Faults, 16, 1, 4, 0),
             (Metric::Faults, 16, 4, 4, 1),
             (Metric::Faults, 16, 16, 4, 4),
@@ -130,9 +130,9 @@ mod tests {
             (Metric::Bytes, 16, 16, 0, 1),
             (Metric::Bytes, 8_192, 16, 9_000, 1),
         ] {
-            let mut settling = of(metric).settling(to, processes);
+            let mut settling = of(metric).settling(to, threads);
             let looks = (0..20).take_while(|_| settling.is_under_way(progress)).count();
-            assert_eq!(looks, expected, "{metric:?} to {to}, {processes} processes, {progress}");
+            assert_eq!(looks, expected, "{metric:?} to {to}, {threads} threads, {progress}");
         }
     }
 }

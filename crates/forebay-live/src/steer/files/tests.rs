@@ -76,7 +76,7 @@ impl Play {
             size: Some(8 << 30),
             progress: Some(self.progress),
             brought,
-            processes: 1,
+            threads: 1,
         };
         let Some(decision) = self.files.look(self.now, &seen, &self.around) else { return false };
         let Change::Window { from, to, .. } = decision.change else { panic!("{decision:?}") };
@@ -337,7 +337,7 @@ fn what_was_refused_is_not_asked_again() {
             size: None,
             progress: Some(Progress { major_faults: look * 10, ..Progress::default() }),
             brought: 0,
-            processes: 1,
+            threads: 1,
         };
         let now = Instant::ZERO + LOOK.times(look);
         if files.look(now, &seen, &Around::default()).is_some() {
@@ -363,7 +363,7 @@ fn the_number_of_files_is_bounded() {
             size: None,
             progress: None,
             brought: 0,
-            processes: 1,
+            threads: 1,
         };
         assert_eq!(files.look(Instant(ino), &seen, &Around::default()), None);
         assert!(files.open.len() <= OPEN_MAX);
@@ -389,7 +389,7 @@ fn what_cannot_be_done_yet_is_asked_again_as_it_was() {
             size: Some(8 << 30),
             progress: Some(play.progress),
             brought: 0,
-            processes: 1,
+            threads: 1,
         };
         let decision = play.files.look(play.now, &seen, &play.around);
         if let Some(first) = &owed {

@@ -8,15 +8,17 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use forebay_core::time::Instant;
 use forebay_live::advise::fix::changes;
-use forebay_live::advise::{Finding, Subject};
-use forebay_live::knob::{Change, Knob, StartError, Steering, Terms};
+use forebay_live::advise::{Finding, Subject, quoted};
+use forebay_live::journal::{FIXES_FOLDER, STATE_FOLDER};
+use forebay_live::knob::{Change, Identity, Knob, Of, Steering, Terms};
 use forebay_live::machine::Machine;
 use forebay_live::tree::Tree;
-use forebay_report::messages::{Complaint, note, paragraph, printable};
+use forebay_report::messages::{Complaint, complain, note, paragraph, printable};
+use forebay_report::program::ERROR;
 
 use crate::NO;
-use crate::args::tune::{Place, Undo, What};
-use crate::cmd::tune;
+use crate::args::tune::{Place, Undo};
+use crate::cmd::tune::{self, Tuned};
 
 /// How changes are made.
 pub(super) struct Answer<'a> {
@@ -37,6 +39,7 @@ pub(super) fn run(
     let tree = Tree::machine();
     let mut out = io::stdout().lock();
     let mut all: Vec<(String, Vec<Change>)> = Vec::new();
+    let mut is_refused = false;
     for finding in asked {
         let subject = printable(&finding.subject.to_string());
         let changes = changes(finding, machine);
@@ -49,6 +52,10 @@ pub(super) fn run(
         for change in &changes {
             writeln!(out, "  {}", shown(change, &tree))?;
         }
+        if is_tuned(&changes, &tree)? {
+            is_refused = true;
+            continue;
+        }
         let is_window = |change: &Change| matches!(change.knob, Knob::ReadAheadKb(_));
         if changes.iter().any(is_window) {
             let what = "it takes effect when files are opened again: those that are open keep \
@@ -57,31 +64,68 @@ pub(super) fn run(
         }
         all.push((subject, changes));
     }
+    let unchanged = if is_refused { ERROR } else { NO };
     let count: usize = all.iter().map(|(_, changes)| changes.len()).sum();
     if count == 0 {
         writeln!(out, "nothing to change")?;
-        return Ok(NO);
+        return Ok(unchanged);
     }
     if !answer.yes && !is_confirmed(&mut out, count)? {
         writeln!(out, "nothing was changed")?;
-        return Ok(NO);
+        return Ok(unchanged);
     }
     let mut steering = start(&tree, answer.state)?;
     let mut is_changed = false;
     for (subject, changes) in &all {
-        is_changed |= make(&mut steering, subject, changes, &mut out)?;
+        // A daemon may have changed them before the answer.
+        if is_tuned(changes, &tree)? {
+            is_refused = true;
+        } else {
+            is_changed |= make(&mut steering, subject, changes, &mut out)?;
+        }
     }
     if is_changed {
-        writeln!(out, "`forebay advise --undo` puts it back, and so does a restart")?;
+        let undo = undo_command(answer.state);
+        writeln!(out, "`{undo}` puts it back, and so does a restart")?;
     }
-    Ok(if is_changed { 0 } else { NO })
+    Ok(match (is_refused, is_changed) {
+        (true, _) => ERROR,
+        (false, true) => 0,
+        (false, false) => NO,
+    })
+}
+
+/// The command that restores the values of the journal in this folder.
+fn undo_command(state: &Path) -> String {
+    let undo = "forebay advise --undo";
+    if state == Path::new(FIXES_FOLDER) {
+        undo.to_owned()
+    } else {
+        format!("{undo} --state {}", printable(&quoted(state)))
+    }
 }
 
 /// Restores the changed values.
 pub(super) fn undo(state: &Path) -> Result<u8> {
     let place = Place { state: state.to_owned(), root: None };
     let undo = Undo { json: false, patience: Duration::from_secs(30), forget: false, place };
-    tune::perform(&What::Undo(undo))
+    let tuned = Tuned::read(Path::new(STATE_FOLDER), &Tree::machine())?;
+    tune::undo(&undo, &tuned)
+}
+
+/// Whether a knob of these changes is tuned, which is an error: the value that would be recorded is
+/// not the one from before.
+fn is_tuned(changes: &[Change], tree: &Tree) -> Result<bool> {
+    let tuned = Tuned::read(Path::new(STATE_FOLDER), tree)?;
+    let knobs = changes.iter().filter_map(|Change { knob, .. }| {
+        let identity = Identity::of(*knob, tree).ok()?;
+        tuned.has(*knob, &identity).then_some(Of { knob: *knob, identity })
+    });
+    let of_tuned: Vec<Of> = knobs.collect();
+    for of in &of_tuned {
+        complain(&tune::tuned_complaint(of, "then fix again"));
+    }
+    Ok(!of_tuned.is_empty())
 }
 
 /// The findings of a rule or a device.
@@ -131,18 +175,9 @@ fn is_confirmed(out: &mut impl Write, count: usize) -> io::Result<bool> {
 }
 
 fn start(tree: &Tree, state: &Path) -> Result<Steering> {
-    let started = Steering::lasting(tree, state, Terms::default());
-    let (steering, began) = started.map_err(|error| {
-        let complaint = Complaint::new(error.to_string());
-        match error {
-            StartError::Lock(_) => complaint.hint("another `forebay advise --fix` runs; try again"),
-            StartError::Folder(_) | StartError::NoJournal(_) => {
-                complaint.hint("root can; nothing is changed that could not be restored")
-            }
-            StartError::Boot(_) => complaint.hint("mount -t proc proc /proc"),
-            StartError::Journal(_) => complaint.hint("the forebay that wrote it can put it back"),
-        }
-    })?;
+    let held = "another `forebay advise --fix` runs; try again";
+    let (steering, began) = Steering::lasting(tree, state, Terms::default())
+        .map_err(|error| tune::start_complaint(&error, state, held))?;
     began.notes.iter().for_each(|found| note(&found.to_string()));
     Ok(steering)
 }

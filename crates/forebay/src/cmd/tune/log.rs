@@ -16,7 +16,7 @@ use super::folder;
 
 /// Prints the log.
 pub(super) fn run(arguments: &Log) -> Result<u8> {
-    let lines = match folder(&arguments.place)? {
+    let lines = match folder(&arguments.place.state)? {
         Some(folder) => History::of(&folder).read().map_err(|error| {
             let may_not = error.kind() == io::ErrorKind::PermissionDenied;
             let hint =

@@ -12,7 +12,7 @@ use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
 use forebay_image::Time;
 use forebay_live::daemon::{Daemon, Live, Notify};
-use forebay_live::knob::{StartError, Steering, Terms, sentences};
+use forebay_live::knob::{Steering, Terms, sentences};
 use forebay_live::machine::{Device, Kind, Machine};
 use forebay_live::number::DevNumber;
 use forebay_live::policy_file::{PolicyFile, PolicyFileError};
@@ -197,21 +197,9 @@ fn start(tree: &Tree, state: &Path, policy: &PolicyFile) -> Result<Steering> {
     // Looks come once a second, and one that is early must not be in vain.
     let (period, wbt) = (Duration::from_millis(900), policy.read_latency > 0);
     let terms = Terms { period, wbt, ..Terms::default() };
-    let (steering, began) = Steering::start(tree, state, terms).map_err(|error| {
-        let complaint = Complaint::new(error.to_string());
-        match error {
-            StartError::Lock(_) => {
-                complaint.hint("`forebay tune status` shows which process runs it")
-            }
-            StartError::Folder(_) | StartError::NoJournal(_) => complaint.hint(
-                "nothing is changed that could not be restored; --state DIR takes another \
-                       folder",
-            ),
-            StartError::Boot(_) => complaint.hint("mount -t proc proc /proc"),
-            StartError::Journal(_) => complaint
-                .hint("--state DIR takes another folder; `forebay tune log` shows this one"),
-        }
-    })?;
+    let held = "`forebay tune status` shows which process runs it";
+    let (steering, began) = Steering::start(tree, state, terms)
+        .map_err(|error| super::start_complaint(&error, state, held))?;
     for found in &began.notes {
         note(&found.to_string());
     }

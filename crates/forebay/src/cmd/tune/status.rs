@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use forebay_live::journal::{Disk, Entry, FileEntry, Found, Holder, State};
+use anyhow::Result;
+use forebay_live::journal::{Entry, FileEntry, Found, Holder, State};
 use forebay_live::knob::{
     Descriptors, Identity, Knob, Of, OpenFile, Patience, Value, boot, started, turn,
 };
@@ -14,30 +14,22 @@ use serde_json::json;
 
 use crate::args::tune::Status;
 
-use super::{folder, tree};
+use super::{folder, recorded, tree};
 
 /// Prints which process tunes, the changes in effect, and the released knobs.
 pub(super) fn run(arguments: &Status) -> Result<u8> {
     let tree = tree(&arguments.place)?;
     let (mut found, mut holder, mut kept) = (Found::default(), None, Vec::new());
-    if let Some(folder) = folder(&arguments.place)? {
+    if let Some(folder) = folder(&arguments.place.state)? {
         let boot = boot(&tree)?;
-        let cannot = || format!("cannot read the journal in {}", shown(folder.path()));
         holder = Holder::of(&folder);
-        found = recorded(&boot, &folder.load().with_context(cannot)?);
+        found = recorded(&folder, &boot)?;
         kept = folder.damaged(&boot);
     }
     let status = Shown { tree, state: found.state, damaged: found.damaged.len(), kept, holder };
     let mut out = io::stdout().lock();
     if arguments.json { status.object(&mut out) } else { status.text(&mut out) }?;
     Ok(u8::from(status.is_orphaned() || status.is_damaged()))
-}
-
-/// The changes in a journal since the machine was started.
-fn recorded(boot: &str, bytes: &[u8]) -> Found {
-    let found = Found::of(bytes);
-    let is_other_boot = found.head.as_ref().is_some_and(|head| head.boot != boot);
-    if is_other_boot { Found::default() } else { found }
 }
 
 struct Shown {

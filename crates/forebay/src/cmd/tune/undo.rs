@@ -1,25 +1,28 @@
 //! `forebay tune undo`: everything back where it was.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use forebay_live::journal::{Folder, History, Holder, Journal, Lock, LockError, Note, Record};
-use forebay_live::knob::{Event, boot, sentences};
+use forebay_live::knob::{Event, Knob, Of, boot, sentences};
 use forebay_live::trace;
 use forebay_live::tree::Tree;
-use forebay_live::undo::undo;
-use forebay_report::messages::{self, Complaint, shown};
+use forebay_live::undo::undo_except;
+use forebay_report::messages::{self, Complaint, complain, shown};
+use forebay_report::program::ERROR;
 use serde_json::json;
 
 use crate::args::tune::Undo;
 
-use super::{folder, tree};
+use super::{Tuned, folder, tree, tuned_complaint, unusable};
 
-/// Stops a running daemon, and reverts the changes that a killed one has left.
-pub(super) fn run(arguments: &Undo) -> Result<u8> {
+/// Stops a running daemon, and reverts the changes that a killed one has left, but for knobs that
+/// are tuned by the journal of another folder.
+pub(super) fn run(arguments: &Undo, tuned: &Tuned) -> Result<u8> {
     let tree = tree(&arguments.place)?;
-    let Some(folder) = folder(&arguments.place)? else {
+    let Some(folder) = folder(&arguments.place.state)? else {
         sweep(&tree);
         return Done::default().said(arguments);
     };
@@ -32,12 +35,16 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     let (history, path) = (History::of(&folder), folder.path().to_owned());
     let boot = boot(&tree)?;
     let kept = folder.damaged(&boot);
-    let (mut journal, notes) = Journal::open(Box::new(folder), &boot).map_err(|error| {
-        let hint = "the forebay that wrote it can undo it, and so can a restart of the machine";
-        Complaint::new(error.to_string()).hint(hint)
-    })?;
+    let (mut journal, notes) =
+        Journal::open(Box::new(folder), &boot).map_err(|error| unusable(&error, &path))?;
     notes.iter().for_each(|note| messages::note(&note.to_string()));
-    let events = undo(&tree, &mut journal, "undo was asked for");
+    let entries = journal.state().entries.values();
+    let tuned: Vec<Of> = entries
+        .filter(|entry| tuned.has(entry.knob, &entry.identity))
+        .map(|entry| Of { knob: entry.knob, identity: entry.identity.clone() })
+        .collect();
+    let kept_knobs: BTreeSet<Knob> = tuned.iter().map(|of| of.knob).collect();
+    let events = undo_except(&kept_knobs, &tree, &mut journal, "undo was asked for");
     events.iter().for_each(|event| history.add(event));
     if arguments.forget {
         journal.tell(Record::Forgotten);
@@ -47,7 +54,7 @@ pub(super) fn run(arguments: &Undo) -> Result<u8> {
     drop(lock);
     let damaged = notes.iter().map(Note::damaged).sum();
     let kept = if arguments.forget { Vec::new() } else { kept };
-    Done { stopped, events, damaged, kept }.said(arguments)
+    Done { stopped, events, tuned, damaged, kept }.said(arguments)
 }
 
 /// A killed daemon has also left its tracing instance, which only costs memory: if it cannot be
@@ -93,6 +100,8 @@ struct Done {
     /// The daemon that was asked to end.
     stopped: Option<Holder>,
     events: Vec<Event>,
+    /// Knobs that stay as they are, because they are tuned.
+    tuned: Vec<Of>,
     /// Lines of the journal that may have known of more.
     damaged: usize,
     /// Damaged journals that were set aside before.
@@ -104,10 +113,17 @@ impl Done {
         self.damaged > 0 || !self.kept.is_empty()
     }
 
-    /// Reports the result of each; the answer is no if a change is left, or may be left.
+    /// Reports the result of each; the answer is no if a change is left, or may be left, and an
+    /// error if a knob is tuned.
     fn said(&self, arguments: &Undo) -> Result<u8> {
         let mut out = io::stdout().lock();
         if arguments.json { self.object(&mut out) } else { self.text(&mut out) }?;
+        for of in &self.tuned {
+            complain(&tuned_complaint(of, "then undo again: its old value stays on record"));
+        }
+        if !self.tuned.is_empty() {
+            return Ok(ERROR);
+        }
         Ok(u8::from(self.is_damaged() || self.events.iter().any(Event::is_failure)))
     }
 
@@ -122,7 +138,9 @@ impl Done {
             writeln!(out, "A damaged journal was set aside before: {}", shown(kept))?;
         }
         match (self.events.is_empty(), self.is_damaged()) {
-            (true, false) if self.stopped.is_none() => writeln!(out, "Nothing is changed."),
+            (true, false) if self.stopped.is_none() && self.tuned.is_empty() => {
+                writeln!(out, "Nothing is changed.")
+            }
             (_, false) => Ok(()),
             (true, true) => writeln!(out, "Whether something is changed cannot be told. {RESTART}"),
             (false, true) => writeln!(out, "Whether something is left cannot be told. {RESTART}"),
