@@ -30,7 +30,7 @@ use crate::pattern::Pattern;
 use crate::prove::{Claim, Side, Trial, Verdict};
 
 use source::Source;
-use step::{Metric, Settling, Step, kib};
+use step::{Metric, Settling, Step, Waiting, kib};
 
 pub use progress::Progress;
 pub use step::{TrialEnd, TrialOutcome};
@@ -269,8 +269,8 @@ struct Open {
     /// Since when the rate at the present window is measured, in which nothing is left of the step.
     measured: Option<Instant>,
     outcome: Option<TrialOutcome>,
-    /// Processes of its group.
-    threads: u64,
+    /// The threads that wait for it and its group.
+    waiting: Waiting,
     /// What was decided at the last look.
     decided: Option<Decision>,
     /// What was decided and could not be done yet, and how often in a row.
@@ -315,7 +315,7 @@ impl Open {
             rates: BTreeMap::new(),
             measured: None,
             outcome: None,
-            threads: 1,
+            waiting: Waiting::default(),
             decided: None,
             owed: None,
             delays: 0,
@@ -355,7 +355,7 @@ impl Open {
         if self.refuted.is_some_and(|refuted| now.since(refuted.at) >= REFUTED) {
             self.refuted = None;
         }
-        self.threads = seen.threads;
+        self.waiting = Waiting { threads: seen.threads, bandwidth: around.bandwidth };
         let moved = self.moved(now, seen);
         self.source.count(seen.brought, moved.map_or(0, |(progress, _)| progress));
         if let Some(owed) = self.owed.take() {
@@ -551,7 +551,7 @@ impl Open {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Asked { step }) {
             // A trial that changes sides stays a trial.
             Stage::Tried { trial, .. } if step.claim.is_some() => {
-                Stage::Tried { step, trial, settling: step.settling(to, self.threads) }
+                Stage::Tried { step, trial, settling: step.settling(to, self.waiting) }
             }
             Stage::Tried { .. } | Stage::Watched | Stage::Asked { .. } => Stage::Asked { step },
             Stage::Settled | Stage::Left => Stage::Asked { step },
@@ -570,7 +570,7 @@ impl Open {
                     Some(claim) => Stage::Tried {
                         step,
                         trial: Box::new(Trial::begin(claim, &self.before)),
-                        settling: step.settling(step.to, self.threads),
+                        settling: step.settling(step.to, self.waiting),
                     },
                     None => Stage::Settled,
                 };
@@ -592,7 +592,8 @@ impl Open {
         bounds: Bounds,
     ) -> Option<Decision> {
         let Stage::Tried { step, trial, settling } = &mut self.stage else { return None };
-        if settling.is_under_way(moved.0) {
+        let bytes = around.bandwidth.saturating_mul(moved.1.as_nanos()) / 1_000_000_000;
+        if settling.is_under_way(moved.0, bytes) {
             return None;
         }
         let step = *step;
@@ -607,7 +608,7 @@ impl Open {
                 let expected = "the difference becomes clear".to_owned();
                 let reason = format!("what {} gains is not clear yet", step.metric.words());
                 if let Stage::Tried { settling, .. } = &mut self.stage {
-                    *settling = step.settling(to, self.threads);
+                    *settling = step.settling(to, self.waiting);
                 }
                 Some(Decision { change, expected, reason })
             }

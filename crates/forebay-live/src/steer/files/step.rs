@@ -51,15 +51,26 @@ pub(super) enum Metric {
 pub(super) struct Settling {
     /// Progress that it will be, and looks that it takes at most.
     progress: u64,
-    looks: u32,
+    looks: u64,
+    /// A device that brings more bytes for each fault still brings old windows.
+    fault_bytes: u64,
+}
+
+/// Who waits for windows, and how fast they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) threads: u64,
+    /// Bytes a second that the device reads.
+    pub(super) bandwidth: u64,
 }
 
 impl Settling {
-    /// Whether a look in which there was progress belongs to it.
-    pub(super) fn is_under_way(&mut self, progress: u64) -> bool {
-        let is_under_way = self.progress > 0 && self.looks > 0;
+    /// Whether a look belongs to it in which there was progress and the device read bytes.
+    pub(super) fn is_under_way(&mut self, progress: u64, bytes: u64) -> bool {
+        let brings_old = bytes > self.fault_bytes.saturating_mul(progress.max(1));
+        let is_under_way = self.looks > 0 && (self.progress > 0 || brings_old);
         self.progress = self.progress.saturating_sub(progress);
-        self.looks = self.looks.saturating_sub(1);
+        self.looks = if is_under_way { self.looks - 1 } else { 0 };
         is_under_way
     }
 }
@@ -67,13 +78,21 @@ impl Settling {
 impl Step {
     /// What is under way when the window becomes `to`. A stream has some windows in flight, which
     /// arrive within a look. Each thread waits for one fault; where these are large, and there are
-    /// many threads, they take longer than a look.
-    pub(super) fn settling(&self, to: u64, threads: u64) -> Settling {
-        let shrinks = to < self.from.max(self.to);
+    /// many threads, they take longer than a look. A thread goes on when its page has come, which
+    /// may be half of its window, so there may be twice as many.
+    pub(super) fn settling(&self, to: u64, waiting: Waiting) -> Settling {
+        let Waiting { threads, bandwidth } = waiting;
+        let before = self.from.max(self.to);
+        let others = threads.saturating_sub(1);
         match self.metric {
-            Metric::Bytes | Metric::Asked => Settling { progress: 1, looks: 1 },
-            Metric::Faults if shrinks => {
-                Settling { progress: threads.saturating_sub(1), looks: SETTLING_LOOKS }
+            Metric::Bytes | Metric::Asked => {
+                Settling { progress: 1, looks: 1, fault_bytes: u64::MAX }
+            }
+            Metric::Faults if to < before && others > 0 => {
+                let bytes = threads.saturating_mul(2 * before * 1024);
+                let looks = 1 + (bytes / (bandwidth / LOOKS_PER_SECOND).max(1));
+                let fault_bytes = 4 * to.max(4) * 1024;
+                Settling { progress: others, looks: looks.min(SETTLING_LOOKS), fault_bytes }
             }
             Metric::Faults => Settling::default(),
         }
@@ -92,8 +111,10 @@ impl Step {
     }
 }
 
-/// Four looks a second, for three seconds.
-const SETTLING_LOOKS: u32 = 12;
+const LOOKS_PER_SECOND: u64 = 4;
+
+/// Four seconds.
+const SETTLING_LOOKS: u64 = 4 * LOOKS_PER_SECOND;
 
 impl Metric {
     pub(super) fn words(self) -> &'static str {
@@ -120,19 +141,26 @@ mod tests {
     #[test]
     fn what_is_under_way_is_no_part_of_a_trial() {
         let of = |metric| Step { from: 8_192, to: 16, claim: None, metric };
-        // Looks in which there is this much progress, and those of them that are left out.
-        for (metric, to, threads, progress, expected) in [
-            (Metric::Faults, 16, 1, 4, 0),
-            (Metric::Faults, 16, 4, 4, 1),
-            (Metric::Faults, 16, 16, 4, 4),
-            (Metric::Faults, 16, 16, 0, 12),
-            (Metric::Faults, 8_192, 16, 4, 0),
-            (Metric::Bytes, 16, 16, 0, 1),
-            (Metric::Bytes, 8_192, 16, 9_000, 1),
+        let (slow, fast) = (50 << 20, 2_000 << 20);
+        // Looks in which there is this much progress and the device reads so many bytes, and those
+        // of them that are left out.
+        for (metric, to, threads, bandwidth, progress, bytes, expected) in [
+            (Metric::Faults, 16, 1, slow, 4, 12 << 20, 0),
+            (Metric::Faults, 16, 4, slow, 4, 0, 1),
+            (Metric::Faults, 16, 16, slow, 4, 0, 4),
+            (Metric::Faults, 16, 16, slow, 0, 0, 16),
+            (Metric::Faults, 16, 16, slow, 400, 400 << 16, 1),
+            (Metric::Faults, 16, 16, slow, 100, 100 << 16, 1),
+            (Metric::Faults, 16, 16, slow, 100, (100 << 16) + 1, 16),
+            (Metric::Faults, 16, 16, fast, 0, 500 << 20, 1),
+            (Metric::Faults, 8_192, 16, slow, 4, 12 << 20, 0),
+            (Metric::Bytes, 16, 16, slow, 0, 12 << 20, 1),
+            (Metric::Bytes, 8_192, 16, slow, 9_000, 12 << 20, 1),
         ] {
-            let mut settling = of(metric).settling(to, threads);
-            let looks = (0..20).take_while(|_| settling.is_under_way(progress)).count();
-            assert_eq!(looks, expected, "{metric:?} to {to}, {threads} threads, {progress}");
+            let mut settling = of(metric).settling(to, Waiting { threads, bandwidth });
+            let looks = (0..20).take_while(|_| settling.is_under_way(progress, bytes)).count();
+            let why = format!("{metric:?} to {to}, {threads} threads, {progress}, {bytes} bytes");
+            assert_eq!(looks, expected, "{why}");
         }
     }
 }
