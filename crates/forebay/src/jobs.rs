@@ -9,6 +9,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use forebay_core::serving::Recording;
 use forebay_core::time::Duration;
 use forebay_core::workload::Finished;
 use forebay_report::messages::{self, COMMAND_LINE, Complaint};
@@ -58,6 +59,11 @@ impl<'a> JobSource<'a> {
         match self {
             Self::File(path) => {
                 let text = choice::read(path)?;
+                if Recording::is_one(&text) {
+                    let what = format!("{name}: this is a recording of a mount");
+                    let hint = "`forebay simulate --mount RECORDING --image IMAGE` replays it";
+                    bail!(Complaint::new(what).hint(hint));
+                }
                 let parsed = JobFile::parse(&text, &name);
                 // One that is no regular file was not looked at before.
                 if parsed.is_err() && traces::is_format(text.as_bytes()) {

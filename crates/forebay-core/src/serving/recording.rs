@@ -52,14 +52,19 @@ pub struct RecordingError {
 }
 
 impl Recording {
+    /// Whether a text begins as a recording does.
+    pub fn is_one(text: &str) -> bool {
+        text.lines().next() == Some(MAGIC)
+    }
+
     /// Reads a recording.
     ///
     /// # Errors
     /// The first line that is not of one.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
-        let mut lines = (1..).zip(text.lines());
         let wrong = |line, what: &str| RecordingError { line, what: what.to_string() };
-        if lines.next().map(|(_, line)| line) != Some(MAGIC) {
+        let mut lines = (1..).zip(text.lines()).skip(1);
+        if !Self::is_one(text) {
             return Err(wrong(1, "a recording begins with 'forebay-reads 1'"));
         }
         let image = lines.next().and_then(|(_, line)| image(line));

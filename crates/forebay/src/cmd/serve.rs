@@ -277,7 +277,7 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
         } else if !read_only && [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) {
             "--read-only serves what cannot be written"
         } else {
-            "a source is a file, a block device, memory:SIZE or a URL"
+            "a source is a file, a block device, memory:SIZE, IMAGE:/PATH or a URL"
         };
         Complaint::new(format!("cannot serve '{}': {error}", printable(source))).hint(hint)
     };

@@ -148,3 +148,13 @@ fn what_is_no_recording_of_the_image_is_refused_by_its_line() {
         assert!(stderr(&output).contains(words), "{text}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn a_recording_that_is_given_as_jobs_is_told_apart() {
+    let scene = program_start();
+    let line = "simulate recording";
+    let output = scene.command(line).output().expect("the program runs");
+    assert_refused(line, &output);
+    assert!(stderr(&output).contains("a recording of a mount"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--mount RECORDING"), "{}", stderr(&output));
+}
