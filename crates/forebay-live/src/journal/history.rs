@@ -97,15 +97,16 @@ fn text(path: &Path) -> io::Result<Vec<u8>> {
 impl Past {
     /// Whether something was changed.
     pub fn is_change(&self) -> bool {
-        ["set", "set-again", "file-set"].contains(&self.what.as_str())
+        ["set", "set-again", FILE_SET].contains(&self.what.as_str())
     }
 
     /// What came of a change: of the later lines, the first that is about the same. An outcome of a
-    /// file stands for all descriptors of it.
+    /// file stands for all descriptors of it; further windows on the way to it are none.
     pub fn outcome<'a>(&self, later: &'a [Self]) -> Option<&'a Self> {
         later.iter().find(|line| {
             let is_of_file = || self.knob.ends_with(&format!("/{}", line.knob));
-            line.knob == self.knob || (line.what == OUTCOME && is_of_file())
+            (line.knob == self.knob && line.what != FILE_SET)
+                || (line.what == OUTCOME && is_of_file())
         })
     }
 
@@ -125,6 +126,9 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// The word of a file that was given a window.
+const FILE_SET: &str = "file-set";
+
 /// The word of what a change has brought.
 const OUTCOME: &str = "outcome";
 
@@ -139,6 +143,7 @@ mod tests {
     fn the_outcome_of_a_change_is_found_behind_it() {
         let lines: Vec<Past> = [
             "10 file-set 77/fd3/8:1/12 the window was set",
+            "11 file-set 77/fd3/8:1/12 the window was set to another one on the way",
             "11 set max_ratio_fine/8:0 the share was set",
             "12 outcome 8:1/112 another file",
             "13 outcome 8:1/12 31 x the faults/s; kept",
@@ -148,8 +153,8 @@ mod tests {
         .map(|line| Past::parse(line).unwrap())
         .collect();
         let of = |place: usize| lines[place].outcome(&lines[place + 1..]).map(|line| line.at);
-        assert_eq!((of(0), of(1), of(2)), (Some(13), Some(14), None));
+        assert_eq!((of(0), of(1), of(2), of(3)), (Some(13), Some(13), Some(14), None));
         let changes = lines.iter().filter(|line| line.is_change()).count();
-        assert_eq!(changes, 2);
+        assert_eq!(changes, 3);
     }
 }

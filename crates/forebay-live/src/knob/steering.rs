@@ -411,7 +411,8 @@ impl Steering {
                     self.journal.tell(Record::FileClosed(file));
                 }
                 let (why, name) = (window.why.clone(), window.name.clone());
-                let (from_kb, to_kb) = (of.before_kb, window.kb);
+                let from_kb = known.map_or(of.before_kb, |entry| entry.kb);
+                let to_kb = window.kb;
                 self.note(&Event::FileSet { file, from_kb, to_kb, why, name });
             }
             (Err(error), Some(entry)) if !error.is_gone() => {
