@@ -180,7 +180,7 @@ mod tests {
     fn our_unit_is_one_that_is_understood() {
         let unit = Unit::parse(UNIT).unwrap();
         assert_eq!(unit.start.join(" "), "/usr/bin/forebay tune --policy /etc/forebay/tune.toml");
-        assert_eq!(unit.stop_post.join(" "), "/usr/bin/forebay tune undo");
+        assert_eq!(unit.stop_post.join(" "), "/usr/bin/forebay tune undo --if-ended");
     }
 
     #[test]

@@ -115,13 +115,18 @@ fn clear_left(folder: &Path) -> Result<()> {
         }
         // One with another file belongs to another process by now. Of ours only the name is left:
         // its mount ended with the run. It has it still if the run was killed as it took it.
-        if let Ok(file) = fs::read_to_string(device.sysfs().join("loop/backing_file")) {
+        let of_file = device.sysfs().join("loop/backing_file");
+        if let Ok(file) = fs::read_to_string(&of_file) {
             if !Path::new(file.trim()).ends_with(DISK) {
                 continue;
             }
             let mut detach = program("losetup");
             detach.arg("--detach").arg(device.path());
-            answer(detach, SHORT, &Stop::never())?;
+            let answered = answer(detach, SHORT, &Stop::never());
+            // The kernel may have detached it in between, as the run's last holder ended.
+            if of_file.exists() {
+                answered?;
+            }
         }
         device.remove().with_context(|| format!("cannot remove {}", device.name()))?;
     }

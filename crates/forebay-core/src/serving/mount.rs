@@ -331,7 +331,6 @@ impl MountRules {
 
     /// Asserts all invariants.
     pub fn check(&self) {
-        self.pushes.check();
         let words: usize = self.files.values().map(|open| open.given.words()).sum();
         assert_eq!(words, self.words, "the words of all files are counted");
         assert!(words <= WORDS_MAX && self.files.len() <= FILES_MAX, "what is known has a limit");

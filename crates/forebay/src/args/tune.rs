@@ -149,6 +149,9 @@ pub(crate) struct Undo {
     /// damaged journals, whose changes then stay
     #[arg(long)]
     pub(crate) forget: bool,
+    /// Restore nothing while a `forebay tune` runs, which goes on; exit code 0
+    #[arg(long, conflicts_with = "forget")]
+    pub(crate) if_ended: bool,
     #[command(flatten)]
     pub(crate) place: Place,
 }

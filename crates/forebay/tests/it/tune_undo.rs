@@ -7,12 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use forebay_core::time::{Duration, Instant};
-use forebay_live::journal::{FileEntry, Head, Record};
+use forebay_live::journal::{FileEntry, Folder, Head, Lock, Record};
 use forebay_live::knob::{Change, Identity, Knob, OpenFile, Steering, Terms, Value};
 use forebay_live::number::{DevNumber, FileKey};
 use forebay_live::tree::Tree;
 
-use crate::support::{Scene, for_everybody, stdout};
+use crate::support::{Scene, for_everybody, stderr, stdout};
 
 const DISK: DevNumber = DevNumber { major: 7, minor: 0 };
 
@@ -35,6 +35,25 @@ fn what_a_killed_one_has_left_is_shown_and_put_back() {
     let sentences: Vec<&str> = stdout(&log).lines().map(|line| &line[20..]).collect();
     assert_eq!(sentences.len(), 6, "{sentences:?}");
     assert!(sentences[0].ends_with("because faults use 4 of 8192 KiB"), "{sentences:?}");
+}
+
+#[test]
+fn one_that_runs_goes_on_if_only_what_has_ended_is_to_be_undone() {
+    let scene = scene();
+    steer_and_die(&scene);
+    let undo = || {
+        let line = "tune undo --state state --root . --if-ended";
+        let output = scene.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let stands = fs::read_to_string(scene.path("sys/class/bdi/7:0/read_ahead_kb")).unwrap();
+        (stands, stderr(&output).to_owned())
+    };
+    let lock = Lock::take(&Folder::at(&scene.path("state")).unwrap()).unwrap();
+    let (stands, said) = undo();
+    assert_ne!(stands, "8192\n", "what runs keeps its changes");
+    assert!(said.contains("tunes and goes on; nothing was restored"), "{said}");
+    drop(lock);
+    assert_eq!(undo(), ("8192\n".to_owned(), String::new()));
 }
 
 #[test]

@@ -108,7 +108,8 @@ fn undo_command(state: &Path) -> String {
 /// Restores the changed values.
 pub(super) fn undo(state: &Path) -> Result<u8> {
     let place = Place { state: state.to_owned(), root: None };
-    let undo = Undo { json: false, patience: Duration::from_secs(30), forget: false, place };
+    let patience = Duration::from_secs(30);
+    let undo = Undo { json: false, patience, forget: false, if_ended: false, place };
     let tuned = Tuned::read(Path::new(STATE_FOLDER), &Tree::machine())?;
     tune::undo(&undo, &tuned)
 }

@@ -27,6 +27,10 @@ pub(super) fn run(arguments: &Undo, tuned: &Tuned) -> Result<u8> {
         return Done::default().said(arguments);
     };
     let stopped = Holder::of(&folder);
+    if let Some(Holder { pid, .. }) = stopped.filter(|_| arguments.if_ended) {
+        messages::note(&format!("process {pid} tunes and goes on; nothing was restored"));
+        return Ok(0);
+    }
     if let Some(holder) = stopped {
         stop(arguments, holder)?;
     }
