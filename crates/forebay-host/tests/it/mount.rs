@@ -386,6 +386,21 @@ fn a_profile_brings_in_what_was_recorded() {
     }
     touch(&second);
     assert_eq!(second.counter("demands"), 0);
+    // The kernel drops the file: its next READ brings back all of it.
+    let file = File::open(second.path("deep/er/large")).unwrap();
+    while second.counter("pages_lost") == 0 {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        file.read_exact_at(&mut [0; 4096], 600 * 4096).unwrap();
+    }
+    let demands = second.counter("demands");
+    while second.counter("pages_replayed") < 10 {
+        second.path("deep").metadata().unwrap();
+        fs::read(second.path("of-1")).unwrap();
+        thread::yield_now();
+    }
+    let again = second.counter("demands");
+    touch(&second);
+    assert_eq!(second.counter("demands"), again, "{demands} before the replay");
     second.end();
     assert_eq!(fs::read_to_string(&profile).unwrap(), text, "it is not written again");
 
