@@ -504,14 +504,8 @@ impl PageCache {
         self.drop_folio(frame)
     }
 
-    /// A page is about to be dirty, perhaps for long: the rest of its folio can be evicted in the
-    /// meantime.
-    pub(crate) fn dirty_alone(&mut self, frame: FrameId) {
-        self.split(frame.0);
-    }
-
     /// Makes single pages of the folio of a frame, which stay in the cache.
-    fn split(&mut self, frame: u32) {
+    pub(crate) fn split(&mut self, frame: u32) {
         if self.frames[frame as usize].order == 0 {
             return;
         }

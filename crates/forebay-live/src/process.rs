@@ -152,11 +152,16 @@ pub fn owner(tree: &Tree, thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// When a process started, in ticks since boot; none if it is gone.
+/// When a process started, in ticks since boot; none if it has ended.
 pub fn started(tree: &Tree, pid: u32) -> Option<u64> {
-    let path = format!("/proc/{pid}/stat");
-    let text = tree.text(&path).ok()?;
-    parse_stat(Text::new(&path, &text)).ok().map(|(_, _, started)| started)
+    let stat = tree.text(&format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, brackets and blanks among it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let state = rest.split_whitespace().next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// Whether a process is a thread of the kernel, such as the worker of a loop device, which reads

@@ -165,7 +165,8 @@ impl Engine {
         let allocated = (end - 1) / PAGE_SIZE >= bytes.div_ceil(PAGE_SIZE);
         *bytes = (*bytes).max(end);
         if self.reserve > 0 {
-            self.cache.dirty_alone(frame);
+            // It may stay dirty for long: the rest of its folio can be evicted in the meantime.
+            self.cache.split(frame.0);
         }
         let newly = self.mark_dirty(file, frame, allocated);
         self.stats.pages_written += 1;

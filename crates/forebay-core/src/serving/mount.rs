@@ -139,8 +139,7 @@ impl MountRules {
     /// Forgets a quarter of the files at once, as finding the oldest takes a look at each.
     fn forget_oldest(&mut self) {
         let mut uses: Vec<u64> = self.files.values().map(|open| open.used).collect();
-        let (_, last, _) = uses.select_nth_unstable(FILES_MAX / 4 - 1);
-        let last = *last;
+        let last = *uses.select_nth_unstable(FILES_MAX / 4 - 1).1;
         self.files.retain(|_, open| open.used > last);
         self.words = self.files.values().map(|open| open.given.words()).sum();
     }

@@ -18,6 +18,8 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::closing;
 use crate::number::{DevNumber, FileKey};
+use crate::process;
+use crate::tree::Tree;
 
 /// A file that a process has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,16 +98,9 @@ impl fmt::Display for OpenFile {
     }
 }
 
-/// When a process started, in clock ticks since boot; none if it has ended.
+/// When a process of this machine started, in clock ticks since boot; none if it has ended.
 pub fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, brackets and blanks among it.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let state = rest.split_whitespace().next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    rest.split_whitespace().nth(19)?.parse().ok()
+    process::started(&Tree::machine(), pid)
 }
 
 /// Takes hold of the description. Asks no server, which might not answer.

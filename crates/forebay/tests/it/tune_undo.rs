@@ -156,7 +156,7 @@ fn a_journal_that_is_not_understood_is_named_with_a_way_out() {
 #[test]
 fn another_user_is_told_that_status_needs_root() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skip: forebay tune status as nobody: needs root");
+        eprintln!("skip: forebay tune status without privileges: needs root");
         return;
     }
     let mut scene = scene();

@@ -56,7 +56,7 @@ pub(super) struct Settling {
     fault_bytes: u64,
 }
 
-/// Who waits for windows, and how fast they come.
+/// The threads that wait for windows, and the rate at which data comes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) threads: u64,

@@ -39,7 +39,7 @@ pub(super) fn run(
     let tree = Tree::machine();
     let mut out = io::stdout().lock();
     let mut all: Vec<(String, Vec<Change>)> = Vec::new();
-    let mut is_refused = false;
+    let (tuned, mut is_refused) = (tuned(&tree)?, false);
     for finding in asked {
         let subject = printable(&finding.subject.to_string());
         let changes = changes(finding, machine);
@@ -52,7 +52,7 @@ pub(super) fn run(
         for change in &changes {
             writeln!(out, "  {}", shown(change, &tree))?;
         }
-        if is_tuned(&changes, &tree)? {
+        if is_tuned(&changes, &tree, &tuned) {
             is_refused = true;
             continue;
         }
@@ -76,9 +76,10 @@ pub(super) fn run(
     }
     let mut steering = start(&tree, answer.state)?;
     let mut is_changed = false;
+    // A daemon may have changed them before the answer.
+    let tuned = self::tuned(&tree)?;
     for (subject, changes) in &all {
-        // A daemon may have changed them before the answer.
-        if is_tuned(changes, &tree)? {
+        if is_tuned(changes, &tree, &tuned) {
             is_refused = true;
         } else {
             is_changed |= make(&mut steering, subject, changes, &mut out)?;
@@ -110,14 +111,17 @@ pub(super) fn undo(state: &Path) -> Result<u8> {
     let place = Place { state: state.to_owned(), root: None };
     let patience = Duration::from_secs(30);
     let undo = Undo { json: false, patience, forget: false, if_ended: false, place };
-    let tuned = Tuned::read(Path::new(STATE_FOLDER), &Tree::machine())?;
-    tune::undo(&undo, &tuned)
+    tune::undo(&undo, &tuned(&Tree::machine())?)
+}
+
+/// What `forebay tune` has changed, by the journal in its default folder.
+fn tuned(tree: &Tree) -> Result<Tuned> {
+    Tuned::read(Path::new(STATE_FOLDER), tree)
 }
 
 /// Whether a knob of these changes is tuned, which is an error: the value that would be recorded is
 /// not the one from before.
-fn is_tuned(changes: &[Change], tree: &Tree) -> Result<bool> {
-    let tuned = Tuned::read(Path::new(STATE_FOLDER), tree)?;
+fn is_tuned(changes: &[Change], tree: &Tree, tuned: &Tuned) -> bool {
     let knobs = changes.iter().filter_map(|Change { knob, .. }| {
         let identity = Identity::of(*knob, tree).ok()?;
         tuned.has(*knob, &identity).then_some(Of { knob: *knob, identity })
@@ -126,7 +130,7 @@ fn is_tuned(changes: &[Change], tree: &Tree) -> Result<bool> {
     for of in &of_tuned {
         complain(&tune::tuned_complaint(of, "then fix again"));
     }
-    Ok(!of_tuned.is_empty())
+    !of_tuned.is_empty()
 }
 
 /// The findings of a rule or a device.
