@@ -20,9 +20,9 @@ use alloc::vec::Vec;
 use crate::block::{BlockQueues, Given, QueueConfig};
 use crate::bugs::SeededBug;
 use crate::cache::PageCache;
-pub use crate::cache::PageUse;
 use crate::dispatch::{self, Processor};
 use crate::elevator;
+pub use crate::frame::PageUse;
 use crate::io::{Advice, Input, IoError, Op, Output, RequestKind};
 use crate::packed::{Fill, Pages};
 use crate::readahead::Readahead;
@@ -34,6 +34,7 @@ use crate::writeback::Levels;
 
 mod call;
 mod check;
+mod cursor;
 mod direct;
 mod errors;
 mod fill;
@@ -44,17 +45,17 @@ mod read;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod wait;
 mod write;
 mod writeback;
 
 pub use writeback::Policies;
 
-use call::{Cursor, Task, Wait};
+use cursor::{Cursor, FaultCall, ReadCall, SyncCall, Task};
 use errors::Seen;
 use outputs::Outputs;
 use packed::{Ask, PackedFiles};
-use read::{FaultCall, ReadCall};
-use sync::SyncCall;
+use wait::Wait;
 use writeback::Writeback;
 
 /// What an engine is made with.

@@ -21,7 +21,7 @@ use core::fmt::Debug;
 use crate::policy::{self, Slot};
 use crate::time::Instant;
 
-pub use crate::cache::Frame;
+pub use crate::frame::Frame;
 pub use frame_table::FrameTable;
 pub(crate) use frame_table::is_busy;
 #[cfg(test)]

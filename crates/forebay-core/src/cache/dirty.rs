@@ -15,7 +15,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{DIRTY, PageCache, PageSet, WRITEBACK};
+use super::PageCache;
+use crate::frame::{DIRTY, WRITEBACK};
+use crate::page_set::PageSet;
 use crate::time::Instant;
 use crate::units::{FileId, FrameId, PageIndex};
 

@@ -1,113 +1,11 @@
-//! A call in flight: its position and what it waits for.
+//! A call moves on, waits and wakes.
 
 use super::Engine;
-use super::packed::Job;
-use super::read::{FaultCall, ReadCall};
-use super::sync::SyncCall;
-use super::write::WriteCall;
+use super::cursor::{Cursor, Task};
+use super::wait::Wait;
 use crate::cache::Hit;
 use crate::io::{IoError, Output};
-use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PageIndex};
-
-/// A call in flight.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
-    pub(super) wait: Wait,
-    /// The next call that waits for the same page.
-    pub(super) next_waiter: Option<CallId>,
-    /// Why what the call waited for did not come.
-    pub(super) error: Option<IoError>,
-    /// It was woken because a device has a place for a write.
-    pub(super) promised: bool,
-    /// It waited for a place before its policy has seen the page.
-    pub(super) unseen: bool,
-    /// Its turn among those that wait for memory, kept until it has got some; zero for none.
-    pub(super) turn: u64,
-    /// The work for it before it looks at its page of a packed file again.
-    pub(super) job: Option<Job>,
-    pub(super) task: Task,
-}
-
-/// What a call waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// There is no call.
-    #[default]
-    Idle,
-    Running,
-    /// A page to be read, or to arrive at its device.
-    Page(FrameId),
-    Memory,
-    /// The end of a pass of the flush rule.
-    Pass,
-    /// A place for a read at a device.
-    ReadPlace,
-    /// A place for a write at a device.
-    Place,
-    /// A separate request.
-    Request,
-    /// All requests that it has a part in, past the page cache.
-    Direct,
-    /// The buffers of an image.
-    Buffers,
-    /// Its turn to keep raw pages as they come.
-    Holder,
-    /// The end of its decode, which the world knows.
-    Decode,
-    /// The end of a pause, which the world knows.
-    Pause,
-    /// Woken but not resumed; the page it waited for is pinned.
-    Woken(Option<FrameId>),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Task {
-    Read(ReadCall),
-    Fault(FaultCall),
-    Write(WriteCall),
-    Sync(SyncCall),
-    Truncate(HandleId),
-    /// The pages from one to before another are dropped.
-    Discard(HandleId, PageIndex, PageIndex),
-    /// This many bytes, bypassing the page cache.
-    Direct(u64),
-    /// Advice that waits for pointer words, or for the pages that it reads.
-    Advised(HandleId),
-}
-
-impl Default for Task {
-    fn default() -> Self {
-        Self::Truncate(HandleId(u32::MAX))
-    }
-}
-
-impl Cursor {
-    /// A call that has just come.
-    pub(super) fn new(task: Task) -> Self {
-        Self { wait: Wait::Running, task, ..Self::default() }
-    }
-
-    /// Whether the id is free.
-    pub(super) fn is_idle(&self) -> bool {
-        self.wait == Wait::Idle
-    }
-
-    /// Whether this is a call in flight through `handle`.
-    pub(super) fn uses(&self, handle: HandleId) -> bool {
-        !self.is_idle() && self.handle() == Some(handle)
-    }
-
-    pub(super) fn handle(&self) -> Option<HandleId> {
-        Some(match self.task {
-            Task::Read(read) => read.handle,
-            Task::Fault(fault) => fault.handle,
-            Task::Write(write) => write.handle,
-            Task::Sync(sync) => sync.handle,
-            Task::Truncate(handle) | Task::Discard(handle, ..) | Task::Advised(handle) => handle,
-            Task::Direct(_) => return None,
-        })
-    }
-}
+use crate::units::{CallId, DeviceId, FileId, FrameId};
 
 impl Engine {
     /// Moves a call on until it ends or must wait. A call that resumes comes back to a page that

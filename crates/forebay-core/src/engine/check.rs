@@ -1,7 +1,7 @@
 //! The invariants of the whole engine, for simulators and tests.
 
 use super::Engine;
-use super::call::Wait;
+use super::wait::Wait;
 use crate::io::RequestKind;
 use crate::units::{CallId, DeviceId, FrameId};
 

@@ -8,7 +8,8 @@
 //! all requests that hold a piece of it are done, with an error if one of them failed.
 
 use super::Engine;
-use super::call::{Cursor, Task, Wait};
+use super::cursor::{Cursor, Task};
+use super::wait::Wait;
 use crate::block::{Bio, Given};
 use crate::io::{IoError, NO_FILE, RequestKind};
 use crate::units::{CallId, DeviceId, SECTOR_SIZE};

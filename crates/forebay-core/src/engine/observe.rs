@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::block::DeviceCounters;
-use crate::cache::PageUse;
+use crate::frame::PageUse;
 use crate::io::{Request, RequestKind};
 use crate::stats::{Stats, Windows};
 use crate::time::Instant;

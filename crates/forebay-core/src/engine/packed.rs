@@ -17,7 +17,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `job` | a job's steps |
+//! | `job`, `advance` | a job, and its steps |
 //! | `raw` | raw bytes: from the image's pages, or through its two buffers |
 //! | `decode` | claims; decodes by calls and by idle processors |
 //! | `space` | what a readahead policy sees of a packed file |
@@ -29,7 +29,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::call::Wait;
+use super::wait::Wait;
 use super::{CALLS_MAX, Engine, File, FileKind};
 use crate::io::{Decode, IoError};
 use crate::packed::buffers::Buffers;
@@ -38,6 +38,7 @@ use crate::readahead::Readahead;
 use crate::units::{CallId, FileId, HandleId, PageIndex};
 use crate::writeback::Levels;
 
+mod advance;
 mod decode;
 mod job;
 mod raw;

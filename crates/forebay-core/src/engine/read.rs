@@ -1,41 +1,12 @@
 //! The resumable read, and the page fault, which is a read of one page without a copy.
 
 use super::Engine;
-use super::call::{Cursor, Task};
+use super::cursor::{Cursor, FaultCall, ReadCall, Task};
 use super::packed::Ask;
 use crate::cache::Hit;
 use crate::io::{Copy, IoError, Output};
-use crate::readahead::{Access, AddressSpace, Fault, Found, Mapping, Readahead};
+use crate::readahead::{Access, AddressSpace, Fault, Found, Readahead};
 use crate::units::{CallId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadCall {
-    pub(super) handle: HandleId,
-    start: u64,
-    position: u64,
-    /// The end inside the file.
-    end: u64,
-    /// The requested end.
-    asked_end: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FaultCall {
-    pub(super) handle: HandleId,
-    pub(super) page: PageIndex,
-    pub(super) write: bool,
-    pub(super) mapping: Mapping,
-}
-
-impl ReadCall {
-    /// A read of `len` bytes from `offset` of a file of `bytes`.
-    pub(super) fn new(handle: HandleId, offset: u64, len: u64, bytes: u64) -> Self {
-        let asked_end = offset.saturating_add(len);
-        // Offsets beyond the end read nothing, wherever they lie.
-        let end = asked_end.min(bytes).max(offset);
-        Self { handle, start: offset, position: offset, end, asked_end }
-    }
-}
 
 impl Engine {
     /// A read arrives: cached pages are copied, and the rest continues as a call.

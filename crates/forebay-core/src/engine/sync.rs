@@ -10,70 +10,11 @@
 //! call submitted some of them before, or if the metadata have been written since the last flush.
 
 use super::Engine;
-use super::call::{Cursor, Task, Wait};
+use super::cursor::{Cursor, Stage, SyncCall, Task};
+use super::wait::Wait;
 use crate::bugs::Bug;
-use crate::io::{IoError, RequestKind};
-use crate::units::{CallId, FileId, HandleId, PageIndex, RequestId};
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SyncCall {
-    pub(super) handle: HandleId,
-    first: PageIndex,
-    end: PageIndex,
-    kind: RequestKind,
-    stage: Stage,
-    /// The page that the stage has come to.
-    at: PageIndex,
-    /// The sync waited for the page at `at` while it was both dirty and under writeback.
-    waited: bool,
-    /// Pages that this call has sent.
-    sent: u64,
-    /// How often the file's metadata had arrived when the flush began.
-    arrivals: u64,
-    /// What the caller hears if all goes well.
-    reply: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Write,
-    Arrive,
-    Inode,
-    SendFlush,
-    Flushed,
-}
-
-impl SyncCall {
-    /// All of a file.
-    pub(super) fn whole(handle: HandleId) -> Self {
-        Self { kind: RequestKind::Write, ..Self::range(handle, (0, PageIndex::MAX), 0) }
-    }
-
-    /// Whether it is the end of a durable write.
-    pub(super) fn is_durable(&self) -> bool {
-        self.kind == RequestKind::DurableWrite
-    }
-
-    /// The pages of a durable write of `reply` bytes.
-    pub(super) fn range(
-        handle: HandleId,
-        (first, end): (PageIndex, PageIndex),
-        reply: u64,
-    ) -> Self {
-        Self {
-            handle,
-            first,
-            end,
-            kind: RequestKind::DurableWrite,
-            stage: Stage::Write,
-            at: first,
-            waited: false,
-            sent: 0,
-            arrivals: 0,
-            reply,
-        }
-    }
-}
+use crate::io::IoError;
+use crate::units::{CallId, FileId, PageIndex, RequestId};
 
 impl Engine {
     /// A call begins to wait for the data that it has written.

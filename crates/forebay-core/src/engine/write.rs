@@ -6,25 +6,13 @@
 //! ```
 
 use super::Engine;
-use super::call::{Cursor, Task, Wait};
-use super::sync::SyncCall;
+use super::cursor::{Cursor, SyncCall, Task, WriteCall};
+use super::wait::Wait;
 use crate::cache::Hit;
 use crate::flush::Demand;
 use crate::io::{Copy, IoError, Output, RequestKind};
 use crate::time::Duration;
 use crate::units::{CallId, DeviceId, FileId, FrameId, HandleId, PAGE_SIZE, PageIndex};
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WriteCall {
-    pub(super) handle: HandleId,
-    start: u64,
-    position: u64,
-    /// The end inside the file's room.
-    end: u64,
-    durable: bool,
-    /// The task comes back from a pause and asks the throttle once more.
-    asks: bool,
-}
 
 /// What holds a writer up.
 #[derive(Clone, Copy, Debug)]

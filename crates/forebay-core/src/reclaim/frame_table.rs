@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::{
+use crate::frame::{
     DIRTY, Frame, Index, MARKED, PRESENT, PageUse, READING, SETTLED, WRITEBACK, frame_of, head_of,
 };
 use crate::readahead::Folio;

@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::{Index, NONE};
+use crate::frame::{Index, NONE};
 use crate::units::PageIndex;
 
 /// Evicted pages, at most a fixed number of them.

@@ -37,7 +37,7 @@
 use alloc::boxed::Box;
 
 use super::{FrameTable, Origin, Policy, Reclaim, evict};
-use crate::cache::Frame;
+use crate::frame::Frame;
 use crate::time::{Duration, Instant};
 use hand::Hand;
 

@@ -1,7 +1,7 @@
 //! A list of frames, linked through the frames themselves.
 
 use super::FrameTable;
-use crate::cache::{Frame, NONE};
+use crate::frame::{Frame, NONE};
 
 /// Frames that one reclaim isolates from the end of a list (SWAP_CLUSTER_MAX).
 pub(super) const BATCH: u64 = 32;

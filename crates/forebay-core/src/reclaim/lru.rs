@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 
 use super::list::List;
 use super::{FrameTable, Origin, Policy, Reclaim, evict};
-use crate::cache::Frame;
+use crate::frame::Frame;
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {

@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 use super::ghosts::Ghosts;
 use super::list::List;
 use super::{FrameTable, Origin, Policy, Reclaim, evict};
-use crate::cache::Frame;
+use crate::frame::Frame;
 use crate::policy::Parameter;
 
 /// The table's line.

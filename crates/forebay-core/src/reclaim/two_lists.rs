@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 
 use super::list::List;
 use super::{FrameTable, Origin, Policy, Reclaim, evict};
-use crate::cache::{DIRTY, Frame, WRITEBACK};
+use crate::frame::{DIRTY, Frame, WRITEBACK};
 
 /// The table's line.
 pub(super) const POLICY: Policy = Policy {

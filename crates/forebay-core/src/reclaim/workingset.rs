@@ -15,7 +15,7 @@
 use super::ghosts::Ghosts;
 use super::list::{BATCH, List};
 use super::{FrameTable, Origin, Reclaim, evict};
-use crate::cache::Frame;
+use crate::frame::Frame;
 use crate::time::Instant;
 
 /// In what kernels of this kind differ.

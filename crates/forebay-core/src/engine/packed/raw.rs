@@ -1,7 +1,7 @@
 //! Raw bytes: pages of the image in the cache, and the two buffers.
 
 use super::super::Engine;
-use super::super::call::Wait;
+use super::super::wait::Wait;
 use super::job::Job;
 use crate::block::Bio;
 use crate::cache::Hit;

@@ -7,7 +7,7 @@
 //! A scan that must not write does nothing at a page that is dirty and not referenced, so it goes
 //! from one of the others to the next. The frames in between count as seen.
 
-use crate::cache::PageSet;
+use crate::page_set::PageSet;
 
 /// Frames of the largest free block, whose last one is handed out first.
 const BLOCK: u32 = 512;
