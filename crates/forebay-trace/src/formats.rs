@@ -1,4 +1,5 @@
-//! A parser for each format. Each is total: any bytes give requests or faults, in bounded memory.
+//! What a parser is, a parser for each format, and their table. Each is total: any bytes give
+//! requests or faults, in bounded memory.
 
 pub(crate) mod alibaba;
 pub(crate) mod biosnoop;
@@ -16,7 +17,68 @@ pub(crate) mod tencent;
 pub(crate) mod vscsi;
 
 use crate::error::Fault;
+use crate::format::Format;
 use crate::record::{Flags, Names, OBJECTS_MAX, Op, Record};
+
+/// A line of a text format becomes a request, or nothing. Its time is not yet relative.
+pub(crate) trait LineParser {
+    /// Takes one line.
+    fn line(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Fault>;
+
+    /// The second request of the line before, if it had two.
+    fn second(&mut self) -> Option<Record> {
+        None
+    }
+
+    /// What a reader of the trace should know.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A record of a binary format becomes a request, or nothing.
+pub(crate) trait RecordParser {
+    /// The bytes that are enough for one record.
+    fn record_max(&self) -> usize;
+
+    /// Takes the first record of `bytes`, which are fewer than [`record_max`](Self::record_max)
+    /// only at the end of the trace. Returns how many bytes it has; with none, nothing behind it
+    /// can be found.
+    fn record(&mut self, bytes: &[u8], names: &mut Names) -> (usize, Parsed);
+}
+
+/// What a line or a record came to.
+pub(crate) type Parsed = Result<Option<Record>, Fault>;
+
+/// The parser of a format.
+pub(crate) enum AnyParser {
+    Lines(Box<dyn LineParser>),
+    Records(Box<dyn RecordParser>),
+}
+
+impl AnyParser {
+    /// A parser for a trace with these first bytes.
+    pub(crate) fn new(format: Format, head: &[u8]) -> Self {
+        let lines: Box<dyn LineParser> = match format {
+            Format::Vscsi => return Self::Records(Box::new(vscsi::Vscsi::new(head))),
+            Format::OracleGeneral => {
+                return Self::Records(Box::new(oracle::OracleGeneral::default()));
+            }
+            Format::Blktrace => return Self::Records(Box::new(blktrace::Blktrace::new(head))),
+            Format::Msr => Box::new(msr::Msr::default()),
+            Format::Alibaba => Box::new(alibaba::Alibaba::default()),
+            Format::Tencent => Box::new(tencent::Tencent::new(head)),
+            Format::FioIolog => Box::new(iolog::Iolog::default()),
+            Format::Blkparse => Box::new(blkparse::Blkparse::new(head)),
+            Format::Ftrace => Box::new(ftrace::Ftrace::new(head)),
+            Format::Biosnoop => Box::new(biosnoop::Biosnoop::default()),
+            Format::Strace => Box::new(strace::Strace::default()),
+            Format::Sysbench => Box::new(sysbench::Sysbench),
+            Format::Mqsim => Box::new(mqsim::Mqsim),
+        };
+        Self::Lines(lines)
+    }
+}
 
 /// Bytes of a sector in all formats, whatever the device's logical block size.
 pub(crate) const SECTOR: u64 = 512;

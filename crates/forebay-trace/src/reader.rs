@@ -5,8 +5,10 @@ use std::io::{self, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
 
+use crate::detect::detect;
 use crate::error::{Fault, Place, TraceError};
-use crate::format::{AnyParser, Format, LineParser, RecordParser};
+use crate::format::Format;
+use crate::formats::{AnyParser, LineParser, RecordParser};
 use crate::record::{Layer, Names, Record};
 use crate::text::{Line, Lines, read_some};
 
@@ -105,16 +107,16 @@ impl<'a> Reader<'a> {
         // Editors of other systems put it before a text. In a binary format it is data.
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         if let Some(text) = head.strip_prefix(BYTE_ORDER_MARK) {
-            let format = options.format.or_else(|| Format::detect(text).ok());
-            if format.is_some_and(|it| matches!(it.parser(text), AnyParser::Lines(_))) {
+            let format = options.format.or_else(|| detect(text).ok());
+            if format.is_some_and(|it| matches!(AnyParser::new(it, text), AnyParser::Lines(_))) {
                 head.drain(..BYTE_ORDER_MARK.len());
             }
         }
         let format = match options.format {
             Some(format) => format,
-            None => Format::detect(&head)?,
+            None => detect(&head)?,
         };
-        let parser = format.parser(&head);
+        let parser = AnyParser::new(format, &head);
         let input: Input<'a> = Box::new(Cursor::new(head).chain(input));
         let source = match parser {
             AnyParser::Lines(parser) => Source::Lines(Lines::new(input), parser),

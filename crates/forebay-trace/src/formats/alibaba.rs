@@ -8,8 +8,7 @@
 //! Offset and length are bytes, the timestamp counts microseconds from 1970 on.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{intern, of_volume};
+use crate::formats::{LineParser, Parsed, intern, of_volume};
 use crate::record::{Names, Op};
 use crate::text::{Fields, short};
 

@@ -9,8 +9,7 @@
 //! names, and those behind COMM from the right, because a name may hold blanks.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{bytes, intern, rwbs};
+use crate::formats::{LineParser, Parsed, bytes, intern, rwbs};
 use crate::record::{Names, Op, Record};
 use crate::text::{Fields, milliseconds, number, seconds, short};
 

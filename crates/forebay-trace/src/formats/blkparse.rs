@@ -10,8 +10,7 @@
 //! not read.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{bytes, intern, rwbs};
+use crate::formats::{LineParser, Parsed, bytes, intern, rwbs};
 use crate::record::{Flags, Names, Op, Record};
 use crate::text::{Fields, number, seconds};
 

@@ -21,8 +21,7 @@
 //! blktrace writes a file for each processor; `blkparse -d` merges them.
 
 use crate::error::Fault;
-use crate::format::{Parsed, RecordParser};
-use crate::formats::{bytes, intern};
+use crate::formats::{Parsed, RecordParser, bytes, intern};
 use crate::record::{Flags, Names, Op, Record};
 
 /// The upper bits of the first word.

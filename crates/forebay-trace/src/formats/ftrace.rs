@@ -15,9 +15,8 @@
 use memchr::memmem;
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
 use crate::formats::blkparse::range;
-use crate::formats::{intern, rwbs};
+use crate::formats::{LineParser, Parsed, intern, rwbs};
 use crate::record::{Names, Record};
 use crate::text::{Fields, seconds, short};
 

@@ -13,8 +13,7 @@
 //! a file can hold several runs: each follows the previous one.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{intern, of_volume};
+use crate::formats::{LineParser, Parsed, intern, of_volume};
 use crate::record::{Names, Op, Record};
 use crate::text::{Fields, number};
 

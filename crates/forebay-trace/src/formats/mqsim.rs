@@ -8,8 +8,7 @@
 //! Arrival is in nanoseconds, sectors have 512 bytes, the type is 0 for a write and 1 for a read.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{bytes, intern, of_volume};
+use crate::formats::{LineParser, Parsed, bytes, intern, of_volume};
 use crate::record::{Names, Op};
 use crate::text::{Fields, short};
 

@@ -9,8 +9,7 @@
 //! 100 ns as well.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{intern, of_volume};
+use crate::formats::{LineParser, Parsed, intern, of_volume};
 use crate::record::{Names, Op, Record};
 use crate::text::Fields;
 

@@ -8,9 +8,8 @@
 //! number is in the offset.
 
 use crate::error::Fault;
-use crate::format::{Parsed, RecordParser};
 use crate::formats::vscsi::{u32_at, u64_at};
-use crate::formats::{intern, of_volume};
+use crate::formats::{Parsed, RecordParser, intern, of_volume};
 use crate::record::{Names, Op};
 
 /// What all objects belong to.

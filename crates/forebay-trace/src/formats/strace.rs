@@ -18,8 +18,7 @@
 use std::collections::HashMap;
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::intern;
+use crate::formats::{LineParser, Parsed, intern};
 use crate::record::{Flags, Names, Op, Record};
 use crate::text::{decimal, seconds};
 

@@ -8,8 +8,7 @@
 //! sysbench prints positions in 32 bits; one that became negative is a fault.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{intern, of_volume};
+use crate::formats::{LineParser, Parsed, intern, of_volume};
 use crate::record::{Names, Op, Record};
 use crate::text::{number, short};
 

@@ -10,8 +10,7 @@
 //! divisor of 512 or more.
 
 use crate::error::Fault;
-use crate::format::{LineParser, Parsed};
-use crate::formats::{bytes, intern, of_volume};
+use crate::formats::{LineParser, Parsed, bytes, intern, of_volume};
 use crate::record::{Names, Op};
 use crate::text::{Fields, short};
 

@@ -9,8 +9,7 @@
 //! sectors of 512 bytes, `ts` and `rt` count microseconds.
 
 use crate::error::Fault;
-use crate::format::{Parsed, RecordParser};
-use crate::formats::{SECTOR, bytes, intern, of_volume};
+use crate::formats::{Parsed, RecordParser, SECTOR, bytes, intern, of_volume};
 use crate::record::{Names, Op, Record};
 
 /// The one disk of such a trace.
