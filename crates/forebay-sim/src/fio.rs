@@ -8,10 +8,10 @@
 //! pauses by [`Job::thinktime`] and stops by [`Job::runtime`].
 //!
 //! ```text
-//!  text ──parse.rs──► sections ──options.rs──► settings ──plan.rs──► jobs ──stream.rs──► requests
-//!                                   │ value.rs: units            random.rs, offsets.rs,
-//!                                   └ error.rs: file and line    map.rs, skew.rs,
-//!                                                                sync.rs, rate.rs
+//!  text ──parse.rs──► sections ──options.rs──► settings ──run.rs──► jobs ──stream.rs──► requests
+//!                                   │ value.rs: units        │ plan.rs:   random.rs, offsets.rs,
+//!                                   │ words.rs: choices      └ resolved   map.rs, skew.rs,
+//!                                   └ error.rs: file and line             sync.rs, rate.rs
 //! ```
 //!
 //! Source:     fio 3.33, by running it and by reading its public source: `init.c`, `options.c`,
@@ -34,21 +34,24 @@ mod parse;
 mod plan;
 mod random;
 mod rate;
+mod run;
 mod settings;
 mod skew;
 mod stream;
 mod sync;
 mod value;
+mod words;
 
 pub use error::{JobError, JobErrorKind, Note};
-pub use job::{Advice, Engine, FileSpec, Job, Mode};
+pub use job::{FileSpec, Job};
 pub use known::{KnownOption, Treatment, known_options};
 pub use skew::Distribution;
 pub use stream::{Action, Io, Stream};
 pub use sync::{Sync, SyncKind};
 pub use value::{SIZE_LETTERS, TIME_UNITS};
+pub use words::{Advice, Engine, Mode};
 
-use plan::Run;
+use run::Run;
 use settings::Settings;
 
 /// The jobs of one file, clones counted singly.

@@ -28,8 +28,11 @@
 //! | `replay` | a recording as programs of tasks |
 //! | `kernel` | the kernel's end: pages, windows, waiters |
 //! | `raw` | the image file: page cache, readahead, device |
+//! | `request` | requests to the path, jobs, contents |
+//! | `act` | steps of threads, and work that waits for one |
 //! | `server` | what threads do about requests |
-//! | `path` | requests to the path, jobs, contents |
+//! | `path` | what the path does about them |
+//! | `jobs` | which thread does a job, and its cost |
 //! | `push` | what the pushing and the fetching thread do |
 //! | `threads` | threads on cores, events |
 
@@ -46,6 +49,7 @@ use crate::stats::Summary;
 pub use image::{Codec, PackedImage, decode_time};
 pub use replay::{ReplayError, ReplayReason};
 
+mod act;
 mod image;
 mod jobs;
 mod kernel;
@@ -53,6 +57,7 @@ mod path;
 mod push;
 mod raw;
 mod replay;
+mod request;
 mod server;
 mod threads;
 

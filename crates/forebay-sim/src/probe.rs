@@ -19,7 +19,8 @@ use crate::rng::{MILLION, Rng};
 
 pub use estimate::Estimate;
 pub use file::{Facts, Probed};
-pub use fit::{DeviceFit, Fit, Number, SPAN_MIN, Unfit, fit};
+pub use fit::fit;
+pub use fitted::{DeviceFit, Fit, Number, SPAN_MIN, Unfit};
 pub use simulated::Simulated;
 
 mod disk;
@@ -27,6 +28,7 @@ mod estimate;
 mod fast;
 mod file;
 mod fit;
+mod fitted;
 mod limit;
 mod simulated;
 #[cfg(test)]

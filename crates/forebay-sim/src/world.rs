@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `task` | tasks: their programs, and what they do on their cores |
 //! | `request` | requests on their way to devices, and which runner has the core meanwhile |
+//! | `ended` | the end of a request at its device |
 //! | `kernel` | kernel threads: the flusher, and those of drivers |
 //! | `record` | what a world saw beside the calls |
 
@@ -28,10 +29,12 @@ use crate::cpu::{Arrival, CoreId, Cpu, Happens, Placed, Runner};
 use crate::device::Device;
 use crate::price::Prices;
 use crate::rng::Rng;
+use ended::Ended;
 use kernel::Thread;
-use request::{Attached, Ended};
+use request::Attached;
 use task::{State, Task};
 
+mod ended;
 mod kernel;
 mod record;
 mod request;

@@ -8,10 +8,10 @@
 //! Not for:    the meaning of the values, see `settings.rs` and `job.rs`
 
 use super::error::{JobErrorKind, Note, nearest};
-use super::job::{Advice, Engine};
 use super::parse::Entry;
 use super::settings::{COUNT_MAX, Given, PERCENT, Sequencer, Service, Setter, Settings, TIME};
 use super::value::{self, SECOND_US};
+use super::words::{Advice, Engine};
 
 /// How an option is treated.
 #[derive(Clone, Copy)]

@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 
 use super::error::{JobErrorKind, nearest};
-use super::job::{Advice, Engine, Mode};
 use super::parse::Entry;
 use super::skew::Distribution;
 use super::value::{self, Amount};
+use super::words::{Advice, Engine, Mode};
 
 /// One size of `bssplit` and its share in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

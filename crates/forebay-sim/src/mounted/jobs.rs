@@ -6,8 +6,9 @@ use forebay_core::serving::work::{DEVICE_POLL, QUICK_BLOCKS, QUICK_TURN, WORKER_
 use forebay_core::time::Instant;
 use forebay_core::units::PAGE_SIZE;
 
-use super::path::{Done, Job, Round};
-use super::server::{Act, Flow, MountSim, Pace, WorkerJob};
+use super::act::{Act, Flow, Pace, WorkerJob};
+use super::request::{Done, Job, Round};
+use super::server::MountSim;
 use super::threads::Event;
 
 impl MountSim<'_> {

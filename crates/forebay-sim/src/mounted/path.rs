@@ -1,109 +1,16 @@
-//! Requests to the path of the core, the resulting jobs, and the contents of frames.
+//! What is done about requests to the path of the core: their outputs, the contents of frames.
 //!
 //! The same steps as those of the real mount (`forebay-host/src/image_path/driver.rs`), in the same
 //! order, with symbols instead of bytes.
 
 use forebay_core::io::{self, Decode, IoError};
 use forebay_core::packed::{Pages, RawBytes};
-use forebay_core::serving::work::QUICK_BYTES;
-use forebay_core::serving::{CopyOut, PackedBlock, Part, PartSource, PathOutput, Use};
-use forebay_core::time::{Duration, Instant};
+use forebay_core::serving::{CopyOut, Part, PartSource, PathOutput, Use};
+use forebay_core::time::Duration;
 use forebay_core::units::{FrameId, PAGE_SIZE};
 
-use super::server::{MountSim, Read};
-
-/// What a frame holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Symbol {
-    /// Nothing that is known.
-    Nothing,
-    /// A page of the image.
-    Raw(u64),
-    /// A page of what a block decodes to.
-    Decoded(PackedBlock, u64),
-}
-
-/// Bytes of a request's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copied {
-    at: u64,
-    len: u64,
-    symbol: Symbol,
-    /// The first byte's place in its page.
-    start: u64,
-}
-
-/// A request in flight, or a free place for one.
-#[derive(Debug)]
-pub(super) struct Slot {
-    copied: Vec<Copied>,
-    pub(super) raw: RawBytes,
-    then: Then,
-    waited: bool,
-}
-
-/// What follows the end of a request.
-#[derive(Debug)]
-pub(super) enum Then {
-    /// Nothing.
-    Drop,
-    /// A thread waits for it.
-    Wait(usize, Option<Result<(), IoError>>),
-    /// It goes to whichever thread finishes it.
-    Hand(Box<Read>),
-}
-
-/// The results of some inputs.
-#[derive(Debug, Default)]
-pub(super) struct Round {
-    pub(super) ended: Vec<Ended>,
-    pub(super) jobs: Vec<Job>,
-}
-
-/// A request that has ended.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) read: Box<Read>,
-    pub(super) copied: Vec<Copied>,
-    pub(super) result: Result<(), IoError>,
-    pub(super) raw: RawBytes,
-    pub(super) waited: bool,
-}
-
-/// Work for a thread.
-#[derive(Debug)]
-pub(super) enum Job {
-    /// Pages of the image are read; it began at this time.
-    Read(io::Request, Instant),
-    /// A block is decoded into frames, by their places in the block.
-    Decode { decode: Decode, block: PackedBlock, upto: u64, filled: Vec<(u64, FrameId)> },
-}
-
-/// An executed job.
-#[derive(Debug)]
-pub(super) struct Done {
-    pub(super) job: Job,
-    pub(super) result: Result<(), IoError>,
-    /// A device was waited for.
-    pub(super) waited: bool,
-}
-
-impl Job {
-    /// Whether it takes no longer than handing it to another thread.
-    pub(super) const fn is_quick(&self) -> bool {
-        match self {
-            Self::Read(..) => false,
-            Self::Decode { upto, .. } => *upto <= QUICK_BYTES,
-        }
-    }
-}
-
-impl Slot {
-    pub(super) const fn new() -> Self {
-        let raw = RawBytes { start: 0, end: 0 };
-        Self { copied: Vec::new(), raw, then: Then::Drop, waited: false }
-    }
-}
+use super::request::{Copied, Done, Ended, Job, Round, Slot, Symbol, Then};
+use super::server::MountSim;
 
 impl MountSim<'_> {
     /// Begins a request with a free number.

@@ -7,21 +7,13 @@ use forebay_core::serving::work::{FETCH_QUEUE_MAX, PUSH_PAGES_MAX, PUSH_POLL};
 use forebay_core::serving::{FilePages, Use};
 use forebay_core::units::{PAGE_SIZE, PageIndex};
 
+use super::act::{Act, Fetch, Flow, Pace};
 use super::image::raw_ranges;
 use super::kernel::Stored;
-use super::path::Then;
 use super::raw::SentRequest;
-use super::server::{Act, Flow, MountSim, Pace};
+use super::request::Then;
+use super::server::MountSim;
 use super::threads::Event;
-
-/// Raw bytes to be read.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fetch {
-    /// Those of pages of a file.
-    Pages(u64, Pages),
-    /// A range of the image.
-    Image(RawBytes),
-}
 
 impl MountSim<'_> {
     /// There may be something to be pushed.

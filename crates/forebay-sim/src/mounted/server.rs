@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use forebay_core::packed::{Pages, Plan, RawBytes};
+use forebay_core::packed::{Pages, RawBytes};
 use forebay_core::serving::work::{HEADER_BYTES, WIDE_PAGES};
 use forebay_core::serving::{
     Aftermath, FilePages, ImagePath, MountRules, PackedBlock, PartSource, RawRead, ReadCall, Use,
@@ -14,12 +14,12 @@ use forebay_core::serving::{
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{PAGE_SIZE, PageIndex};
 
+use super::act::{Act, Fetch, Flow, Pace, WorkerJob};
 use super::image::raw_ranges;
 use super::kernel::{Kernel, SentRead, Touched};
-use super::path::{Done, Ended, Job, Round, Slot, Symbol, Then};
-use super::push::Fetch;
 use super::raw::ImageFile;
 use super::replay::Program;
+use super::request::{Ended, Job, Read, Slot, Symbol, Then};
 use super::threads::{Event, Next, Threads};
 use super::{Disturbances, MountCounts, MountOutcome, MountSetup, PackedImage};
 use crate::cpu::CoreId;
@@ -69,95 +69,6 @@ pub(super) struct MountSim<'a> {
 struct Task {
     next: usize,
     is_dead: bool,
-}
-
-/// A READ that is answered in full.
-#[derive(Debug)]
-pub(super) struct Read {
-    number: u32,
-    call: ReadCall,
-    bytes: (u64, u64),
-    plan: Option<Plan>,
-}
-
-/// Something for a worker.
-#[derive(Debug)]
-pub(super) enum WorkerJob {
-    Read(Box<Read>),
-    Work(Vec<Job>),
-}
-
-/// How a thread goes about its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// It takes requests, and leaves to others what takes long.
-    Quick,
-    /// It shares with other workers.
-    Patient,
-    /// It does all work itself.
-    Alone,
-}
-
-/// A step of a thread.
-#[derive(Debug)]
-pub(super) enum Act {
-    /// A task continues with its next request, `think` after the one it follows.
-    NextTouch,
-    Sleep(Instant),
-    Touch {
-        of: FilePages,
-        at: PageIndex,
-        began: Option<Instant>,
-    },
-    Take,
-    Decide(u32, SentRead),
-    Answer(Box<Read>, Pace),
-    GoOn(Round, Pace),
-    Divide(Vec<Job>, Pace),
-    /// `has_waited` says that the first of `todo` was sent to the device.
-    Carry {
-        todo: Vec<Job>,
-        done: Vec<Done>,
-        rest: Vec<Job>,
-        pace: Pace,
-        has_waited: bool,
-    },
-    Look {
-        job: Job,
-        until: Instant,
-    },
-    Finish(Vec<Done>, Pace),
-    Reply(Box<Ended>),
-    Replied(Box<Ended>),
-    NextCrowd,
-    Work,
-    NextPush,
-    Push(FilePages),
-    PushRead {
-        number: u32,
-        run: FilePages,
-    },
-    Store {
-        run: FilePages,
-        at: PageIndex,
-        crossed: bool,
-    },
-    EndPush {
-        run: FilePages,
-        is_over: bool,
-    },
-    Fetch,
-}
-
-/// How a step ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// The next step follows when this one is paid for.
-    On,
-    /// The thread waits until it is woken.
-    Wait,
-    /// The thread is over.
-    Exit,
 }
 
 impl<'a> MountSim<'a> {

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::CallId;
 
-use super::server::Act;
+use super::act::Act;
 use crate::cpu::{Arrival, CoreId, Cpu, Happens, Placed, Runner};
 use crate::price::Prices;
 

@@ -9,7 +9,7 @@
 //! ```
 
 use super::estimate::quantile;
-use super::fit::{DeviceFit, Number, Unfit};
+use super::fitted::{DeviceFit, Number, Unfit, assumed};
 use super::{
     APART, Estimate, Measured, Pattern, SEQUENTIAL_SMALL, SMALL, STREAMS, WRITE_SCATTERED,
 };
@@ -157,12 +157,6 @@ fn deviation(moments: Moments) -> f64 {
 fn measured_number(key: &'static str, of: Estimate, value: f64, from: &str) -> Number {
     let source = format!("M: probe, {from}, {} of them", of.count);
     Number { key, estimate: of.around(value), source }
-}
-
-/// A number that was not measured.
-pub(super) fn assumed(key: &'static str, value: f64, why: &str) -> Number {
-    let estimate = Estimate { value, low: value, high: value, count: 0 };
-    Number { key, estimate, source: format!("A: {why}") }
 }
 
 /// Keeps the range of the lesser number below that of the greater.

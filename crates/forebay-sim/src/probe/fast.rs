@@ -7,9 +7,8 @@
 
 use forebay_core::time::Duration;
 
-use super::disk::assumed;
 use super::estimate::quantile;
-use super::fit::{DeviceFit, Fit, Number, Unfit};
+use super::fitted::{DeviceFit, Fit, Number, Unfit, assumed};
 use super::limit::{self, Seen};
 use super::{
     Estimate, Experiment, Measured, Pattern, SMALL, Samples, Simulated, WRITE_FLUSHED, WRITE_LONG,

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use super::Estimate;
-use super::disk::assumed;
-use super::fit::{DeviceFit, Number};
+use super::fitted::{DeviceFit, Number, assumed};
 use crate::machine::{DeviceKind, Dimension, dimension};
 
 /// Facts about the host, besides its device.

@@ -9,7 +9,7 @@
 //! and a busy host are one or two of these, but not all.
 
 use super::estimate::quantile;
-use super::fit::Number;
+use super::fitted::Number;
 use super::{Estimate, Experiment, LARGE, Measured, SMALL, Samples, WRITE_LONG, WRITE_SMALL};
 
 /// The limit of a device.

@@ -13,7 +13,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::DeviceId;
 
 use super::SimWorld;
-use super::request::Ended;
+use super::ended::Ended;
 use crate::cpu::{Arrival, CoreId, Runner};
 
 /// A kernel thread: its work on a core.

@@ -14,8 +14,9 @@ use forebay_core::dispatch::Handling;
 use forebay_core::engine::Engine;
 use forebay_core::io::{Decode, Gather, Input, IoError, Request, RequestKind};
 use forebay_core::time::{Duration, Instant};
-use forebay_core::units::{CallId, PAGE_SIZE, RequestId};
+use forebay_core::units::{CallId, PAGE_SIZE};
 
+use super::ended::Ended;
 use super::kernel::Assigned;
 use super::task::Stage;
 use super::{SimWorld, What};
@@ -29,17 +30,6 @@ pub(super) struct Attached {
     last_given: Instant,
     busy_until: Instant,
     pub(super) busy: Duration,
-}
-
-/// A request that its device is done with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ended {
-    id: RequestId,
-    success: bool,
-    sectors: u64,
-    written: bool,
-    /// The device's time, without waits for a processor.
-    took: Duration,
 }
 
 impl Attached {

@@ -7,7 +7,7 @@ use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{CallId, DecodeId};
 use forebay_core::workload::{Finished, Step, Workload};
 
-use super::request::Ended;
+use super::ended::Ended;
 use super::{SimWorld, What};
 use crate::cpu::{Arrival, CoreId, Runner};
 
