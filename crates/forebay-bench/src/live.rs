@@ -28,15 +28,17 @@ use crate::measure::shuffle;
 use crate::page::{self, Plot};
 use crate::process::{MeasuredProgram, Stop};
 use crate::verdict::Verdict;
+use figure::Figure;
 use folder::Folder;
 use knobs::{Knobs, Values, differing};
 use rig::Rig;
-use rounds::{Figure, Line, Results, Round};
+use rounds::{Line, Results, Round};
 use stage::{DEFAULT, How, READS_POLICY, Stage, Way};
 use throttle::Throttle;
 use tuner::Tuner;
 use work::Work;
 
+mod figure;
 mod folder;
 mod knobs;
 pub(crate) mod lent;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::figure::Figure;
 use super::knobs::Fix;
 use super::rig::{Spec, Speed};
-use super::rounds::Figure;
 use super::throttle::Limits;
 use crate::args::live::{LiveScenario as Scenario, LiveWay};
 use crate::measure::live::Model;

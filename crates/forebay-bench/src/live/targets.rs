@@ -1,6 +1,7 @@
 //! Whether tuning meets its targets.
 
-use super::rounds::{Figure, Line, Results};
+use super::figure::Figure;
+use super::rounds::{Line, Results};
 use super::stage::{DEFAULT, OURS, READS_FIRST, Stage};
 use crate::verdict::{Target, Verdict};
 

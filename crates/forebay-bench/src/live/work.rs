@@ -11,8 +11,9 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::figure::Figure;
 use super::rig::Rig;
-use super::rounds::{Figure, Round};
+use super::rounds::Round;
 use super::stage::{FILE, STREAM, Stage};
 use super::unwritten::Unwritten;
 use crate::measure::live::LivePart as Part;

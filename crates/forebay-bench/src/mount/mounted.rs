@@ -14,7 +14,6 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::process::{MeasuredProgram, Stop, answer, last_words, program, serve};
-use super::rounds::Lane;
 use super::set::Format;
 use super::ways::{How, Way};
 
@@ -30,11 +29,20 @@ pub(super) struct Mounted {
 
 impl Mounted {
     /// Mounts an image on a folder, which is made if need be; no part of its path is a link.
-    pub(super) fn new(lane: &Lane<'_>, way: &Way, image: &Path, folder: &Path) -> Result<Self> {
+    pub(super) fn new(
+        way: &Way,
+        image: &Path,
+        folder: &Path,
+        forebay: &MeasuredProgram,
+        stop: &Stop,
+    ) -> Result<Self> {
         fs::create_dir_all(folder)?;
-        let (forebay, stop) = (&lane.set.forebay, lane.stop.clone());
-        let mut mounted =
-            Self { folder: folder.to_owned(), forebay: forebay.clone(), server: None, stop };
+        let mut mounted = Self {
+            folder: folder.to_owned(),
+            forebay: forebay.clone(),
+            server: None,
+            stop: stop.clone(),
+        };
         match way.how {
             How::Kernel { direct } => kernel(way.format, image, folder, direct, &mounted.stop)?,
             How::Server(name) => {

@@ -27,7 +27,7 @@ pub(super) struct Pushes {
 pub(super) fn drive(lane: &Lane<'_>, way: &Way, pages: u64, bar: &ProgressBar) -> Result<Pushes> {
     let image = lane.set.image(way.format);
     let folder = lane.folder.join("at");
-    let mounted = Mounted::new(lane, way, &image, &folder)?;
+    let mounted = Mounted::new(way, &image, &folder, &lane.set.forebay, lane.stop)?;
     bar.set_length(pages);
     let begin = Instant::now();
     let (mut done, mut progress) = (0, begin);

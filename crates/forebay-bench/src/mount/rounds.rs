@@ -161,7 +161,7 @@ impl Lane<'_> {
             // What a mount reads for a start on its own is read from the slow device too.
             slow.limit(true)?;
         }
-        let mounted = Mounted::new(self, way, &image, &folder)?;
+        let mounted = Mounted::new(way, &image, &folder, &self.set.forebay, self.stop)?;
         self.part(Workload::Preads, &folder.join("warm"), 0, 0)?;
         drop_caches(&image, self.stop)?;
         self.warm_ourselves()?;
@@ -235,7 +235,8 @@ impl Lane<'_> {
         if recorded.exists() {
             fs::remove_file(&recorded)?;
         }
-        let mounted = Mounted::new(self, way, &self.set.image(way.format), folder)?;
+        let image = self.set.image(way.format);
+        let mounted = Mounted::new(way, &image, folder, &self.set.forebay, self.stop)?;
         self.part(Workload::Start, folder, 0, 0)?;
         mounted.end()?;
         if !recorded.exists() {
