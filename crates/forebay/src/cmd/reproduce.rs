@@ -24,6 +24,7 @@ use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
 
+mod documents;
 mod figures;
 mod measure;
 mod overview;

@@ -32,6 +32,7 @@ use crate::cmd::watch::serve::Endpoint;
 use crate::{ERROR, objects, slots};
 
 mod control;
+mod json;
 mod listen;
 mod log;
 mod metrics;

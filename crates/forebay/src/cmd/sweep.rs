@@ -31,16 +31,18 @@ mod axes;
 mod best;
 mod columnar;
 mod front;
+mod make;
 mod means;
 mod merge;
 mod page;
 mod plan;
+mod ranked;
 mod results;
 
 /// Runs a subcommand.
 pub(crate) fn run(what: &SweepWhat) -> Result<u8> {
     match what {
-        SweepWhat::Plan(arguments) => plan::make(arguments),
+        SweepWhat::Plan(arguments) => make::make(arguments),
         SweepWhat::Run(arguments) => run_chunk(arguments),
         SweepWhat::Submit(arguments) => submit(arguments),
         SweepWhat::Status(arguments) => status(arguments),

@@ -3,9 +3,10 @@
 
 use forebay_report::page::{Digits, Extent, Page};
 use forebay_report::table::Table;
-use forebay_sim::paper::{Measured, Paper};
+use forebay_sim::paper::Measured;
 use forebay_sim::report::{Row, Verdict};
 
+use super::documents::documented;
 use super::overview::{figure, mood};
 use super::{Reproduced, figures, for_people, report};
 use crate::args::Reproduce;
@@ -101,26 +102,6 @@ fn part(page: &mut Page, one: &Reproduced<'_>, arguments: &Reproduce) {
     page.folded(&summary, |page| page.table(&one.every_row(), "", Digits::All));
 }
 
-/// The file of the paper's page in `docs/papers`.
-pub(super) fn document(paper: &Paper) -> String {
-    let name = if paper.name == "throttle" { "throttling" } else { paper.name };
-    format!("{name}.md")
-}
-
-/// The paper's page of the documentation.
-fn documented(paper: &Paper) -> &'static str {
-    let found = DOCUMENTED.iter().find(|(name, _)| *name == paper.name);
-    found.map_or("", |(_, text)| text)
-}
-
-const DOCUMENTED: [(&str, &str); 5] = [
-    ("readahead", include_str!("../../../../../docs/papers/readahead.md")),
-    ("cramfs", include_str!("../../../../../docs/papers/cramfs.md")),
-    ("throttle", include_str!("../../../../../docs/papers/throttling.md")),
-    ("flush", include_str!("../../../../../docs/papers/flush.md")),
-    ("context-switch", include_str!("../../../../../docs/papers/context-switch.md")),
-];
-
 const OVERVIEW: [(&str, &str); 6] = [
     ("paper", "paper"),
     ("headline", "headline"),
@@ -135,23 +116,3 @@ const READING: &str = "Every figure comes from a run in virtual time on a modell
                        it, and a tolerance was fixed before the run. Calibrated figures, to which \
                        the model was fitted, derived ones, which follow from the workload, and \
                        context do not count.";
-
-#[cfg(test)]
-mod tests {
-    use forebay_sim::paper::PAPERS;
-
-    use super::*;
-
-    #[test]
-    fn every_paper_says_what_it_claims_models_and_does_not_claim() {
-        for paper in PAPERS {
-            for heading in ["The claim", "The model", "What is not claimed"] {
-                let mut page = Page::new("page", &[]);
-                let before = page.finish().len();
-                page = Page::new("page", &[]);
-                page.section(documented(paper), heading, Extent::Whole);
-                assert!(page.finish().len() > before + 100, "{}: {heading}", paper.name);
-            }
-        }
-    }
-}

@@ -6,6 +6,7 @@ use forebay_report::table::{Cell, Table};
 use forebay_sim::paper::{Agreement, PaperVerdict};
 use forebay_sim::report::{Row, Verdict};
 
+use super::documents::document;
 use super::overview::{figure, painted};
 use super::{Reproduced, decimals};
 use crate::args::Reproduce;
@@ -28,7 +29,7 @@ pub(super) fn text(one: &Reproduced<'_>, arguments: &Reproduce) -> String {
         text += &fill("scaled   ", &format!("{}; --full runs at the paper's size", paper.scaled));
     }
     text += &fill("run      ", &one.how(arguments));
-    let (all, page) = (one.rows.len(), super::page::document(paper));
+    let (all, page) = (one.rows.len(), document(paper));
     let next = format!("--all: {all} rows; --html FILE: charts; docs/papers/{page}: the model");
     text + &fill("more     ", &next)
 }

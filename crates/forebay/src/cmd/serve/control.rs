@@ -17,7 +17,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use super::status;
+use super::json;
 
 const NAME: &str = "forebay-serve-";
 
@@ -33,7 +33,7 @@ pub(super) fn answer(reporter: Reporter) -> Result<()> {
         for stream in listener.incoming() {
             match stream {
                 Ok(mut stream) if is_trusted(&stream) => {
-                    let text = status::object(&reporter.report(), process::id()).to_string();
+                    let text = json::object(&reporter.report(), process::id()).to_string();
                     // A reader that has left needs no answer.
                     let _ = stream.set_write_timeout(Some(PATIENCE));
                     let _ = stream.write_all(text.as_bytes());

@@ -14,10 +14,10 @@ use forebay_report::table::{Cell, Table};
 use serde_json::Value;
 
 use super::axes::{self, Dimension, Spanned};
-use super::best::{self, Ranked};
 use super::front::{Goal, front};
 use super::means::{Means, SeedRow, Settings, mean};
 use super::plan::Plan;
+use super::ranked::{COLUMNS, Ranked, cells, ranked};
 use crate::args::sweep::SweepPage;
 
 /// What is on the page.
@@ -415,7 +415,7 @@ fn scale(values: impl Iterator<Item = f64>) -> Scale {
 /// Every setting, the best one first.
 fn list(means: &Means<'_>, chosen: &Chosen) -> Table {
     let Chosen { by, against, .. } = chosen;
-    let mut columns = best::COLUMNS.to_vec();
+    let mut columns = COLUMNS.to_vec();
     if against.is_some() {
         columns.extend([("against", "against"), ("front", "front")]);
     }
@@ -430,8 +430,8 @@ fn list(means: &Means<'_>, chosen: &Chosen) -> Table {
         });
         (against, on_front.collect::<BTreeSet<Settings<'_>>>())
     });
-    for (place, one) in best::ranked(means, by).iter().enumerate() {
-        let mut cells = best::cells(means, place, one, by);
+    for (place, one) in ranked(means, by).iter().enumerate() {
+        let mut cells = cells(means, place, one, by);
         if let Some((against, on_front)) = &of_groups {
             let Ranked { settings, rows, .. } = one;
             cells.push(Cell::maybe(mean(rows, &against.column), 2));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -80,5 +81,23 @@ impl PointResults {
             key(one).cmp(&key(other))
         });
         Ok(complete)
+    }
+}
+
+impl Plan {
+    /// Whether a chunk has its result: a whole one, of this version and of all its points.
+    pub(super) fn has_result(&self, folder: &Path, chunk: &Range<usize>) -> bool {
+        let rows = rows_of(&self.result_file(folder, chunk), self);
+        rows.is_ok_and(|rows| {
+            let names = self.points[chunk.clone()].iter().map(|point| &point.name);
+            rows.iter().map(|(name, _)| name).eq(names)
+        })
+    }
+
+    /// Chunks without a result.
+    pub(super) fn missing(&self, folder: &Path) -> Vec<usize> {
+        let chunks = self.chunks.iter().enumerate();
+        let missing = chunks.filter(|(_, chunk)| !self.has_result(folder, chunk));
+        missing.map(|(place, _)| place).collect()
     }
 }
