@@ -21,7 +21,8 @@ use super::Programs;
 use crate::process::{find_program, interruption, say};
 
 use rig::Rig;
-use row::{Row, Way};
+use row::Row;
+use way::Way;
 
 mod databases;
 mod files;
@@ -30,6 +31,7 @@ mod python;
 pub(super) mod rig;
 mod row;
 mod table;
+mod way;
 mod writes;
 
 /// Arguments of `bench real`.
@@ -100,7 +102,8 @@ fn measure(
     programs: &Programs,
     stop: &rig::Interrupted,
 ) -> Result<Rounds> {
-    let mut rig = Rig::new(programs, &arguments.work, row, stop)?;
+    let device = (row.device.speed(), row.bytes);
+    let mut rig = Rig::with_speed(programs, &arguments.work, device, stop)?;
     (row.prepare)(&mut rig)?;
     if let Some(kib) = row.read_ahead {
         rig.order(&format!("clean read-ahead {kib}"))?;
@@ -112,7 +115,7 @@ fn measure(
     for turn in 0..arguments.rounds as usize {
         for place in 0..ways.len() {
             let way = ways[(place + turn) % ways.len()];
-            let figure = rig.round(row, way, turn as u64 + 1);
+            let figure = row.round(&mut rig, way, turn as u64 + 1);
             if arguments.log && way == Way::Tune {
                 rig.tuner_said().lines().for_each(|line| eprintln!("    {line}"));
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::super::Programs;
-use super::row::{Row, Tuned, Way};
+use super::way::{Tuned, Way};
 
 /// Whether a signal requests the end.
 pub(in crate::bench) type Interrupted = Arc<AtomicBool>;
@@ -36,16 +36,6 @@ pub(super) struct Running<'a> {
 }
 
 impl<'a> Rig<'a> {
-    /// Makes the device of a row.
-    pub(super) fn new(
-        programs: &Programs,
-        work: &Path,
-        row: &Row,
-        stop: &'a Interrupted,
-    ) -> Result<Self> {
-        Self::with_speed(programs, work, (row.device.speed(), row.bytes), stop)
-    }
-
     /// Makes a device by what `live-rig` calls its speed, and its bytes.
     pub(in crate::bench) fn with_speed(
         programs: &Programs,
@@ -86,8 +76,8 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// One round of a row under a way.
-    pub(super) fn round(&mut self, row: &Row, way: Way, seed: u64) -> Result<f64> {
+    /// Sets the device for a round of a way, and starts `forebay tune` if it takes part.
+    pub(super) fn begin(&mut self, way: Way, tuned: Tuned) -> Result<()> {
         ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
         self.order("remount")?;
         match way {
@@ -97,14 +87,10 @@ impl<'a> Rig<'a> {
         }
         self.order("slow")?;
         if way == Way::Tune {
-            let scope = self.scope(row.tuned)?;
+            let scope = self.scope(tuned)?;
             self.order(&format!("tune {scope}"))?;
         }
-        let figure = (row.work)(self, seed);
-        let reset = self.order("reset");
-        let figure = figure?;
-        reset?;
-        Ok(figure)
+        Ok(())
     }
 
     /// What `forebay tune` said in the last round.

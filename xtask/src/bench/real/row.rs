@@ -1,10 +1,9 @@
 //! The rows of the table: a program, its device, the settings by hand, and the measured figure.
 
-use std::fmt;
-
 use anyhow::Result;
 
 use super::rig::Rig;
+use super::way::{Tuned, Way};
 use super::{databases, files, mapped, writes};
 
 /// One row.
@@ -47,28 +46,6 @@ pub(super) enum Device {
     Stick,
 }
 
-/// The scope of `forebay tune`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tuned {
-    /// The device by name.
-    Named,
-    /// The machine, without the devices of others.
-    Unnamed,
-}
-
-/// How a round is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
-    /// The kernel with the device's defaults.
-    Default,
-    /// The same with `forebay tune`.
-    Tune,
-    /// Another window for all files, in KiB.
-    ReadAhead(u64),
-    /// A dirty limit in MiB.
-    Cap(u64),
-}
-
 /// Which figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Better {
@@ -83,6 +60,16 @@ impl Row {
     pub(super) fn ways(&self) -> Vec<Way> {
         [Way::Default, Way::Tune].into_iter().chain(self.fixed.iter().copied()).collect()
     }
+
+    /// One round under a way; the figure.
+    pub(super) fn round(&self, rig: &mut Rig<'_>, way: Way, seed: u64) -> Result<f64> {
+        rig.begin(way, self.tuned)?;
+        let figure = (self.work)(rig, seed);
+        let reset = rig.order("reset");
+        let figure = figure?;
+        reset?;
+        Ok(figure)
+    }
 }
 
 impl Device {
@@ -92,27 +79,6 @@ impl Device {
             Self::Volume => "volume",
             Self::Link => "link",
             Self::Stick => "stick",
-        }
-    }
-}
-
-impl Way {
-    /// Its kind, as typed.
-    pub(super) const fn kind(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Tune => "tune",
-            Self::ReadAhead(_) | Self::Cap(_) => "fixed",
-        }
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default | Self::Tune => f.write_str(self.kind()),
-            Self::ReadAhead(kib) => write!(f, "{kib} KiB"),
-            Self::Cap(mib) => write!(f, "limit {mib} MiB"),
         }
     }
 }

@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::Rounds;
-use super::row::{Better, Row, Way};
+use super::row::{Better, Row};
+use super::way::Way;
 use crate::process::say;
 
 /// At least this part of the default.
