@@ -35,9 +35,11 @@
 
 extern crate alloc;
 
+mod agreed;
 mod client;
 #[cfg(test)]
 mod client_tests;
+mod export;
 mod handshake;
 mod reply;
 mod request;
@@ -46,9 +48,11 @@ mod session;
 mod tests;
 mod wire;
 
+pub use agreed::{Agreed, ReplyStyle};
 pub use client::{ClientEvent, ClientReply, ClientSession, NameError, RemoteExport};
-pub use handshake::{Export, TlsPolicy};
-pub use reply::{Agreed, Extent, Header, ReplyStyle};
+pub use export::Export;
+pub use handshake::TlsPolicy;
+pub use reply::{Extent, Header};
 pub use request::{Command, Request};
 pub use session::{Ending, Event, Session};
 pub use wire::{Errno, PAYLOAD_MAX};

@@ -10,31 +10,9 @@
 
 use alloc::vec::Vec;
 
+use crate::agreed::{Agreed, ReplyStyle};
 use crate::request::{Command, Request};
-use crate::wire::{CHUNK, EXTENDED_CHUNK, Errno, SIMPLE_REPLY};
-
-/// How replies are framed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReplyStyle {
-    /// A header of 16 bytes.
-    #[default]
-    Simple,
-    /// Chunks with headers of 20 bytes, which can carry an error's text.
-    Structured,
-    /// Chunks with headers of 32 bytes.
-    Extended,
-}
-
-/// What a handshake has agreed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Agreed {
-    /// The export, as a place in the list that the session was made with.
-    pub export: usize,
-    /// How replies are framed.
-    pub style: ReplyStyle,
-    /// The client has selected the metadata context `base:allocation`.
-    pub allocation: bool,
-}
+use crate::wire::{ALLOCATION_ID, CHUNK, EXTENDED_CHUNK, Errno, SIMPLE_REPLY};
 
 /// A run of bytes of an export with the same status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +146,6 @@ pub(crate) const BLOCK_STATUS: u16 = 5;
 const BLOCK_STATUS_EXTENDED: u16 = 6;
 pub(crate) const ERROR: u16 = 0x8001;
 pub(crate) const ERROR_OFFSET: u16 = 0x8002;
-
-/// The number of `base:allocation`, the only metadata context.
-pub(crate) const ALLOCATION_ID: u32 = 1;
 
 /// The longest extent of a compact reply: a multiple of 64 KiB.
 const LENGTH_MAX: u32 = 0xffff_0000;

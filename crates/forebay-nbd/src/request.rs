@@ -5,8 +5,8 @@
 //!   extended  magic:4 flags:2 type:2 cookie:8 offset:8 length:8
 //! ```
 
-use crate::handshake::Export;
-use crate::reply::{Agreed, ReplyStyle};
+use crate::agreed::{Agreed, ReplyStyle};
+use crate::export::Export;
 use crate::wire::{EXTENDED_REQUEST, Errno, PAYLOAD_MAX, REQUEST, Reader};
 
 /// Commands of a client.

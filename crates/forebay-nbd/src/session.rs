@@ -8,8 +8,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::handshake::{Export, Handshake, Progress, TlsPolicy};
-use crate::reply::Agreed;
+use crate::agreed::Agreed;
+use crate::export::Export;
+use crate::handshake::{Handshake, Progress, TlsPolicy};
 use crate::request::{Command, Parsed, Request};
 use crate::wire::Errno;
 

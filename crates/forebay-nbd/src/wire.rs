@@ -17,6 +17,9 @@ pub(crate) const CHUNK: u32 = 0x668e_33ef;
 /// The start of a chunk with an extended header.
 pub(crate) const EXTENDED_CHUNK: u32 = 0x6e8a_278c;
 
+/// The number of `base:allocation`, the only metadata context.
+pub(crate) const ALLOCATION_ID: u32 = 1;
+
 /// Bytes of data in one request at most.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// Bytes of a name at most.
