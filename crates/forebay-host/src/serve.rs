@@ -65,6 +65,7 @@ pub use report::{ClientReport, ExportReport, ServerReport};
 pub use store::{FileStore, MemoryStore, SlowStore, Store};
 pub use tls::{TlsError, TlsKeys};
 
+use connection::serving::serve_client;
 use connection::{Connection, Monitor};
 use disk::Disk;
 use folder::ExportFolder;
@@ -386,7 +387,7 @@ impl Shared {
         drop(connections);
         let (shared, own) = (Arc::clone(self), Arc::clone(&connection));
         let serve = move || {
-            own.serve(&exports, &shared.disk);
+            serve_client(&own, &exports, &shared.disk);
             shared.forget(&own);
         };
         if let Err(error) = thread::Builder::new().name("client".to_owned()).spawn(serve) {

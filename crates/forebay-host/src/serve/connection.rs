@@ -1,20 +1,19 @@
-//! One client: its socket, its session, and its unsent replies.
+//! One client: its socket and its unsent replies.
 //!
 //! ```text
-//!   recv --> Session --> requests --> Disk --ended--> sendmsg without waiting
-//!                                                        | the client is slow
-//!                                                        v
-//!                                      queue --> a thread that waits for the client
+//!   ended requests --> replies --> sendmsg without waiting
+//!                                     | the client is slow
+//!                                     v
+//!                                  queue --> a thread that waits for the client
 //! ```
 //!
-//! The thread of a connection stops receiving while the client's requests and the replies that it
-//! has not taken are more than a budget, so a client that never reads costs a bounded amount of
-//! memory and no other client's time.
+//! The [thread of a connection](serving) stops receiving while the client's requests and the
+//! replies that it has not taken are more than a budget, so a client that never reads costs a
+//! bounded amount of memory and no other client's time.
 
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -22,15 +21,13 @@ use std::time::Duration;
 use forebay_core::dispatch;
 use forebay_core::io::IoError;
 use forebay_core::time;
-use forebay_nbd::{Agreed, Command, Export, Request, TlsPolicy};
+use forebay_nbd::{Agreed, Command, Request, TlsPolicy};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 mod batch;
-mod serving;
+pub(super) mod serving;
 
 use self::batch::Batch;
-use self::serving::Serving;
-use super::disk::Disk;
 use super::event::{ServeEvent, ServeLog};
 use super::listen::Peer;
 use super::meter::{ClientCounters, ExportMeter};
@@ -95,19 +92,6 @@ impl Connection {
         Self { socket, number, peer, monitor, outgoing, bell }
     }
 
-    /// Serves the client until it leaves, and logs it.
-    pub(super) fn serve(self: &Arc<Self>, exports: &Arc<[Export]>, disk: &Disk) {
-        let client = self.number;
-        (self.monitor.log)(&ServeEvent::Connected { client, peer: &self.peer });
-        let serve = || self.serve_requests(exports, disk);
-        let ended = catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(|_| {
-            self.hang_up();
-            Err("serving it broke down".to_owned())
-        });
-        let (counters, why) = (self.lock().counters, ended.err());
-        (self.monitor.log)(&ServeEvent::Left { client, counters, why: why.as_deref() });
-    }
-
     /// The current state of the client.
     pub(super) fn report(&self) -> ClientReport {
         let outgoing = self.lock();
@@ -120,37 +104,6 @@ impl Connection {
             untaken: (outgoing.queue.len() + outgoing.sending) as u64,
             counters: outgoing.counters,
         }
-    }
-
-    /// Serves the client until it leaves. Says why, if that is not its own will.
-    fn serve_requests(
-        self: &Arc<Self>,
-        exports: &Arc<[Export]>,
-        disk: &Disk,
-    ) -> Result<(), String> {
-        let mut serving = Serving::new(self, disk);
-        let ended = serving.run(exports);
-        // Requests that are under way are answered before the client's descriptions are closed.
-        let mut outgoing = self.lock();
-        while outgoing.requests > 0 {
-            outgoing = self.wait(outgoing);
-        }
-        let unsent = |outgoing: &Outgoing| outgoing.queue.len() + outgoing.sending > 0;
-        while unsent(&outgoing) && !outgoing.is_broken {
-            outgoing = self.wait(outgoing);
-        }
-        if let Some(mut tls) = outgoing.tls.take() {
-            let mut batch = Batch::default();
-            tls.close(&mut batch.control);
-            self.push(outgoing, &mut batch);
-        } else {
-            drop(outgoing);
-        }
-        if let Some(client) = serving.client() {
-            disk.close(client);
-        }
-        self.hang_up();
-        ended
     }
 
     /// Answers one request, from whichever thread.

@@ -1,6 +1,11 @@
 //! The thread of a connection: bytes of the client in, requests to the disk, replies in batches.
+//!
+//! ```text
+//!   recv --> Session --> requests --> Disk --ended--> Batch --> Connection
+//! ```
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +16,7 @@ use forebay_nbd::{Agreed, Command, Ending, Errno, Event, Export, Request, Sessio
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::batch::Batch;
-use super::{Connection, Refusal, RequestLine, cost};
+use super::{Connection, Outgoing, Refusal, RequestLine, cost};
 use crate::processor::nanos;
 use crate::serve::client_io::{ClientIo, RingRead};
 use crate::serve::disk::{Disk, EndedRequest, Outcome, Owner};
@@ -19,8 +24,56 @@ use crate::serve::event::ServeEvent;
 use crate::serve::status;
 use crate::uring::Lend;
 
+/// Serves a client until it leaves, and logs it.
+pub(in crate::serve) fn serve_client(
+    connection: &Arc<Connection>,
+    exports: &Arc<[Export]>,
+    disk: &Disk,
+) {
+    let (client, log) = (connection.number, &connection.monitor.log);
+    log(&ServeEvent::Connected { client, peer: &connection.peer });
+    let serve = || serve_requests(connection, exports, disk);
+    let ended = catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(|_| {
+        connection.hang_up();
+        Err("serving it broke down".to_owned())
+    });
+    let (counters, why) = (connection.lock().counters, ended.err());
+    log(&ServeEvent::Left { client, counters, why: why.as_deref() });
+}
+
+/// Serves a client until it leaves. Says why, if that is not its own will.
+fn serve_requests(
+    connection: &Arc<Connection>,
+    exports: &Arc<[Export]>,
+    disk: &Disk,
+) -> Result<(), String> {
+    let mut serving = Serving::new(connection, disk);
+    let ended = serving.run(exports);
+    // Requests that are under way are answered before the client's descriptions are closed.
+    let mut outgoing = connection.lock();
+    while outgoing.requests > 0 {
+        outgoing = connection.wait(outgoing);
+    }
+    let unsent = |outgoing: &Outgoing| outgoing.queue.len() + outgoing.sending > 0;
+    while unsent(&outgoing) && !outgoing.is_broken {
+        outgoing = connection.wait(outgoing);
+    }
+    if let Some(mut tls) = outgoing.tls.take() {
+        let mut batch = Batch::default();
+        tls.close(&mut batch.control);
+        connection.push(outgoing, &mut batch);
+    } else {
+        drop(outgoing);
+    }
+    if let Some(client) = serving.client() {
+        disk.close(client);
+    }
+    connection.hang_up();
+    ended
+}
+
 /// What a connection's thread works with.
-pub(super) struct Serving<'a> {
+struct Serving<'a> {
     connection: &'a Arc<Connection>,
     /// What arrived encrypted, in plain text.
     plain: Vec<u8>,
@@ -35,7 +88,7 @@ pub(super) struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    pub(super) fn new(connection: &'a Arc<Connection>, disk: &'a Disk) -> Self {
+    fn new(connection: &'a Arc<Connection>, disk: &'a Disk) -> Self {
         let io = ClientIo::new(&connection.monitor.dispatch, connection.peer.medium());
         Self {
             connection,
@@ -52,14 +105,14 @@ impl<'a> Serving<'a> {
 
     /// Serves the client until it leaves; the reads of its thread have ended then. Says why it was
     /// left, if that is not its own will.
-    pub(super) fn run(&mut self, exports: &Arc<[Export]>) -> Result<(), String> {
+    fn run(&mut self, exports: &Arc<[Export]>) -> Result<(), String> {
         let ended = self.receive_requests(exports);
         self.end_reads();
         ended
     }
 
     /// The client of the disk, if the handshake has ended.
-    pub(super) fn client(&self) -> Option<u32> {
+    fn client(&self) -> Option<u32> {
         self.client.map(|(client, _)| client)
     }
 
