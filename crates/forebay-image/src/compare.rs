@@ -13,8 +13,10 @@ use std::ops::ControlFlow;
 
 use crate::content::Content;
 use crate::error::Result as ImageResult;
-use crate::fault::{Cause, Fault, shown};
-use crate::image::{Image, Kind, Node, NodeId, Time, Xattr};
+use crate::fault::{Cause, Fault};
+use crate::image::Image;
+use crate::node::{Kind, Node, NodeId, Time, Xattr};
+use crate::printable::shown;
 use crate::verify::node_of;
 use crate::walk::Tree;
 use crate::work;

@@ -13,7 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, Image, NodeId};
+use crate::image::{Block, Coding, Image};
+use crate::node::NodeId;
 
 mod raw;
 mod shared;

@@ -24,8 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::cache::Cache;
 use crate::codec::{self, Codec, Crc32, Failure};
 use crate::error::{Error, Result};
-use crate::image::{Block, Entry, Image, Kind, Node, NodeId, Options, Summary, UsedBytes};
+use crate::image::{Block, Image, Options, Summary, UsedBytes};
 use crate::listing::{EntryDefect, Oddities};
+use crate::node::{Entry, Kind, Node, NodeId};
 use crate::read;
 use crate::source::Source;
 

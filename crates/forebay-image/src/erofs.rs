@@ -17,22 +17,28 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
-use crate::image::{
-    Block, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, UsedBytes, Xattr,
-};
+use crate::image::{Block, Image, Options, Summary, UsedBytes};
 use crate::listing::{EntryDefect, Oddities};
-use crate::source::Source;
+use crate::node::{Entry, Kind, Node, NodeId, Time, Xattr};
+use crate::source::{Source, within};
 
 mod cluster;
+mod codec_parameters;
 mod codecs;
+mod compressed;
 mod core;
 mod directory;
 mod extent;
+mod extents;
 mod flat;
 mod id;
 mod inode;
+mod located;
 mod lookup;
 mod map;
+mod map_header;
+mod metadata;
+mod place;
 mod superblock;
 mod used;
 mod xattr;
@@ -40,6 +46,7 @@ mod xattr;
 use self::core::Core;
 use self::directory::Directory;
 use self::inode::Inode;
+use self::metadata::MetadataReader;
 use self::superblock::Superblock;
 
 /// Opens an image of this format; none if it does not begin like one.
@@ -56,11 +63,11 @@ pub fn open(source: &Arc<dyn Source>, _options: Options) -> Result<Option<Arc<dy
         Ok(prefixes) => prefixes,
         Err(error) => {
             // Where the end is missing, that is what is wrong.
-            self::superblock::within(source.as_ref(), core.superblock.bytes())?;
+            within(source.as_ref(), core.superblock().bytes())?;
             return Err(error);
         }
     };
-    let summary = summary(&core.superblock, source.len());
+    let summary = summary(core.superblock(), source.len());
     let directories = Cache::with_heavy(DIRECTORIES_MAX);
     let oddities = Oddities::default();
     Ok(Some(Arc::new(Erofs { core, prefixes, summary, directories, oddities })))
@@ -73,7 +80,7 @@ pub(crate) fn summary_of_superblock(source: &dyn Source) -> Result<Option<Summar
 }
 
 fn check_root(core: &Core) -> Result<()> {
-    let root = core.inode(core.superblock.root)?;
+    let root = core.inode(core.superblock().root)?;
     let is_directory = root.node.kind == Kind::Directory;
     if is_directory { Ok(()) } else { Err(root.place.error("root inode", "no directory")) }
 }
@@ -119,11 +126,11 @@ impl Image for Erofs {
     }
 
     fn source(&self) -> &Arc<dyn Source> {
-        &self.core.source
+        &self.core.image().source
     }
 
     fn root(&self) -> NodeId {
-        id::tagged(self.core.superblock.root, Kind::Directory)
+        id::tagged(self.core.superblock().root, Kind::Directory)
     }
 
     fn node(&self, id: NodeId) -> Result<Node> {
@@ -177,12 +184,12 @@ impl Image for Erofs {
     }
 
     fn decode(&self, block: &Block, raw: &[u8], upto: usize, content: &mut [u8]) -> Result<usize> {
-        codecs::decode(&self.core, block, raw, upto, content)
+        self.core.decode(block, raw, upto, content)
     }
 
     fn verify(&self) -> Result<Vec<String>> {
-        let superblock = &self.core.superblock;
-        self::superblock::within(self.core.source.as_ref(), superblock.bytes())?;
+        let superblock = self.core.superblock();
+        within(self.core.image().source.as_ref(), superblock.bytes())?;
         // Checked when the image was opened.
         let checksum = superblock.has_checksum().then(|| "checksum of the superblock".to_owned());
         Ok(checksum.into_iter().collect())
@@ -203,7 +210,7 @@ impl Image for Erofs {
 
 impl fmt::Debug for Erofs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Erofs").field("superblock", &self.core.superblock).finish_non_exhaustive()
+        f.debug_struct("Erofs").field("superblock", self.core.superblock()).finish_non_exhaustive()
     }
 }
 
@@ -229,7 +236,7 @@ fn summary(superblock: &Superblock, found: u64) -> Summary {
         block_size: u32::try_from(superblock.block_size()).expect("64 KiB at most"),
         raw_max: superblock.raw_max,
         nodes: Some(superblock.inodes),
-        codecs: codecs::names(superblock.codecs),
+        codecs: codec_parameters::names(superblock.codecs),
         details,
         warnings,
     }

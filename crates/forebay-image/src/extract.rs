@@ -27,7 +27,8 @@ use rustix::fs::{AtFlags, Mode};
 
 use crate::content::{Content, SharedBlocks};
 use crate::fault::{Cause, Fault};
-use crate::image::{Image, Kind};
+use crate::image::Image;
+use crate::node::Kind;
 use crate::opener::{self, Opener};
 use crate::verify::node_of;
 use crate::walk::{Item, Tree};

@@ -15,7 +15,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::content::Content;
-use crate::image::{Block, Coding, Image, Kind, NodeId};
+use crate::image::{Block, Coding, Image};
+use crate::node::{Kind, NodeId};
 use crate::resolve::{Follow, resolve};
 
 /// Bytes of a page of a recorded start.

@@ -68,7 +68,9 @@ mod image;
 mod listing;
 #[cfg(test)]
 mod memory;
+mod node;
 mod opener;
+mod printable;
 mod read;
 mod resolve;
 mod source;
@@ -88,12 +90,12 @@ pub mod walk;
 pub use bytes::Reader;
 pub use content::{Content, Piece};
 pub use error::{Error, Result};
-pub use fault::{Cause, Fault, shown};
+pub use fault::{Cause, Fault};
 pub use formats::open;
-pub use image::{
-    Block, Coding, Entry, Image, Kind, Node, NodeId, Options, Summary, Time, UsedBytes, Xattr,
-};
+pub use image::{Block, Coding, Image, Options, Summary, UsedBytes};
 pub use listing::{EntryDefect, EntryProblem, EntryTarget};
+pub use node::{Entry, Kind, Node, NodeId, Time, Xattr};
+pub use printable::shown;
 pub use read::read_at;
 pub use resolve::{Follow, Resolved, resolve};
 pub use source::{FileSource, Source, Window};

@@ -16,8 +16,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::fault::shown;
-use crate::image::{Entry, Kind, NodeId};
+use crate::node::{Entry, Kind, NodeId};
+use crate::printable::shown;
 
 /// Defects that are kept as [`Image::oddities`](crate::Image::oddities).
 const ODDITIES_MAX: usize = 64;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
-use crate::image::{
-    Block, Coding, Entry, Image, Kind, Node, NodeId, Summary, Time, UsedBytes, Xattr,
-};
+use crate::image::{Block, Coding, Image, Summary, UsedBytes};
+use crate::node::{Entry, Kind, Node, NodeId, Time, Xattr};
 use crate::source::Source;
 
 /// Content in a block at most.

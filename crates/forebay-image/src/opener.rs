@@ -128,7 +128,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::image::{Kind, NodeId};
+    use crate::node::{Kind, NodeId};
     use crate::walk::Tree;
 
     /// A line of directories named `d`, and a directory `e` in the root.

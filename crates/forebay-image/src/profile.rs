@@ -24,8 +24,9 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::image::{Image, NodeId};
+use crate::image::Image;
 use crate::layout::ReadPages;
+use crate::node::NodeId;
 use crate::source::Source;
 use crate::walk::{Limits, Tree};
 

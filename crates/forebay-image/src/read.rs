@@ -1,7 +1,8 @@
 //! Plain bytes of a file, block by block.
 
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, Image, NodeId};
+use crate::image::{Block, Coding, Image};
+use crate::node::NodeId;
 use crate::source::Source;
 
 /// Fills `buffer` with a file's bytes from `offset` on, and returns how many there were: fewer than

@@ -1,7 +1,8 @@
 //! From a path to a node, inside the image: links lead where they would if its root were `/`.
 
 use crate::fault::{Cause, Fault};
-use crate::image::{Image, Kind, NodeId};
+use crate::image::Image;
+use crate::node::{Kind, NodeId};
 
 /// As many links as Linux follows on one path.
 const LINKS_MAX: usize = 40;

@@ -45,6 +45,12 @@ pub trait Source: Send + Sync {
     }
 }
 
+/// Checks that the image has `expected` bytes.
+pub(crate) fn within(source: &dyn Source, expected: u64) -> Result<()> {
+    let found = source.len();
+    if found < expected { Err(Error::Truncated { expected, found }) } else { Ok(()) }
+}
+
 /// A file or block device.
 #[derive(Debug)]
 pub struct FileSource {

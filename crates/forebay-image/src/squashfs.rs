@@ -20,12 +20,14 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, Entry, Image, Node, NodeId, Options, Summary, UsedBytes, Xattr};
+use crate::image::{Block, Coding, Image, Options, Summary, UsedBytes};
 use crate::listing::{EntryDefect, EntryTarget, Oddities, wrong_name};
+use crate::node::{Entry, Node, NodeId, Xattr};
 use crate::source::Source;
 
 mod directory;
 mod inode;
+mod kind;
 mod layout;
 mod lookup;
 mod map;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::content::{Content, SharedBlocks};
 use crate::fault::{Cause, Fault};
-use crate::image::{Coding, Image, Kind, Node, NodeId};
+use crate::image::{Coding, Image};
+use crate::node::{Kind, Node, NodeId};
 use crate::walk::Tree;
 use crate::work;
 

@@ -12,8 +12,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::fault::{Cause, Fault};
-use crate::image::{Entry, Image, Kind, NodeId};
+use crate::image::Image;
 use crate::listing::wrong_name;
+use crate::node::{Entry, Kind, NodeId};
 
 /// How far a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

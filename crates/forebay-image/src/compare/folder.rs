@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::fault::{Cause, Fault};
-use crate::image::{Kind, Node, NodeId, Time, Xattr};
+use crate::node::{Kind, Node, NodeId, Time, Xattr};
 use crate::opener::{Opener, path_of};
 use crate::walk::{Item, Limits, Tree};
 

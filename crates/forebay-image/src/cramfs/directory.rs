@@ -14,8 +14,8 @@ use std::ops::Range;
 
 use super::layout::{INODE_LEN, Inode, Order};
 use crate::error::{Error, Result};
-use crate::image::NodeId;
 use crate::listing::{EntryTarget, Lookup, Promise, Stored, wrong_name};
+use crate::node::NodeId;
 
 /// Entries of all directories that can be read of one image.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;

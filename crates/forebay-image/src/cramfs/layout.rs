@@ -19,7 +19,7 @@
 
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::Kind;
+use crate::node::Kind;
 
 /// Bytes of a superblock with the root's inode.
 pub(super) const SUPERBLOCK_LEN: usize = 76;

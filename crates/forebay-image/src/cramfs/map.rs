@@ -18,7 +18,8 @@ use std::sync::Arc;
 use super::layout::{BLOCK_LEN, Inode, Order, RAW_MAX};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
-use crate::image::{Block, Coding, NodeId};
+use crate::image::{Block, Coding};
+use crate::node::NodeId;
 use crate::source::Source;
 
 /// Pointers that are read at once: those of 4 MiB of a file, which are 4 KiB.

@@ -3,7 +3,8 @@
 use super::layout::{BLOCK_LEN, SUPERBLOCK_LEN};
 use super::{Cramfs, range};
 use crate::error::Result;
-use crate::image::{Coding, Image, Kind, NodeId, UsedBytes};
+use crate::image::{Coding, Image, UsedBytes};
+use crate::node::{Kind, NodeId};
 
 /// The superblock; the root's inode is in it.
 pub(super) fn fixed(cramfs: &Cramfs) -> Vec<UsedBytes> {

@@ -23,9 +23,9 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-use super::core::{Core, Place};
-use super::inode::Inode;
-use super::map;
+use super::map_header::{BIG_1, BIG_2, Header, INTERLACED, SMALL_INDEX};
+use super::metadata::MetadataReader;
+use super::place::Place;
 
 /// What a logical cluster is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,23 +100,23 @@ pub(super) struct Index {
 impl Index {
     /// Checks the header's description of it.
     pub(super) fn new(
-        core: &Core,
-        inode: &Inode,
-        full: bool,
-        header: &map::Header,
+        reader: &impl MetadataReader,
+        header: &Header,
         place: Place,
+        size: u64,
+        full: bool,
     ) -> Result<Self> {
-        let map::Header { advice, bits, .. } = *header;
-        let big = [advice & map::BIG_1 != 0, advice & map::BIG_2 != 0];
+        let Header { advice, bits, .. } = *header;
+        let big = [advice & BIG_1 != 0, advice & BIG_2 != 0];
         let place = place.plus(if full { 16 } else { 8 });
-        let interlaced = advice & map::INTERLACED != 0;
-        let clusters = inode.node.size.div_ceil(1 << bits);
+        let interlaced = advice & INTERLACED != 0;
+        let clusters = size.div_ceil(1 << bits);
         let bytes = OnceLock::new();
         let mut index = Self { place, bits, interlaced, big, packs: None, clusters, bytes };
         if full {
             return Ok(index);
         }
-        let small = advice & map::SMALL_INDEX != 0;
+        let small = advice & SMALL_INDEX != 0;
         if bits > if small { 12 } else { 14 } {
             let what = format!("a packed index of clusters of 2^{bits} bytes");
             return Err(Error::Unsupported { what, offset: place.at });
@@ -124,7 +124,7 @@ impl Index {
         if big[0] != big[1] {
             return Err(place.error("map header", "big clusters of one kind of head only"));
         }
-        let clusters = inode.node.size.div_ceil(core.superblock.block_size());
+        let clusters = size.div_ceil(reader.superblock().block_size());
         let first = (32 - place.at % 32) / 4 % 8;
         let packed = if small { clusters.saturating_sub(first) & !15 } else { 0 };
         index.packs = Some((first, packed));
@@ -132,12 +132,12 @@ impl Index {
     }
 
     /// The entry of a cluster.
-    pub(super) fn cluster(&self, core: &Core, number: u64) -> Result<Cluster> {
+    pub(super) fn cluster(&self, reader: &impl MetadataReader, number: u64) -> Result<Cluster> {
         let cluster = if self.packs.is_some() {
-            let (pack, at) = self.pack(core, number)?;
+            let (pack, at) = self.pack(reader, number)?;
             self.packed(&pack, at)?
         } else {
-            self.large(core, number)?
+            self.large(reader, number)?
         };
         if cluster.kind != Kind::Tail && cluster.inside >> self.bits != 0 {
             let found = format!("byte {} of cluster {number} is outside of it", cluster.inside);
@@ -162,11 +162,16 @@ impl Index {
     }
 
     /// Clusters from a tail to the next head, or to a tail that knows more.
-    pub(super) fn ahead(&self, core: &Core, number: u64, cluster: &Cluster) -> Result<u64> {
+    pub(super) fn ahead(
+        &self,
+        reader: &impl MetadataReader,
+        number: u64,
+        cluster: &Cluster,
+    ) -> Result<u64> {
         if let Some(ahead) = cluster.ahead {
             return Ok(ahead);
         }
-        let (pack, at) = self.pack(core, number)?;
+        let (pack, at) = self.pack(reader, number)?;
         let count = pack.count();
         let mut low = 0;
         for next in at..count {
@@ -181,13 +186,19 @@ impl Index {
     }
 
     /// The number of blocks of the physical cluster of a head.
-    pub(super) fn raw_blocks(&self, core: &Core, head: u64, kind: Kind, size: u64) -> Result<u64> {
+    pub(super) fn raw_blocks(
+        &self,
+        reader: &impl MetadataReader,
+        head: u64,
+        kind: Kind,
+        size: u64,
+    ) -> Result<u64> {
         let big = self.big[usize::from(kind != Kind::Head1)];
         let next = head + 1;
         if !big || next << self.bits >= size {
             return Ok(1);
         }
-        let cluster = self.cluster(core, next)?;
+        let cluster = self.cluster(reader, next)?;
         if cluster.kind != Kind::Tail {
             return Ok(1);
         }
@@ -197,10 +208,10 @@ impl Index {
         })
     }
 
-    fn large(&self, core: &Core, number: u64) -> Result<Cluster> {
+    fn large(&self, reader: &impl MetadataReader, number: u64) -> Result<Cluster> {
         let mut bytes = [0; 8];
         // 2^54 clusters at most.
-        self.fill(core, self.place.plus(number * 8), &mut bytes)?;
+        self.fill(reader, self.place.plus(number * 8), &mut bytes)?;
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let kind = Kind::of(half(0).into());
         if kind != Kind::Tail {
@@ -219,22 +230,22 @@ impl Index {
     }
 
     /// Fills a buffer with a part of the index.
-    fn fill(&self, core: &Core, place: Place, buffer: &mut [u8]) -> Result<()> {
-        let all = self.bytes.get_or_init(|| self.read_all(core));
+    fn fill(&self, reader: &impl MetadataReader, place: Place, buffer: &mut [u8]) -> Result<()> {
+        let all = self.bytes.get_or_init(|| self.read_all(reader));
         let from = place.at.checked_sub(self.place.at).and_then(|from| usize::try_from(from).ok());
         let part = from.zip(all.as_deref()).and_then(|(from, all)| all.get(from..));
         match part.and_then(|part| part.get(..buffer.len())) {
             Some(part) => buffer.copy_from_slice(part),
-            None => core.metadata(place, buffer, "cluster index")?,
+            None => reader.metadata(place, buffer, "cluster index")?,
         }
         Ok(())
     }
 
-    fn read_all(&self, core: &Core) -> Option<Box<[u8]>> {
+    fn read_all(&self, reader: &impl MetadataReader) -> Option<Box<[u8]>> {
         let len = self.end().at.checked_sub(self.place.at)?;
         let len = usize::try_from(len).ok().filter(|len| *len <= KEPT_MAX)?;
         let mut bytes = vec![0; len].into_boxed_slice();
-        core.metadata(self.place, &mut bytes, "cluster index").ok()?;
+        reader.metadata(self.place, &mut bytes, "cluster index").ok()?;
         Some(bytes)
     }
 
@@ -260,13 +271,13 @@ impl Index {
     }
 
     /// The pack of a cluster, and which of it the cluster is.
-    fn pack(&self, core: &Core, number: u64) -> Result<(Pack, usize)> {
+    fn pack(&self, reader: &impl MetadataReader, number: u64) -> Result<(Pack, usize)> {
         let (place, wide) = self.pack_place(number);
         let len = if wide { 32 } else { 8 };
         let begin = Place { at: place.at & !(len - 1), ..place };
         let mut pack = Pack { bytes: [0; 32], wide, place: begin };
         let bytes = &mut pack.bytes[..if wide { 32 } else { 8 }];
-        self.fill(core, begin, bytes)?;
+        self.fill(reader, begin, bytes)?;
         let at = (place.at - begin.at) / if wide { 2 } else { 4 };
         Ok((pack, usize::try_from(at).expect("16 at most")))
     }

@@ -15,11 +15,12 @@
 use std::cmp::Ordering;
 
 use crate::error::Result;
-use crate::image::{Kind, NodeId};
 use crate::listing::{EntryDefect, EntryProblem, EntryTarget, Lookup, Promise, Stored, wrong_name};
+use crate::node::{Kind, NodeId};
 
 use super::core::Core;
 use super::inode::Inode;
+use super::metadata::MetadataReader;
 use super::{id, lookup};
 
 type Listing = crate::listing::Listing<()>;
@@ -77,7 +78,7 @@ pub(super) fn list(core: &Core, inode: &Inode) -> Result<Directory> {
     let mut block = Vec::new();
     let mut at = 0;
     while at < size {
-        let len = core.superblock.block_size().min(size - at);
+        let len = core.superblock().block_size().min(size - at);
         block.resize(usize::try_from(len).expect("64 KiB at most"), 0);
         core.content(inode, at, &mut block)?;
         blocks.push(stored.len());
@@ -188,7 +189,7 @@ fn mark_strays(core: &Core, inode: &Inode, stored: &mut [Stored<()>]) {
         if child.node.kind != Kind::Directory {
             continue;
         }
-        let above = nid == own || nid == core.superblock.root;
+        let above = nid == own || nid == core.superblock().root;
         if above || parent(core, &child, &mut budget).is_ok_and(|parent| parent != Some(own)) {
             entry.node = id::stray(nid);
         }
@@ -197,7 +198,7 @@ fn mark_strays(core: &Core, inode: &Inode, stored: &mut [Stored<()>]) {
 
 /// What a directory's `..` names; none if it has none.
 fn parent(core: &Core, inode: &Inode, budget: &mut u32) -> Result<Option<u64>> {
-    let size = core.superblock.block_size();
+    let size = core.superblock().block_size();
     let blocks = inode.node.size.div_ceil(size);
     let mut block = Vec::new();
     // Nearly always it is in the first block, since few names come before it.

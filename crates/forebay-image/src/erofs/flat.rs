@@ -8,25 +8,31 @@
 use crate::error::Result;
 use crate::image::Block;
 
-use super::core::{Core, Run};
 use super::inode::{Chunks, Inode};
+use super::located::{Elsewhere, Located, Run};
+use super::metadata::{BareImage, MetadataReader};
 
 /// Blocks that follow each other; zeros without an address.
-pub(super) fn plain(core: &Core, inode: &Inode, start: Option<u64>, offset: u64) -> Result<Block> {
+pub(super) fn plain(
+    image: &BareImage,
+    inode: &Inode,
+    start: Option<u64>,
+    offset: u64,
+) -> Result<Block> {
     let plain = 0..inode.node.size;
     match start {
         None => Ok(Block::hole(plain)),
-        Some(start) => core.stored(plain, start, offset),
+        Some(start) => image.stored(plain, start, offset),
     }
 }
 
 /// Blocks that follow each other, and the last one behind the inode.
-pub(super) fn inline(core: &Core, inode: &Inode, start: u64, offset: u64) -> Result<Block> {
+pub(super) fn inline(image: &BareImage, inode: &Inode, start: u64, offset: u64) -> Result<Located> {
     let size = inode.node.size;
-    let superblock = &core.superblock;
+    let superblock = &image.superblock;
     let tail = (size - 1) & !(superblock.block_size() - 1);
     if offset < tail {
-        return core.stored(0..tail, start, offset);
+        return image.stored(0..tail, start, offset).map(Located::Block);
     }
     let place = inode.body();
     if superblock.in_block(place.at) + (size - tail) > superblock.block_size() {
@@ -35,14 +41,20 @@ pub(super) fn inline(core: &Core, inode: &Inode, start: u64, offset: u64) -> Res
     }
     if place.metabox {
         let run = Run { start: tail, end: size, theirs: place.at, offset };
-        return core.in_metabox(place, run);
+        return Ok(Located::Metabox(Elsewhere { run, place }));
     }
-    core.stored(tail..size, place.at, offset)
+    image.stored(tail..size, place.at, offset).map(Located::Block)
 }
 
 /// Chunks that lie anywhere, or nowhere. Those of a group that follow each other are one block, and
 /// so are holes.
-pub(super) fn chunk(core: &Core, inode: &Inode, chunks: Chunks, offset: u64) -> Result<Block> {
+pub(super) fn chunk(
+    reader: &impl MetadataReader,
+    inode: &Inode,
+    chunks: Chunks,
+    offset: u64,
+) -> Result<Block> {
+    let image = reader.image();
     let size = inode.node.size;
     let unit = if chunks.indexes { 8 } else { 4 };
     let (wanted, last) = (offset >> chunks.bits, (size - 1) >> chunks.bits);
@@ -52,19 +64,19 @@ pub(super) fn chunk(core: &Core, inode: &Inode, chunks: Chunks, offset: u64) -> 
     let bytes = &mut bytes[..usize::try_from((end - group) * unit).expect("a group at most")];
     // 2^54 chunks at most.
     let place = inode.body().align(unit).plus(group * unit);
-    core.metadata(place, bytes, "chunk address")?;
+    reader.metadata(place, bytes, "chunk address")?;
     let address = |chunk: u64| {
         let at = usize::try_from((chunk - group) * unit).expect("a group at most");
         let entry = &bytes[at..];
         if !chunks.indexes {
             let block = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-            return (block != u32::MAX).then(|| u64::from(block) << core.superblock.block_bits);
+            return (block != u32::MAX).then(|| u64::from(block) << image.superblock.block_bits);
         }
         let low = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
         let high = if chunks.wide { u16::from_le_bytes([entry[0], entry[1]]) } else { 0 };
         let none = low == u32::MAX && (high == u16::MAX || !chunks.wide);
         let block = u64::from(high) << 32 | u64::from(low);
-        (!none).then(|| block << core.superblock.block_bits)
+        (!none).then(|| block << image.superblock.block_bits)
     };
     let follows = |chunk: u64| match (address(chunk - 1), address(chunk)) {
         (None, None) => true,
@@ -81,7 +93,7 @@ pub(super) fn chunk(core: &Core, inode: &Inode, chunks: Chunks, offset: u64) -> 
     let plain = from << chunks.bits..if to > last { size } else { to << chunks.bits };
     match address(from) {
         None => Ok(Block::hole(plain)),
-        Some(at) => core.stored(plain, at, offset),
+        Some(at) => image.stored(plain, at, offset),
     }
 }
 

@@ -8,7 +8,7 @@
 //! and the reader cannot choose: the node is invalid. The type is part of the node id, so that a
 //! listing reads no inode, and hard links still have one id.
 
-use crate::image::{Kind, NodeId};
+use crate::node::{Kind, NodeId};
 
 /// The name of an inode of a kind.
 pub(super) const fn tagged(nid: u64, kind: Kind) -> NodeId {

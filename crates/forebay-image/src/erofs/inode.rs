@@ -24,12 +24,13 @@ use std::sync::OnceLock;
 
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::{Kind, Node, Time};
+use crate::node::{Kind, Node, Time};
 
 use super::cluster;
-use super::core::{Core, Place};
 use super::id;
 use super::map::Map;
+use super::metadata::MetadataReader;
+use super::place::Place;
 use super::superblock::Superblock;
 
 /// Linux counts space in sectors of `1 << SECTOR_BITS` bytes.
@@ -81,21 +82,22 @@ pub(super) struct Chunks {
 
 impl Inode {
     /// Reads and checks an inode.
-    pub(super) fn read(core: &Core, nid: u64) -> Result<Self> {
-        let place = Self::place(core, nid)?;
+    pub(super) fn read(reader: &impl MetadataReader, nid: u64) -> Result<Self> {
+        let superblock = reader.superblock();
+        let place = Self::place(superblock, nid)?;
         let mut bytes = [0; LARGE];
-        core.metadata(place, &mut bytes[..SMALL], "inode")?;
+        reader.metadata(place, &mut bytes[..SMALL], "inode")?;
         let large = bytes[0] & 1 != 0;
         if large {
-            core.metadata(place.plus(SMALL as u64), &mut bytes[SMALL..], "inode")?;
+            reader.metadata(place.plus(SMALL as u64), &mut bytes[SMALL..], "inode")?;
         }
         let len = if large { LARGE } else { SMALL };
         let fields = if large {
             Fields::large(&bytes, place)
         } else {
-            Fields::small(&bytes[..SMALL], place, &core.superblock)
+            Fields::small(&bytes[..SMALL], place, superblock)
         }?;
-        Self::check(&fields, nid, place, len as u64, core)
+        Self::check(&fields, nid, place, len as u64, superblock)
     }
 
     /// Memory that it takes, its map's included, in bytes.
@@ -116,21 +118,27 @@ impl Inode {
         self.place.plus(self.len + self.xattrs)
     }
 
-    fn place(core: &Core, nid: u64) -> Result<Place> {
+    fn place(superblock: &Superblock, nid: u64) -> Result<Place> {
         let number = nid & !METABOX;
-        let (metabox, base) = match (nid & METABOX != 0, core.superblock.metabox) {
-            (false, _) => (false, core.superblock.metadata),
+        let (metabox, base) = match (nid & METABOX != 0, superblock.metabox) {
+            (false, _) => (false, superblock.metadata),
             (true, Some(_)) => (true, 0),
             (true, None) => (true, u64::MAX),
         };
         let at = number.checked_mul(32).and_then(|offset| base.checked_add(offset));
         at.filter(|&at| at < PLACE_MAX).map(|at| Place { at, metabox }).ok_or_else(|| {
             let found = format!("{nid:#x} lies outside of the image");
-            Error::field("inode number", core.superblock.metadata, found)
+            Error::field("inode number", superblock.metadata, found)
         })
     }
 
-    fn check(fields: &Fields, nid: u64, place: Place, len: u64, core: &Core) -> Result<Self> {
+    fn check(
+        fields: &Fields,
+        nid: u64,
+        place: Place,
+        len: u64,
+        superblock: &Superblock,
+    ) -> Result<Self> {
         let bad = |field, found: String| Err(place.error(field, found));
         let Fields { format, mode, address, high, .. } = *fields;
         if format & !0x1f != 0 {
@@ -159,17 +167,17 @@ impl Inode {
         let layout = if content {
             let block = u64::from(address) | high << 32;
             let none = block == if wide { (1 << 48) - 1 } else { u64::from(u32::MAX) };
-            layout(format >> 1 & 7, block, none, place, core)?
+            layout(format >> 1 & 7, block, none, place, superblock)?
         } else {
             Layout::Plain(None)
         };
         let blocks = match layout {
             _ if !content => 0,
             Layout::Compressed { .. } => {
-                u64::from(address) << (core.superblock.block_bits - SECTOR_BITS)
+                u64::from(address) << (superblock.block_bits - SECTOR_BITS)
             }
             Layout::Plain(_) | Layout::Inline(_) | Layout::Chunks(_) => {
-                fields.size.next_multiple_of(core.superblock.block_size()) >> SECTOR_BITS
+                fields.size.next_multiple_of(superblock.block_size()) >> SECTOR_BITS
             }
         };
         let node = Node {
@@ -192,9 +200,15 @@ impl Inode {
     }
 }
 
-fn layout(number: u16, block: u64, none: bool, place: Place, core: &Core) -> Result<Layout> {
+fn layout(
+    number: u16,
+    block: u64,
+    none: bool,
+    place: Place,
+    superblock: &Superblock,
+) -> Result<Layout> {
     // 48 bits of block and 16 of offset at most.
-    let start = block << core.superblock.block_bits;
+    let start = block << superblock.block_bits;
     Ok(match number {
         0 => Layout::Plain((!none).then_some(start)),
         1 => Layout::Compressed { full: true },
@@ -208,7 +222,7 @@ fn layout(number: u16, block: u64, none: bool, place: Place, core: &Core) -> Res
             }
             let beyond = u32::try_from(format & 0x1f).expect("five bits");
             Layout::Chunks(Chunks {
-                bits: core.superblock.block_bits + beyond,
+                bits: superblock.block_bits + beyond,
                 indexes: format & 0x20 != 0,
                 wide: format & 0x40 != 0,
             })

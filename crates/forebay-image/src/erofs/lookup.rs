@@ -77,8 +77,8 @@ impl<'a> Halves<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Kind, NodeId};
     use crate::listing::EntryTarget;
+    use crate::node::{Kind, NodeId};
 
     fn stored(names: &[&str]) -> Vec<Stored<()>> {
         let entry = |name: &&str| Stored {

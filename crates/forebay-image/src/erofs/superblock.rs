@@ -18,9 +18,9 @@
 
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Source, within};
 
-use super::codecs;
+use super::codec_parameters;
 
 /// The used fields of a superblock.
 #[derive(Clone, Debug)]
@@ -104,8 +104,23 @@ impl Superblock {
         if self.has(METABOX) {
             self.metabox = Some(metabox(source, size)?);
         }
-        let found = codecs::available(source, self, fields)?;
-        (self.codecs, self.end, self.raw_max) = (found.bits, found.end, found.raw_max);
+        self.read_codecs(source, u16::from_le_bytes([fields[84], fields[85]]))
+    }
+
+    /// Checks the codecs of an image, a bit for each, and reads their parameters.
+    fn read_codecs(&mut self, source: &dyn Source, bits: u16) -> Result<()> {
+        if !self.has(CODEC_PARAMETERS) {
+            // Then the field is the distance of LZ4, and there is no other codec.
+            self.codecs = u16::from(bits != 0 || self.has(ZERO_PADDING));
+            self.raw_max = self.block_size();
+            return Ok(());
+        }
+        let unknown = bits & !codec_parameters::KNOWN;
+        if unknown != 0 {
+            return Err(unsupported(format!("an unknown codec (bits {unknown:#x})"), 84));
+        }
+        let found = codec_parameters::read(source, bits, self.end, self.block_size())?;
+        (self.codecs, self.end, self.raw_max) = (bits, found.end, found.raw_max);
         Ok(())
     }
 
@@ -271,12 +286,6 @@ fn metabox(source: &dyn Source, size: u64) -> Result<u64> {
     Ok(inode)
 }
 
-/// Checks that the image has `expected` bytes.
-pub(super) fn within(source: &dyn Source, expected: u64) -> Result<()> {
-    let found = source.len();
-    if found < expected { Err(Error::Truncated { expected, found }) } else { Ok(()) }
-}
-
 /// CRC-32C as Linux counts it here: begun with ones, and not inverted at the end.
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, &byte| {
@@ -304,7 +313,7 @@ const CRC32C: [u32; 256] = {
 /// Where the superblock begins.
 pub(super) const PLACE: u64 = 1024;
 /// The part that every superblock has.
-pub(super) const BYTES: usize = 128;
+const BYTES: usize = 128;
 const MAGIC: u32 = 0xe0f5_e1e2;
 
 const CHECKSUM: u32 = 1 << 0;
@@ -325,7 +334,7 @@ const COMPATIBLE: [(u32, &str); 6] = [
 /// Compressed bytes lie at the end of their cluster, behind zeros.
 pub(super) const ZERO_PADDING: u32 = 1 << 0;
 /// The parameters of the codecs follow the superblock.
-pub(super) const CODEC_PARAMETERS: u32 = 1 << 1;
+const CODEC_PARAMETERS: u32 = 1 << 1;
 const DEVICE_TABLE: u32 = 1 << 3;
 const FRAGMENTS: u32 = 1 << 5;
 const WIDE: u32 = 1 << 7;

@@ -1,20 +1,23 @@
 //! Which bytes of the image belong to what. What lies in the metabox is the metabox's content.
 
-use super::core::{Core, Place};
+use super::core::Core;
 use super::inode::{Inode, Layout};
-use super::{Erofs, map, superblock, xattr};
+use super::metadata::MetadataReader;
+use super::place::Place;
+use super::{Erofs, compressed, superblock, xattr};
 use crate::error::Result;
-use crate::image::{Kind, UsedBytes};
+use crate::image::UsedBytes;
+use crate::node::Kind;
 
 /// The superblock, what stands behind it, and inodes without a name.
 pub(super) fn fixed(image: &Erofs) -> Result<Vec<UsedBytes>> {
     let core = &image.core;
-    let bytes = superblock::PLACE..core.superblock.end;
+    let bytes = superblock::PLACE..core.superblock().end;
     let mut used = vec![UsedBytes { bytes, what: "the superblock" }];
     if let Some(bytes) = xattr::plain_prefixes(core)? {
         used.push(UsedBytes { bytes, what: "the prefixes of attributes" });
     }
-    for nid in [core.superblock.packed, core.superblock.metabox].into_iter().flatten() {
+    for nid in [core.superblock().packed, core.superblock().metabox].into_iter().flatten() {
         let inode = core.inode(nid)?;
         used.extend(by(core, &inode)?);
         content(core, &inode, &mut used)?;
@@ -44,7 +47,7 @@ pub(super) fn by(core: &Core, inode: &Inode) -> Result<Vec<UsedBytes>> {
             add(inode.body().align(unit), count.saturating_mul(unit), "the chunk addresses");
         }
         Layout::Compressed { full } => {
-            let (place, len) = map::used(core, inode, full)?;
+            let (place, len) = compressed::used(core, inode, full)?;
             add(place, len, "the map of blocks");
         }
     }

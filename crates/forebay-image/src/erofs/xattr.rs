@@ -14,10 +14,12 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::image::Xattr;
+use crate::node::Xattr;
 
-use super::core::{Core, Place};
+use super::core::Core;
 use super::inode::Inode;
+use super::metadata::MetadataReader;
+use super::place::Place;
 use super::superblock;
 
 /// A long prefix: that of a namespace, and what follows.
@@ -57,12 +59,12 @@ pub(super) fn read(core: &Core, prefixes: &[Prefix], inode: &Inode) -> Result<Ve
 
 /// The shared attributes of an inode whose header lies at a place.
 fn shared_heads(core: &Core, begin: Place, count: u64) -> impl Iterator<Item = Result<Head>> {
-    let metabox = core.superblock.compatible & superblock::SHARED_IN_METABOX != 0
-        && core.superblock.metabox.is_some();
+    let metabox = core.superblock().compatible & superblock::SHARED_IN_METABOX != 0
+        && core.superblock().metabox.is_some();
     (0..count).map(move |number| {
         let mut id = [0; 4];
         core.metadata(begin.plus(HEADER as u64 + 4 * number), &mut id, "shared xattr")?;
-        let at = core.superblock.shared_xattrs + 4 * u64::from(u32::from_le_bytes(id));
+        let at = core.superblock().shared_xattrs + 4 * u64::from(u32::from_le_bytes(id));
         Head::read(core, Place { at, metabox })
     })
 }
@@ -81,7 +83,7 @@ pub(super) fn shared(core: &Core, inode: &Inode) -> Result<Vec<(Place, u64)>> {
 
 /// Where the long prefixes are, if not in another inode.
 pub(super) fn plain_prefixes(core: &Core) -> Result<Option<Range<u64>>> {
-    let superblock = &core.superblock;
+    let superblock = core.superblock();
     let is_plain = superblock.compatible & superblock::PLAIN_PREFIXES != 0
         || superblock.metabox.or(superblock.packed).is_none();
     if superblock.prefixes == 0 || !is_plain {
@@ -145,7 +147,7 @@ impl Head {
 
 /// The long prefixes of an image.
 pub(super) fn prefixes(core: &Core) -> Result<Vec<Prefix>> {
-    let superblock = &core.superblock;
+    let superblock = core.superblock();
     let plain = superblock.compatible & superblock::PLAIN_PREFIXES != 0;
     let holder = superblock.metabox.or(superblock.packed).filter(|_| !plain);
     let mut prefixes = Vec::new();

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use super::marks::Marks;
 use crate::content::{Content, Piece};
 use crate::fault::Cause;
-use crate::image::Node;
+use crate::node::Node;
 
 /// Zeros of this length, at a multiple of it, need not be written.
 const HOLE: u64 = 4_096;

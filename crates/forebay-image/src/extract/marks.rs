@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::Settings;
 use crate::fault::Cause;
-use crate::image::{Kind, Node, Xattr};
+use crate::node::{Kind, Node, Xattr};
 
 const SET_USER_ID: u16 = 0o4000;
 const SET_GROUP_ID: u16 = 0o2000;

@@ -8,12 +8,12 @@
 //! A run has at most 256 entries. A directory of size 3 is empty: the size counts `.` and `..`,
 //! which are not stored.
 
-use super::inode::kind_of;
+use super::kind::kind_of;
 use super::metadata::{Place, Stream};
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::NodeId;
 use crate::listing::{EntryTarget, Stored};
+use crate::node::NodeId;
 
 /// Bytes of a directory that are listed at most.
 pub(super) const BYTES_MAX: u32 = 128 << 20;

@@ -13,11 +13,12 @@
 //! ```
 
 use super::directory::Directory;
+use super::kind::kind_of;
 use super::map::{FILE_BLOCKS_MAX, Map};
 use super::metadata::{Place, Stream};
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::{Kind, Node, NodeId, Time};
+use crate::node::{Kind, Node, NodeId, Time};
 
 /// Bytes of a symbolic link's target at most, as in Linux.
 const TARGET_MAX: u32 = 4096;
@@ -241,20 +242,6 @@ impl Around<'_> {
             Error::field("inode owner", at, format!("id {index} of {}", self.ids.len()))
         })
     }
-}
-
-/// The kind of a basic type.
-pub(super) const fn kind_of(number: u16) -> Option<Kind> {
-    Some(match number {
-        1 => Kind::Directory,
-        2 => Kind::File,
-        3 => Kind::Symlink,
-        4 => Kind::BlockDevice,
-        5 => Kind::CharDevice,
-        6 => Kind::Fifo,
-        7 => Kind::Socket,
-        _ => return None,
-    })
 }
 
 fn some(index: u32) -> Option<u32> {

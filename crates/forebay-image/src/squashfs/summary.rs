@@ -3,7 +3,8 @@
 use super::Squashfs;
 use super::layout::Superblock;
 use crate::error::Result;
-use crate::image::{Image, Summary, Time};
+use crate::image::{Image, Summary};
+use crate::node::Time;
 
 /// The padding behind an image that is usual, in bytes.
 const PADDING_MAX: u64 = 1 << 20;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::inode::Content;
 use super::{Squashfs, lookup};
 use crate::error::{Error, Result};
-use crate::image::{Image, Kind, NodeId};
+use crate::image::Image;
+use crate::node::{Kind, NodeId};
 
 /// Walks the tree, and compares it with the directories, the export table and the superblock.
 pub(super) fn verify(image: &Squashfs) -> Result<Vec<String>> {

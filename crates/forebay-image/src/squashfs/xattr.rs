@@ -14,7 +14,7 @@ use super::metadata::{Metadata, Place, Stream};
 use super::table::{Shape, Table};
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::image::Xattr;
+use crate::node::Xattr;
 use crate::source::Source;
 
 /// Attributes of a node at most, as many as Linux can list: 64 KiB of names.

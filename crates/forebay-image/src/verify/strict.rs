@@ -17,9 +17,11 @@ use std::ops::Range;
 
 use crate::content::Content;
 use crate::error::Result;
-use crate::fault::{Cause, Fault, shown};
-use crate::image::{Image, Kind, UsedBytes};
+use crate::fault::{Cause, Fault};
+use crate::image::{Image, UsedBytes};
 use crate::listing::{EntryDefect, EntryProblem};
+use crate::node::Kind;
+use crate::printable::shown;
 use crate::source::Source;
 use crate::walk::Tree;
 

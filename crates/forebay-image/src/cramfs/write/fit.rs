@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::layout::{INODE_LEN, Inode, NAME_WORDS_MAX, Order, SIZE_MAX};
 use super::tree::{Content, Extra, Place, Tree};
 use super::{OFFSET_MAX, Settings, WriteError};
-use crate::image::Kind;
+use crate::node::Kind;
 
 const SET_USER_ID: u16 = 0o4000;
 const SET_GROUP_ID: u16 = 0o2000;
