@@ -18,7 +18,6 @@
 //! ```
 
 use std::fmt;
-use std::io;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -32,20 +31,25 @@ pub use sentences::{Descriptors, sentences};
 pub use steering::{
     Applied, Began, Brief, Change, Refused, StartError, Steering, Terms, WindowOf, boot,
 };
-pub use turn::{NoTurn, Patience, Turn, turn};
+pub use turn::{NoTurn, Patience, Turn};
+pub use turns::turn;
 
+pub(crate) use access::{is_absent, stands, write_knob};
 pub(crate) use brief::{Moment, Way, brief};
-pub(crate) use turn::Turns;
+pub(crate) use turns::Turns;
 
+mod access;
 mod brief;
 mod closing;
 mod event;
 mod files;
+mod identify;
 mod identity;
 mod kernel;
 mod sentences;
 mod steering;
 mod turn;
+mod turns;
 
 /// A knob of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,23 +150,6 @@ impl Knob {
             (Self::DirtyBackground, Value::Bytes(_)) => vm("dirty_background_bytes"),
             (Self::DirtyBackground, _) => vm("dirty_background_ratio"),
             (Self::DirtyExpire, _) => vm("dirty_expire_centisecs"),
-        }
-    }
-
-    /// What it stands at.
-    pub fn read(self, kernel: &dyn Kernel) -> io::Result<Value> {
-        let number = |value| kernel.number(&self.path(value));
-        match self {
-            Self::DirtyLimit | Self::DirtyBackground => match number(Value::Bytes(0))? {
-                0 => number(Value::Ratio(0)).map(Value::Ratio),
-                bytes => Ok(Value::Bytes(bytes)),
-            },
-            Self::ReadAheadKb(_)
-            | Self::StrictLimit(_)
-            | Self::MaxRatioFine(_)
-            | Self::MaxRatio(_)
-            | Self::WbtLatUsec(_)
-            | Self::DirtyExpire => number(Value::Number(0)).map(Value::Number),
         }
     }
 

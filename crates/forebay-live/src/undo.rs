@@ -12,11 +12,11 @@
 //! files come after it: they take over their device's window as it is then.
 
 use std::collections::BTreeSet;
-use std::io;
 
-use crate::journal::{Entry, FileEntry, Journal, Record};
+use crate::journal::{FileEntry, Journal, Record};
 use crate::knob::{
-    Event, Identity, Kernel, Knob, Moment, Of, OpenFile, Turn, Turns, Value, Way, brief,
+    Event, Identity, Kernel, Knob, Moment, Of, OpenFile, Turn, Turns, Value, Way, brief, is_absent,
+    stands, write_knob,
 };
 
 /// Puts back everything that the journal says is changed, and says what became of each.
@@ -92,7 +92,7 @@ pub(crate) fn back(
         journal.tell(Record::Released(knob, entry.identity.clone()));
         return Some(Event::Foreign { of, last: entry.last, found });
     }
-    let written = write(kernel, knob, entry.before).and_then(|()| knob.read(kernel));
+    let written = write_knob(kernel, knob, entry.before).and_then(|()| knob.read(kernel));
     Some(match written {
         Ok(to) if to == entry.before => {
             journal.tell(Record::Closed(knob));
@@ -150,34 +150,4 @@ pub(crate) fn undo_file(
         journal.tell(Record::FileClosed(file));
         event
     }))
-}
-
-/// What the knob of an entry stands at; none if its device is gone or another one.
-pub(crate) fn stands(kernel: &dyn Kernel, entry: &Entry) -> io::Result<Option<Value>> {
-    Ok(stands_with(kernel, entry)?.map(|(_, found)| found))
-}
-
-/// The same with what the knob belongs to at present, which may have another medium in it.
-pub(crate) fn stands_with(
-    kernel: &dyn Kernel,
-    entry: &Entry,
-) -> io::Result<Option<(Identity, Value)>> {
-    let present = entry.identity.again(entry.knob, kernel);
-    let here = present.and_then(|present| Ok((present, entry.knob.read(kernel)?)));
-    match here {
-        Ok((present, found)) => Ok(present.is_same(&entry.identity).then_some((present, found))),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Writes what has to be written for a knob to have this value.
-pub(crate) fn write(kernel: &dyn Kernel, knob: Knob, to: Value) -> io::Result<()> {
-    knob.writes(to).into_iter().try_for_each(|(path, number)| kernel.write(&path, number))
-}
-
-/// Whether what a path names is not there, or went away while it was looked at.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
-    const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
-    matches!(error.kind(), io::ErrorKind::NotFound) || error.raw_os_error() == Some(ENODEV)
 }

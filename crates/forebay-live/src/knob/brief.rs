@@ -6,8 +6,8 @@
 use std::io;
 
 use crate::journal::{Entry, Journal, Record, now};
-use crate::undo::write;
 
+use super::access::write_knob;
 use super::{Identity, Kernel, Knob, Turn, Value};
 
 /// Why there was no such moment.
@@ -87,7 +87,7 @@ pub(crate) fn brief<T>(
     }
     // For daemons with another journal; without room for it, ours is enough.
     let _ = turn.note(&intent);
-    let written = write(kernel, bdi, to);
+    let written = write_knob(kernel, bdi, to);
     let result = written.map(|()| act(kernel)).map_err(failed);
     if put_back(kernel, journal, base, to) {
         turn.clear();
@@ -106,7 +106,7 @@ pub(super) fn put_back(
     let (bdi, present) = (base.knob, base.last);
     let Ok(found) = bdi.read(kernel) else { return false };
     if found != present && bdi.is_made_of(found, asked) {
-        let back = write(kernel, bdi, present).and_then(|()| bdi.read(kernel));
+        let back = write_knob(kernel, bdi, present).and_then(|()| bdi.read(kernel));
         if back.ok() != Some(present) {
             return false;
         }

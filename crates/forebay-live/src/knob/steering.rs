@@ -28,10 +28,12 @@ use crate::journal::{
 };
 use crate::number::DevNumber;
 use crate::tree::Tree;
-use crate::undo::{self, back, stands_with, undo_file, undo_knob, write};
+use crate::undo::{self, back, undo_file, undo_knob};
 
+use super::access::{stands_with, write_knob};
 use super::brief::{BriefError, Moment, Way, brief, put_back};
-use super::turn::{NoTurn, Turn, Turns};
+use super::turn::{NoTurn, Turn};
+use super::turns::Turns;
 use super::{Event, FileGone, Held, Identity, Kernel, Knob, Of, OpenFile, Value};
 
 mod permit;
@@ -506,7 +508,7 @@ impl Steering {
         let intent = Entry { asked: Some(to), ..base.clone() };
         let promised = self.journal.promise(Record::Intent(intent));
         promised.map_err(|source| Refused::Journal { knob, source })?;
-        let written = write(self.kernel.as_ref(), knob, to);
+        let written = write_knob(self.kernel.as_ref(), knob, to);
         let found = match knob.read(self.kernel.as_ref()) {
             Ok(found) => found,
             // It stays open in the journal, for the undo that can read it again.
@@ -516,7 +518,7 @@ impl Steering {
             self.close(Entry { last: found, asked: None, ..base });
             return Ok(found);
         }
-        if found != from && write(self.kernel.as_ref(), knob, from).is_err() {
+        if found != from && write_knob(self.kernel.as_ref(), knob, from).is_err() {
             self.journal.tell(Record::Done(Entry { last: found, asked: None, ..base }));
         } else {
             self.close(Entry { last: from, asked: None, ..base });

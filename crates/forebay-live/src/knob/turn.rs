@@ -10,10 +10,6 @@
 //! Differs:    nothing.
 //! Not for:    knobs that are never borrowed; containers that have a `/run` of their own and the
 //!             host's sysfs, which share the knobs and not the lock.
-//!
-//! ```text
-//!   lock, at most 100 ms --> left by a kill? give back --> read, record | borrow, tell, give back
-//! ```
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,9 +21,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::Kernel;
 use crate::journal::{Entry, Folder, FolderError, Record};
-use crate::undo::{stands, write};
 
 /// A turn; it ends when it is dropped.
 #[derive(Debug)]
@@ -114,7 +108,7 @@ impl Turn {
     }
 
     /// What one before us has borrowed and not given back.
-    fn left(&self) -> Option<Entry> {
+    pub(super) fn left(&self) -> Option<Entry> {
         let mut bytes = [0; RECORD_MAX];
         let length = self.file.as_ref()?.read_at(&mut bytes, 0).ok()?;
         let line = std::str::from_utf8(&bytes[..length]).ok()?.lines().next()?;
@@ -138,47 +132,6 @@ impl Drop for Turn {
             let _ = flock(file, FlockOperation::Unlock);
         }
     }
-}
-
-/// Takes turns; after one wait in vain for a process it does not wait for the same one again.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    in_vain: bool,
-}
-
-impl Turns {
-    /// The next turn, with nothing borrowed.
-    pub(crate) fn next(&mut self, kernel: &dyn Kernel) -> Result<Turn, NoTurn> {
-        let patience = if self.in_vain { Patience::None } else { Patience::Short };
-        let turn = turn(kernel, patience);
-        self.in_vain = turn.is_err();
-        turn
-    }
-}
-
-/// A turn on the machine of this kernel. What a killed one had borrowed has been given back.
-///
-/// # Errors
-///
-/// Another process has it for longer than that, or there is no safe file for a lock. A window that
-/// is read without a turn may be a borrowed one.
-pub fn turn(kernel: &dyn Kernel, patience: Patience) -> Result<Turn, NoTurn> {
-    let turn = kernel.turn(patience)?;
-    if let Some(entry) = turn.left() {
-        let is_over = match stands(kernel, &entry) {
-            Ok(Some(found)) => {
-                let borrowed = entry.asked.is_some_and(|asked| entry.knob.is_made_of(found, asked));
-                !borrowed || found == entry.last || write(kernel, entry.knob, entry.last).is_ok()
-            }
-            // Gone with its device.
-            Ok(None) => true,
-            Err(_) => false,
-        };
-        if is_over {
-            turn.clear();
-        }
-    }
-    Ok(turn)
 }
 
 /// A file that no other user can open, and so no other user can lock.
