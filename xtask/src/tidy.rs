@@ -5,6 +5,7 @@
 //!                   ├─ manifest   one Cargo.toml at a time: the arrows between the crates
 //!                   ├─ policies   a front door and the files behind it: table and provenance
 //!                   ├─ promises   docs/semantics.md: each promise and its test
+//!                   ├─ circles    the files of a crate: none leads back to itself
 //!                   ├─ code_map   ARCHITECTURE.md: each file of a crate
 //!                   ├─ named      all pages: files that they name are there, kinds are made alike
 //!                   ├─ documents  all of Markdown: links lead somewhere, the book is whole
@@ -20,6 +21,7 @@ use anyhow::{Context, Result};
 
 use crate::process::root;
 
+mod circles;
 mod code_map;
 mod documents;
 mod licence;
@@ -93,6 +95,7 @@ type RuleOfAll = fn(&[File]) -> Vec<Finding>;
 const RULES: &[RuleOfAll] = &[
     policies::check,
     promises::check,
+    circles::check,
     code_map::check,
     named::check,
     documents::check,

@@ -239,7 +239,7 @@ impl Destination {
             bail!(Complaint::new(what).hint("name another file, such as report.html"));
         }
         if !is_free_or_page(path) {
-            let there = "what is there is no page, or one that was changed since it was written";
+            let there = "it exists, and is no page, or one that was changed since it was written";
             let what = format!("--html {shown}: {there}");
             bail!(Complaint::new(what).hint("name another file; only a page of ours is replaced"));
         }

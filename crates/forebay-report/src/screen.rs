@@ -131,7 +131,8 @@ fn width(is_terminal: bool) -> Option<usize> {
     found.filter(|columns| *columns > 0).map(|columns| columns.max(COLUMNS_MIN))
 }
 
-fn is_dumb() -> bool {
+/// Whether the terminal knows neither colours nor places: `TERM` is `dumb`, or not set.
+pub fn is_dumb() -> bool {
     env::var_os("TERM").is_none_or(|term| term == "dumb")
 }
 

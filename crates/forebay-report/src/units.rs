@@ -59,16 +59,17 @@ pub fn within(
     shortest: &'static str,
     longest: &'static str,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
-    let bound = |text| parse(text).expect("a bound is a length of time");
+    let bound = |text| time(text).expect("a bound is a length of time");
     let bounds = bound(shortest)..=bound(longest);
-    move |text| match parse(text) {
+    move |text| match time(text) {
         Some(length) if bounds.contains(&length) => Ok(length),
         Some(_) => Err(format!("'{text}' is not between {shortest} and {longest}")),
         None => Err(format!("'{text}' is not a time such as 500ms, 90s, 10min or 2h")),
     }
 }
 
-fn parse(text: &str) -> Option<Duration> {
+/// A length of time: `1`, `1s`, `500ms`, `0.5`. None for anything else.
+pub fn time(text: &str) -> Option<Duration> {
     let number = |c: char| c.is_ascii_digit() || c == '.';
     let end = text.find(|c| !number(c)).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

@@ -204,11 +204,11 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn no_file() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "what is there is no regular file")
+    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
 fn taken() -> io::Error {
-    io::Error::new(ErrorKind::AlreadyExists, "what is there is not replaced")
+    io::Error::new(ErrorKind::AlreadyExists, "it exists, and is not replaced")
 }
 
 fn buffered(file: File) -> BufWriter<File> {
@@ -361,7 +361,7 @@ mod tests {
         }
         symlink("absent", &path).unwrap();
         let error = Draft::of_new(&path).unwrap_err();
-        assert_eq!(error.to_string(), "what is there is not replaced");
+        assert_eq!(error.to_string(), "it exists, and is not replaced");
     }
 
     #[test]
@@ -375,14 +375,14 @@ mod tests {
         let draft = Draft::new(&path).unwrap();
         fs::remove_file(&path).unwrap();
         rustix::fs::mkfifoat(CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
-        assert_eq!(draft.finish().unwrap_err().to_string(), "what is there is no regular file");
+        assert_eq!(draft.finish().unwrap_err().to_string(), "it is no regular file");
         assert!(!path.symlink_metadata().unwrap().is_file());
     }
 
     #[test]
     fn a_device_or_a_pipe_is_not_replaced() {
         let error = Draft::new(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(error.to_string(), "what is there is no regular file");
+        assert_eq!(error.to_string(), "it is no regular file");
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
         symlink("/dev/null", &link).unwrap();

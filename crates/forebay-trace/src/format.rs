@@ -94,7 +94,7 @@ impl Format {
         match self {
             Self::Msr => "100 ns",
             Self::Alibaba | Self::Vscsi | Self::FioIolog | Self::Ftrace | Self::Biosnoop => "1 us",
-            Self::Strace => "as strace was told",
+            Self::Strace => "set by -t, -tt, -ttt or -r of strace",
             Self::Tencent => "1 s; requests of one second are spread evenly over it",
             Self::OracleGeneral => "1 s",
             Self::Blktrace | Self::Blkparse | Self::Mqsim => "1 ns",

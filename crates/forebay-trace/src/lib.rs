@@ -27,6 +27,7 @@
 //! Parsers are total: any bytes give records or a [`Fault`], never a panic.
 #![forbid(unsafe_code)]
 
+mod compressed;
 mod detect;
 mod error;
 mod format;

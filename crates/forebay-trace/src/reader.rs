@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Cursor, Read};
 
-use flate2::read::MultiGzDecoder;
-
+use crate::compressed::{Input, decompressed, read_head};
 use crate::detect::detect;
 use crate::error::{Fault, Place, TraceError};
 use crate::format::Format;
@@ -57,8 +56,6 @@ pub struct Reader<'a> {
     spread: Option<Spread>,
     is_over: bool,
 }
-
-type Input<'a> = Box<dyn Read + 'a>;
 
 enum Source<'a> {
     Lines(Lines<Input<'a>>, Box<dyn LineParser>),
@@ -170,7 +167,16 @@ impl<'a> Reader<'a> {
     /// The report so far.
     pub fn report(&self) -> ReadReport {
         let warnings = match &self.source {
-            Source::Lines(_, parser) => parser.warnings(),
+            Source::Lines(lines, parser) => {
+                let mut warnings = parser.warnings();
+                if lines.is_cut {
+                    warnings.push(format!(
+                        "line {}, the last one, has no end: was it cut?",
+                        lines.number
+                    ));
+                }
+                warnings
+            }
             Source::Records(..) => Vec::new(),
         };
         ReadReport { warnings, ..self.report.clone() }
@@ -337,31 +343,4 @@ impl<'a> Bytes<'a> {
         self.start = (self.start + count).min(self.end);
         self.place += count as u64;
     }
-}
-
-/// A stream without its compression, of which it may have one layer.
-fn decompressed<'a>(mut input: Input<'a>) -> Result<Input<'a>, TraceError> {
-    const GZIP: &[u8] = &[0x1f, 0x8b];
-    const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-    let mark = read_head(&mut input, ZSTD.len())?;
-    let (is_gzip, is_zstd) = (mark.starts_with(GZIP), mark == ZSTD);
-    let whole: Input<'a> = Box::new(Cursor::new(mark).chain(input));
-    Ok(if is_gzip {
-        Box::new(MultiGzDecoder::new(whole))
-    } else if is_zstd {
-        let mut decoder = zstd::stream::read::Decoder::new(whole)?;
-        // Traces are packed with windows of up to 128 MiB (`zstd --long`).
-        const WINDOW_LOG_MAX: u32 = 27;
-        decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Box::new(decoder)
-    } else {
-        whole
-    })
-}
-
-/// The first bytes of a stream, fewer if it has no more.
-fn read_head(input: &mut Input<'_>, most: usize) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    input.take(most as u64).read_to_end(&mut head)?;
-    Ok(head)
 }

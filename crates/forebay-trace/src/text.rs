@@ -17,6 +17,8 @@ pub(crate) struct Lines<R> {
     is_over: bool,
     /// Lines that were given so far.
     pub(crate) number: u64,
+    /// The last line had no end.
+    pub(crate) is_cut: bool,
 }
 
 /// One line.
@@ -30,7 +32,7 @@ pub(crate) enum Line<'a> {
 impl<R: Read> Lines<R> {
     pub(crate) fn new(input: R) -> Self {
         let buffer = vec![0; 1 << 16];
-        Self { input, buffer, start: 0, end: 0, is_over: false, number: 0 }
+        Self { input, buffer, start: 0, end: 0, is_over: false, number: 0, is_cut: false }
     }
 
     /// The next line; nothing at the end of the stream.
@@ -49,6 +51,7 @@ impl<R: Read> Lines<R> {
                 let line = self.start..self.end;
                 self.start = self.end;
                 self.number += u64::from(!line.is_empty());
+                self.is_cut |= !line.is_empty();
                 let text = without_return(&self.buffer[line.clone()]);
                 return Ok((!line.is_empty()).then_some(Line::Text(text)));
             }

@@ -260,7 +260,7 @@ impl<W: Write> Writer<W> {
 
     fn vscsi(&mut self, record: &Record) -> Result<(), WriteError> {
         if *self.disk.get_or_insert(record.object) != record.object {
-            return self.refuse("has one disk; choose one of the volumes");
+            return self.refuse("has one disk; choose one of the volumes with --only");
         }
         let Ok(len) = u32::try_from(record.len) else {
             return self.refuse(format!("has 32 bits for a length, not {} bytes", record.len));

@@ -25,8 +25,9 @@ pub(crate) mod watch;
 ///
 /// Exit codes: 0 success; 1 the answer is no (`--check`: a predicted figure missed its tolerance;
 /// `image`: there is damage, a difference, or a file that was not extracted; `advise`: there are
-/// findings; `doctor`: advise, watch or mount cannot work; `tune status`, `tune undo`: changes are
-/// left, or their state is unknown); 2 an error.
+/// findings; `doctor`: advise, watch or mount cannot work; `probe`: the model does not fit;
+/// `sweep`: a chunk failed, or no setting is within the limits; `tune status`, `tune undo`: changes
+/// are left, or their state is unknown); 2 an error.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, max_term_width = 100, after_help = help::list())]
 pub(crate) struct Arguments {
@@ -369,6 +370,9 @@ pub(crate) struct Plan {
     /// descriptor), `d` (drop the file's pages); empty lines and lines with `#` are ignored
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+    /// Print one JSON object for each step, a line each
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `policies`.

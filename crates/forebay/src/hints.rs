@@ -11,6 +11,7 @@ use clap::{CommandFactory, ValueEnum};
 use forebay_image::Fault;
 use forebay_report::hints;
 use forebay_report::messages::nearest;
+use forebay_sim::fio::known_options;
 
 use crate::args::{Arguments, Shell};
 use crate::cmd::help;
@@ -33,7 +34,20 @@ pub(crate) fn of_usage(said: &str, words: &[OsString]) -> String {
     if asked("completions") && said.contains("'<SHELL>'") {
         known = Some(about_shells());
     }
+    let has_file = words.iter().skip(1).any(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    if (asked("simulate") || asked("run")) && !has_file && is_about_job_option(said) {
+        known =
+            Some("--name=JOB begins a job of the command line, and its options follow".to_owned());
+    }
     hints::of_usage(said, known, &Arguments::command(), words)
+}
+
+/// Whether an option of fio jobs was found where none is expected.
+fn is_about_job_option(said: &str) -> bool {
+    let option =
+        said.split_once("unexpected argument '--").and_then(|(_, rest)| rest.split_once('\''));
+    let is_known = |option: &str| known_options().any(|known| known.names.contains(&option));
+    option.is_some_and(|(option, _)| is_known(option))
 }
 
 /// The valid topics, for an unknown topic.
@@ -58,6 +72,17 @@ fn about_shells() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_of_a_job_without_a_job_brings_how_one_begins() {
+        let words = ["simulate", "--rw=randread"].map(OsString::from);
+        let said = |option: &str| {
+            let error = format!("error: unexpected argument '--{option}' found\n");
+            of_usage(&error, &words)
+        };
+        assert!(said("rw").contains("hint: --name=JOB begins a job"), "{}", said("rw"));
+        assert!(!said("machines").contains("--name=JOB"), "{}", said("machines"));
+    }
 
     #[test]
     fn an_unknown_topic_brings_the_topics() {

@@ -67,7 +67,9 @@ impl<'a> JobSource<'a> {
                 let parsed = JobFile::parse(&text, &name);
                 // One that is no regular file was not looked at before.
                 if parsed.is_err() && traces::is_format(text.as_bytes()) {
-                    let what = format!("{name}: a trace is read twice, and this can be read once");
+                    let what = format!(
+                        "{name}: a replay reads its trace twice, and a pipe can be read only once"
+                    );
                     bail!(Complaint::new(what).hint("write the trace to a file"));
                 }
                 Ok(parsed.map_err(Complaint::from)?)

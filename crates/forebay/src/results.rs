@@ -31,6 +31,8 @@ mod page;
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) title: String,
+    /// The machines of a simulation.
+    pub(crate) machines: String,
     pub(crate) rows: Vec<Row>,
     /// The slots that are shown to people.
     pub(crate) shown: PerSlot<bool>,
@@ -71,6 +73,7 @@ impl Results {
             Format::Csv | Format::Json => self.table("", EVERY, |_| true).print(format, out),
             Format::Text | Format::Markdown if !self.writes() => {
                 let mut table = self.table(&self.title, &self.with_slots(READS), |_| true);
+                table.drop_empty();
                 table.notes.clone_from(&self.notes);
                 table.print(format, out)?;
                 self.print_comparison(out)
@@ -269,11 +272,14 @@ const LEAVE_FIRST: &[&str] = &[
     "used",
     "pause us\nmax",
     "MB read",
+    "wasted",
     "sync us\np99",
     "\nsyncs",
     "write us\np50",
     "read us\np50",
     "pages read",
+    "elapsed s",
+    "reads",
     "\nwrites",
     "\nreads",
     "paused\n%",

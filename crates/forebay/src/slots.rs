@@ -220,7 +220,7 @@ impl Typed {
             let values = listed(list);
             for (place, value) in values.iter().enumerate() {
                 if values[..place].contains(value) {
-                    let what = format!("--compare {}: '{value}' stands there twice", SLOTS[slot]);
+                    let what = format!("--compare {}: '{value}' is given twice", SLOTS[slot]);
                     bail!(Complaint::new(what).hint("each policy is run once"));
                 }
             }

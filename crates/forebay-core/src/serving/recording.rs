@@ -5,9 +5,11 @@
 //!   image 63782912 9f86d081884c7d65                length in bytes, and a hash of its two ends
 //!   read 1042000 1093000 2210 417 8192 4096        begin and end in nanoseconds, task, node of the
 //!                                                  image, first byte, bytes
+//!   end 1                                          how many requests there are
 //! ```
 //!
-//! Lines stand in the order in which the requests ended.
+//! Lines stand in the order in which the requests ended. A recording without its last line was not
+//! brought to its end: the mount was killed, or is still there.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -23,6 +25,8 @@ pub struct Recording {
     pub image: (u64, u64),
     /// The requests, in the order in which they ended.
     pub reads: Vec<RecordedRead>,
+    /// Whether the last line is there.
+    pub is_whole: bool,
 }
 
 /// A READ request that was answered. One that was refused is asked again, page by page.
@@ -69,19 +73,37 @@ impl Recording {
         }
         let image = lines.next().and_then(|(_, line)| image(line));
         let image = image.ok_or_else(|| wrong(2, "expected 'image BYTES HASH'"))?;
-        let mut reads = Vec::new();
+        let (mut reads, mut is_whole) = (Vec::new(), false);
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            if is_whole {
+                return Err(wrong(number, "a line behind the end"));
+            }
+            if let Some(count) = line.strip_prefix("end ") {
+                if count.parse() != Ok(reads.len()) {
+                    return Err(wrong(
+                        number,
+                        &format!("there are {} requests above", reads.len()),
+                    ));
+                }
+                is_whole = true;
+                continue;
+            }
             if reads.len() == READS_MAX {
                 return Err(wrong(number, &format!("more than {READS_MAX} requests")));
             }
             reads.push(RecordedRead::parse(line).map_err(|what| wrong(number, what))?);
         }
-        Ok(Self { image, reads })
+        Ok(Self { image, reads, is_whole })
     }
 
     /// The lines in front of the requests.
     pub fn header(image: (u64, u64)) -> String {
         format!("{MAGIC}\nimage {} {:016x}\n", image.0, image.1)
+    }
+
+    /// The line behind a number of requests.
+    pub fn end(reads: usize) -> String {
+        format!("end {reads}\n")
     }
 }
 
@@ -149,7 +171,10 @@ mod tests {
         let image = (63_782_912, 0x9f86_d081_884c_7d65);
         let text = format!("{}{read}\n{read}\n", Recording::header(image));
         let found = Recording::parse(&text).unwrap();
-        assert_eq!(found, Recording { image, reads: alloc::vec![read; 2] });
+        let expected = Recording { image, reads: alloc::vec![read; 2], is_whole: false };
+        assert_eq!(found, expected);
+        let whole = Recording::parse(&format!("{text}{}", Recording::end(2))).unwrap();
+        assert_eq!(whole, Recording { is_whole: true, ..expected });
     }
 
     #[test]
@@ -166,6 +191,9 @@ mod tests {
             (3, format!("{header}read 1 2 4294967296 4 5 6\n")),
             (3, format!("{header}read 1 2 3 4 5 0\n")),
             (3, format!("{header}read 1 2 3 4 18446744073709551615 6\n")),
+            (3, format!("{header}end 1\n")),
+            (4, format!("{header}read 1 2 3 4 5 6\nend 2\n")),
+            (4, format!("{header}end 0\nread 1 2 3 4 5 6\n")),
             (4, format!("{header}read 1 2 3 4 5 6\nread 1 2 3 4 5 1048577\n")),
         ] {
             assert_eq!(Recording::parse(&text).unwrap_err().line, line, "{text}");

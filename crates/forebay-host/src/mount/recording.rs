@@ -21,6 +21,8 @@ pub(super) struct RecordingFile {
 #[derive(Debug)]
 struct Writing {
     file: BufWriter<File>,
+    /// Requests that were recorded.
+    reads: usize,
     /// The first error; nothing is written after it.
     error: Option<io::Error>,
 }
@@ -30,7 +32,10 @@ impl RecordingFile {
     pub(super) fn create(path: &Path, image: (u64, u64)) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create_new(path)?);
         file.write_all(Recording::header(image).as_bytes())?;
-        Ok(Self { path: path.to_owned(), writing: Mutex::new(Writing { file, error: None }) })
+        Ok(Self {
+            path: path.to_owned(),
+            writing: Mutex::new(Writing { file, reads: 0, error: None }),
+        })
     }
 
     /// Records a READ that was answered.
@@ -41,13 +46,18 @@ impl RecordingFile {
         let mut writing = lock(&self.writing);
         if writing.error.is_none() {
             writing.error = writeln!(writing.file, "{line}").err();
+            writing.reads += 1;
         }
     }
 
-    /// Writes the rest; fails if the recording is not complete.
+    /// Writes the rest and the last line; fails if the recording is not complete.
     pub(super) fn finish(&self) -> Result<(), MountError> {
         let mut writing = lock(&self.writing);
-        let written = writing.error.take().map_or_else(|| writing.file.flush(), Err);
+        let end = Recording::end(writing.reads);
+        let written = match writing.error.take() {
+            Some(error) => Err(error),
+            None => writing.file.write_all(end.as_bytes()).and_then(|()| writing.file.flush()),
+        };
         written.map_err(|why| MountError::Recording { path: self.path.clone(), why })
     }
 }

@@ -191,7 +191,7 @@ impl fmt::Display for Event {
             }
             Self::AsBefore { of, at } => {
                 let at = of.knob.show(*at);
-                write!(out, "{of} stands at {at} as it did before; nothing had to be restored")
+                write!(out, "{of} is still {at}; nothing had to be restored")
             }
             Self::Foreign { of, last, found } => {
                 let (last, found) = (of.knob.show(*last), of.knob.show(*found));

@@ -171,7 +171,7 @@ pub enum Refused {
         source: io::Error,
     },
     /// The kernel made something else of it, and the old value was restored.
-    #[error("{knob}: {} was asked for and {} came of it", knob.show(*asked), knob.show(*found))]
+    #[error("{knob}: wrote {}, and the kernel reports {}", knob.show(*asked), knob.show(*found))]
     Other {
         /// Which knob.
         knob: Knob,

@@ -156,7 +156,11 @@ impl<'a> Run<'a> {
         let on_disk = |name: &String| self.sizes.get(name).copied().unwrap_or(0);
         let unbounded = settings.size.bytes == 0 && settings.filesize.0 == 0;
         if unbounded && names.iter().all(|name| on_disk(name) == 0) {
-            return Err(part.refused("size", String::from("it needs size= or filesize=")));
+            let what = match settings.size.percent {
+                0 | 100 => "it needs size= or filesize=",
+                _ => "size= in percent is of a file, and needs filesize=",
+            };
+            return Err(part.refused("size", String::from(what)));
         }
         let each = settings.size.bytes / count;
         let block_min = plan.block_min();

@@ -168,7 +168,7 @@ mod tests {
             let (begin, end) = (Instant(begin), Instant(end));
             RecordedRead { begin, end, task, node: 1, offset, len: 4096 }
         };
-        Recording { image: (0, 0), reads: reads.iter().map(read).collect() }
+        Recording { image: (0, 0), reads: reads.iter().map(read).collect(), is_whole: true }
     }
 
     #[test]

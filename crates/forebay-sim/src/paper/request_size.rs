@@ -29,7 +29,7 @@ pub(super) const PAPER: Paper = Paper {
                size",
     machine: "desktop-2004",
     claim: "Readahead that starts from the size of the request makes random reads about 10 % \
-            faster from 128 KiB requests on, and reads 12 000 to 30 000 pages less.",
+            faster from 128 KiB requests on, and reads 12 000 to 30 000 fewer pages.",
     headline: Headline::change(
         "throughput, 128K reads",
         ["rndrd 128 KiB", "throughput gain", AFTER],
@@ -250,12 +250,12 @@ fn claims(results: &Results<'_>, kind: Kind, kib: u64) -> Vec<Row> {
             128 => "1000 requests without repeats would save 11 897",
             256 => {
                 "\"30 000 or more\" in the text; 30 209 without repeats, but what 2.6.7 reads \
-                 beyond a request is no waste where a later request of this sequence wants it, and \
+                 beyond a request is not wasted if a later request of this sequence reads it, and \
                  the kept window costs pages here: see the ablation previous=off"
             }
             _ => {
                 "\"30 000 or more\" in the text; 34 303 without repeats, but what 2.6.7 reads \
-                 beyond a request is no waste where a later request of this sequence wants it"
+                 beyond a request is not wasted if a later request of this sequence reads it"
             }
         };
         rows.push(Claim { role, ..claim("pages saved", "pages", published, tolerance, note) }.row(

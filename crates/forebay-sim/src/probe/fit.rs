@@ -25,7 +25,7 @@ pub fn fit(measured: &Measured) -> Result<Fit, Unfit> {
     if random >= ROTATIONAL_NS && sequential * 4.0 < random {
         let members = libm::round(speedup).clamp(1.0, 64.0);
         let reason = format!(
-            "reads of 4 KiB take {:.2} ms at random places and {:.2} ms one behind the other, so \
+            "reads of 4 KiB take {:.2} ms at random places and {:.2} ms in sequence, so \
              it is rotational; 32 in flight are served {speedup:.1} times as fast as one",
             random / 1e6,
             sequential / 1e6
@@ -33,8 +33,8 @@ pub fn fit(measured: &Measured) -> Result<Fit, Unfit> {
         return Ok(Fit { device: disk::fit(measured, members, reason)?, residuals: Vec::new() });
     }
     let reason = format!(
-        "reads of 4 KiB take {:.1} us at random places and {:.1} us one behind the other, so \
-         places do not matter; 32 in flight are served {speedup:.1} times as fast as one",
+        "reads of 4 KiB take {:.1} us at random places and {:.1} us in sequence, so \
+         their places matter little; 32 in flight are served {speedup:.1} times as fast as one",
         random / 1e3,
         sequential / 1e3
     );

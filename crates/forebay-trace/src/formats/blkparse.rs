@@ -7,7 +7,7 @@
 //!
 //! Requests are taken where they arrive at the block layer (`Q`), or where they enter its queue
 //! (`I`) or are issued (`D`) if a filter has left the others out. The summary behind the events is
-//! not read.
+//! not read; events of another run may follow it.
 
 use crate::error::Fault;
 use crate::formats::{LineParser, Parsed, bytes, intern, rwbs};
@@ -16,7 +16,7 @@ use crate::text::{Fields, number, seconds};
 
 pub(crate) struct Blkparse {
     action: u8,
-    is_over: bool,
+    in_summary: bool,
 }
 
 impl Blkparse {
@@ -24,7 +24,7 @@ impl Blkparse {
         let lines = || head.split(|byte| *byte == b'\n').filter_map(Event::split);
         let has = |action: u8| lines().any(|event| event.action == [action]);
         let action = b"QI".iter().copied().find(|action| has(*action)).unwrap_or(b'D');
-        Self { action, is_over: false }
+        Self { action, in_summary: false }
     }
 }
 
@@ -50,16 +50,17 @@ impl<'a> Event<'a> {
 
 impl LineParser for Blkparse {
     fn line(&mut self, line: &[u8], names: &mut Names) -> Parsed {
-        if self.is_over || line.trim_ascii().is_empty() {
-            return Ok(None);
-        }
-        if line.starts_with(b"CPU") || line.starts_with(b"Total") {
-            self.is_over = true;
+        if line.trim_ascii().is_empty() {
             return Ok(None);
         }
         let Some(event) = Event::split(line) else {
+            self.in_summary |= line.starts_with(b"CPU") || line.starts_with(b"Total");
+            if self.in_summary {
+                return Ok(None);
+            }
             return Err(Fault::new("line", "major,minor cpu sequence time pid action", line));
         };
+        self.in_summary = false;
         let time = seconds("time", event.time)?;
         if event.action != [self.action] {
             return match event.action {

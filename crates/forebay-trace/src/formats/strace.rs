@@ -23,7 +23,7 @@ use crate::record::{Flags, Names, Op, Record};
 use crate::text::{decimal, seconds};
 
 use call::Call;
-use files::{Description, Files, Kind};
+use files::{Description, Files, Kind, is_of_the_kernel};
 
 mod call;
 mod files;
@@ -253,6 +253,10 @@ impl Strace {
         let (append, cloexec) = (call.flag(b"O_APPEND"), call.flag(b"O_CLOEXEC"));
         // With -y, the result names the file as the kernel does.
         let shown = call.decoration.unwrap_or_else(|| path.trim_quotes());
+        if is_of_the_kernel(shown) {
+            self.files.open(pid, result, Description::OTHER, cloexec)?;
+            return Ok(None);
+        }
         let object = intern(names, shown)?;
         let opened = Description::opened(object, set, append);
         self.files.open(pid, result, opened, cloexec)?;

@@ -119,6 +119,8 @@ fn block_events_of_the_kernel() {
         ("8,0", 13_998_171, Op::Discard, 4096 * 512, 524_288),
     ];
     assert_eq!(brief(samples::BLKPARSE), expected(&queued));
+    let twice = [samples::BLKPARSE, samples::BLKPARSE].concat();
+    assert_eq!(read(&twice).1.len(), 8, "a second run follows the summary of the first");
     let flags = read(samples::BLKPARSE).1[2].1.flags;
     assert!(flags.has(Flags::PREFLUSH) && flags.has(Flags::DURABLE) && flags.has(Flags::META));
     let ftrace = [
@@ -395,6 +397,33 @@ fn requests_for_no_bytes_are_counted() {
     assert_eq!(reader.next().unwrap().unwrap().len, 512);
     assert_eq!(reader.report().empty, 1);
     assert_eq!(reader.origin(), 1_577_808_000_000_047_000);
+}
+
+#[test]
+fn a_last_line_without_an_end_is_said() {
+    for (end, warnings) in [("", 1), ("\n", 0), ("\n\n", 0)] {
+        let text = format!("419,W,0,512,1577808000000000{end}");
+        let mut reader = Reader::new(text.as_bytes(), &Options::default()).unwrap();
+        while reader.next().unwrap().is_some() {}
+        let found = reader.report().warnings;
+        assert_eq!(found.len(), warnings, "{found:?}");
+        assert!(found.iter().all(|one| one.starts_with("line 1, the last one")), "{found:?}");
+    }
+}
+
+#[test]
+fn what_no_disk_has_is_left_out_of_file_calls() {
+    let text = b"7 1.0 openat(AT_FDCWD, \"/dev/null\", O_RDWR) = 3\n\
+        7 1.1 write(3, \"\", 4096) = 4096\n\
+        7 1.2 read(4</proc/7/maps>, \"\", 4096) = 4096\n\
+        7 1.3 pread64(5</dev/sda>, \"\", 4096, 0) = 4096\n\
+        7 1.4 openat(AT_FDCWD, \"/proc/7/stat\", O_RDONLY) = 6</proc/7/stat>\n\
+        7 1.5 read(6, \"\", 4096) = 100\n\
+        7 1.6 pread64(8</data/f>, \"\", 4096, 0) = 4096\n";
+    let options = Options { format: Some(Format::Strace), skip_bad: 0 };
+    let mut reader = Reader::new(&text[..], &options).unwrap();
+    while reader.next().unwrap().is_some() {}
+    assert_eq!(reader.names().iter().collect::<Vec<_>>(), ["/dev/sda", "/data/f"]);
 }
 
 #[test]

@@ -62,12 +62,18 @@ pub(crate) struct MountReplay {
         long,
         value_name = "FILE",
         requires = "image",
-        conflicts_with_all = ["job", "typed_jobs", "compare", "html"]
+        conflicts_with_all = [
+            "job", "typed_jobs", "compare", "html", "trace_format", "layer", "open_loop",
+            "closed_loop", "speed", "depth", "devices", "skip_bad", "only",
+        ]
     )]
     pub(crate) mount: Option<PathBuf>,
     /// With --mount: the image that was recorded
     #[arg(long, value_name = "IMAGE", requires = "mount")]
     pub(crate) image: Option<PathBuf>,
+    /// With --mount: the byte offset of the image in its file, in bytes or with a unit: k, M, G
+    #[arg(long, value_name = "BYTES", default_value = "0", requires = "mount")]
+    pub(crate) image_offset: String,
     /// With --mount: which side reads ahead
     #[arg(long, value_enum, default_value_t, requires = "mount")]
     pub(crate) window: MountWindow,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use forebay_report::table::FormatChoice;
 
+use super::trace::TraceReplay;
+
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct Sweep {
@@ -46,6 +48,8 @@ pub(crate) struct SweepPlan {
     /// Several grids give every combination
     #[arg(long, value_name = "KEY=A,B")]
     pub(crate) grid: Vec<String>,
+    #[command(flatten)]
+    pub(crate) trace: TraceReplay,
     /// Seeds: one, or a range such as 1..1000, both ends included
     #[arg(long, value_name = "A..B", default_value = "1")]
     pub(crate) seeds: String,
@@ -174,13 +178,16 @@ pub(crate) enum SweepFormat {
 pub(crate) struct SweepBest {
     /// The folder of the sweep
     pub(crate) folder: PathBuf,
-    /// The column, as `sweep merge` names it; the smallest values are best
-    #[arg(long, value_name = "COLUMN")]
+    /// The column, as `sweep merge` names it, also without its unit and with dots: `read.p99`. With
+    /// `:max` behind it the largest values are best, with `:min` the smallest ones; without both
+    /// the smallest ones, except of throughput and of writes that the cache absorbs
+    #[arg(long, value_name = "COLUMN[:max]")]
     pub(crate) by: String,
-    /// The largest values are best
+    /// The largest values are best: the same as `:max`
     #[arg(long)]
     pub(crate) max: bool,
-    /// Leave out settings whose mean is outside this bound: `dirty_max_pages<16384`
+    /// Leave out settings whose mean is outside this bound, which may be `<`, `<=`, `>` or `>=`: a
+    /// number in the unit of the column, a time, or bytes: `read.p99<2ms`, `dirty<64MiB`
     #[arg(long, value_name = "COLUMN<VALUE")]
     pub(crate) within: Vec<String>,
     /// The number of settings

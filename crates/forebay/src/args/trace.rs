@@ -28,8 +28,9 @@ pub(crate) enum TraceWhat {
     Convert(TraceConvert),
     /// Write the requests of a random share of all addresses
     ///
-    /// Volumes are divided into regions of 1 MiB. A region is kept completely or not at all, so
-    /// that sequential requests stay sequential and pages keep all their accesses.
+    /// Volumes are divided into regions of 1 MiB. The requests that begin in a region are all kept
+    /// or none of them, so that sequential requests stay sequential and pages keep their accesses;
+    /// a request that reaches into the next region is kept as a whole.
     Sample(TraceSample),
     /// Print request sizes, sequentiality, arrival and reuse distances
     Stats(TraceStats),
@@ -151,35 +152,34 @@ fn write_format() -> impl TypedValueParser<Value = WriteFormat> {
     })
 }
 
-/// How `simulate` replays a trace.
+/// How traces are replayed.
 #[derive(Debug, Args)]
 pub(crate) struct TraceReplay {
     /// The file is a trace in this format; by default the first bytes distinguish traces from job
     /// files
-    #[arg(long, value_parser = read_format(), conflicts_with = "mount")]
+    #[arg(long, value_parser = read_format())]
     pub(crate) trace_format: Option<Format>,
     /// Trace: where requests enter. By default block traces enter at the block layer, below the
     /// page cache, where only the slot elevator has an effect; traces of file calls enter above the
     /// page cache
-    #[arg(long, value_enum, conflicts_with = "mount")]
+    #[arg(long, value_enum)]
     pub(crate) layer: Option<EntryLayer>,
     /// Trace: issue requests at the recorded times; the default of block traces
-    #[arg(long, conflicts_with_all = ["closed_loop", "mount"])]
+    #[arg(long, conflicts_with = "closed_loop")]
     pub(crate) open_loop: bool,
     /// Trace: issue a request when the previous one has completed: at the block layer, of the same
     /// volume; above the page cache, of the same process and after the recorded pause. The default
     /// of traces of file calls
-    #[arg(long, conflicts_with = "mount")]
+    #[arg(long)]
     pub(crate) closed_loop: bool,
     /// Trace: divide the recorded times, or the pauses between file calls, by this factor
-    #[arg(long, value_name = "X", value_parser = speed, conflicts_with = "mount")]
+    #[arg(long, value_name = "X", value_parser = speed)]
     pub(crate) speed: Option<u64>,
     /// Trace, closed loop at the block layer: requests of each volume in flight
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=65_535),
-        conflicts_with = "mount"
+        value_parser = clap::value_parser!(u32).range(1..=65_535)
     )]
     pub(crate) depth: Option<u32>,
     /// Trace: the number of devices over which the volumes are distributed in turn; by default one
@@ -187,32 +187,54 @@ pub(crate) struct TraceReplay {
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1_024),
-        conflicts_with = "mount"
+        value_parser = clap::value_parser!(u32).range(1..=1_024)
     )]
     pub(crate) devices: Option<u32>,
     /// Trace: skip up to N bad lines or records
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "mount")]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip_bad: u64,
     /// Trace: replay only the requests of one file or device
-    #[arg(long, value_name = "NAME", conflicts_with = "mount")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
 }
 
 impl TraceReplay {
     /// An option that has no effect without a trace.
     pub(crate) fn for_traces_only(&self) -> Option<&'static str> {
-        let typed = [
-            ("--layer", self.layer.is_some()),
-            ("--open-loop", self.open_loop),
-            ("--closed-loop", self.closed_loop),
-            ("--speed", self.speed.is_some()),
-            ("--depth", self.depth.is_some()),
-            ("--devices", self.devices.is_some()),
-            ("--skip-bad", self.skip_bad > 0),
-            ("--only", self.only.is_some()),
-        ];
-        typed.into_iter().find_map(|(name, is_typed)| is_typed.then_some(name))
+        self.typed().into_iter().map(|(option, _)| option).find(|one| *one != "--trace-format")
+    }
+
+    /// The options as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let words = self.typed().into_iter();
+        words.flat_map(|(option, value)| [option.to_owned()].into_iter().chain(value)).collect()
+    }
+
+    /// Each option that was typed, and its value.
+    fn typed(&self) -> Vec<(&'static str, Option<String>)> {
+        let layer = |layer: EntryLayer| match layer {
+            EntryLayer::Block => "block".to_owned(),
+            EntryLayer::Cache => "cache".to_owned(),
+        };
+        let format = self.trace_format.map(|format| format.name().to_owned());
+        let speed = self.speed.map(|ppm| (ppm as f64 / 1e6).to_string());
+        let skip_bad = (self.skip_bad > 0).then(|| self.skip_bad.to_string());
+        let of = |option, value: Option<String>| value.map(|value| (option, Some(value)));
+        let flag = |option, is_typed: bool| is_typed.then_some((option, None));
+        [
+            of("--trace-format", format),
+            of("--layer", self.layer.map(layer)),
+            flag("--open-loop", self.open_loop),
+            flag("--closed-loop", self.closed_loop),
+            of("--speed", speed),
+            of("--depth", self.depth.map(|depth| depth.to_string())),
+            of("--devices", self.devices.map(|devices| devices.to_string())),
+            of("--skip-bad", skip_bad),
+            of("--only", self.only.clone()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 

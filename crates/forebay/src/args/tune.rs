@@ -123,6 +123,9 @@ impl From<ProfileName> for Profile {
 pub(crate) struct Recommend {
     #[command(flatten)]
     pub(crate) place: Place,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `tune status`.

@@ -80,6 +80,6 @@ fn is_free_or_page(path: &Path) -> Result<()> {
     if text.is_some_and(|text| text.contains("\n.TH forebay")) {
         return Ok(());
     }
-    let what = format!("{}: what is there is no page of ours", shown(path));
+    let what = format!("{}: it exists, and is no page of Forebay", shown(path));
     Err(Complaint::new(what).hint("name another folder, or remove it").into())
 }

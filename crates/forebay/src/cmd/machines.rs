@@ -38,6 +38,7 @@ fn numbers(machine: &Machine) -> Table {
         ("source", "source"),
     ];
     let mut table = Table::new(machine.summary(), &columns);
+    table.leave_first(&["low", "high"]);
     for parameter in machine.parameters() {
         table.rows.push(vec![
             parameter.key.into(),

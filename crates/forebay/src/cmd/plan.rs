@@ -7,7 +7,8 @@ use anyhow::{Context, Result, anyhow};
 use forebay_core::units::{KIB, PAGE_SIZE};
 use forebay_report::messages::Complaint;
 use forebay_report::units;
-use forebay_sim::plan::{Player, Step, parse_script, step_lines};
+use forebay_sim::plan::{Outcome, Player, Run, Step, parse_script, step_lines};
+use serde_json::json;
 
 use crate::args::Plan;
 use crate::choice;
@@ -31,17 +32,25 @@ pub(crate) fn run(arguments: &Plan) -> Result<u8> {
     }
     let mut player = Player::new(file_bytes, || spec.build());
     let mut out = io::stdout().lock();
-    let heading = format!(
-        "# {}, a file of {} pages\n# step -> first page + pages read | pages in the cache",
-        arguments.policy,
-        file_bytes.div_ceil(PAGE_SIZE)
-    );
-    writeln!(out, "{heading}").context("cannot write the plan")?;
+    if !arguments.json {
+        let pages = file_bytes.div_ceil(PAGE_SIZE);
+        let heading = format!("# {}, a file of {pages} pages", arguments.policy);
+        let columns = "# step -> first page + pages read | pages in the cache";
+        writeln!(out, "{heading}\n{columns}").context("cannot write the plan")?;
+    }
     for step in script {
-        let line = player.step(step).line(step);
+        let outcome = player.step(step);
+        let line = if arguments.json { object(step, &outcome) } else { outcome.line(step) };
         writeln!(out, "{line}").context("cannot write the plan")?;
     }
     Ok(0)
+}
+
+/// A step as one line of JSON: the script's line, what was read, and what is in the cache.
+fn object(step: Step, outcome: &Outcome) -> String {
+    let run = |run: &Run| json!({"first_page": run.start, "pages": run.count});
+    let read: Vec<_> = outcome.runs.iter().map(run).collect();
+    json!({"step": step.to_string(), "read": read, "resident_pages": outcome.resident}).to_string()
 }
 
 /// The most that one step may read, because its pages are listed in memory.

@@ -23,6 +23,7 @@ use forebay_sim::probe::{
 };
 
 use crate::args::probe::Probe;
+use crate::choice;
 
 mod kernel;
 
@@ -52,8 +53,9 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
             )
         });
     }
+    let misfit = if is_near(&fit) { "" } else { "; the model does not fit" };
     let probed = Probed {
-        summary: format!("This machine with {}, as probed", shown(&arguments.path)),
+        summary: format!("This machine with {}, as probed{misfit}", shown(&arguments.path)),
         span: measured.span,
         device: fit.device.clone(),
         facts: facts(limits, prices),
@@ -65,12 +67,31 @@ pub(crate) fn run(arguments: &Probe) -> Result<u8> {
     whole::write(&arguments.output, text.as_bytes())?;
     let table = table(&machine, &probed, &fit, &name);
     table.print(arguments.format.format(), &mut io::stdout().lock())?;
+    if !is_near(&fit) {
+        messages::note(MISFIT);
+        return Ok(crate::NO);
+    }
     Ok(0)
+}
+
+/// The largest difference between model and measurements, in percent.
+fn farthest(fit: &Fit) -> Option<f64> {
+    let far = fit.residuals.iter().map(|(_, _, measured, model)| (model / measured).ln().abs());
+    far.reduce(f64::max).map(|far| (far.exp() - 1.0) * 100.0)
+}
+
+/// Whether the model may be used.
+fn is_near(fit: &Fit) -> bool {
+    farthest(fit).is_none_or(|far| far <= FAR)
 }
 
 /// Refuses to write the machine file over anything else: what is measured, or another file.
 fn check_output(arguments: &Probe) -> Result<()> {
     let Probe { path, output, scratch, .. } = arguments;
+    if output.as_os_str() == choice::STANDARD_INPUT {
+        let what = "-o -: the machine file is a file, and standard output has the table";
+        bail!(Complaint::new(what).hint("-o machine.toml, or --json for the numbers alone"));
+    }
     whole::has_folder("--output", output)?;
     let taken = [(Some(path), "the file that is measured"), (scratch.as_ref(), "the scratch file")];
     let is_output = |other: &PathBuf| whole::is_same(other, output);
@@ -222,7 +243,7 @@ fn difference(key: &'static str, of: Estimate, value: f64, least: f64, from: &st
     }
     let high = (of.high - of.value).max(least);
     let estimate = Estimate { value: least, low: least, high, count: of.count };
-    Number { key, source: format!("A: too small to be told, {from}"), estimate }
+    Number { key, source: format!("A: too small to measure, {from}"), estimate }
 }
 
 /// The prices of the processor, as keys of a machine.
@@ -349,6 +370,7 @@ fn table(machine: &Machine, probed: &Probed, fit: &Fit, name: &str) -> Table {
         ("source", "source"),
     ];
     let mut table = Table::new(machine.summary(), &columns);
+    table.leave_first(&["samples", "low", "high"]);
     let numbers = probed.facts.prices.iter().chain(&probed.device.numbers);
     for number in numbers {
         let written = machine.parameters().find(|parameter| parameter.key == number.key);
@@ -364,16 +386,9 @@ fn table(machine: &Machine, probed: &Probed, fit: &Fit, name: &str) -> Table {
         ]);
     }
     table.notes.push(format!("{:?}: {}.", probed.device.kind, probed.device.reason));
-    let far = fit.residuals.iter().map(|(_, _, measured, model)| (model / measured).ln().abs());
-    if let Some(far) = far.reduce(f64::max) {
-        let far = (far.exp() - 1.0) * 100.0;
+    if let Some(far) = farthest(fit) {
         let count = fit.residuals.len();
         table.notes.push(format!("The model is within {far:.0} % of {count} sizes and depths."));
-        if far > FAR {
-            let why = "The model does not fit: was the machine busy, or is this no device (a hole, \
-                       memory, a file system in user space)?";
-            table.notes.push(why.to_owned());
-        }
     }
     table.notes.push(format!("`forebay simulate JOB --machine {name}` runs a job on it."));
     table
@@ -383,8 +398,11 @@ fn table(machine: &Machine, probed: &Probed, fit: &Fit, name: &str) -> Table {
 const READ_TIME: Duration = Duration::from_millis(1_500);
 const WRITE_TIME: Duration = Duration::from_millis(2_500);
 
-/// How far from the measurements a model may be without a word, in percent.
+/// How far from the measurements a model may be, in percent.
 const FAR: f64 = 100.0;
+
+const MISFIT: &str = "the model does not fit: was the machine busy, or is this no device (a hole, \
+                      memory, a file system in user space)?";
 
 /// A share of one processor beyond which the device could have done more.
 const BUSY: f64 = 0.85;
@@ -405,6 +423,6 @@ mod tests {
         let hidden = difference("cpu.syscall", of, -20.0, 1.0, "x");
         let Estimate { value, low, high, count } = hidden.estimate;
         assert_eq!((value, low, high, count), (1.0, 1.0, 30.0, 9));
-        assert_eq!(hidden.source, "A: too small to be told, x");
+        assert_eq!(hidden.source, "A: too small to measure, x");
     }
 }

@@ -261,7 +261,7 @@ fn too_small(path: &str, group: &Group<'_>, error: &MapError) -> anyhow::Error {
     let MapError::BeyondEnd { bytes, .. } = error else { return anyhow!("'{path}': {error}") };
     let end = needed(group);
     Complaint::new(format!("the job needs {end} bytes of '{path}', which has {bytes}"))
-        .hint("make size= smaller; a job's files lie one behind the other")
+        .hint("make size= smaller; a job's files follow each other")
         .into()
 }
 

@@ -15,7 +15,7 @@ use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::simulate::Simulate;
-use crate::args::trace::EntryLayer;
+use crate::args::trace::{EntryLayer, TraceReplay};
 use crate::choice;
 use crate::jobs::{self, CountedRun, JobSource, JobsProgress};
 use crate::over_time;
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
     let printed = results.print(arguments.output.format(), &mut io::stdout().lock());
     let facts = [
         ("time", "virtual".to_owned()),
-        ("machine", names(&arguments.machines()?)),
+        ("machine", results.machines.clone()),
         ("settings", arguments.set.join(", ")),
         ("seed", arguments.seed.to_string()),
     ];
@@ -54,6 +54,15 @@ pub(crate) fn run(arguments: &Simulate) -> Result<u8> {
 fn is_trace(arguments: &Simulate) -> bool {
     let first = arguments.inputs.first();
     arguments.trace.trace_format.is_some() || first.is_some_and(|input| traces::is_trace(input))
+}
+
+/// Refuses options of traces with an input that is none.
+fn refuse_options_of_traces(options: &TraceReplay, name: &str) -> Result<()> {
+    if let Some(option) = options.for_traces_only() {
+        let what = format!("{option} is for traces, and {name} is none");
+        bail!(Complaint::new(what).hint("--trace-format says that a file is a trace"));
+    }
+    Ok(())
 }
 
 /// What a job or a trace comes to, once with each set of policies; `shown` shows how far it is.
@@ -69,20 +78,19 @@ pub(crate) fn results(arguments: &Simulate, shown: Progress) -> Result<Results> 
     let Some(source) = JobSource::of(input, &arguments.job_options) else {
         bail!("simulate takes a job file, a trace, --name or --mount")
     };
-    if let Some(option) = arguments.trace.for_traces_only() {
-        let what = format!("{option} is for traces, and {} is none", source.name());
-        bail!(Complaint::new(what).hint("--trace-format says that a file is a trace"));
-    }
+    refuse_options_of_traces(&arguments.trace, &source.name())?;
     run_job(arguments, source, shown)
 }
 
 /// Where the requests of an input enter the path, if it can be read: a job as a whole, a trace by
 /// its first bytes.
-pub(crate) fn entry_of(input: &Path) -> Result<EntryLayer> {
-    if traces::is_trace(input) {
-        return traced::entry_of(input);
+pub(crate) fn entry_of(input: &Path, options: &TraceReplay) -> Result<EntryLayer> {
+    if options.trace_format.is_some() || traces::is_trace(input) {
+        return traced::entry_of(input, options);
     }
-    JobSource::File(input).check()?;
+    let source = JobSource::File(input);
+    refuse_options_of_traces(options, &source.name())?;
+    source.check()?;
     Ok(EntryLayer::Cache)
 }
 
@@ -114,6 +122,7 @@ fn run_job(arguments: &Simulate, source: JobSource<'_>, shown: Progress) -> Resu
     let compat = arguments.job_options.fio_compat.into();
     let mut results = Results {
         title: format!("{name} on {}", machine.name()),
+        machines: machine.name().to_owned(),
         shown: chosen.shown,
         note_of_writes: chosen.others(|_| true).map(|own| format!("The machine's own: {own}")),
         drawn: arguments.page.html.as_ref().map(|_| Drawn::default()),

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::args::sweep::{SweepEngine, SweepRun, SweepStatus, SweepSubmit, SweepWhat};
 
-use plan::Plan;
+use plan::{Plan, RESULTS};
 use results::PointResults;
 
 mod arrays;
@@ -72,6 +72,8 @@ fn run_chunk(arguments: &SweepRun) -> Result<u8> {
     }
     let result = json!({"version": plan.version, "points": rows});
     let file = plan.result_file(&arguments.folder, chunk);
+    fs::create_dir_all(arguments.folder.join(RESULTS))
+        .context("cannot make the results' folder")?;
     whole::write(&file, format!("{result}\n").as_bytes())?;
     Ok(0)
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use forebay_live::view::View;
 use forebay_report::messages::Complaint;
+use forebay_report::screen::is_dumb;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::serve::Endpoint;
@@ -43,18 +44,21 @@ mod text;
 pub(crate) fn run(arguments: &Watch) -> Result<u8> {
     let endpoint = arguments.prometheus.as_deref().map(Endpoint::bind).transpose()?;
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let has_screen = is_terminal && !is_dumb();
     let is_shown = !arguments.once && !arguments.json;
-    if is_shown && !is_terminal && endpoint.is_none() {
-        bail!(
-            Complaint::new("standard input and output are not a terminal")
-                .hint("--once prints tables, --json an object an interval")
-        );
+    if is_shown && !has_screen && endpoint.is_none() {
+        let what = match is_terminal {
+            true => "the terminal cannot place text: TERM is dumb or not set",
+            false => "standard input and output are not a terminal",
+        };
+        let hint = "--once prints tables, --json an object an interval";
+        bail!(Complaint::new(what).hint(hint));
     }
     let end = End::on_signals()?;
     let mut source = Source::new(!arguments.no_trace)?;
     let interval = arguments.interval;
     let page = endpoint.map(Endpoint::start).transpose()?;
-    if is_shown && is_terminal {
+    if is_shown && has_screen {
         terminal::run(&mut source, interval, page.as_ref(), &end)?;
     } else {
         print(arguments, &mut source, interval, page.as_ref(), &end)?;

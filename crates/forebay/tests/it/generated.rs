@@ -57,7 +57,7 @@ fn pages_replace_pages_and_nothing_else() {
     let output = scene.command("man mine").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("forebay-tune.1: what is there is no page of ours"), "{said}");
+    assert!(said.contains("forebay-tune.1: it exists, and is no page of Forebay"), "{said}");
     assert_eq!(std::fs::read(scene.path("keep")).unwrap(), b"mine");
     assert_eq!(std::fs::read_dir(scene.path("mine")).unwrap().count(), 1, "none before all");
 }
@@ -142,6 +142,10 @@ fn completions_are_programs_of_their_shells_and_know_every_command() {
         for word in commands(&help).iter().chain(&flags(&help)) {
             let bare = word.trim_start_matches('-');
             assert!(text.contains(bare), "{word} is not completed in {shell}");
+        }
+        for name in ["readahead=fixed:max=", "throttle=paced", "device.delay="] {
+            let name = name.replace(':', if shell == "zsh" { "\\:" } else { ":" });
+            assert!(text.contains(&name), "{name} is not completed in {shell}");
         }
         for topic in TOPICS {
             assert!(text.contains(topic), "{topic} is not completed in {shell}");
@@ -242,6 +246,8 @@ fn bash_completes_commands_topics_and_flags() {
     assert!(first.contains("reproduce") && first.contains("doctor"), "{first}");
     let help = offered("forebay help", 2);
     assert!(help.contains("safety") && help.contains("simulate"), "{help}");
+    let machines = offered("forebay machines", 2);
+    assert!(machines.contains("hdd-2026"), "{machines}");
     let ls = offered("forebay image ls", 3);
     assert!(ls.contains("--recursive"), "{ls}");
 }

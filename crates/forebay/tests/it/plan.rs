@@ -26,6 +26,7 @@ fn a_script_may_come_from_standard_input() {
     scene
         .forebay_reads(reads, "plan --policy readahead=linux-6.18")
         .forebay_reads(reads, "plan --policy readahead=linux-6.18 --script -")
+        .forebay_reads(reads, "plan --policy readahead=linux-6.18 --json")
         .forebay_reads(reads, "plan --policy readahead=linux-6.18 --ra-kb 16")
         .forebay_reads(reads, "plan --policy readahead=linux-6.18 --ra-kb 3")
         .forebay_reads("", "plan --policy readahead=linux-6.18")

@@ -130,6 +130,16 @@ fn the_default_starts_a_program_with_fewer_requests_and_sooner_than_off() {
 }
 
 #[test]
+fn an_image_inside_a_larger_file_is_replayed_the_same() {
+    let scene = program_start();
+    let alone = replayed(&scene, "");
+    let image = fs::read(scene.path("image")).expect("it was written");
+    let larger = [&vec![7; 5 << 10][..], &image].concat();
+    fs::write(scene.path("image"), larger).expect("it can be written");
+    assert_eq!(replayed(&scene, "--image-offset 5k"), alone);
+}
+
+#[test]
 fn what_is_no_recording_of_the_image_is_refused_by_its_line() {
     let scene = program_start();
     let good = fs::read_to_string(scene.path("recording")).expect("it was written");
@@ -147,6 +157,20 @@ fn what_is_no_recording_of_the_image_is_refused_by_its_line() {
         assert_refused(line, &output);
         assert!(stderr(&output).contains(words), "{text}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_recording_without_its_end_is_replayed_with_a_note() {
+    let scene = program_start();
+    let good = fs::read_to_string(scene.path("recording")).expect("it was written");
+    let cut: String = good.lines().take(9).map(|line| format!("{line}\n")).collect();
+    fs::write(scene.path("recording"), cut).expect("it can be written");
+    let line = "simulate --mount recording --image image --json";
+    let output = scene.command(line).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("note: recording has no end"), "{}", stderr(&output));
+    let rows: Value = serde_json::from_str(stdout(&output)).expect("it is JSON");
+    assert_eq!(number(&rows[0], "recorded"), 7.0);
 }
 
 #[test]

@@ -49,6 +49,30 @@ fn a_point_is_the_run_that_simulate_prints() {
 }
 
 #[test]
+fn traces_are_replayed_as_the_plan_says() {
+    let trace = "0,0,8,1,0\n400,0,8,1,0\n1000000,0,8,0,0\nbad\n";
+    let scene = scene().file("t.tencent", trace);
+    let how = "--trace-format tencent --layer block --closed-loop --depth 4 --skip-bad 1";
+    printed(scene.command(&format!("sweep plan t.tencent --seeds 2 {how} -o one")));
+    printed(scene.command("sweep submit one"));
+    let merged = printed(scene.command("sweep merge one --format json"));
+    let alone = scene.command(&format!("-q simulate t.tencent --seed 2 {how} --json"));
+    let alone = printed(alone);
+    let of = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let (merged, alone) = (of(&merged), of(&alone));
+    for column in ["reads", "writes", "elapsed_s", "device_busy_s"] {
+        assert_eq!(merged[0][column], alone[0][column], "{column}");
+    }
+    // Options are part of a point's name.
+    printed(scene.command("sweep plan t.tencent --seeds 2 --speed 2 --skip-bad 1 -o one"));
+    let status = printed(scene.command("sweep status one --json"));
+    assert_eq!(of(&status)["done"], 0);
+    let refused = scene.command("sweep plan r.fio --speed 2 -o two").output().unwrap();
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("--speed is for traces, and "), "{message}");
+}
+
+#[test]
 fn a_larger_plan_runs_only_what_is_new() {
     let scene = scene();
     printed(scene.command("sweep plan r.fio --grid readahead=off,linux-6.18 --seeds 1..4 -o s"));

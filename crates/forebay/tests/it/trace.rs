@@ -42,6 +42,7 @@ fn traces_are_converted_and_sampled() {
     scene
         .forebay("trace convert msr.csv --to fio-iolog-v3 -o -")
         .forebay("trace convert msr.csv --to mqsim -o -")
+        .forebay_reads("0,0,8,1,0\n", "trace convert - --format tencent --to mqsim -o -")
         .forebay("trace convert calls.txt --to fio-iolog-v2 -o log")
         .forebay("trace info log")
         .forebay("trace sample msr.csv --one-in 2 --seed 4 --to alibaba -o -")
@@ -86,6 +87,8 @@ fn bad_traces_and_options_are_refused() {
         .refused("trace info msr.csv --only other")
         .refused("trace convert msr.csv --to vscsi -o out")
         .refused("trace convert bad.csv -o out")
+        .refused("trace convert msr.csv -o out.gz")
+        .refused("trace convert msr.csv -o out.zst")
         .refused("trace convert objects.bin -o out")
         .refused("simulate objects.bin")
         .refused("simulate bad.csv --trace-format msr")

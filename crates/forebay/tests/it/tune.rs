@@ -266,15 +266,23 @@ fn a_profile_is_recommended_by_what_runs() {
     let process = root.join("proc/7");
     fs::create_dir_all(&process).expect("a folder can be made");
     fs::write(process.join("comm"), "mariadbd\n").expect("a file can be made");
-    let recommend = || {
-        let output = scene.command("tune recommend --root guest").output().expect("it runs");
+    let recommended = |more: &str| {
+        let line = format!("tune recommend --root guest{more}");
+        let output = scene.command(&line).output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
+    let recommend = || recommended("");
     let (code, said) = recommend();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with("database: mariadbd runs here\n  forebay tune --profile database\n"));
     assert!(said.contains("limit_ms=500"), "{said}");
+    let (code, said) = recommended(" --json");
+    let object: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((code, &object["profile"]), (Some(0), &"database".into()));
+    assert_eq!(object["why"], "mariadbd runs here");
     fs::write(process.join("comm"), "sleep\n").expect("a file can be made");
+    let (code, said) = recommended(" --json");
+    assert_eq!((code, said.trim_end()), (Some(1), "{\n  \"profile\": null\n}"));
     let (code, said) = recommend();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with("no profile"), "{said}");

@@ -33,6 +33,14 @@ pub(super) enum Kind {
     Other,
 }
 
+/// Whether a path names what the kernel makes up and no disk has: terminals, `/dev/null`, `/proc`.
+pub(super) fn is_of_the_kernel(path: &[u8]) -> bool {
+    const FOLDERS: [&[u8]; 4] = [b"/proc/", b"/sys/", b"/dev/pts/", b"/dev/tty"];
+    const DEVICES: [&[u8]; 5] =
+        [b"/dev/null", b"/dev/zero", b"/dev/full", b"/dev/random", b"/dev/urandom"];
+    FOLDERS.iter().any(|folder| path.starts_with(folder)) || DEVICES.contains(&path)
+}
+
 #[derive(Default)]
 pub(super) struct Files {
     /// The table of each process.
@@ -172,7 +180,7 @@ impl Files {
             None => {
                 let digits = argument.iter().take_while(|byte| byte.is_ascii_digit()).count();
                 let path = decorated(&argument[digits..]).map(|(path, _)| path);
-                let is_file = |path: &&[u8]| path.starts_with(b"/") && !path.starts_with(b"/dev/");
+                let is_file = |path: &&[u8]| path.starts_with(b"/") && !is_of_the_kernel(path);
                 let description = match path.filter(is_file) {
                     Some(path) => {
                         let object = intern(names, path)?;

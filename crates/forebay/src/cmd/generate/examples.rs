@@ -464,6 +464,7 @@ const ANSWERS_NO: &[(&str, &str)] = &[
     ),
     ("forebay-reproduce", "With --check: a predicted figure is outside its tolerance."),
     ("forebay-simulate", "With --check: a predicted figure is outside its tolerance."),
+    ("forebay-probe", "The model does not fit what was measured."),
     ("forebay-sweep", "A chunk failed, or no setting is left."),
     ("forebay-sweep-submit", "A chunk failed."),
     ("forebay-sweep-best", "No setting has the column and is within the limits."),

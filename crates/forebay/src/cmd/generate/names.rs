@@ -19,16 +19,23 @@ use forebay_sim::paper::PAPERS;
 /// The commands with names instead of free text. This is only for completions: the parser accepts
 /// files and parameters too.
 pub(super) fn known(command: Command) -> Command {
-    command.mut_args(with_names).mut_subcommands(known)
+    let name = command.get_name().to_owned();
+    command.mut_args(|arg| with_names(&name, arg)).mut_subcommands(known)
 }
 
-fn with_names(arg: Arg) -> Arg {
+fn with_names(command: &str, arg: Arg) -> Arg {
     let value = arg.get_value_names().and_then(|names| names.first());
     let names: Vec<String> = match (arg.get_id().as_str(), value.map(Str::as_str)) {
         ("paper", _) => PAPERS.iter().map(|paper| paper.name.to_owned()).collect(),
         ("policy", Some("NAME")) => of_slot::<dyn Fill>("").collect(),
+        ("name", _) if command == "machines" => Machine::names().map(str::to_owned).collect(),
         (_, Some("NAME|FILE")) => Machine::names().map(str::to_owned).collect(),
-        (_, Some("SLOT=NAME" | "SLOT=A,B,C")) => policies(),
+        (_, Some("SLOT=NAME" | "SLOT=A,B,C")) => {
+            let mut all = policies();
+            // A server has no queue of its own.
+            all.retain(|policy| command != "serve" || !policy.starts_with("elevator="));
+            all
+        }
         (_, Some("KEY=VALUE")) => parameters(),
         _ => return arg,
     };
@@ -50,8 +57,14 @@ fn policies() -> Vec<String> {
     all
 }
 
+/// The policies of a slot, and each parameter of each.
 fn of_slot<T: Slot + ?Sized>(slot: &str) -> impl Iterator<Item = String> {
-    T::policies().iter().map(move |policy| format!("{slot}{}", policy.name))
+    T::policies().iter().flat_map(move |policy| {
+        let name = format!("{slot}{}", policy.name);
+        let parameters = policy.parameters.iter().map(|one| format!("{name}:{}=", one.name));
+        let parameters: Vec<String> = parameters.collect();
+        [name].into_iter().chain(parameters)
+    })
 }
 
 /// The parameters of all machines, each once.

@@ -41,7 +41,7 @@ pub(super) fn verdict(one: &Reproduced<'_>, agreement: &Agreement<'_>) -> String
         PaperVerdict::Holds => "every counted figure agrees",
         PaperVerdict::Mostly => "the headline and most other figures agree",
         PaperVerdict::AloneOnly => "figures without load agree, most of those under load do not",
-        PaperVerdict::SizeDiffers => "the headline goes the published way, by another amount",
+        PaperVerdict::SizeDiffers => "the headline has the published sign, and another size",
         PaperVerdict::Fails if headline.verdict() == Verdict::Within => "too many figures miss",
         PaperVerdict::Fails => "the headline is not reproduced",
     };

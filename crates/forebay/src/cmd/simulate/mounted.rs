@@ -14,8 +14,9 @@ use forebay_core::time::Duration;
 use forebay_host::mount::{self, Options, Window};
 use forebay_image::profile::Fingerprint;
 use forebay_image::{self as images, Coding, Image, Kind, NodeId, Source};
-use forebay_report::messages::{Complaint, shown};
+use forebay_report::messages::{self, Complaint, shown};
 use forebay_report::table::{Cell, Table};
+use forebay_report::units;
 use forebay_sim::mounted::{
     self, Codec, Disturbances, MountOutcome, MountSetup, PackedImage, decode_time,
 };
@@ -38,7 +39,8 @@ pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
         Complaint::new(format!("{name}: {error}"))
             .hint("a recording is what `forebay mount --record FILE` writes")
     })?;
-    let image = open(image_path)?;
+    let offset = units::bytes("--image-offset", &replay.image_offset)?;
+    let image = open(image_path, offset)?;
     if Fingerprint::of(&*image).map(|of| (of.bytes, of.hash))? != recording.image {
         let (what, hint) = (
             format!("{name} is a recording of another image than '{}'", shown(image_path)),
@@ -78,6 +80,10 @@ pub(crate) fn run(arguments: &Simulate, path: &Path) -> Result<u8> {
         replay.threads,
         arguments.seed,
     ));
+    if !recording.is_whole {
+        let why = "the mount that wrote it was killed, or is still there";
+        messages::note(&format!("{name} has no end: {why}; it is replayed as far as it goes"));
+    }
     table.print(arguments.output.format(), &mut io::stdout().lock())?;
     Ok(0)
 }
@@ -96,10 +102,11 @@ fn policies(typed: &[String]) -> Result<Vec<(String, Spec)>> {
         .collect()
 }
 
-fn open(path: &Path) -> Result<Arc<dyn Image>> {
-    let file: Arc<dyn Source> = source(path, "--image", 0)?;
+fn open(path: &Path, offset: u64) -> Result<Arc<dyn Image>> {
+    let file = source(path, "--image-offset", offset)?;
+    let file: Arc<dyn Source> = Arc::new(images::Window::new(file, offset));
     let opened = images::open(&file, images::Options::default());
-    opened.map_err(|error| no_image(path, 0, &error).into())
+    opened.map_err(|error| no_image(path, offset, &error).into())
 }
 
 const fn window(typed: MountWindow) -> Window {

@@ -12,7 +12,7 @@ use forebay_sim::tally::RunTotals;
 use forebay_trace::{Layer, Options, Record};
 
 use crate::args::simulate::Simulate;
-use crate::args::trace::EntryLayer;
+use crate::args::trace::{EntryLayer, TraceReplay};
 use crate::choice;
 use crate::progress::Progress;
 use crate::results::{ALL, Results, Row};
@@ -35,8 +35,10 @@ pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
     let machines: Vec<&Machine> = machines.iter().collect();
     if arguments.inputs.iter().any(|path| path == Path::new(choice::STANDARD_INPUT)) {
         bail!(
-            Complaint::new("a trace is read twice, and standard input can be read once")
-                .hint("write the trace to a file")
+            Complaint::new(
+                "a replay reads its trace twice, and standard input can be read only once"
+            )
+            .hint("write the trace to a file")
         );
     }
     let options = &arguments.trace;
@@ -52,6 +54,10 @@ pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
             None => format!("trace: format {format}, by its first bytes"),
         }
     });
+    if survey.left_out == survey.requests {
+        let what = format!("{}: no request reads, writes, syncs or discards", traces.name());
+        bail!(Complaint::new(what).hint("`forebay trace head` prints what is there"));
+    }
     let layer = layer_of(options.layer, survey.layer);
     if options.layer.is_none() {
         let name = if layer == EntryLayer::Block { "block" } else { "cache" };
@@ -71,20 +77,22 @@ pub(super) fn run(arguments: &Simulate, shown: Progress) -> Result<Results> {
     };
     results.notes.extend(traced.volumes_of_machines());
     if left_out > 0 {
-        results.notes.push(format!("{left_out} requests left out: opens, closes and cuts"));
+        let what = if left_out == 1 { "request" } else { "requests" };
+        results.notes.push(format!("{left_out} {what} left out: opens, closes and truncations"));
     }
     results.notes.push(arguments.repeated(&machines));
     Ok(results)
 }
 
-/// Where the requests of a trace enter by default.
-pub(super) fn entry_of(path: &Path) -> Result<EntryLayer> {
-    let recorded = traces::reader(path, &Options::default())?.format().layer();
+/// Where the requests of a trace enter.
+pub(super) fn entry_of(path: &Path, options: &TraceReplay) -> Result<EntryLayer> {
+    let how = Options { format: options.trace_format, skip_bad: options.skip_bad };
+    let recorded = traces::reader(path, &how)?.format().layer();
     if recorded == Layer::Object {
         let name = choice::name(path);
         return Err(complaint(ReplayError::NoAddresses { name }).into());
     }
-    Ok(layer_of(None, recorded))
+    Ok(layer_of(options.layer, recorded))
 }
 
 /// Where requests enter: as typed, or where the trace was recorded.
@@ -104,7 +112,7 @@ impl Traced<'_> {
         let of_devices = machines.iter().copied().cycle().take(*devices as usize);
         let of_devices: Vec<&Machine> = of_devices.collect();
         let (pace, said) = pace(arguments)?;
-        let mut results = Results { title: self.title(), ..Results::default() };
+        let mut results = self.results();
         results.shown[ELEVATOR] = true;
         let mut progress = ReplayProgress::new(shown, runs.len(), survey);
         for Filled { policies, labels } in &runs {
@@ -155,8 +163,7 @@ impl Traced<'_> {
         }
         let is_open = options.open_loop || (!options.closed_loop && survey.layer == Layer::Block);
         let speed_ppm = options.speed.unwrap_or(1_000_000);
-        let mut results =
-            Results { title: self.title(), shown: chosen.shown, ..Results::default() };
+        let mut results = Results { shown: chosen.shown, ..self.results() };
         let mut progress = ReplayProgress::new(shown, chosen.runs.len(), survey);
         let mut streams = 0;
         for Filled { policies, labels } in &chosen.runs {
@@ -184,11 +191,13 @@ impl Traced<'_> {
         Ok(results)
     }
 
-    fn title(&self) -> String {
+    /// No rows yet.
+    fn results(&self) -> Results {
         let names: Vec<String> =
             self.arguments.inputs.iter().map(|path| choice::name(path)).collect();
         let machines = super::names(self.machines.iter().copied());
-        format!("{} on {machines}", names.join(", "))
+        let title = format!("{} on {machines}", names.join(", "));
+        Results { title, machines, ..Results::default() }
     }
 
     /// If there are several machines, what lies on the devices of each.
@@ -290,7 +299,7 @@ fn pace(arguments: &Simulate) -> Result<(Pace, String)> {
     if options.closed_loop {
         if options.speed.is_some() {
             let what =
-                "--speed is for recorded times, which a closed loop at the block layer has not";
+                "--speed changes recorded times, and a closed loop at the block layer ignores them";
             bail!(Complaint::new(what).hint("--open-loop keeps the times"));
         }
         let depth = options.depth.unwrap_or(1);
@@ -317,7 +326,7 @@ fn complaint(error: ReplayError) -> Complaint {
         ReplayError::Machine(error) => return Complaint::from(error),
         ReplayError::Absent { known, .. } => format!("volumes are {}", known.join(", ")),
         ReplayError::Formats { .. } => {
-            "clocks of two formats have no common zero: replay each format by itself".to_owned()
+            "the clocks of two formats cannot be aligned: replay each format by itself".to_owned()
         }
         ReplayError::NoAddresses { .. } => {
             "`forebay trace stats` shows their reuse distances".to_owned()

@@ -8,6 +8,10 @@
 //!       +------------------ against
 //! ```
 
+use anyhow::Result;
+
+use super::means::Means;
+
 /// A column, and which of its values are best.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Goal {
@@ -16,14 +20,21 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// `COLUMN`, `COLUMN:min` or `COLUMN:max`.
-    pub(super) fn parse(text: &str) -> Self {
+    /// `COLUMN`, `COLUMN:min` or `COLUMN:max`, for a column that there is.
+    pub(super) fn parse(text: &str, means: &Means<'_>) -> Result<Self> {
         let (column, is_max) = match text.rsplit_once(':') {
-            Some((column, "max")) => (column, true),
-            Some((column, "min")) => (column, false),
-            Some(_) | None => (text, GREAT_IS_BEST.contains(&text)),
+            Some((column, "max")) => (column, Some(true)),
+            Some((column, "min")) => (column, Some(false)),
+            Some(_) | None => (text, None),
         };
-        Self { column: column.to_owned(), is_max }
+        let natural = Self::of(means.column(column)?);
+        Ok(Self { is_max: is_max.unwrap_or(natural.is_max), ..natural })
+    }
+
+    /// A column in its natural direction.
+    pub(super) fn of(column: impl Into<String>) -> Self {
+        let column = column.into();
+        Self { is_max: GREAT_IS_BEST.contains(&column.as_str()), column }
     }
 
     /// A number that is smaller where the value is better.
@@ -61,6 +72,11 @@ pub(super) fn front(costs: &[(f64, f64)]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::super::means::{SeedRow, Settings};
     use super::*;
 
     #[test]
@@ -88,13 +104,28 @@ mod tests {
 
     #[test]
     fn a_goal_has_a_column_and_a_direction() {
-        let goal = |text| {
-            let goal = Goal::parse(text);
-            (goal.column, goal.is_max)
-        };
-        assert_eq!(goal("read_p99_us"), ("read_p99_us".to_owned(), false));
-        assert_eq!(goal("throughput_mb_s"), ("throughput_mb_s".to_owned(), true));
-        assert_eq!(goal("throughput_mb_s:min"), ("throughput_mb_s".to_owned(), false));
-        assert_eq!(goal("reads:max"), ("reads".to_owned(), true));
+        let row = json!({
+            "job": "all", "throughput_mb_s": 1.0, "reads": 2, "read_p99_us": 3.0,
+            "read_p99_9_us": 4.0, "dirty_max_pages": 5,
+        });
+        let row = row.as_object().unwrap();
+        let settings = Settings { input: "a", machine: "m", values: &[] };
+        let all = BTreeMap::from([(settings, vec![SeedRow { seed: 1, row }])]);
+        let means = Means { keys: &[], all };
+        let goal = |text| Goal::parse(text, &means).map(|goal| (goal.column, goal.is_max));
+        for (text, column, is_max) in [
+            ("read_p99_us", "read_p99_us", false),
+            ("read.p99", "read_p99_us", false),
+            ("read.p99.9:max", "read_p99_9_us", true),
+            ("dirty", "dirty_max_pages", false),
+            ("throughput", "throughput_mb_s", true),
+            ("throughput_mb_s:min", "throughput_mb_s", false),
+            ("reads:max", "reads", true),
+        ] {
+            assert_eq!(goal(text).unwrap(), (column.to_owned(), is_max), "{text}");
+        }
+        for bad in ["read", "job", "reads:most", ""] {
+            assert!(goal(bad).is_err(), "{bad}");
+        }
     }
 }

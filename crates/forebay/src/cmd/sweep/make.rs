@@ -28,24 +28,22 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
         let what = format!("the grid makes {count} points");
         bail!(Complaint::new(what).hint(format!("a plan has at most {POINTS_MAX}")));
     }
-    refuse_twice("input", arguments.inputs.iter().map(|input| shown(input)))?;
-    refuse_twice("--machine", arguments.machine.iter().cloned())?;
-    let mut plan = Plan::new(keys);
-    for input in &arguments.inputs {
-        let entry = simulate::entry_of(input)?;
-        let input = absolute(input)?;
-        plan.add_file(&input)?;
-        for machine in &arguments.machine {
-            let machine = match machine.contains(['/', '.']) {
-                true => absolute(Path::new(machine))?,
-                false => machine.clone(),
-            };
-            if machine.starts_with('/') {
-                plan.add_file(&machine)?;
-            }
+    let inputs = once("input", arguments.inputs.iter().map(|input| absolute(input)))?;
+    let machine = |typed: &String| match typed.contains(['/', '.']) {
+        true => absolute(Path::new(typed)),
+        false => Ok(typed.clone()),
+    };
+    let machines = once("--machine", arguments.machine.iter().map(machine))?;
+    let mut plan = Plan::new(keys, arguments.trace.words());
+    for file in inputs.iter().chain(machines.iter().filter(|machine| machine.starts_with('/'))) {
+        plan.add_file(file)?;
+    }
+    for input in &inputs {
+        let entry = simulate::entry_of(Path::new(input), &arguments.trace)?;
+        for machine in &machines {
             for combination in 0..combinations {
                 let values = values(&grids, combination);
-                plan.add_points((&input, entry), &machine, &values, &seeds)?;
+                plan.add_points((input, entry), machine, &values, &seeds)?;
             }
         }
     }
@@ -61,19 +59,23 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
     plan.chunks = starts.map(|start| start..(start + size).min(known_count + new_count)).collect();
     plan.write(folder)?;
     let (points, chunks) = (plan.points.len(), chunks(plan.chunks.len()));
-    say(&format!("{points} points, {new_count} of them new, in {chunks}"))?;
+    let what = if points == 1 { "point" } else { "points" };
+    say(&format!("{points} {what}, {new_count} new, in {chunks}"))?;
     Ok(0)
 }
 
-/// Refuses a value that is given twice: its points would count twice.
-fn refuse_twice(what: &str, values: impl Iterator<Item = String>) -> Result<()> {
-    let mut values: Vec<String> = values.collect();
-    values.sort();
-    if let Some(twice) = values.windows(2).find(|pair| pair[0] == pair[1]) {
-        let what = format!("{what} {} is given more than once", twice[0]);
-        bail!(Complaint::new(what).hint("--seeds 1..N repeats each point with other seeds"));
+/// The values, each of them once: the points of one that is given twice would count twice.
+fn once(what: &str, values: impl Iterator<Item = Result<String>>) -> Result<Vec<String>> {
+    let mut found: Vec<String> = Vec::new();
+    for value in values {
+        let value = value?;
+        if found.contains(&value) {
+            let what = format!("{what} {value} is given more than once");
+            bail!(Complaint::new(what).hint("--seeds 1..N repeats each point with other seeds"));
+        }
+        found.push(value);
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Keys with their values, as they were typed.
@@ -88,7 +90,8 @@ fn grids(typed: &[String]) -> Result<Vec<(String, Vec<String>)>> {
         };
         if !key.contains('.') && !SLOTS.contains(&key) {
             let what = format!("--grid {key}: no slot is named '{key}'");
-            bail!(Complaint::new(what).nearest(key, SLOTS.iter().copied()));
+            let complaint = Complaint::new(what).nearest(key, SLOTS.iter().copied());
+            bail!(complaint.hint("a parameter of the machine has a dot: device.delay"));
         }
         if grids.iter().any(|(known, _)| known == key) {
             let what = format!("--grid {key} is given more than once");
@@ -97,7 +100,7 @@ fn grids(typed: &[String]) -> Result<Vec<(String, Vec<String>)>> {
         let values = slots::listed(list);
         for (place, value) in values.iter().enumerate() {
             if value.is_empty() || values[..place].contains(value) {
-                let what = format!("--grid {key}: '{value}' is empty or stands there twice");
+                let what = format!("--grid {key}: '{value}' is empty or given twice");
                 bail!(Complaint::new(what).hint("each value is one of the sweep's points"));
             }
         }

@@ -41,13 +41,32 @@ impl<'a> Means<'a> {
         Self { keys: &plan.keys, all }
     }
 
-    /// A column that no row has is an error.
-    pub(super) fn verify(&self, column: &str) -> Result<()> {
-        let Some(row) = self.rows().next().filter(|row| !row.contains_key(column)) else {
-            return Ok(());
+    /// The column that is meant: by its name, by the name without the unit, or by the beginning
+    /// that no other has; a dot stands for an underscore. It has numbers.
+    pub(super) fn column(&self, typed: &str) -> Result<String> {
+        let Some(row) = self.rows().next() else { return Ok(typed.to_owned()) };
+        let names = || row.keys().map(String::as_str);
+        let name = typed.replace('.', "_");
+        let without_unit = |column: &str| {
+            let units = UNITS.iter();
+            units.filter_map(|unit| column.strip_suffix(unit)).any(|column| column == name)
         };
-        let names = row.keys().map(String::as_str);
-        bail!(Complaint::new(format!("no column is named '{column}'")).nearest(column, names));
+        let begins =
+            |column: &str| column.strip_prefix(&name).is_some_and(|rest| rest.starts_with('_'));
+        let found = names().find(|column| *column == name);
+        let found = found.or_else(|| names().find(|column| without_unit(column)));
+        let found = found.or_else(|| {
+            let mut all = names().filter(|column| begins(column));
+            all.next().filter(|_| all.next().is_none())
+        });
+        let Some(column) = found else {
+            bail!(Complaint::new(format!("no column is named '{typed}'")).nearest(&name, names()));
+        };
+        if row[column].is_string() {
+            let what = format!("the column '{column}' has no numbers");
+            bail!(Complaint::new(what).hint("`forebay sweep merge DIR` prints all columns"));
+        }
+        Ok(column.to_owned())
     }
 
     /// Every row.
@@ -62,6 +81,9 @@ impl<'a> Means<'a> {
         pairs.join(" ")
     }
 }
+
+/// The units with which columns end.
+const UNITS: [&str; 6] = ["_us", "_mb_s", "_s", "_pages", "_percent", "_kib"];
 
 /// The mean of a column; nothing if a row has no value.
 pub(super) fn mean(rows: &[SeedRow<'_>], column: &str) -> Option<f64> {

@@ -36,12 +36,10 @@ pub(super) struct Chosen {
 /// The column that a page shows if none is named: the first p99 that was measured.
 pub(super) fn goal(means: &Means<'_>, typed: Option<&str>) -> Result<Goal> {
     if let Some(typed) = typed {
-        let goal = Goal::parse(typed);
-        means.verify(&goal.column)?;
-        return Ok(goal);
+        return Goal::parse(typed, means);
     }
     let measured = LATENCIES.into_iter().find(|column| is_measured(means, column));
-    Ok(Goal::parse(measured.unwrap_or(THROUGHPUT)))
+    Ok(Goal::of(measured.unwrap_or(THROUGHPUT)))
 }
 
 /// Whether a row has a value of a column above zero.
@@ -61,15 +59,12 @@ impl Chosen {
         let natural = if by.column == THROUGHPUT { &LATENCIES[..] } else { &[THROUGHPUT] };
         let natural = || natural.iter().find(|column| is_measured(means, column));
         let against = match &typed.against {
-            Some(typed) => Some(Goal::parse(typed)),
-            None => natural().map(|column| Goal::parse(column)),
+            Some(typed) => Some(Goal::parse(typed, means)?),
+            None => natural().map(|column| Goal::of(*column)),
         };
-        if let Some(against) = &against {
-            means.verify(&against.column)?;
-            if against.column == by.column {
-                let what = format!("--against {}: the column is the one of --by", by.column);
-                bail!(Complaint::new(what).hint("a Pareto front has two figures"));
-            }
+        if against.as_ref().is_some_and(|against| against.column == by.column) {
+            let what = format!("--against {}: the column is the one of --by", by.column);
+            bail!(Complaint::new(what).hint("a Pareto front has two figures"));
         }
         let (mut dimensions, mut narrowed) = (axes::all(plan), BTreeSet::new());
         for chosen in &typed.at {

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     pub(super) version: String,
     /// The keys of the grids, in the order in which they were typed.
     pub(super) keys: Vec<String>,
+    /// How traces are replayed: options of `forebay simulate`.
+    options: Vec<String>,
     pub(super) points: Vec<Point>,
     /// Runs of points that had no result when the plan was made.
     pub(super) chunks: Vec<Range<usize>>,
@@ -44,13 +46,15 @@ pub(super) struct Point {
     pub(super) values: Vec<String>,
     pub(super) seed: u64,
     keys: Vec<String>,
+    options: Vec<String>,
 }
 
 impl Plan {
-    /// A plan of this version without points.
-    pub(super) fn new(keys: Vec<String>) -> Self {
+    /// A plan of this version without points. `options` are those of traces.
+    pub(super) fn new(keys: Vec<String>, options: Vec<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { version, keys, points: Vec::new(), chunks: Vec::new(), files: BTreeMap::new() }
+        let (points, chunks, files) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { version, keys, options, points, chunks, files }
     }
 
     /// The plan of a folder, which this version has made.
@@ -77,7 +81,7 @@ impl Plan {
 
     /// Writes the plan into its folder.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
-        Ok(whole::write(&folder.join(PLAN), format!("{:#}\n", self.to_json()).as_bytes())?)
+        whole::write(&folder.join(PLAN), format!("{:#}\n", self.to_json()).as_bytes())
     }
 
     /// The file of a chunk's result, named by its points.
@@ -112,6 +116,7 @@ impl Plan {
                 values: values.to_vec(),
                 seed: *seed,
                 keys: self.keys.clone(),
+                options: self.options.clone(),
             };
             if place == 0 {
                 let arguments = point.arguments()?;
@@ -130,6 +135,9 @@ impl Plan {
                 hash.add(key.as_bytes());
                 hash.add(value.as_bytes());
             }
+            for word in &point.options {
+                hash.add(word.as_bytes());
+            }
             hash.add(&seed.to_le_bytes());
             point.name = hash.name();
             self.points.push(point);
@@ -146,6 +154,7 @@ impl Plan {
         json!({
             "version": self.version,
             "keys": self.keys,
+            "options": self.options,
             "files": self.files,
             "chunks": self.chunks.iter().map(chunk).collect::<Value>(),
             "points": self.points.iter().map(point).collect::<Value>(),
@@ -156,7 +165,7 @@ impl Plan {
         let texts = |value: &Value| -> Option<Vec<String>> {
             value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
         };
-        let keys = texts(&value["keys"])?;
+        let (keys, options) = (texts(&value["keys"])?, texts(&value["options"])?);
         let point = |one: &Value| -> Option<Point> {
             Some(Point {
                 name: one[0].as_str()?.to_owned(),
@@ -165,6 +174,7 @@ impl Plan {
                 values: texts(&one[3]).filter(|values| values.len() == keys.len())?,
                 seed: one[4].as_u64()?,
                 keys: keys.clone(),
+                options: options.clone(),
             })
         };
         let points: Vec<Point> =
@@ -178,7 +188,7 @@ impl Plan {
             |(path, hash): (&String, &Value)| Some((path.clone(), hash.as_str()?.to_owned()));
         let files = value["files"].as_object()?.iter().map(file).collect::<Option<_>>()?;
         let version = value["version"].as_str()?.to_owned();
-        Some(Self { version, keys, points, chunks, files })
+        Some(Self { version, keys, options, points, chunks, files })
     }
 }
 
@@ -207,6 +217,7 @@ impl Point {
         let mut words = vec!["forebay".to_owned(), "simulate".to_owned(), self.input.clone()];
         words.extend(["--machine".to_owned(), self.machine.clone()]);
         words.extend(["--seed".to_owned(), self.seed.to_string()]);
+        words.extend(self.options.iter().cloned());
         for (key, value) in self.keys.iter().zip(&self.values) {
             let option = if SLOTS.contains(&key.as_str()) { "--policy" } else { "--set" };
             words.extend([option.to_owned(), format!("{key}={value}")]);

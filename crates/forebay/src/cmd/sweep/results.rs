@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use forebay_report::messages::{Complaint, shown};
+use forebay_report::messages::{self, Complaint, shown};
 use serde_json::{Map, Value};
 
 use super::plan::{Plan, Point, RESULTS};
@@ -21,7 +22,9 @@ pub(super) fn rows_of(path: &Path, plan: &Plan) -> Result<Vec<(String, Map<Strin
     let text = fs::read_to_string(path).with_context(|| format!("cannot read '{name}'"))?;
     let damaged = |why: &str| Complaint::new(format!("{name}: a damaged result: {why}")).hint(HINT);
     let result: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
-    let version = result["version"].as_str().unwrap_or_default();
+    let Some(version) = result["version"].as_str() else {
+        bail!(damaged("it names no version"));
+    };
     if version != plan.version {
         let what =
             format!("{name}: a result of forebay {version}, and the plan is of {}", plan.version);
@@ -38,12 +41,16 @@ pub(super) fn rows_of(path: &Path, plan: &Plan) -> Result<Vec<(String, Map<Strin
 pub(super) struct PointResults(HashMap<String, Map<String, Value>>);
 
 impl PointResults {
-    /// Reads every result of a folder, of this version and no other.
+    /// Reads every result of a folder, of this version and no other. One that cannot be used counts
+    /// as missing, and is named on standard error.
     pub(super) fn read(folder: &Path, plan: &Plan) -> Result<Self> {
         let mut rows = HashMap::new();
         let place = folder.join(RESULTS);
-        let entries =
-            fs::read_dir(&place).with_context(|| format!("cannot read '{}'", shown(&place)))?;
+        let entries = match fs::read_dir(&place) {
+            // As long as nothing has run.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self(rows)),
+            entries => entries.with_context(|| format!("cannot read '{}'", shown(&place)))?,
+        };
         for entry in entries {
             let path = entry.with_context(|| shown(&place))?.path();
             let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
@@ -51,8 +58,9 @@ impl PointResults {
             if is_hidden || path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            for (name, row) in rows_of(&path, plan)? {
-                rows.insert(name, row);
+            match rows_of(&path, plan) {
+                Ok(found) => rows.extend(found),
+                Err(error) => messages::note(&format!("left out: {error:#}")),
             }
         }
         Ok(Self(rows))
@@ -72,7 +80,12 @@ impl PointResults {
         let missing = rows.clone().filter(|(_, row)| row.is_none()).count();
         if missing > 0 {
             let what = format!("{missing} of {} points have no result", plan.points.len());
-            bail!(Complaint::new(what).hint("`forebay sweep submit DIR` runs what is missing"));
+            let chunks: usize = plan.chunks.iter().map(Range::len).sum();
+            let hint = match missing <= chunks {
+                true => "`forebay sweep submit DIR` runs what is missing",
+                false => "results have been lost: `forebay sweep plan` takes in what to run again",
+            };
+            bail!(Complaint::new(what).hint(hint));
         }
         let mut complete: Vec<_> = rows.filter_map(|(point, row)| Some((point, row?))).collect();
         // The order does not tell which points were new when the plan was made.

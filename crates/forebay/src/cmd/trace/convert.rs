@@ -41,15 +41,29 @@ fn mixed(key: u64) -> u64 {
     x ^ x >> 31
 }
 
+/// The program that packs files of such a name.
+fn packer_of(path: &Path) -> Option<&'static str> {
+    match path.extension()?.to_str()? {
+        "gz" => Some("gzip"),
+        "zst" => Some("zstd"),
+        _ => None,
+    }
+}
+
 fn write(input: &TraceInput, output: &TraceOutput, wanted: impl Fn(&Record) -> bool) -> Result<u8> {
     let mut source = TraceSource::open(input)?.sorted(output.sort_window);
     if source.layer() == Layer::Object {
         let what = format!("{}: objects of a cache have no addresses to write", source.name);
         bail!(Complaint::new(what).hint("`forebay trace stats` shows their reuse distances"));
     }
-    if whole::is_same(&input.file, &output.output) {
+    let is_file = input.file != Path::new(STANDARD_INPUT);
+    if is_file && whole::is_same(&input.file, &output.output) {
         let what = format!("-o {}: that is the trace itself", shown(&output.output));
         bail!(Complaint::new(what).hint("name another file"));
+    }
+    if let Some(packer) = packer_of(&output.output) {
+        let what = format!("-o {}: a trace is written as it is, not packed", shown(&output.output));
+        bail!(Complaint::new(what).hint(format!("-o - | {packer} > FILE packs it")));
     }
     let mut next = source.next()?;
     let mut out = Output::create(&output.output)?;

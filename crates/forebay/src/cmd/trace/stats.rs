@@ -205,7 +205,7 @@ impl Histogram {
         let mut sum = 0.0;
         let points = self.buckets.iter().map(|(least, count)| {
             sum += count / all * 100.0;
-            let title = format!("up to {:.0} {}: {sum:.2} %", least * 2.0, self.unit);
+            let title = format!("below {:.0} {}: {sum:.2} %", least.max(0.5) * 2.0, self.unit);
             Point { at: least.max(0.5) * 2.0, value: Some(sum), title, ..Point::default() }
         });
         let points = points.collect();
@@ -306,8 +306,7 @@ fn drawn(source: &TraceSource<'_>, statistics: &Statistics) -> Page {
     });
     figures.push(Figure {
         title: "LRU cache".to_owned(),
-        caption: "The share of page touches that a cache serves from which the page leaves that \
-                  was not used for longest."
+        caption: "Hit ratio of a cache of this size that evicts the least recently used page."
             .to_owned(),
         layout: Layout::Across,
         along: Axis { label: "MiB".to_owned(), scale: Scale::Log },

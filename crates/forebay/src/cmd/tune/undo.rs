@@ -146,8 +146,8 @@ impl Done {
                 writeln!(out, "Nothing is changed.")
             }
             (_, false) => Ok(()),
-            (true, true) => writeln!(out, "Whether something is changed cannot be told. {RESTART}"),
-            (false, true) => writeln!(out, "Whether something is left cannot be told. {RESTART}"),
+            (true, true) => writeln!(out, "It is unknown whether something is changed. {RESTART}"),
+            (false, true) => writeln!(out, "It is unknown whether something is left. {RESTART}"),
         }
     }
 

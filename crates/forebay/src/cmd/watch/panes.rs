@@ -278,8 +278,7 @@ fn files(view: &View, choice: &Choice, history: Option<&History>) -> Pane {
             Sort::Brought | Sort::Latency | Sort::Pauses => "brought in",
         }),
         rows: files.iter().map(row).collect(),
-        empty: if view.sees_files { "no file had pages brought in" } else { NOT_VISIBLE }
-            .to_owned(),
+        empty: if view.sees_files { "no file was read ahead" } else { NOT_VISIBLE }.to_owned(),
     }
 }
 
@@ -386,10 +385,9 @@ const PAUSED: [f64; 2] = [1.0, 500.0];
 /// Bytes read for each byte used.
 const AMPLIFIED: [f64; 2] = [2.0, 8.0];
 
-const QUIET: &str = "no process had pages brought in or paused";
+const QUIET: &str = "no process read ahead or paused";
 
 /// Without events of readahead; the notes say why there are none.
 const NOT_VISIBLE: &str =
     "not visible: no events of readahead are recorded (it takes root; the notes say why)";
-const NOT_SEEN: &str =
-    "no process that may be seen had pages brought in (root sees those of all users)";
+const NOT_SEEN: &str = "no visible process read ahead (root sees those of all users)";

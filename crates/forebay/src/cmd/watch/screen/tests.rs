@@ -167,8 +167,8 @@ fn silence_is_explained() {
         panes(view, &choice, None).map(|pane| pane.empty)
     };
     let [_, files, processes] = said(&View { sees_files: true, ..empty.clone() }, "");
-    assert_eq!(files, "no file had pages brought in");
-    assert_eq!(processes, "no process had pages brought in or paused");
+    assert_eq!(files, "no file was read ahead");
+    assert_eq!(processes, "no process read ahead or paused");
     let [_, files, processes] = said(&View { sees_files: false, ..empty.clone() }, "");
     assert!(files.starts_with("not visible") && processes.contains("root sees"), "{files}");
     let [devices, ..] = said(&empty, "nvme");
