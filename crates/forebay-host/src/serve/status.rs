@@ -24,12 +24,16 @@ pub(super) fn extents(disk: &Disk, export: usize, request: &Request) -> io::Resu
         let (run_end, hole) = match runs.peek() {
             Some((start, end)) if *start <= at => (*end, false),
             next => {
-                let (run_end, hole) = disk.store(export).run(at)?;
+                let (run_end, hole) = match disk.store(export).run(at)? {
+                    // The store knows of nothing there, and a step of one byte would not end.
+                    (run_end, _) if run_end <= at => (end, false),
+                    run => run,
+                };
                 (next.map_or(run_end, |(start, _)| run_end.min(*start)), hole)
             }
         };
-        extents.push(run_end.max(at + 1), hole);
-        at = run_end.max(at + 1);
+        extents.push(run_end, hole);
+        at = run_end;
     }
     let mut found = extents.found;
     if request.one_extent {

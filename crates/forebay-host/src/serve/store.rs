@@ -49,7 +49,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool>;
 
     /// The end of the run of bytes from `offset` on with the same status, and whether they are a
-    /// hole.
+    /// hole. What a source that has shrunk lacks is no hole: its reads fail.
     ///
     /// # Errors
     /// Whatever the device reports.
@@ -148,6 +148,20 @@ impl FileStore {
         }
     }
 
+    /// The size of the file at the moment.
+    fn bytes_now(&self) -> io::Result<u64> {
+        Ok(rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?)
+    }
+
+    /// An error if the file has shrunk and does not reach to `end`: a write there would make it
+    /// long again, with zeroes in place of what it has lost.
+    fn check_reaches(&self, end: u64) -> io::Result<()> {
+        if self.is_file && self.bytes_now()? < end.min(self.bytes()) {
+            return Err(Errno::IO.into());
+        }
+        Ok(())
+    }
+
     /// The file, with the kernel's page cache.
     pub(super) fn file(&self) -> &File {
         &self.file
@@ -165,8 +179,9 @@ impl Store for FileStore {
     }
 
     fn refresh(&self) -> io::Result<u64> {
-        let bytes = rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?;
-        self.bytes.store(bytes, Relaxed);
+        let bytes = self.bytes_now()?;
+        // An export keeps its size when its source shrinks.
+        self.bytes.fetch_max(bytes, Relaxed);
         Ok(bytes)
     }
 
@@ -185,6 +200,7 @@ impl Store for FileStore {
     fn write(&self, buffers: &[IoSlice<'_>], offset: u64, durable: bool) -> io::Result<usize> {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         let len: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.check_reaches(offset + len as u64)?;
         if let Some(direct) = self.direct.as_ref().filter(|_| len.is_multiple_of(PAGE)) {
             match pwritev2(direct, buffers, offset, flags) {
                 Err(Errno::INVAL) => {}
@@ -199,6 +215,7 @@ impl Store for FileStore {
     }
 
     fn zero(&self, offset: u64, len: u64, hole: bool) -> io::Result<bool> {
+        self.check_reaches(offset.saturating_add(len))?;
         let way = if hole { FallocateFlags::PUNCH_HOLE } else { FallocateFlags::ZERO_RANGE };
         match fallocate(&self.file, way | FallocateFlags::KEEP_SIZE, offset, len) {
             Ok(()) => Ok(true),
@@ -212,8 +229,11 @@ impl Store for FileStore {
         let bytes = self.bytes();
         let data = match seek(&self.file, SeekFrom::Data(offset)) {
             Ok(data) => data,
-            // No data from here on.
-            Err(Errno::NXIO) => return Ok((bytes, true)),
+            // No data from here on: a hole up to the end of the file, which may have shrunk.
+            Err(Errno::NXIO) => {
+                let end = self.bytes_now()?.min(bytes);
+                return Ok(if end > offset { (end, true) } else { (bytes, false) });
+            }
             // A file system without holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((bytes, false)),
             Err(error) => return Err(error.into()),

@@ -13,6 +13,7 @@ mod mount_xattrs;
 mod serve;
 mod serve_probes;
 mod serve_reattach;
+mod serve_shrink;
 mod support;
 mod tasks;
 mod truth;

@@ -144,7 +144,13 @@ impl Client {
         Ok(payload)
     }
 
-    fn ask(&mut self, kind: u16, flags: u16, offset: u64, len: u32) -> Result<Vec<u8>, u32> {
+    pub(crate) fn ask(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        offset: u64,
+        len: u32,
+    ) -> Result<Vec<u8>, u32> {
         self.send(kind, flags, offset, len).expect("the rig works");
         self.reply()
     }
@@ -155,7 +161,7 @@ impl Client {
         Ok(payload[8..].to_vec())
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), u32> {
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), u32> {
         self.send(1, u16::from(fua), offset, bytes.len() as u32).expect("the rig works");
         self.stream.write_all(bytes).expect("the rig works");
         self.reply().map(drop)
@@ -166,7 +172,7 @@ impl Client {
     }
 
     /// The extents of a range: length and flags.
-    fn status(&mut self, offset: u64, len: u32) -> Vec<(u32, u32)> {
+    pub(crate) fn status(&mut self, offset: u64, len: u32) -> Vec<(u32, u32)> {
         let payload = self.ask(7, 0, offset, len).expect("the rig works");
         let number =
             |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("the rig works"));
@@ -174,7 +180,7 @@ impl Client {
     }
 }
 
-const EIO: u32 = 5;
+pub(crate) const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
 
 /// A file of `bytes` bytes, each of which identifies its offset.
@@ -340,10 +346,15 @@ impl Store for Faulty {
 }
 
 fn faulty() -> (Rig, Arc<AtomicBool>, Arc<AtomicBool>) {
+    faulty_with(256)
+}
+
+/// With `pages` pages of memory.
+fn faulty_with(pages: u64) -> (Rig, Arc<AtomicBool>, Arc<AtomicBool>) {
     let (fails, is_full) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let inner = MemoryStore::new(1 << 20);
     let store = Faulty { inner, fails: Arc::clone(&fails), is_full: Arc::clone(&is_full) };
-    (Rig::new(store), fails, is_full)
+    (Rig::with(store, pages), fails, is_full)
 }
 
 #[test]
@@ -359,6 +370,26 @@ fn a_failed_write_back_is_an_error_of_the_next_flush_of_each_client_once() {
     assert_eq!(other.flush(), Ok(()));
     assert_eq!(writer.flush(), Err(EIO), "the write with FUA has failed since");
     assert_eq!(writer.flush(), Ok(()));
+}
+
+#[test]
+fn a_page_whose_write_back_failed_is_read_as_written_while_it_is_cached_and_as_before_after() {
+    let (rig, fails, _) = faulty_with(16);
+    let mut client = rig.client();
+    client.write(0, b"old", true).unwrap();
+    client.write(0, b"new", false).unwrap();
+    fails.store(true, Relaxed);
+    assert_eq!(client.flush(), Err(EIO));
+    fails.store(false, Relaxed);
+    assert_eq!(client.flush(), Ok(()), "the page is not dirty, so nothing is written again");
+    assert_eq!(rig.server.reporter().report().stats.pages_lost, 1);
+    assert_eq!(client.read(0, 3).unwrap(), b"new");
+    // Much more than the memory, and each page twice: the first one leaves.
+    for page in (1..256).chain(1..256) {
+        client.read(page * 4096, 2048).unwrap();
+        client.read(page * 4096 + 2048, 2048).unwrap();
+    }
+    assert_eq!(client.read(0, 3).unwrap(), b"old");
 }
 
 #[test]
