@@ -303,3 +303,25 @@ fn the_time_to_drain_is_bounded_and_what_is_lost_is_said() {
     assert!(said.contains("are being brought to disk, for 300ms at most"), "{said}");
     assert!(said.contains("could not be written: the time to drain is over"), "{said}");
 }
+
+#[test]
+fn pages_whose_write_failed_are_in_the_status() {
+    let scene = Scene::new().file("disk", vec![7; 1 << 20]);
+    let server = background(&scene, "serve disk --listen unix:socket");
+    let text = || {
+        let output = scene.command("serve status").output().expect("the program runs");
+        stdout(&output).to_owned()
+    };
+    assert_eq!(status(&scene, &server)["pages_lost"], 0);
+    // A file that was cut off cannot be written behind the cut.
+    let file = fs::File::options().write(true).open(scene.path("disk")).expect("the test works");
+    file.set_len(8192).expect("the test works");
+    let mut stream = client(&scene.path("socket"));
+    stream.write_all(&request(1, 1, 1 << 19, &[5; 8192])).expect("the test works");
+    assert!(!succeeds(&mut stream));
+    assert_eq!(status(&scene, &server)["pages_lost"], 2);
+    assert!(text().contains("2 pages lost: their write failed"), "{}", text());
+    signal(&server, Signal::KILL);
+    let mut server = server;
+    server.wait().expect("the test works");
+}

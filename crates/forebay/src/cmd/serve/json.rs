@@ -14,6 +14,7 @@ pub(super) fn object(report: &ServerReport, pid: u32) -> Value {
         "resident_bytes": report.resident_pages * PAGE_SIZE,
         "page_accesses": report.stats.accesses,
         "page_hits": report.stats.hits,
+        "pages_lost": report.stats.pages_lost,
         "exports": report.exports.iter().map(export).collect::<Vec<_>>(),
         "clients": clients.collect::<Vec<_>>(),
     })

@@ -79,8 +79,12 @@ const CLIENT_COLUMNS: [Column; 9] = [
 ];
 
 fn tables(server: &Value) -> Vec<Table> {
+    let lost = match server["pages_lost"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(pages) => format!(", {pages} pages lost: their write failed"),
+    };
     let title = format!(
-        "process {}, up {:.0} s, {} of {} in use",
+        "process {}, up {:.0} s, {} of {} in use{lost}",
         server["pid"],
         server["uptime"].as_f64().unwrap_or(0.0),
         size(&server["resident_bytes"]),
