@@ -56,8 +56,8 @@ pub use forebay_nbd::TlsPolicy;
 pub use listen::{ListenAddress, Peer};
 pub use meter::{ClientCounters, LatencyReport, REQUEST_KINDS};
 pub use overlay::{
-    BaseIdentity, OverlayError, OverlayInfo, OverlayStore, create_layer, identify, open_layer,
-    stamp,
+    BaseIdentity, CommitMark, FileNode, OverlayError, OverlayInfo, OverlayStore, check_base,
+    create_layer, follow_moved, identify, mark_commit, open_layer, stamp, unmark_commit,
 };
 pub use read_store::ReadStore;
 pub use remote::{NbdAddress, RemoteStore};

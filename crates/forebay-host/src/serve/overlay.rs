@@ -15,6 +15,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -25,13 +26,15 @@ use thiserror::Error;
 use super::store::Store;
 use crate::backend::Requests;
 use crate::frames::{PAGE, Page};
-pub use file::{create_layer, identify, open_layer, stamp};
+pub use file::{create_layer, follow_moved, identify, open_layer, stamp};
 use head::{Head, Phase};
 use layout::Layout;
+pub use mark::{CommitMark, check_base, mark_commit, unmark_commit};
 
 mod file;
 mod head;
 mod layout;
+mod mark;
 
 /// What an overlay is made over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +43,15 @@ pub struct BaseIdentity {
     pub name: String,
     /// What changes when the base does. At most 1,024 bytes.
     pub stamp: String,
+}
+
+/// A file among all of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileNode {
+    /// The device of its file system.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
 }
 
 /// Why an overlay cannot be used.
@@ -52,8 +64,7 @@ pub enum OverlayError {
     #[error("it is no overlay: {0}")]
     NotAnOverlay(&'static str),
     /// It was made over another base, or the base has been changed since.
-    #[error("it was made over '{}' ({}), and this is '{}' ({})",
-        .made.name, .made.stamp, .found.name, .found.stamp)]
+    #[error("it was made over {}", difference(.made, .found))]
     OtherBase {
         /// The base at the time.
         made: Box<BaseIdentity>,
@@ -71,12 +82,46 @@ pub enum OverlayError {
     /// A commit has begun and not ended: the base is partly changed.
     #[error("its commit into '{0}' was interrupted")]
     HalfCommitted(String),
+    /// Its base cannot be opened, read or written.
+    #[error("its base '{name}': {why}")]
+    Base {
+        /// Where it is.
+        name: String,
+        /// The commit has begun.
+        begun: bool,
+        /// Why.
+        why: io::Error,
+    },
+    /// The commit has begun in another file.
+    #[error("its commit was begun in another file than the one at '{0}'")]
+    OtherFile(String),
+    /// The commit of another overlay into the base has begun and not ended.
+    #[error("a commit of the overlay '{}' into '{base}' has begun and not ended",
+        .overlay.display())]
+    Marked {
+        /// Where it is.
+        base: String,
+        /// The overlay.
+        overlay: PathBuf,
+    },
     /// A name or stamp is too long for the head.
     #[error("the base's name and stamp take more than {HEAD_TEXT_MAX} bytes each")]
     LongName,
     /// The base has more bytes than a layer can stand over.
     #[error("a base of {0} bytes is larger than 64 TiB")]
     LargeBase(u64),
+}
+
+/// What a base was, and in what the one that was given differs.
+fn difference(made: &BaseIdentity, found: &BaseIdentity) -> String {
+    let BaseIdentity { name, stamp } = found;
+    if made.name == *name {
+        format!("'{name}' as it was ({}), which has changed since ({stamp})", made.stamp)
+    } else if made.stamp == *stamp {
+        format!("'{}', and this is '{name}', another one ({stamp})", made.name)
+    } else {
+        format!("'{}' ({}), and this is '{name}' ({stamp})", made.name, made.stamp)
+    }
 }
 
 /// What an overlay holds.
@@ -90,6 +135,8 @@ pub struct OverlayInfo {
     pub changed_pages: u64,
     /// A commit has begun and not ended.
     pub is_half_committed: bool,
+    /// The file into which a commit has begun, if it is known.
+    pub node: Option<FileNode>,
 }
 
 /// A base and the layer over it, as one store.
@@ -123,8 +170,8 @@ impl OverlayStore {
         base_bytes: u64,
         base: &BaseIdentity,
     ) -> Result<(), OverlayError> {
-        let head = Head { phase: Phase::InUse, bytes: base_bytes, base: base.clone() };
-        head.write(layer)
+        let (phase, base) = (Phase::InUse, base.clone());
+        Head { phase, bytes: base_bytes, base, node: None }.write(layer)
     }
 
     /// What a layer holds.
@@ -138,6 +185,7 @@ impl OverlayStore {
             bytes: head.bytes,
             changed_pages: words.iter().map(|word| u64::from(word.count_ones())).sum(),
             is_half_committed: head.phase == Phase::Committing,
+            node: head.node,
         })
     }
 
@@ -167,13 +215,14 @@ impl OverlayStore {
         Ok(Self { base, layer, layout, present, behind, saved: Mutex::new(words) })
     }
 
-    /// Writes the contents of a layer to its base, and empties the layer. `stamp` returns the
-    /// base's stamp afterwards. After an interruption, it is completed by running it again.
+    /// Writes the contents of a layer to its base, whose file is kept in the head, and empties the
+    /// layer. When a commit that is run again would write no page, `stamp` is called for the base's
+    /// stamp. After an interruption, it is completed by running it again.
     ///
     /// # Errors
     /// The layer or the base cannot be read or written; they are of different sizes.
     pub fn commit(
-        base: &dyn Store,
+        (base, node): (&dyn Store, Option<FileNode>),
         layer: &dyn Store,
         stamp: impl FnOnce() -> io::Result<String>,
     ) -> Result<u64, OverlayError> {
@@ -183,17 +232,18 @@ impl OverlayStore {
             return Err(OverlayError::OtherSize { made: head.bytes, found: base.bytes() });
         }
         head.phase = Phase::Committing;
+        head.node = node;
         head.write(layer)?;
         layer.flush()?;
         let mut pages = 0;
         let mut next = first_from(&words, 0, true);
         while let Some(first) = next {
             let end = first_from(&words, first, false).unwrap_or(layout.pages).min(layout.pages);
-            copy_run(base, layer, &layout, first..end)?;
+            copy_run(base, layer, &head, first..end)?;
             pages += end - first;
             next = first_from(&words, end, true);
         }
-        base.flush()?;
+        base.flush().map_err(|why| head.base_failed(why))?;
         for page in 0..layout.map_pages {
             if words_of(&words, page).iter().any(|word| *word != 0) {
                 write_page(layer, &Page([0; PAGE]), layout.map_place(page), false)?;
@@ -202,8 +252,8 @@ impl OverlayStore {
         layer.flush()?;
         // Room that is not given back is no error.
         let _ = layer.zero(layout.place(0), layout.layer_bytes() - layout.place(0), true);
+        head.base.stamp = stamp().map_err(|why| head.base_failed(why))?;
         head.phase = Phase::InUse;
-        head.base.stamp = stamp()?;
         head.write(layer)?;
         layer.flush()?;
         Ok(pages)
@@ -385,7 +435,7 @@ impl Store for OverlayStore {
             return Ok((run.min(end), hole));
         }
         let (run, hole) = self.layer.run(self.layout.place(offset))?;
-        Ok(((run - self.layout.place(0)).min(end), hole))
+        Ok((run.saturating_sub(self.layout.place(0)).min(end), hole))
     }
 
     fn zeroes_fast(&self) -> bool {
@@ -423,9 +473,11 @@ fn read_layer(layer: &dyn Store) -> Result<(Head, Vec<u64>), OverlayError> {
 fn copy_run(
     base: &dyn Store,
     layer: &dyn Store,
-    layout: &Layout,
+    head: &Head,
     pages: Range<u64>,
-) -> io::Result<()> {
+) -> Result<(), OverlayError> {
+    let layout = Layout::new(head.bytes);
+    let failed = |why| head.base_failed(why);
     let mut at = pages.start * PAGE_BYTES;
     let end = (pages.end * PAGE_BYTES).min(layout.bytes);
     let mut buffer = vec![Page([0; PAGE]); COPY_PAGES];
@@ -434,14 +486,14 @@ fn copy_run(
         // A hole may end within a page of the layer's device.
         let run = (run - layout.place(0)) / PAGE_BYTES * PAGE_BYTES;
         let stop = run.max(at + PAGE_BYTES).min(end);
-        if hole && run > at && base.zero(at, stop - at, true)? {
+        if hole && run > at && base.zero(at, stop - at, true).map_err(failed)? {
             at = stop;
             continue;
         }
         let count = ((stop - at).div_ceil(PAGE_BYTES) as usize).min(COPY_PAGES);
         let pages = &mut buffer[..count];
         read_pages(layer, pages, layout.place(at))?;
-        at += write_pages(base, pages, at, end)?;
+        at += write_pages(base, pages, at, end).map_err(failed)?;
     }
     Ok(())
 }

@@ -94,10 +94,12 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens a regular file or a block device.
+    /// Opens a regular file or a block device. A device that is to be written is opened
+    /// exclusively: neither a file system nor another server uses it then.
     ///
     /// # Errors
-    /// The path cannot be opened, or is something else.
+    /// The path cannot be opened, or is something else, or a device that is in use
+    /// ([`ErrorKind::ResourceBusy`]).
     pub fn open(path: impl AsRef<Path>, read_only: bool, buffered: bool) -> io::Result<Self> {
         let path = path.as_ref();
         // Asked before opening, because opening a pipe waits for its writer.
@@ -110,7 +112,14 @@ impl FileStore {
             let flags = i32::try_from(flags.bits()).unwrap_or(0);
             OpenOptions::new().read(true).write(!read_only).custom_flags(flags).open(path)
         };
-        let mut file = open(OFlags::empty())?;
+        let is_own = !read_only && kind.is_block_device();
+        let opened = open(if is_own { OFlags::EXCL } else { OFlags::empty() });
+        let mut file = opened.map_err(|error| {
+            if is_own && error.kind() == ErrorKind::ResourceBusy {
+                return io::Error::new(error.kind(), "it is mounted or in use by another program");
+            }
+            error
+        })?;
         // The metadata of a block device have no length.
         let bytes = file.seek(SeekFrom::End(0))?;
         let direct = if buffered { None } else { open(OFlags::DIRECT).ok() };
@@ -123,18 +132,18 @@ impl FileStore {
     /// Keeps other servers from the file as long as this is open: each has a memory of its own.
     ///
     /// # Errors
-    /// A server writes it, or has an overlay over it ([`ErrorKind::ResourceBusy`]).
+    /// A server shows it, also below an overlay, or an overlay is being committed to it
+    /// ([`ErrorKind::ResourceBusy`]).
     pub fn lock_for_writes(&self) -> io::Result<()> {
-        self.lock(File::try_lock, "a server writes it or has an overlay over it")
+        self.lock(File::try_lock, "another process serves or changes it")
     }
 
-    /// Keeps the file from being written by servers as long as this is open: it is the base of an
-    /// overlay.
+    /// Keeps the file from being written by servers and commits as long as this is open.
     ///
     /// # Errors
     /// A server writes it, or an overlay is being committed to it ([`ErrorKind::ResourceBusy`]).
-    pub fn lock_as_base(&self) -> io::Result<()> {
-        self.lock(File::try_lock_shared, "a server writes it, or a commit")
+    pub fn lock_for_reads(&self) -> io::Result<()> {
+        self.lock(File::try_lock_shared, "another process writes it: a server, or a commit")
     }
 
     fn lock(&self, lock: fn(&File) -> Result<(), TryLockError>, busy: &str) -> io::Result<()> {

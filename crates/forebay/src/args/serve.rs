@@ -37,7 +37,9 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Keep the writes to a source in this file and leave the source unchanged. The file is created
-    /// if it does not exist, and uses as much space as was written. NAME selects the source
+    /// if it does not exist, and uses as much space as was written. NAME selects the source. If the
+    /// source has changed since, it is refused; block devices and exports of other servers are not
+    /// checked
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) overlay: Vec<String>,
     /// Page memory for all exports, in bytes or with a unit: k, M, G
@@ -144,10 +146,22 @@ pub(crate) enum OverlayWhat {
     /// Write its contents to the source, and empty it
     ///
     /// After an interruption the same command finishes the work. Until then the source is partly
-    /// changed, and the overlay cannot be served.
+    /// changed, neither it nor the overlay can be served, and an extended attribute of the source,
+    /// `user.forebay.commit`, names the overlay. A source that has changed since the overlay was
+    /// made is refused. Block devices and exports of other servers are not checked.
     Commit(OverlayFile),
     /// Discard its contents and remove the file
-    Discard(OverlayFile),
+    Discard(OverlayDiscard),
+}
+
+/// What is discarded.
+#[derive(Debug, Args)]
+pub(crate) struct OverlayDiscard {
+    #[command(flatten)]
+    pub(crate) what: OverlayFile,
+    /// Also if a commit was interrupted: the source stays partly changed
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// The file of an overlay.

@@ -181,9 +181,10 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
             bail!(Complaint::new(what).hint(format!("NAME={source} gives it another name")));
         }
         let overlay = overlays.remove(name);
-        let Opened { mut store, read_only, base } = open(arguments, source, overlay.is_some())?;
+        let overlay = overlay.map(Path::new);
+        let Opened { mut store, read_only, base } = open(arguments, source, overlay)?;
         if let (Some(file), Some(base)) = (overlay, base) {
-            store = overlay::over(store, &base, Path::new(file), arguments.read_only)?;
+            store = overlay::over(store, &base, file, arguments.read_only)?;
         }
         if !delay.is_zero() || rate > 0 {
             store = Arc::new(SlowStore::new(store, delay, rate));
@@ -241,7 +242,8 @@ struct Opened {
 }
 
 /// Opens a source; the source of an overlay is opened read-only.
-fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
+fn open(arguments: &Serve, source: &str, overlay: Option<&Path>) -> Result<Opened> {
+    let is_base = overlay.is_some();
     if let Some(size) = source.strip_prefix("memory:") {
         if is_base {
             let what = format!("--overlay: nothing of '{source}' is there at the next start");
@@ -269,12 +271,20 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
         let store = Arc::new(ReadStore::new(Arc::new(object)));
         return Ok(Opened { store, read_only: !is_base, base: Some(base) });
     }
+    local(arguments, source, overlay)
+}
+
+/// Opens a file or a block device.
+fn local(arguments: &Serve, source: &str, overlay: Option<&Path>) -> Result<Opened> {
     let path = local_path(source).unwrap_or_else(|| source.into());
+    let is_base = overlay.is_some();
     let read_only = arguments.read_only || is_base;
     let failed = |error: io::Error| {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
-        let hint = if error.kind() == ResourceBusy {
+        let hint = if error.kind() == ResourceBusy && path.is_file() {
             "`forebay serve status` lists the servers"
+        } else if error.kind() == ResourceBusy {
+            "a device is written by one program at a time; --read-only serves it beside others"
         } else if !read_only && [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) {
             "--read-only serves what cannot be written"
         } else {
@@ -283,12 +293,16 @@ fn open(arguments: &Serve, source: &str, is_base: bool) -> Result<Opened> {
         Complaint::new(format!("cannot serve '{}': {error}", printable(source))).hint(hint)
     };
     let store = FileStore::open(&path, read_only, arguments.buffered).map_err(failed)?;
-    let locked = match (is_base, read_only) {
-        (true, _) => store.lock_as_base(),
-        (false, false) => store.lock_for_writes(),
-        (false, true) => Ok(()),
-    };
-    locked.map_err(failed)?;
+    match (is_base, read_only) {
+        (true, _) => store.lock_for_reads().map_err(failed)?,
+        (false, false) => store.lock_for_writes().map_err(failed)?,
+        (false, true) => {
+            if let Err(error) = store.lock_for_reads() {
+                note(&format!("'{}': {error}; reads may give older data", printable(source)));
+            }
+        }
+    }
+    overlay::check_mark(source, &store, overlay)?;
     let store = Arc::new(store);
     let base = is_base.then(|| identify(&path).map_err(failed)).transpose()?;
     Ok(Opened { store, read_only: false, base })

@@ -29,6 +29,7 @@ mod screens;
 mod serve;
 mod serve_folder;
 mod serve_loop;
+mod serve_overlay;
 mod serve_remote;
 mod serve_seen;
 mod serve_sockets;

@@ -321,15 +321,15 @@ fn the_base_of_an_overlay_is_written_by_no_other_process() {
     assert_eq!(say("serve disk --overlay one --run true").0, 0);
     let server = background(&scene, "serve disk --overlay two --listen unix:socket");
     let (code, why) = say("serve disk --run true");
-    assert!(code == 2 && why.contains("a server writes it or has an overlay over it"), "{why}");
+    assert!(code == 2 && why.contains("another process serves or changes it"), "{why}");
     let (code, why) = say("overlay commit one");
-    assert!(code == 2 && why.contains("a server writes it or has an overlay over it"), "{why}");
+    assert!(code == 2 && why.contains("another process serves or changes it"), "{why}");
     assert_eq!(say("serve disk --overlay one --run true").0, 0, "each has its own changes");
     assert_eq!(say("serve disk --read-only --run true").0, 0);
     end(server);
     let server = background(&scene, "serve disk --listen unix:socket");
     let (code, why) = say("serve disk --overlay one --run true");
-    assert!(code == 2 && why.contains("a server writes it, or a commit"), "{why}");
+    assert!(code == 2 && why.contains("another process writes it"), "{why}");
     assert_eq!(say("serve disk --run true").0, 2, "each server has a memory of its own");
     assert_eq!(say("serve disk --read-only --run true").0, 0);
     end(server);

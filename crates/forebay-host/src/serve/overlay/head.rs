@@ -3,13 +3,14 @@
 //! ```text
 //!   0   "forebay overlay\n"     24  u32 phase        32  u32 bytes of the stamp
 //!   16  u64 bytes of the disk   28  u32 of the name  36  name, stamp      4092  u32 checksum
+//!   4076  u64 device, 4084 u64 inode of the base's file, from its first commit on; or zeroes
 //! ```
 //!
 //! Numbers are little-endian; the checksum is the CRC-32 of all bytes before it.
 
 use std::io;
 
-use super::{BaseIdentity, HEAD_TEXT_MAX, OverlayError, Store, read_page, write_page};
+use super::{BaseIdentity, FileNode, HEAD_TEXT_MAX, OverlayError, Store, read_page, write_page};
 use crate::frames::{PAGE, Page};
 
 /// What the first page says.
@@ -19,6 +20,8 @@ pub(super) struct Head {
     /// Bytes of the disk.
     pub(super) bytes: u64,
     pub(super) base: BaseIdentity,
+    /// The file into which a commit has begun.
+    pub(super) node: Option<FileNode>,
 }
 
 /// The state of a layer.
@@ -46,7 +49,10 @@ impl Head {
         }
         bytes.extend_from_slice(name.as_bytes());
         bytes.extend_from_slice(stamp.as_bytes());
-        bytes.resize(SUM_AT, 0);
+        bytes.resize(NODE_AT, 0);
+        let FileNode { device, inode } = self.node.unwrap_or(FileNode { device: 0, inode: 0 });
+        bytes.extend_from_slice(&device.to_le_bytes());
+        bytes.extend_from_slice(&inode.to_le_bytes());
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
         let mut page = Page([0; PAGE]);
         page.0.copy_from_slice(&bytes);
@@ -82,12 +88,23 @@ impl Head {
                 .map_err(|_| OverlayError::NotAnOverlay("its base has no name in UTF-8"))
         };
         let base = BaseIdentity { name: text(TEXT_AT, name)?, stamp: text(TEXT_AT + name, stamp)? };
-        let disk = u64::from(u32_at(bytes, 16)) | u64::from(u32_at(bytes, 20)) << 32;
+        let disk = u64_at(bytes, 16);
         if disk > DISK_MAX {
             return Err(OverlayError::NotAnOverlay("its disk is larger than any"));
         }
-        Ok(Self { phase, bytes: disk, base })
+        let node = FileNode { device: u64_at(bytes, NODE_AT), inode: u64_at(bytes, NODE_AT + 8) };
+        let is_known = node != FileNode { device: 0, inode: 0 };
+        Ok(Self { phase, bytes: disk, base, node: is_known.then_some(node) })
     }
+
+    /// What fails at the base while a commit changes it.
+    pub(super) fn base_failed(&self, why: io::Error) -> OverlayError {
+        OverlayError::Base { name: self.base.name.clone(), begun: true, why }
+    }
+}
+
+fn u64_at(bytes: &[u8; PAGE], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 fn u32_at(bytes: &[u8; PAGE], at: usize) -> u32 {
@@ -98,6 +115,9 @@ const MAGIC: &[u8; 16] = b"forebay overlay\n";
 
 /// Where the name begins.
 const TEXT_AT: usize = 36;
+
+/// Where the base's file is.
+const NODE_AT: usize = SUM_AT - 16;
 
 /// Where the checksum is.
 const SUM_AT: usize = PAGE - 4;
@@ -119,19 +139,21 @@ mod tests {
         let layer = MemoryStore::new(4096);
         for phase in [Phase::InUse, Phase::Committing] {
             let long = "n".repeat(HEAD_TEXT_MAX);
-            let head = Head { phase, bytes: DISK_MAX, base: base(&long, "ü") };
-            head.write(&layer).unwrap();
-            assert_eq!(Head::read(&layer).unwrap(), head);
+            for node in [None, Some(FileNode { device: u64::MAX, inode: 7 << 40 })] {
+                let head = Head { phase, bytes: DISK_MAX, base: base(&long, "ü"), node };
+                head.write(&layer).unwrap();
+                assert_eq!(Head::read(&layer).unwrap(), head);
+            }
         }
-        let long =
-            Head { phase: Phase::InUse, bytes: 1, base: base("", &"s".repeat(HEAD_TEXT_MAX + 1)) };
+        let base_of = base("", &"s".repeat(HEAD_TEXT_MAX + 1));
+        let long = Head { phase: Phase::InUse, bytes: 1, base: base_of, node: None };
         assert!(matches!(long.write(&layer), Err(OverlayError::LongName)));
     }
 
     #[test]
     fn every_changed_byte_of_a_head_is_an_error() {
         let layer = MemoryStore::new(4096);
-        let head = Head { phase: Phase::InUse, bytes: 9, base: base("disk", "stamp") };
+        let head = Head { phase: Phase::InUse, bytes: 9, base: base("disk", "stamp"), node: None };
         head.write(&layer).unwrap();
         let mut good = Page([0; PAGE]);
         read_page(&layer, &mut good, 0).unwrap();

@@ -236,7 +236,7 @@ fn a_commit_is_finished_by_doing_it_again_wherever_it_was_interrupted() {
         let is_layer = stop % 2 == 0;
         let failing = if is_layer { &*layer } else { &below };
         failing.fail_after(stop / 2);
-        let first = OverlayStore::commit(&below, &*layer, || Ok("new".to_owned()));
+        let first = OverlayStore::commit((&below, None), &*layer, || Ok("new".to_owned()));
         for side in [&*layer, &below] {
             side.fail_after(u64::MAX);
             side.cut(|| random.bool());
@@ -244,7 +244,7 @@ fn a_commit_is_finished_by_doing_it_again_wherever_it_was_interrupted() {
         let between = OverlayStore::info(&*layer).unwrap();
         let is_usable = !between.is_half_committed && between.base == identity();
         assert_eq!(open(&layer).is_ok(), is_usable, "{first:?}");
-        OverlayStore::commit(&below, &*layer, || Ok("new".to_owned())).unwrap();
+        OverlayStore::commit((&below, None), &*layer, || Ok("new".to_owned())).unwrap();
         assert_eq!(values(&below), expected, "interrupted after {stop}");
         let info = OverlayStore::info(&*layer).unwrap();
         assert_eq!((info.changed_pages, info.base.stamp.as_str()), (0, "new"));
