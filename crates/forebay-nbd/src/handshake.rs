@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use crate::agreed::{Agreed, ReplyStyle};
 use crate::export::Export;
 use crate::wire::{
-    ALLOCATION_ID, GREETING, NAME_MAX, OPTION, OPTION_MAX, OPTION_REPLY, OPTIONS_MAX, PAYLOAD_MAX,
-    QUERIES_MAX, Reader,
+    ALLOCATION_ID, EXPORT_OPTIONS_MAX, GREETING, NAME_MAX, OPTION, OPTION_MAX, OPTION_REPLY,
+    OPTIONS_MAX, PAYLOAD_MAX, QUERIES_MAX, Reader,
 };
 
 /// Whether connections are encrypted.
@@ -110,8 +110,9 @@ impl Handshake {
         if length > OPTION_MAX {
             return Progress::Broken("an option is longer than 64 KiB");
         }
-        if self.options >= OPTIONS_MAX {
-            return Progress::Broken("the handshake has more than 128 options");
+        let of_exports = EXPORT_OPTIONS_MAX.saturating_mul(exports.len() as u32);
+        if self.options >= OPTIONS_MAX.saturating_add(of_exports) {
+            return Progress::Broken("the handshake has too many options");
         }
         let Some(data) = reader.bytes(length as usize) else { return Progress::Partial };
         self.options += 1;

@@ -55,4 +55,4 @@ pub use handshake::TlsPolicy;
 pub use reply::{Extent, Header};
 pub use request::{Command, Request};
 pub use session::{Ending, Event, Session};
-pub use wire::{Errno, PAYLOAD_MAX};
+pub use wire::{Errno, NAME_MAX, PAYLOAD_MAX};

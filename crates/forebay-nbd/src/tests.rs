@@ -208,10 +208,29 @@ fn export_name_answers_without_a_reply_header_and_hangs_up_on_unknown_names() {
     assert!(matches!(&whole(&extended).1[..], [Event::End(Ending::Broken(_))]));
 }
 
+/// libnbd's list asks twice about each export. With a fixed number of options, servers of 64
+/// exports and more could not be listed.
+#[test]
+fn a_client_may_ask_about_each_of_many_exports() {
+    let named = |number: u32| Export { name: number.to_string(), ..Export::default() };
+    let exports: Vec<Export> = (0..1000).map(named).collect();
+    let mut asked = flags().option(8, Bytes::default()).option(3, Bytes::default());
+    for Export { name, .. } in &exports {
+        asked = asked.option(6, Bytes::default().counted(name).u16(1).u16(3));
+        asked = asked.option(9, Bytes::default().counted(name).u32(0));
+    }
+    asked = asked.option(2, Bytes::default());
+    let (mut out, mut events) = (Vec::new(), Vec::new());
+    let mut session = Session::new(exports.into(), TlsPolicy::Off, &mut out);
+    session.receive(&asked.0, &mut out, &mut events);
+    assert!(matches!(&events[..], [Event::End(Ending::Aborted)]), "{events:?}");
+}
+
 #[test]
 fn handshakes_that_cannot_go_on_end_the_session() {
     let mut many = flags();
-    for _ in 0..129 {
+    // There are two exports.
+    for _ in 0..128 + 2 * 4 + 1 {
         many = many.option(99, Bytes::default());
     }
     let broken = [

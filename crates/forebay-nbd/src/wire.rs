@@ -22,12 +22,14 @@ pub(crate) const ALLOCATION_ID: u32 = 1;
 
 /// Bytes of data in one request at most.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
-/// Bytes of a name at most.
-pub(crate) const NAME_MAX: usize = 4096;
+/// Bytes of a name and of a description at most.
+pub const NAME_MAX: usize = 4096;
 /// Bytes of one option's data at most.
 pub(crate) const OPTION_MAX: u32 = 64 << 10;
-/// Options in one handshake at most.
+/// Options in one handshake at most: so many, and more for each export. Clients that list exports
+/// ask about each of them: libnbd with two options, and none needs more than four.
 pub(crate) const OPTIONS_MAX: u32 = 128;
+pub(crate) const EXPORT_OPTIONS_MAX: u32 = 4;
 /// Queries in one option about metadata contexts at most.
 pub(crate) const QUERIES_MAX: u32 = 64;
 
