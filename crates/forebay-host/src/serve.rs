@@ -11,7 +11,6 @@
 //! connection. This module has sockets, threads and bytes.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -28,10 +27,11 @@ use forebay_core::reclaim;
 use forebay_core::serving::{DiskConfig, ExportLevels};
 use forebay_core::time;
 use forebay_core::units::PAGE_SIZE;
-use forebay_nbd::Export;
+use forebay_nbd::{Export, NAME_MAX};
 use rustix::event::{EventfdFlags, eventfd};
 use thiserror::Error;
 
+mod budget;
 mod client_io;
 mod connection;
 #[cfg(test)]
@@ -40,6 +40,7 @@ mod disk;
 mod event;
 mod folder;
 mod job;
+mod job_threads;
 mod listen;
 mod memory;
 mod meter;
@@ -47,11 +48,12 @@ mod overlay;
 mod read_store;
 mod remote;
 mod report;
+mod source_state;
 mod status;
 mod store;
 mod tls;
 
-pub use event::{ServeEvent, ServeLog};
+pub use event::{ServeEvent, ServeLog, export_label};
 pub use forebay_nbd::TlsPolicy;
 pub use listen::{ListenAddress, Peer};
 pub use meter::{ClientCounters, LatencyReport, REQUEST_KINDS};
@@ -62,14 +64,15 @@ pub use overlay::{
 pub use read_store::ReadStore;
 pub use remote::{NbdAddress, RemoteStore};
 pub use report::{ClientReport, ExportReport, ServerReport};
-pub use store::{FileStore, MemoryStore, SlowStore, Store};
+pub use store::{FileStore, MemoryStore, SlowStore, SourceWatch, Store};
 pub use tls::{TlsError, TlsKeys};
 
+use budget::{Budget, CLIENTS_MEMORY};
 use connection::serving::serve_client;
 use connection::{Connection, Monitor};
-use disk::Disk;
+use disk::{Disk, DiskEvent};
 use folder::ExportFolder;
-use listen::Listener;
+use listen::{Listener, SocketFile};
 use meter::ExportMeter;
 
 use crate::processor::nanos;
@@ -140,6 +143,12 @@ pub enum ServeError {
         /// Why.
         why: io::Error,
     },
+    /// NBD has no such names.
+    #[error("the name of an export has {bytes} bytes, and NBD allows {NAME_MAX}")]
+    LongName {
+        /// Bytes of the name.
+        bytes: usize,
+    },
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
@@ -153,7 +162,7 @@ pub enum ServeError {
 
 /// Written data that did not reach a store.
 #[derive(Debug, Error)]
-#[error("export '{export}': {dirty_bytes} bytes could not be written: {}", why_not(*why))]
+#[error("{}: {}: {}", export_label(export), what_is_lost(*dirty_bytes), why_not(*why))]
 pub struct FinalFlushError {
     /// The export.
     pub export: String,
@@ -161,6 +170,13 @@ pub struct FinalFlushError {
     pub dirty_bytes: u64,
     /// Why; nothing if there was not time enough.
     pub why: Option<IoError>,
+}
+
+fn what_is_lost(dirty_bytes: u64) -> String {
+    match dirty_bytes {
+        0 => "what was written and not flushed may be lost".to_owned(),
+        _ => format!("{dirty_bytes} bytes could not be written"),
+    }
 }
 
 fn why_not(why: Option<IoError>) -> String {
@@ -172,6 +188,8 @@ pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<JoinHandle<()>>,
     addresses: Vec<ListenAddress>,
+    /// The files of bound sockets.
+    socket_files: Vec<SocketFile>,
     folder: Option<ExportFolder>,
     /// A client of each export that flushes at the end.
     own: Vec<u32>,
@@ -218,15 +236,25 @@ impl Server {
             readahead: options.readahead,
             reclaim: options.reclaim,
         };
+        let long =
+            options.exports.iter().map(|export| export.name.len()).find(|len| *len > NAME_MAX);
+        if let Some(bytes) = long {
+            return Err(ServeError::LongName { bytes });
+        }
         let exports: Arc<[Export]> = options.exports.iter().map(ServedExport::described).collect();
         let stores = options.exports.into_iter().map(|export| export.store).collect();
         let disk = Arc::new(Disk::new(&config, options.policies, stores));
-        disk.start(options.threads).map_err(ServeError::Thread)?;
-        let own = (0..exports.len()).map(|export| disk.open(export)).collect();
         let meters = (0..exports.len()).map(|_| ExportMeter::default()).collect();
         let ServeOptions { slow, tls, cache, dispatch, connections: most, .. } = options;
         let slow = time::Duration(nanos(slow));
-        let monitor = Arc::new(Monitor { log, slow, exports: meters, dispatch, tls });
+        let budget = Budget::new(CLIENTS_MEMORY);
+        let monitor = Arc::new(Monitor { log, slow, exports: meters, dispatch, tls, budget });
+        let (told, names) = (Arc::clone(&monitor), Arc::clone(&exports));
+        let tell = move |export: usize, event: DiskEvent<'_>| {
+            log_disk_event(&told.log, &names[export].name, &event);
+        };
+        disk.start(options.threads, Box::new(tell)).map_err(ServeError::Thread)?;
+        let own = (0..exports.len()).map(|export| disk.open(export)).collect();
         let (open, is_closed) = (Vec::new(), false);
         let shared = Arc::new(Shared {
             disk,
@@ -238,8 +266,8 @@ impl Server {
             begun: Instant::now(),
             cache,
         });
-        let (listeners, addresses) = (Vec::new(), Vec::new());
-        let mut server = Self { shared, listeners, addresses, folder: None, own };
+        let (listeners, addresses, socket_files) = (Vec::new(), Vec::new(), Vec::new());
+        let mut server = Self { shared, listeners, addresses, socket_files, folder: None, own };
         match server.begin(options.listen, options.inherited, options.folder) {
             Ok(()) => Ok(server),
             Err(error) => {
@@ -290,37 +318,38 @@ impl Server {
 
     /// Stops: refuses new clients, answers the requests in flight, and writes all data to disk
     /// within a time limit. Clients that do not read their replies are disconnected after
-    /// [`REPLIES_TIME`] of it.
+    /// [`REPLIES_TIME`] of it. Returns how many requests were left unanswered.
     ///
     /// # Errors
     /// Acknowledged data did not reach its store, or not in time.
-    pub fn stop(mut self, within: Duration) -> Result<(), FinalFlushError> {
+    pub fn stop(mut self, within: Duration) -> Result<u64, FinalFlushError> {
         let begin = Instant::now();
         self.shared.lock().is_closed = true;
+        // While the sockets are open, no other file has their inodes.
+        self.socket_files.iter().for_each(SocketFile::remove);
         // It cannot be full.
         let _ = rustix::io::write(&self.shared.closed, &1_u64.to_ne_bytes());
         for thread in self.listeners.drain(..) {
             // A panic of it has been said.
             let _ = thread.join();
         }
-        for address in &self.addresses {
-            if let ListenAddress::Unix(path) = address {
-                let _ = fs::remove_file(path);
-            }
-        }
         if self.folder.as_ref().is_some_and(ExportFolder::detach) {
             self.shared
                 .trouble("files of the folder are still in use; they give errors from now on");
         }
         self.shared.drain(begin + within.min(REPLIES_TIME));
-        let result = self.shared.disk.flush_all(&self.own, begin + within);
+        let failed = self.shared.disk.flush_all(&self.own, begin + within);
         let (_, _, levels) = self.shared.disk.look();
         self.shared.disk.end();
-        result.map_err(|(export, why)| FinalFlushError {
-            export: self.shared.exports()[export].name.clone(),
-            dirty_bytes: levels[export].levels.unsafe_pages() * PAGE_SIZE,
-            why,
-        })
+        for (export, why) in failed {
+            let dirty_bytes = levels[export].levels.unsafe_pages() * PAGE_SIZE;
+            // A source that does not answer has lost nothing if it has all on disk.
+            if dirty_bytes > 0 || !self.shared.disk.counters(export).is_flushed() {
+                let export = self.shared.exports()[export].name.clone();
+                return Err(FinalFlushError { export, dirty_bytes, why });
+            }
+        }
+        Ok(self.shared.lock().open.iter().map(|open| u64::from(open.report().in_flight)).sum())
     }
 
     fn listen(&mut self, (listener, found): (Listener, ListenAddress)) -> Result<(), ServeError> {
@@ -328,6 +357,7 @@ impl Server {
         let thread = thread::Builder::new().name("listen".to_owned());
         let thread = thread.spawn(move || shared.accept(&listener)).map_err(ServeError::Thread)?;
         self.listeners.push(thread);
+        self.socket_files.extend(SocketFile::at(&found));
         self.addresses.push(found);
         Ok(())
     }
@@ -360,7 +390,7 @@ impl Shared {
                 Ok(Some(client)) => self.take(client),
                 Ok(None) => return,
                 Err(error) => {
-                    self.trouble(&format!("cannot take a client: {error}"));
+                    self.not_taken(&format!("cannot take a client: {error}"));
                     // Descriptors may be used up for a while.
                     thread::sleep(Duration::from_millis(100));
                 }
@@ -376,7 +406,7 @@ impl Shared {
         if connections.open.len() >= connections.most {
             let most = connections.most;
             drop(connections);
-            self.trouble(&format!("a client was sent away: {peer}: there are {most} already"));
+            self.not_taken(&format!("a client was sent away: {peer}: there are {most} already"));
             return;
         }
         connections.taken += 1;
@@ -391,7 +421,7 @@ impl Shared {
             shared.forget(&own);
         };
         if let Err(error) = thread::Builder::new().name("client".to_owned()).spawn(serve) {
-            self.trouble(&format!("a client was sent away: {error}"));
+            self.not_taken(&format!("a client was sent away: {error}"));
             self.forget(&connection);
         }
     }
@@ -429,23 +459,23 @@ impl Shared {
         let mut exports = connections.exports.to_vec();
         for (number, export) in exports.iter_mut().enumerate() {
             let found = self.disk.store(number).refresh();
-            let name = export.name.escape_debug().to_string();
+            let name = export_label(&export.name);
             match found {
-                Err(error) => said.push(format!("export '{name}': {error}")),
+                Err(error) => said.push(format!("{name}: {error}")),
                 Ok(bytes) if bytes == export.size => {}
                 Ok(bytes) if bytes < export.size => said.push(format!(
-                    "export '{name}': its source has {bytes} bytes now; it keeps its {}, and reads \
+                    "{name}: its source has {bytes} bytes now; it keeps its {}, and reads \
                      behind the end fail",
                     export.size
                 )),
                 Ok(_) if !export.size.is_multiple_of(PAGE_SIZE) => said.push(format!(
-                    "export '{name}': it keeps its {} bytes, which are no multiple of {PAGE_SIZE}",
+                    "{name}: it keeps its {} bytes, which are no multiple of {PAGE_SIZE}",
                     export.size
                 )),
                 Ok(bytes) => {
                     self.disk.grow(number, bytes);
                     export.size = bytes;
-                    said.push(format!("export '{name}': {bytes} bytes, for clients to come"));
+                    said.push(format!("{name}: {bytes} bytes, for clients to come"));
                 }
             }
         }
@@ -490,16 +520,34 @@ impl Shared {
         (self.monitor.log)(&ServeEvent::Trouble(text));
     }
 
+    fn not_taken(&self, text: &str) {
+        (self.monitor.log)(&ServeEvent::NotTaken(text));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Logs what happens to the store of an export.
+fn log_disk_event(log: &ServeLog, export: &str, event: &DiskEvent<'_>) {
+    match *event {
+        DiskEvent::Fails(why) => log(&ServeEvent::SourceFails { export, why }),
+        DiskEvent::Answers => log(&ServeEvent::SourceAnswers { export }),
+        DiskEvent::Unthreaded(why) => {
+            let name = export_label(export);
+            let text = format!("{name}: cannot start a thread, so its requests queue: {why}");
+            log(&ServeEvent::Trouble(&text));
+        }
+    }
+}
+
 impl ServedExport {
     fn described(&self) -> Export {
+        let described = self.description.floor_char_boundary(NAME_MAX);
         Export {
             name: self.name.clone(),
-            description: self.description.clone(),
+            description: self.description[..described].to_owned(),
             size: self.store.bytes(),
             read_only: self.read_only,
             fast_zero: self.store.zeroes_fast(),

@@ -28,6 +28,7 @@ mod batch;
 pub(super) mod serving;
 
 use self::batch::Batch;
+use super::budget::Budget;
 use super::event::{ServeEvent, ServeLog};
 use super::listen::Peer;
 use super::meter::{ClientCounters, ExportMeter};
@@ -57,6 +58,8 @@ pub(super) struct Monitor {
     pub(super) dispatch: dispatch::Spec,
     /// Certificates, and whether connections may do without.
     pub(super) tls: Option<(TlsKeys, TlsPolicy)>,
+    /// What requests and replies of all connections may take.
+    pub(super) budget: Budget,
 }
 
 impl fmt::Debug for Monitor {
@@ -75,6 +78,8 @@ struct Outgoing {
     /// Requests without a reply, and their bytes.
     requests: u32,
     held: usize,
+    /// Bytes of requests and replies that are taken of the budget.
+    charged: usize,
     /// Replies that the client has not taken.
     queue: Vec<u8>,
     /// Bytes that a separate thread is sending.
@@ -133,6 +138,7 @@ impl Connection {
         error: Option<IoError>,
     ) -> Option<RequestLine> {
         outgoing.requests -= 1;
+        // Its reply stays charged until it is sent.
         outgoing.held -= cost(request);
         outgoing.counters.record(request, waited.then_some(took.0), error.is_none());
         let export = outgoing.agreed.expect("requests come after the handshake").export;
@@ -209,12 +215,13 @@ impl Connection {
         }
         batch.control.clear();
         if outgoing.is_broken {
-            outgoing.queue.clear();
+            outgoing.queue = Vec::new();
             // Its thread shall notice.
             self.hang_up();
         } else if outgoing.sending == 0 && !outgoing.queue.is_empty() {
             self.send_later(&mut outgoing);
         }
+        outgoing.charge(&self.monitor.budget);
         self.ring(&outgoing);
     }
 
@@ -266,12 +273,12 @@ impl Connection {
             let sent = connection.send_waiting(&bytes);
             let mut outgoing = connection.lock();
             outgoing.is_broken |= sent.is_err();
-            bytes.clear();
-            std::mem::swap(&mut bytes, &mut outgoing.queue);
+            bytes = std::mem::take(&mut outgoing.queue);
             if outgoing.is_broken {
-                bytes.clear();
+                bytes = Vec::new();
             }
             outgoing.sending = bytes.len();
+            outgoing.charge(&connection.monitor.budget);
             connection.ring(&outgoing);
             drop(outgoing);
             if bytes.is_empty() {
@@ -299,11 +306,26 @@ impl Connection {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until the client has other requests and untaken replies than `before`, or ends.
+    fn await_change(&self, before: (u32, usize)) {
+        let mut outgoing = self.lock();
+        while outgoing.holdings() == before && !outgoing.is_broken && !outgoing.is_draining {
+            outgoing = self.wait(outgoing);
+        }
+    }
+
     fn wait<'a>(&self, mut outgoing: MutexGuard<'a, Outgoing>) -> MutexGuard<'a, Outgoing> {
         outgoing.is_awaited = true;
         let mut outgoing = self.bell.wait(outgoing).unwrap_or_else(PoisonError::into_inner);
         outgoing.is_awaited = false;
         outgoing
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let outgoing = self.outgoing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.monitor.budget.adjust(outgoing.charged, 0);
     }
 }
 
@@ -335,9 +357,39 @@ impl Outgoing {
     }
 
     /// Whether its requests and untaken replies are few enough for more, or nothing is to come.
-    fn may_receive(&self) -> bool {
+    /// However much others have, a connection without any may have one: it waits for no other.
+    fn may_receive(&self, budget: &Budget) -> bool {
         let has_room = self.requests < REQUESTS_MAX && self.bytes() <= BUDGET;
-        has_room || self.is_broken || self.is_draining
+        let is_first = self.requests == 0 && self.bytes() == 0;
+        has_room && (is_first || budget.has_room()) || self.is_broken || self.is_draining
+    }
+
+    /// Takes a request in if there is room for it.
+    fn admit(&mut self, request: &Request, budget: &Budget) -> bool {
+        let cost = cost(request);
+        let is_first = self.requests == 0 && self.bytes() == 0;
+        if !self.may_receive(budget) || !(is_first || budget.try_take(cost)) {
+            return false;
+        }
+        if !is_first {
+            self.charged += cost;
+        }
+        self.requests += 1;
+        self.held += cost;
+        self.charge(budget);
+        true
+    }
+
+    /// Has the budget know what it holds.
+    fn charge(&mut self, budget: &Budget) {
+        let bytes = self.bytes();
+        budget.adjust(self.charged, bytes);
+        self.charged = bytes;
+    }
+
+    /// Its requests, and the bytes of these and of untaken replies.
+    fn holdings(&self) -> (u32, usize) {
+        (self.requests, self.bytes())
     }
 
     fn bytes(&self) -> usize {
@@ -352,7 +404,7 @@ fn cost(request: &Request) -> usize {
 }
 
 /// Requests of one client in flight at most, and the bytes of these and of untaken replies from
-/// which on nothing more is received.
+/// which on nothing more is received. [All clients](Budget) share a limit, too.
 const REQUESTS_MAX: u32 = 512;
 const BUDGET: usize = 64 << 20;
 
@@ -361,3 +413,48 @@ const LINES_MAX: u32 = 1000;
 
 /// Parts of replies that one call sends.
 const SLICES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(length: u64) -> Request {
+        let (command, cookie, offset) = (Command::Read, 0, 0);
+        Request { cookie, command, offset, length, fua: false, no_hole: false, one_extent: false }
+    }
+
+    fn end(outgoing: &mut Outgoing, length: usize, budget: &Budget) {
+        outgoing.requests -= 1;
+        outgoing.held -= length;
+        outgoing.charge(budget);
+    }
+
+    /// Each client had a limit and all together had none: 90 clients that read no replies took
+    /// 5.4 GB.
+    #[test]
+    fn clients_share_memory_and_each_may_have_one_request() {
+        let budget = Budget::new(100);
+        let [mut greedy, mut other] = [Outgoing::default(), Outgoing::default()];
+        assert!(greedy.admit(&read(60), &budget) && greedy.admit(&read(40), &budget));
+        assert!(!greedy.may_receive(&budget) && !greedy.admit(&read(1), &budget));
+        assert!(other.may_receive(&budget), "it has nothing");
+        assert!(other.admit(&read(30), &budget));
+        assert!(!other.admit(&read(1), &budget), "it has one request");
+        end(&mut greedy, 60, &budget);
+        assert!(!other.admit(&read(31), &budget), "30 are left");
+        assert!(other.admit(&read(30), &budget) && !other.may_receive(&budget));
+        for length in [30, 30] {
+            end(&mut other, length, &budget);
+        }
+        end(&mut greedy, 40, &budget);
+        assert!(budget.try_take(100), "nothing is left behind");
+    }
+
+    #[test]
+    fn a_request_that_is_larger_than_all_memory_is_carried_out_alone() {
+        let (budget, mut outgoing) = (Budget::new(10), Outgoing::default());
+        assert!(outgoing.admit(&read(50), &budget) && !outgoing.admit(&read(1), &budget));
+        end(&mut outgoing, 50, &budget);
+        assert!(outgoing.admit(&read(50), &budget));
+    }
+}

@@ -13,12 +13,12 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use forebay_core::engine::Policies;
 use forebay_core::io::{self as core_io, IoError, RequestKind};
 use forebay_core::serving::work::is_inline;
@@ -28,8 +28,10 @@ use forebay_core::time::{self, Duration};
 
 use super::client_io::{ClientIo, RingRead};
 use super::connection::Connection;
-use super::job::{Job, StoreCounters, Work};
+use super::job::{Job, JobError, StoreCounters, Work};
+use super::job_threads::{JobThreads, Unthreaded};
 use super::memory::PageMemory;
+use super::source_state::SourceState;
 use super::store::Store;
 use crate::frames::{PAGE, Page};
 use crate::processor::nanos;
@@ -44,15 +46,40 @@ pub(super) struct Disk {
     clock: Condvar,
     exports: Vec<ServedStore>,
     origin: Instant,
+    started: OnceLock<Started>,
+}
+
+/// What threads need that are started later.
+struct Started {
+    disk: Weak<Disk>,
+    /// Threads that read, for each store.
+    threads: usize,
+    tell: DiskLog,
+}
+
+/// Is called with what happens to the store of an export.
+pub(super) type DiskLog = Box<dyn Fn(usize, DiskEvent<'_>) + Send + Sync>;
+
+/// What happens to a store.
+#[derive(Debug)]
+pub(super) enum DiskEvent<'a> {
+    /// It fails from now on.
+    Fails(&'a str),
+    /// It no longer fails.
+    Answers,
+    /// No thread can be started for it, so its requests are carried out one after the other.
+    Unthreaded(&'a io::Error),
 }
 
 /// A store with its threads.
 #[derive(Debug)]
 struct ServedStore {
     store: Arc<dyn Store>,
-    reads: Sender<Job>,
-    writes: Sender<Job>,
-    jobs: (Receiver<Job>, Receiver<Job>),
+    reads: JobThreads<Job>,
+    writes: JobThreads<Job>,
+    source: SourceState,
+    /// The lack of a thread was told.
+    is_unthreaded: AtomicBool,
     /// Jobs that have not been executed.
     under_way: AtomicU64,
     /// What the last read took, in nanoseconds.
@@ -131,10 +158,16 @@ impl Disk {
         let mut path = DiskPath::new(config, policies);
         let export = |store: Arc<dyn Store>| {
             path.add_export(store.bytes());
-            let ((reads, read), (writes, write)) = (unbounded(), unbounded());
-            let (under_way, took) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
-            let counters = StoreCounters::default();
-            ServedStore { store, reads, writes, jobs: (read, write), under_way, took, counters }
+            ServedStore {
+                store,
+                reads: JobThreads::new(),
+                writes: JobThreads::new(),
+                source: SourceState::default(),
+                is_unthreaded: AtomicBool::new(false),
+                under_way: AtomicU64::new(0),
+                took: AtomicU64::new(u64::MAX),
+                counters: StoreCounters::default(),
+            }
         };
         let exports = stores.into_iter().map(export).collect();
         let state = State {
@@ -152,33 +185,39 @@ impl Disk {
             clock: Condvar::new(),
             exports,
             origin: Instant::now(),
+            started: OnceLock::new(),
         }
     }
 
-    /// Starts the clock and, for each store, `threads` readers and half as many writers.
-    /// They end when the process does.
+    /// Starts the clock. A store gets threads as it needs them: `threads` readers and half as many
+    /// writers at most.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(super) fn start(self: &Arc<Self>, threads: usize) -> io::Result<()> {
-        let named = |name: String| thread::Builder::new().name(name);
+    pub(super) fn start(self: &Arc<Self>, threads: usize, tell: DiskLog) -> io::Result<()> {
+        let started = Started { disk: Arc::downgrade(self), threads, tell };
+        assert!(self.started.set(started).is_ok(), "a disk is started once");
         for (number, export) in self.exports.iter().enumerate() {
-            let (reads, writes) = &export.jobs;
-            let kinds = [("read", reads, threads), ("write", writes, threads.div_ceil(2))];
-            for (kind, jobs, count) in kinds {
-                for _ in 0..count {
-                    let (jobs, disk) = (jobs.clone(), Arc::clone(self));
-                    named(format!("{kind}-{number}")).spawn(move || {
-                        for job in jobs {
-                            disk.carry_on(job);
-                        }
-                    })?;
+            let disk = Arc::downgrade(self);
+            export.store.watch(Box::new(move |state: Result<(), &str>| {
+                let Some(disk) = disk.upgrade() else { return };
+                let source = &disk.exports[number].source;
+                match state {
+                    Ok(()) if source.returns(Instant::now()) => {
+                        (disk.started().tell)(number, DiskEvent::Answers);
+                    }
+                    Ok(()) => {}
+                    Err(fault) => disk.note_fault(number, fault),
                 }
-            }
+            }));
         }
         let disk = Arc::clone(self);
-        named("clock".to_owned()).spawn(move || disk.run_clock())?;
+        thread::Builder::new().name("clock".to_owned()).spawn(move || disk.run_clock())?;
         Ok(())
+    }
+
+    fn started(&self) -> &Started {
+        self.started.get().expect("requests come after the start")
     }
 
     /// A client begins to use an export.
@@ -275,32 +314,32 @@ impl Disk {
             return self.finish(done, outcome);
         };
         let (export, took) = (&self.exports[job.export], Duration(nanos(took)));
-        export.counters.count_read(job.len);
+        if result.is_ok() {
+            export.counters.count_read(job.len);
+        }
         export.took.store(took.0, Relaxed);
         export.under_way.fetch_sub(1, Relaxed);
+        let result = self.noted(job.export, result);
         self.finish(DoneJob { job, result, took }, outcome);
     }
 
     /// Brings all that was acknowledged to disk, through a client of each export, until a moment.
-    ///
-    /// # Errors
-    /// The export, and what failed; nothing if there was not time enough.
+    /// Returns the exports for which that failed, and why; nothing if there was not time enough.
     pub(super) fn flush_all(
         &self,
         clients: &[u32],
         until: Instant,
-    ) -> Result<(), (usize, Option<IoError>)> {
+    ) -> Vec<(usize, Option<IoError>)> {
         let ends: Vec<_> = clients.iter().map(|client| self.begin_flush(*client)).collect();
-        let mut first = Ok(());
-        for (export, end) in ends.into_iter().enumerate() {
-            let result = match end.recv_deadline(until) {
-                Ok(result) => result.map_err(Some),
-                Err(RecvTimeoutError::Timeout) => Err(None),
-                Err(RecvTimeoutError::Disconnected) => Err(Some(IoError::Device)),
+        let failed = ends.into_iter().enumerate().filter_map(|(export, end)| {
+            let error = match end.recv_deadline(until) {
+                Ok(result) => Some(result.err()?),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(IoError::Device),
             };
-            first = first.and(result.map_err(|error| (export, error)));
-        }
-        first
+            Some((export, error))
+        });
+        failed.collect()
     }
 
     fn begin_flush(&self, client: u32) -> Receiver<Result<(), IoError>> {
@@ -355,13 +394,17 @@ impl Disk {
         self.clock.notify_all();
     }
 
-    /// Executes a job, and the work that follows.
-    fn carry_on(&self, job: Job) {
-        let done = self.carry_out(job);
-        let mut outcome = Outcome::default();
-        self.finish(done, &mut outcome);
-        self.send_jobs(&mut outcome);
-        self.answer(outcome.ended);
+    /// Carries out jobs of a store until there are none for a while.
+    fn work(&self, export: usize, is_read: bool) {
+        let threads = self.exports[export].threads(is_read);
+        while let Some(job) = threads.take() {
+            let done = self.carry_out(job);
+            threads.done();
+            let mut outcome = Outcome::default();
+            self.finish(done, &mut outcome);
+            self.send_jobs(&mut outcome);
+            self.answer(outcome.ended);
+        }
     }
 
     /// Tells the owners of requests that these have ended.
@@ -381,11 +424,33 @@ impl Disk {
     }
 
     fn send_jobs(&self, outcome: &mut Outcome) {
-        for job in outcome.jobs.drain(..) {
-            let export = &self.exports[job.export];
-            export.under_way.fetch_add(1, Relaxed);
-            let threads = if job.is_read() { &export.reads } else { &export.writes };
-            assert!(threads.send(job).is_ok(), "the other end is kept beside this one");
+        // What is carried out here may lead to more.
+        while !outcome.jobs.is_empty() {
+            for job in mem::take(&mut outcome.jobs) {
+                self.send_job(job, outcome);
+            }
+        }
+    }
+
+    /// Hands a job to the threads of its store.
+    fn send_job(&self, job: Job, outcome: &mut Outcome) {
+        let (number, is_read) = (job.export, job.is_read());
+        let Started { disk, threads, tell } = self.started();
+        let most = if is_read { *threads } else { threads.div_ceil(2) };
+        let start = || {
+            let Some(disk) = disk.upgrade() else { return Err(io::ErrorKind::NotFound.into()) };
+            let name = format!("{}-{number}", if is_read { "read" } else { "write" });
+            let work = move || disk.work(number, is_read);
+            thread::Builder::new().name(name).spawn(work).map(drop)
+        };
+        let export = &self.exports[number];
+        export.under_way.fetch_add(1, Relaxed);
+        if let Err(Unthreaded { job, why }) = export.threads(is_read).push(job, most, start) {
+            if !export.is_unthreaded.swap(true, Relaxed) {
+                tell(number, DiskEvent::Unthreaded(&why));
+            }
+            let done = self.carry_out(job);
+            self.finish(done, outcome);
         }
     }
 
@@ -396,13 +461,36 @@ impl Disk {
         // A store that breaks down costs its request.
         let carried =
             catch_unwind(AssertUnwindSafe(|| job.carry_out(&*export.store, &export.counters)));
-        let result = carried.unwrap_or(Err(IoError::Device));
+        let carried = carried.unwrap_or(Err(IoError::Device.into()));
+        let result = self.noted(job.export, carried);
         let took = Duration(nanos(begin.elapsed()));
         if job.is_read() {
             export.took.store(took.0, Relaxed);
         }
         export.under_way.fetch_sub(1, Relaxed);
         DoneJob { job, result, took }
+    }
+
+    /// Notes how the store of an export has answered.
+    fn noted(&self, export: usize, result: Result<bool, JobError>) -> Result<bool, IoError> {
+        match &result {
+            Ok(_) if self.exports[export].source.answers(Instant::now) => {
+                (self.started().tell)(export, DiskEvent::Answers);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if let Some(fault) = error.fault() {
+                    self.note_fault(export, &fault);
+                }
+            }
+        }
+        result.map_err(|error| error.kind)
+    }
+
+    fn note_fault(&self, export: usize, fault: &str) {
+        if self.exports[export].source.fails(Instant::now()) {
+            (self.started().tell)(export, DiskEvent::Fails(fault));
+        }
     }
 
     fn finish(&self, done: DoneJob, outcome: &mut Outcome) {
@@ -491,6 +579,18 @@ impl Disk {
     /// The time of the path.
     pub(super) fn now(&self) -> time::Instant {
         time::Instant(nanos(self.origin.elapsed()))
+    }
+}
+
+impl ServedStore {
+    fn threads(&self, is_read: bool) -> &JobThreads<Job> {
+        if is_read { &self.reads } else { &self.writes }
+    }
+}
+
+impl fmt::Debug for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Started").field("threads", &self.threads).finish_non_exhaustive()
     }
 }
 

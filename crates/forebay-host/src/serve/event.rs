@@ -68,6 +68,20 @@ pub enum ServeEvent<'a> {
         /// The client's number.
         client: u64,
     },
+    /// A client was not taken in, or could not be.
+    NotTaken(&'a str),
+    /// The source of an export fails.
+    SourceFails {
+        /// The export.
+        export: &'a str,
+        /// Why.
+        why: &'a str,
+    },
+    /// The source of an export answers again.
+    SourceAnswers {
+        /// The export.
+        export: &'a str,
+    },
     /// Something that is no client's.
     Trouble(&'a str),
 }
@@ -78,7 +92,19 @@ pub type ServeLog = Box<dyn Fn(&ServeEvent<'_>) + Send + Sync>;
 impl ServeEvent<'_> {
     /// Whether it goes to standard error if there is no log.
     pub fn is_trouble(&self) -> bool {
-        matches!(self, Self::Left { why: Some(_), .. } | Self::Trouble(_))
+        matches!(
+            self,
+            Self::Left { why: Some(_), .. }
+                | Self::NotTaken(_)
+                | Self::SourceFails { .. }
+                | Self::SourceAnswers { .. }
+                | Self::Trouble(_)
+        )
+    }
+
+    /// Whether clients can cause any number of them.
+    pub fn is_sent_away(&self) -> bool {
+        matches!(self, Self::Left { why: Some(_), .. } | Self::NotTaken(_))
     }
 }
 
@@ -88,7 +114,7 @@ impl fmt::Display for ServeEvent<'_> {
             Self::Connected { client, peer } => write!(f, "client {client}: connected: {peer}"),
             Self::Opened { client, export, tls } => {
                 let way = if *tls { ", TLS" } else { "" };
-                write!(f, "client {client}: export '{}'{way}", export.escape_debug())
+                write!(f, "client {client}: {}{way}", export_label(export))
             }
             Self::Left { client, counters, why } => {
                 match why {
@@ -115,8 +141,22 @@ impl fmt::Display for ServeEvent<'_> {
             Self::Muted { client } => {
                 write!(f, "client {client}: its further requests are counted and not logged")
             }
-            Self::Trouble(text) => f.write_str(text),
+            Self::SourceFails { export, why } => {
+                write!(f, "{}: source fails: {why}", export_label(export))
+            }
+            Self::SourceAnswers { export } => {
+                write!(f, "{}: source answers again", export_label(export))
+            }
+            Self::NotTaken(text) | Self::Trouble(text) => f.write_str(text),
         }
+    }
+}
+
+/// An export as people read of it.
+pub fn export_label(name: &str) -> String {
+    match name {
+        "" => "export (default)".to_owned(),
+        _ => format!("export '{}'", name.escape_debug()),
     }
 }
 

@@ -34,13 +34,56 @@ pub(super) struct StoreCounters {
     pub(super) read_bytes: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) written_bytes: AtomicU64,
+    pub(super) failed_writes: AtomicU64,
     pub(super) flushes: AtomicU64,
+    /// Writes that the last successful flush has covered.
+    flushed_writes: AtomicU64,
 }
 
 impl StoreCounters {
     pub(super) fn count_read(&self, bytes: usize) {
         self.reads.fetch_add(1, Relaxed);
         self.read_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Whether the store has all that it was given on disk.
+    pub(super) fn is_flushed(&self) -> bool {
+        let (writes, failed) = (self.writes.load(Relaxed), self.failed_writes.load(Relaxed));
+        failed == 0 && self.flushed_writes.load(Relaxed) == writes
+    }
+}
+
+/// Why a job has failed.
+#[derive(Debug)]
+pub(super) struct JobError {
+    pub(super) kind: IoError,
+    /// What the store has reported.
+    why: Option<io::Error>,
+}
+
+impl JobError {
+    /// Why the source fails, if its store being full is not all of it.
+    pub(super) fn fault(&self) -> Option<String> {
+        let text = || self.why.as_ref().map_or_else(|| self.kind.to_string(), ToString::to_string);
+        (self.kind != IoError::NoSpace).then(text)
+    }
+}
+
+impl From<IoError> for JobError {
+    fn from(kind: IoError) -> Self {
+        Self { kind, why: None }
+    }
+}
+
+impl From<io::Error> for JobError {
+    fn from(error: io::Error) -> Self {
+        use ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let kind = match error.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => IoError::NoSpace,
+            ReadOnlyFilesystem => IoError::ReadOnly,
+            _ => IoError::Device,
+        };
+        Self { kind, why: Some(error) }
     }
 }
 
@@ -71,28 +114,34 @@ impl Job {
         &mut self,
         store: &dyn Store,
         counters: &StoreCounters,
-    ) -> Result<bool, IoError> {
+    ) -> Result<bool, JobError> {
         let request = match self.work {
             Work::Device(request) => request,
             Work::Zero(range) => {
                 counters.writes.fetch_add(1, Relaxed);
-                return store.zero(range.offset, range.len, range.hole).map_err(io_error);
+                let zeroed = store.zero(range.offset, range.len, range.hole);
+                counters.failed_writes.fetch_add(u64::from(zeroed.is_err()), Relaxed);
+                return Ok(zeroed?);
             }
         };
         match request.kind {
             RequestKind::Read => {
-                counters.count_read(self.len);
                 self.read(store)?;
+                counters.count_read(self.len);
             }
             RequestKind::Write | RequestKind::DurableWrite => {
                 counters.writes.fetch_add(1, Relaxed);
-                counters.written_bytes.fetch_add(self.len as u64, Relaxed);
                 let durable = request.kind == RequestKind::DurableWrite;
-                self.write(store, durable)?;
+                let written = self.write(store, durable);
+                counters.failed_writes.fetch_add(u64::from(written.is_err()), Relaxed);
+                written?;
+                counters.written_bytes.fetch_add(self.len as u64, Relaxed);
             }
             RequestKind::Flush => {
                 counters.flushes.fetch_add(1, Relaxed);
-                store.flush().map_err(io_error)?;
+                let covered = counters.writes.load(Relaxed);
+                store.flush()?;
+                counters.flushed_writes.fetch_max(covered, Relaxed);
             }
             RequestKind::Inode | RequestKind::Discard => {
                 unreachable!("exports have no metadata of their own, and the disk zeroes by itself")
@@ -103,7 +152,7 @@ impl Job {
 
     /// Ends a read that was carried out elsewhere. None if it has to be carried out again: it came
     /// short, or the file cannot be read that way.
-    pub(super) fn end_read(&mut self, read: io::Result<usize>) -> Option<Result<bool, IoError>> {
+    pub(super) fn end_read(&mut self, read: io::Result<usize>) -> Option<Result<bool, JobError>> {
         use ErrorKind::{Interrupted, InvalidInput, WouldBlock};
         match read {
             Ok(read) if read >= self.len => {
@@ -111,13 +160,13 @@ impl Job {
                 Some(Ok(true))
             }
             Err(error) if !matches!(error.kind(), Interrupted | InvalidInput | WouldBlock) => {
-                Some(Err(io_error(error)))
+                Some(Err(error.into()))
             }
             Ok(_) | Err(_) => None,
         }
     }
 
-    fn read(&mut self, store: &dyn Store) -> Result<(), IoError> {
+    fn read(&mut self, store: &dyn Store) -> Result<(), JobError> {
         let (offset, mut done) = (self.offset(), 0);
         while done < self.len {
             // What came short goes on at a page's start.
@@ -128,9 +177,9 @@ impl Job {
             match store.read(&mut slices, offset + (whole * PAGE) as u64) {
                 Ok(read) if whole * PAGE + read > done => done = whole * PAGE + read,
                 // It was longer when it was opened.
-                Ok(_) => return Err(IoError::Truncated),
+                Ok(_) => return Err(IoError::Truncated.into()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(io_error(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         self.zero_tail();
@@ -145,7 +194,7 @@ impl Job {
         }
     }
 
-    fn write(&self, store: &dyn Store, durable: bool) -> Result<(), IoError> {
+    fn write(&self, store: &dyn Store, durable: bool) -> Result<(), JobError> {
         let offset = self.offset();
         let (pages, tail) = (self.len / PAGE, self.len % PAGE);
         // The page that an export ends in is written by itself: it is no whole one.
@@ -164,7 +213,7 @@ fn write_pages(
     pages: &[Page],
     each: usize,
     (offset, durable): (u64, bool),
-) -> Result<(), IoError> {
+) -> Result<(), JobError> {
     let (len, mut done) = (pages.len() * each, 0);
     while done < len {
         let whole = done / PAGE;
@@ -172,23 +221,10 @@ fn write_pages(
             pages[whole..].iter().map(|page| IoSlice::new(&page.0[..each])).collect();
         match store.write(&slices, offset + (whole * PAGE) as u64, durable) {
             Ok(written) if whole * PAGE + written > done => done = whole * PAGE + written,
-            Ok(_) => return Err(IoError::NoSpace),
+            Ok(_) => return Err(IoError::NoSpace.into()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(io_error(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn io_error(error: io::Error) -> IoError {
-    use ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    let kind = error.kind();
-    if matches!(kind, StorageFull | QuotaExceeded | FileTooLarge) {
-        IoError::NoSpace
-    } else if kind == ReadOnlyFilesystem {
-        IoError::ReadOnly
-    } else {
-        IoError::Device
-    }
 }

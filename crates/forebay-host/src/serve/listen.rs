@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,32 @@ pub enum ListenAddress {
 /// A socket that clients connect to.
 #[derive(Debug)]
 pub(super) struct Listener(OwnedFd);
+
+/// The file of a bound socket: another server may have put its own in its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// The file at an address, if that is one of files.
+    pub(super) fn at(address: &ListenAddress) -> Option<Self> {
+        let ListenAddress::Unix(path) = address else { return None };
+        let found = fs::symlink_metadata(path).ok()?;
+        Some(Self { path: path.clone(), identity: (found.dev(), found.ino()) })
+    }
+
+    /// Removes the file if it is still the same. Its socket must be open: without it, a new file
+    /// could have the old inode.
+    pub(super) fn remove(&self) {
+        let address = ListenAddress::Unix(self.path.clone());
+        if Self::at(&address).is_some_and(|found| found.identity == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
 
 /// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,3 +203,26 @@ const CID_ANY: u32 = u32::MAX;
 
 /// Clients that may wait for accept(2); std has the same for its listeners.
 const BACKLOG: i32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that stopped removed whatever was at its path: the socket of the server that had
+    /// taken its place, which no client could reach then.
+    #[test]
+    fn the_socket_of_another_server_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let bind = || Listener::bind(&ListenAddress::Unix(path.clone())).unwrap();
+        let (_old, address) = bind();
+        let old_file = SocketFile::at(&address).unwrap();
+        fs::remove_file(&path).unwrap();
+        let (_new, _) = bind();
+        old_file.remove();
+        assert!(path.exists());
+        SocketFile::at(&address).unwrap().remove();
+        assert!(!path.exists());
+        old_file.remove();
+    }
+}

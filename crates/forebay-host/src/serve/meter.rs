@@ -127,6 +127,11 @@ impl LatencyReport {
         found.filter(|bucket| *bucket < BUCKETS - 1).map(bound)
     }
 
+    /// The end of the last bucket but one: longer latencies are only counted.
+    pub fn longest() -> Duration {
+        bound(BUCKETS - 2)
+    }
+
     /// How many were shorter than each power of two from 1.024 us to 17.2 s, rising.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let mut seen = 0;
@@ -142,9 +147,9 @@ impl LatencyReport {
 pub struct ClientCounters {
     /// Executed requests.
     pub requests: u64,
-    /// Bytes of READs among them.
+    /// Bytes of READs among them that succeeded.
     pub read_bytes: u64,
-    /// Bytes of WRITEs among them.
+    /// Bytes of WRITEs among them that succeeded.
     pub written_bytes: u64,
     /// Requests that waited: for a store, for memory, for other requests.
     pub waited: u64,
@@ -161,8 +166,9 @@ impl ClientCounters {
     pub(super) fn record(&mut self, request: &Request, waited: Option<u64>, is_ok: bool) {
         self.requests += 1;
         match request.command {
-            Command::Read => self.read_bytes += request.length,
-            Command::Write => self.written_bytes += request.length,
+            Command::Read if is_ok => self.read_bytes += request.length,
+            Command::Write if is_ok => self.written_bytes += request.length,
+            Command::Read | Command::Write => {}
             Command::Flush
             | Command::Trim
             | Command::WriteZeroes
@@ -191,6 +197,22 @@ mod tests {
         }
     }
 
+    /// 24 writes of 40 that failed counted as written.
+    #[test]
+    fn bytes_of_requests_that_failed_are_not_counted() {
+        let mut counters = ClientCounters::default();
+        for (command, is_ok) in
+            [(Command::Read, true), (Command::Write, false), (Command::Read, false)]
+        {
+            let (cookie, offset, length) = (0, 0, 4096);
+            let [fua, no_hole, one_extent] = [false; 3];
+            let request = Request { cookie, command, offset, length, fua, no_hole, one_extent };
+            counters.record(&request, None, is_ok);
+        }
+        assert_eq!((counters.requests, counters.failed), (3, 2));
+        assert_eq!((counters.read_bytes, counters.written_bytes), (4096, 0));
+    }
+
     #[test]
     fn a_percentile_is_at_most_a_quarter_too_long() {
         let histogram = Histogram::default();
@@ -209,6 +231,7 @@ mod tests {
         assert_eq!(bounds.len(), OCTAVES + 1);
         assert_eq!(bounds[0], (Duration::from_nanos(1024), 1));
         assert_eq!(bounds[24], (Duration::from_nanos(1 << 34), 1000));
+        assert_eq!(LatencyReport::longest(), Duration::from_nanos(1 << 34));
         histogram.record(18_000_000_000);
         assert_eq!(histogram.report().permille(1000), None, "longer than all bounds");
     }

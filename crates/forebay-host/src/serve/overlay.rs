@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
-use super::store::Store;
+use super::store::{SourceWatch, Store};
 use crate::backend::Requests;
 use crate::frames::{PAGE, Page};
 pub use file::{create_layer, follow_moved, identify, open_layer, stamp};
@@ -444,6 +444,10 @@ impl Store for OverlayStore {
 
     fn requests(&self) -> Option<Requests> {
         self.base.requests()
+    }
+
+    fn watch(&self, watch: SourceWatch) {
+        self.base.watch(watch);
     }
 }
 

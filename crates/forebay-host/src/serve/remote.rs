@@ -19,7 +19,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ use forebay_nbd::{ClientEvent, ClientReply, ClientSession, Command, Errno, Remot
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendFlags, Shutdown, shutdown};
 
-use super::store::Store;
+use super::store::{SourceWatch, Store};
 use crate::backend::Requests;
 use crate::frames::PAGE;
 use address::Place;
@@ -51,6 +51,7 @@ struct Remote {
     writer: Mutex<()>,
     sent: AtomicU64,
     brought: AtomicU64,
+    watch: OnceLock<SourceWatch>,
 }
 
 struct Link {
@@ -97,6 +98,7 @@ impl RemoteStore {
             writer: Mutex::default(),
             sent: AtomicU64::new(0),
             brought: AtomicU64::new(0),
+            watch: OnceLock::new(),
         });
         remote.adopt(&mut remote.lock(), live)?;
         Ok(Self(remote))
@@ -211,6 +213,11 @@ impl Store for RemoteStore {
         let (count, bytes) = (self.0.sent.load(Relaxed), self.0.brought.load(Relaxed));
         Some(Requests { count, bytes })
     }
+
+    fn watch(&self, watch: SourceWatch) {
+        // The first one stays.
+        let _ = self.0.watch.set(watch);
+    }
 }
 
 impl Remote {
@@ -248,15 +255,9 @@ impl Remote {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut link = self.lock();
         if link.live.is_none() {
-            let (mut live, export) = connect(&self.address)?;
-            if export != self.export {
-                return Err(io::Error::other("the export was changed"));
-            }
-            if !live.send_again(&link.unflushed)? {
-                link.has_lost = true;
-                link.unflushed = Unflushed::default();
-            }
-            self.adopt(&mut link, live)?;
+            let connected = self.reconnect(&mut link);
+            self.tell(connected.as_ref().map(|&()| ()).map_err(ToString::to_string));
+            connected?;
         }
         let generation = link.generation;
         let live = link.live.as_mut().expect("it was made");
@@ -302,6 +303,26 @@ impl Remote {
             }
             let waited = self.bell.wait_timeout(link, left);
             link = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Connects again, and sends what the server may have lost.
+    fn reconnect(self: &Arc<Self>, link: &mut Link) -> io::Result<()> {
+        let (mut live, export) = connect(&self.address)?;
+        if export != self.export {
+            return Err(io::Error::other("the export was changed"));
+        }
+        if !live.send_again(&link.unflushed)? {
+            link.has_lost = true;
+            link.unflushed = Unflushed::default();
+        }
+        self.adopt(link, live)
+    }
+
+    /// Tells whether the server answers.
+    fn tell(&self, state: Result<(), String>) {
+        if let Some(watch) = self.watch.get() {
+            watch(state.as_ref().map(|&()| ()).map_err(String::as_str));
         }
     }
 
@@ -385,11 +406,15 @@ impl Remote {
     /// A connection has broken.
     fn lose(&self, generation: u64, fault: &str) {
         let mut link = self.lock();
-        if link.generation == generation && link.live.take().is_some() {
+        let is_lost = link.generation == generation && link.live.take().is_some();
+        if is_lost {
             fault.clone_into(&mut link.fault);
         }
         drop(link);
         self.bell.notify_all();
+        if is_lost {
+            self.tell(Err(fault.to_owned()));
+        }
     }
 
     /// Bytes of one request at most: whole pages.

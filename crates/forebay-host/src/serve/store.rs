@@ -76,7 +76,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn requests(&self) -> Option<Requests> {
         None
     }
+
+    /// Takes a function to be told when it fails, and when it answers again. Errors of single
+    /// requests are known without.
+    fn watch(&self, _watch: SourceWatch) {}
 }
+
+/// Is called with why a source fails, or when it answers again.
+pub type SourceWatch = Box<dyn Fn(Result<(), &str>) + Send + Sync>;
 
 /// A regular file or a block device, read and written past the page cache of the kernel if it can
 /// be: its pages are in ours.
@@ -475,5 +482,9 @@ impl Store for SlowStore {
 
     fn requests(&self) -> Option<Requests> {
         self.inner.requests()
+    }
+
+    fn watch(&self, watch: SourceWatch) {
+        self.inner.watch(watch);
     }
 }

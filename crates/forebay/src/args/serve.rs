@@ -15,8 +15,9 @@ pub(crate) struct Serve {
     /// The source: a file, a block device, `memory:SIZE`, the export of another server as
     /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, or, read-only, an object as
     /// `s3://`, `gs://` or `az://` with BUCKET/KEY, `http://` or `https://`, or a file inside a
-    /// compressed image as `IMAGE:/PATH`. Clients select an export by NAME; the default export is
-    /// the first source without a name, or the first of all
+    /// compressed image as `IMAGE:/PATH`. Clients select an export by NAME, of at most 4096 bytes;
+    /// the default export is the first source without a name, or the first of all. A file with `=`
+    /// in its name is `./FILE`
     #[arg(value_name = "[NAME=]SOURCE", required = true)]
     pub(crate) sources: Vec<String>,
     /// Listen for clients on `unix:PATH`, `tcp:HOST:PORT` or `vsock:PORT`; may be given several
@@ -54,7 +55,9 @@ pub(crate) struct Serve {
     /// kernel's page cache gets up to 127 reads more from each client, through io_uring
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: u32,
-    /// Maximum number of clients; further clients are disconnected
+    /// Maximum number of clients; further clients are disconnected. The requests of all clients in
+    /// flight and the replies that they have not read take at most 512 MiB of memory together; each
+    /// may have one request beyond that
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) connections: u32,
     /// Encrypt connections: with `on` clients choose, with `require` clients without TLS are
@@ -66,18 +69,22 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR")]
     pub(crate) tls_certificates: Option<PathBuf>,
     /// Accept only clients with a certificate that the authority of `ca-cert.pem` has signed and
-    /// that `ca-crl.pem`, if it exists, does not revoke
+    /// that `ca-crl.pem`, if it exists, does not revoke. Needs `--tls require`, the default with
+    /// `--tls-certificates`
     #[arg(long, requires = "tls_certificates")]
     pub(crate) tls_verify_peer: bool,
     /// Also use the kernel's page cache for files
     #[arg(long)]
     pub(crate) buffered: bool,
     /// Run a shell command, and exit when it ends, with its exit code. The command gets the address
-    /// in `$uri` and the path of a Unix socket in `$unixsocket`
+    /// in `$uri` and the path of a Unix socket in `$unixsocket`, both empty if there is none.
+    /// SIGINT and SIGTERM go to the command and to the processes that it has started; a second
+    /// signal, at least 1 s later, kills them and ends the server at once
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
     /// Log connections, and requests that fail, are refused or are slow, one line each, at most
-    /// 1000 lines for the requests of one client; `-` is standard error. SIGHUP reopens FILE
+    /// 1000 lines for the requests of one client, and sources that fail or answer again; `-` is
+    /// standard error. SIGHUP reopens FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// A request that takes at least this long is slow
@@ -85,7 +92,8 @@ pub(crate) struct Serve {
     pub(crate) slow: Duration,
     /// Time limit for sending replies and writing data to disk when the server ends. Data that is
     /// not on disk by then is lost, and the exit code is 2. Clients that do not read their replies
-    /// are disconnected after 10 s
+    /// are disconnected after 10 s. A second signal, at least 1 s after the first one, ends the
+    /// server at once
     #[arg(long, value_name = "DURATION", default_value = "90s",
           value_parser = within("100ms", "24h"))]
     pub(crate) drain_timeout: Duration,

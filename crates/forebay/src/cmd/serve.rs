@@ -5,9 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{process, thread};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use forebay_core::engine::Policies;
 use forebay_core::units::PAGE_SIZE;
 use forebay_host::attach::AttachError;
@@ -17,14 +16,12 @@ use forebay_host::backend::{
 use forebay_host::serve::{
     BaseIdentity, FileStore, MemoryStore, NbdAddress, ReadStore, RemoteStore, ServeError,
     ServeOptions, ServedExport, Server, ServerReport, SlowStore, Store, TlsKeys, TlsPolicy,
-    UnmountCall, identify,
+    UnmountCall, export_label, identify,
 };
 use forebay_image::{self as images, Follow, Kind, Source};
 use forebay_report::messages::{Complaint, complain, note, printable, shown};
 use forebay_report::units;
 use forebay_sim::scenario::PolicySet;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::args::serve::{Serve, ServeWhat, TlsChoice};
 use crate::cmd::image::{WHAT_IS_THERE, no_image, source};
@@ -32,6 +29,7 @@ use crate::cmd::watch::serve::Endpoint;
 use crate::{ERROR, objects, slots};
 
 mod control;
+mod ending;
 mod json;
 mod listen;
 mod log;
@@ -39,7 +37,8 @@ mod metrics;
 mod overlay;
 mod status;
 
-use listen::{WaysIn, run_command, wait, ways_in};
+use ending::Ending;
+use listen::{WaysIn, shell, ways_in};
 use log::Log;
 
 pub(crate) use overlay::complaint as overlay_complaint;
@@ -57,14 +56,14 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
     let tls = tls(arguments)?;
     let log = Log::open(arguments.log.as_deref())?;
     // Signals that come while it begins must not leave a socket behind.
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+    let ending = Ending::new()?;
     let described: Vec<String> = exports.iter().map(described).collect();
     // Nothing comes in any more when the folder was the only way.
     let WaysIn { listen, inherited, folder: _socket_folder } = ways;
-    let (handle, is_only_way) = (signals.handle(), listen.is_empty() && inherited.is_empty());
+    let (end, is_only_way) = (ending.end_call(), listen.is_empty() && inherited.is_empty());
     let unmounted = move || {
         if is_only_way {
-            handle.close();
+            end();
         }
     };
     let folder_of_files =
@@ -95,24 +94,25 @@ pub(crate) fn run(arguments: &Serve) -> Result<u8> {
         note(&format!("`serve status` does not find this server: {error:#}"));
     }
     say_places(&described.join(", "), &server, arguments.fuse.as_deref());
-    let ended = match &arguments.run {
-        Some(command) => run_command(command, (server.addresses(), arguments), signals)?,
-        None => {
-            wait(signals, &server, log.as_deref());
-            0
-        }
-    };
-    let dirty =
-        server.reporter().report().exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
-    second_signal_ends(dirty, arguments.drain_timeout)?;
+    if let Some(command) = &arguments.run {
+        ending.run(&mut shell(command, server.addresses(), arguments))?;
+    }
+    let ended = ending.wait(arguments.run.is_some(), || reload(&server, log.as_deref()))?;
     let reporter = server.reporter();
+    say_dirty(&reporter.report(), arguments.drain_timeout);
     let stopped = server.stop(arguments.drain_timeout);
     say_requests(&reporter.report());
-    if let Err(lost) = stopped {
-        complain(&Complaint::new(lost.to_string()));
-        return Ok(ERROR);
+    match stopped {
+        Ok(0) => Ok(ended),
+        Ok(count) => {
+            note(&format!("{count} requests were left unanswered; nothing written is lost"));
+            Ok(ended)
+        }
+        Err(lost) => {
+            complain(&Complaint::new(printable(&lost.to_string())));
+            Ok(ERROR)
+        }
     }
-    Ok(ended)
 }
 
 /// Says where exports are.
@@ -128,9 +128,11 @@ fn say_places(exports: &str, server: &Server, folder: Option<&Path>) {
 fn start_error(error: &ServeError) -> Complaint {
     let hint = match error {
         ServeError::Memory { .. } => "--cache 256M is the default",
-        ServeError::Listen { .. } => "--listen unix:PATH takes a path that is free",
-        ServeError::Thread(_) => "--threads takes fewer threads for each export",
-        ServeError::FileName(_) => "NAME=SOURCE gives an export another name",
+        ServeError::Listen { address, why } => listen::hint(address, why.kind()),
+        ServeError::Thread(_) => "`ulimit -u` says how many this user may have",
+        ServeError::FileName(_) | ServeError::LongName { .. } => {
+            "NAME=SOURCE gives an export another name"
+        }
         ServeError::Folder(AttachError::Mount { why, .. })
             if why.kind() == io::ErrorKind::NotConnected =>
         {
@@ -144,6 +146,13 @@ fn start_error(error: &ServeError) -> Complaint {
 /// Certificates, if connections are encrypted.
 fn tls(arguments: &Serve) -> Result<Option<(TlsKeys, TlsPolicy)>> {
     let folder = arguments.tls_certificates.as_deref();
+    if arguments.tls_verify_peer && matches!(arguments.tls, Some(TlsChoice::On | TlsChoice::Off)) {
+        bail!(
+            Complaint::new("--tls-verify-peer needs --tls require").hint(
+                "a client without TLS shows no certificate; `require` is the default with it"
+            )
+        );
+    }
     let policy = match (arguments.tls, folder) {
         (Some(TlsChoice::Off), _) | (None, None) => return Ok(None),
         (Some(TlsChoice::On), _) => TlsPolicy::Allowed,
@@ -288,7 +297,8 @@ fn local(arguments: &Serve, source: &str, overlay: Option<&Path>) -> Result<Open
         } else if !read_only && [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) {
             "--read-only serves what cannot be written"
         } else {
-            "a source is a file, a block device, memory:SIZE, IMAGE:/PATH or a URL"
+            "a source is a file, a block device, memory:SIZE, IMAGE:/PATH or a URL; a file with \
+             a '=' in its name is ./NAME"
         };
         Complaint::new(format!("cannot serve '{}': {error}", printable(source))).hint(hint)
     };
@@ -372,15 +382,12 @@ fn file_of_image(path: &Path, inside: &str) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(file.with_context(|| format!("cannot read {name}"))?))
 }
 
-/// What objects have cost.
+/// What sources over a network have cost.
 fn say_requests(report: &ServerReport) {
     for export in &report.exports {
         if let Some(sent) = export.requests {
-            let name = printable(&export.name);
-            note(&format!(
-                "export '{name}': {} requests brought {} bytes of the object",
-                sent.count, sent.bytes
-            ));
+            let name = printable(&export_label(&export.name));
+            note(&format!("{name}: {} requests brought {} bytes", sent.count, sent.bytes));
         }
     }
 }
@@ -392,20 +399,22 @@ fn described(export: &ServedExport) -> String {
     format!("{name}{source} ({} bytes{way})", export.store.bytes())
 }
 
-/// From now on a signal ends the process, and reports what is lost.
-fn second_signal_ends(dirty: u64, within: Duration) -> Result<()> {
+/// What is not on disk yet.
+fn say_dirty(report: &ServerReport, within: Duration) {
+    let dirty: u64 = report.exports.iter().map(|one| one.levels.levels.unsafe_pages()).sum();
     if dirty > 0 {
         let bytes = dirty * PAGE_SIZE;
         note(&format!("{bytes} bytes are being brought to disk, for {within:?} at most"));
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot wait for signals")?;
-    thread::Builder::new()
-        .spawn(move || {
-            if signals.forever().next().is_some() {
-                note("ended by a second signal: what was not flushed may be lost");
-                process::exit(i32::from(ERROR));
-            }
-        })
-        .map_err(|error| anyhow!("cannot start a thread: {error}"))?;
-    Ok(())
+}
+
+/// Opens the log anew, and looks again at certificates and sources.
+fn reload(server: &Server, log: Option<&Log>) {
+    if let Some(Err(error)) = log.map(Log::reopen) {
+        note(&format!("the old log goes on: {error:#}"));
+    }
+    for line in server.reload() {
+        note(&printable(&line));
+    }
+    note("reloaded");
 }

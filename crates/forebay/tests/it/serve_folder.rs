@@ -57,6 +57,16 @@ fn exports_are_files_of_their_size_and_content() {
     assert_eq!(names, ["b", "disk"]);
     assert_eq!(fs::read(scene.path("dir/disk")).unwrap(), vec![7; 10_000]);
     assert_eq!(fs::read(scene.path("dir/b")).unwrap(), vec![8; 5000]);
+    // These were `Function not implemented`.
+    let refused = [
+        File::create(scene.path("dir/new")).map(drop),
+        fs::create_dir(scene.path("dir/new")),
+        fs::remove_file(scene.path("dir/b")),
+        fs::rename(scene.path("dir/b"), scene.path("dir/c")),
+    ];
+    for result in refused {
+        assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    }
     let file = OpenOptions::new().read(true).write(true).open(scene.path("dir/disk")).unwrap();
     file.write_all_at(&[1; 3000], 4000).unwrap();
     assert!(file.write_at(&[2; 100], 10_000).is_err(), "a disk does not grow");

@@ -193,7 +193,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
         assert!(found, "'{text}' in {log}");
     };
     begins(&format!("connected: process {} of user", std::process::id()));
-    begins("export ''");
+    begins("export (default)");
     begins("slow: read of 512 bytes at 4096: ");
     let slow = log.lines().find_map(|line| line.split_once("slow: read of 512 bytes at 4096: "));
     // In milliseconds, or, if the machine is very busy, in seconds.
@@ -255,7 +255,7 @@ fn sighup_shows_clients_to_come_what_a_source_has_grown_by() {
     }
     signal(&server, Signal::HUP);
     let said = await_text(&scene, "said", "reloaded");
-    assert!(said.contains("export '': 16384 bytes, for clients to come"), "{said}");
+    assert!(said.contains("export (default): 16384 bytes, for clients to come"), "{said}");
     assert!(said.contains("export 'odd': it keeps its 5000 bytes"), "{said}");
     old.write_all(&request(1, 0, 8192, &[1; 4096])).expect("the test works");
     assert!(!succeeds(&mut old), "a client keeps the size that it was told");

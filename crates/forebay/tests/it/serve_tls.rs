@@ -98,7 +98,7 @@ fn a_client_shows_a_certificate_of_the_authority_where_that_is_asked_for() {
         assert_eq!(run_with(&scene, &line, &uri(folder)).status.code(), Some(1), "{folder}");
     }
     let log = fs::read_to_string(scene.path("log")).expect("the test works");
-    assert!(log.contains("export '', TLS"), "{log}");
+    assert!(log.contains("export (default), TLS"), "{log}");
     assert!(log.contains("sent away: TLS: "), "{log}");
 }
 
@@ -162,6 +162,15 @@ fn certificates_that_cannot_be_used_are_named() {
         ("serve disk --tls-certificates empty --run true", "empty/server-cert.pem"),
         ("serve disk --tls-certificates keys --run true", "keys/server-cert.pem"),
         ("serve disk --tls-verify-peer --run true", "--tls-certificates"),
+        // Clients without TLS were served, and these show no certificate.
+        (
+            "serve disk --tls-certificates keys --tls-verify-peer --tls on --run true",
+            "--tls-verify-peer needs --tls require",
+        ),
+        (
+            "serve disk --tls-certificates keys --tls-verify-peer --tls off --run true",
+            "--tls-verify-peer needs --tls require",
+        ),
     ] {
         let mut command = scene.command(line);
         let output = command.env("TMPDIR", scene.path("tmp")).output().expect("the test works");

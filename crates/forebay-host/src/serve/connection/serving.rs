@@ -16,7 +16,7 @@ use forebay_nbd::{Agreed, Command, Ending, Errno, Event, Export, Request, Sessio
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::batch::Batch;
-use super::{Connection, Outgoing, Refusal, RequestLine, cost};
+use super::{Connection, Outgoing, Refusal, RequestLine};
 use crate::processor::nanos;
 use crate::serve::client_io::{ClientIo, RingRead};
 use crate::serve::disk::{Disk, EndedRequest, Outcome, Owner};
@@ -203,17 +203,32 @@ impl<'a> Serving<'a> {
     /// Begins what was taken, and waits until the client's requests and untaken replies are few
     /// enough for another one.
     fn await_room(&mut self, session: &mut Session) {
-        let mut done = Vec::new();
-        while !self.connection.lock().may_receive() {
-            self.disk.dispatch(&mut self.outcome, true, Some(&mut self.io));
-            self.collect(session);
-            self.send_batch();
-            if self.io.reads() == 0 {
-                self.await_budget();
-            } else {
-                self.io.wait_for_reads(&mut done);
-                self.finish_reads(&mut done);
+        loop {
+            let outgoing = self.connection.lock();
+            if outgoing.may_receive(&self.connection.monitor.budget) {
+                return;
             }
+            let before = outgoing.holdings();
+            drop(outgoing);
+            self.make_room(session, before);
+        }
+    }
+
+    /// Begins what was taken, and waits until the client has not the requests and untaken replies
+    /// that it had `before`.
+    fn make_room(&mut self, session: &mut Session, before: (u32, usize)) {
+        self.disk.dispatch(&mut self.outcome, true, Some(&mut self.io));
+        self.collect(session);
+        self.send_batch();
+        if self.io.reads() == 0 {
+            if !self.connection.monitor.budget.has_room() {
+                self.spare = Vec::new();
+            }
+            self.connection.await_change(before);
+        } else {
+            let mut done = Vec::new();
+            self.io.wait_for_reads(&mut done);
+            self.finish_reads(&mut done);
         }
     }
 
@@ -275,20 +290,11 @@ impl<'a> Serving<'a> {
     /// Begins a request that was checked.
     fn take(&mut self, session: &mut Session, request: &Request, payload: Vec<u8>) {
         let (client, agreed) = self.client.expect("requests come after the handshake");
-        let mut outgoing = self.connection.lock();
-        if !outgoing.may_receive() {
-            // Requests that came in one piece may ask for any amount of memory.
-            drop(outgoing);
-            self.await_room(session);
-            outgoing = self.connection.lock();
-        }
-        if outgoing.is_draining || outgoing.is_broken {
+        // Requests that came in one piece may ask for any amount of memory.
+        if !self.admit(session, request) {
             // A client that connects again sends it again; an error would be for good.
             return;
         }
-        outgoing.requests += 1;
-        outgoing.held += cost(request);
-        drop(outgoing);
         let (offset, len, durable) = (request.offset, request.length, request.fua);
         let op = match request.command {
             Command::Read => DiskOp::Read { offset, len },
@@ -327,6 +333,23 @@ impl<'a> Serving<'a> {
         let owner = Owner::Client(Arc::clone(self.connection), *request);
         let Self { disk, io, outcome, .. } = self;
         disk.request(client, op, (owner, bytes), outcome, |outcome| disk.finish_reads(io, outcome));
+    }
+
+    /// Waits until there is room for a request, and counts it. False if nothing is carried out any
+    /// more.
+    fn admit(&mut self, session: &mut Session, request: &Request) -> bool {
+        loop {
+            let mut outgoing = self.connection.lock();
+            if outgoing.is_draining || outgoing.is_broken {
+                return false;
+            }
+            if outgoing.admit(request, &self.connection.monitor.budget) {
+                return true;
+            }
+            let before = outgoing.holdings();
+            drop(outgoing);
+            self.make_room(session, before);
+        }
     }
 
     /// Puts replies of what has ended into the batch; those of others are sent.
@@ -372,14 +395,6 @@ impl<'a> Serving<'a> {
                 bytes.clear();
                 self.spare.push(bytes);
             }
-        }
-    }
-
-    /// Waits until the client's requests and untaken replies are few enough to receive more.
-    fn await_budget(&self) {
-        let mut outgoing = self.connection.lock();
-        while !outgoing.may_receive() {
-            outgoing = self.connection.wait(outgoing);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use forebay_host::serve::{ServeEvent, ServeLog};
@@ -47,19 +47,60 @@ impl Log {
     }
 }
 
-/// Receives events: all of them go to the log, errors to standard error.
+/// Receives events: all of them go to the log, errors to standard error. Lines that clients can
+/// cause in any number are at most one a second: on standard error each client that is sent away,
+/// and in the log clients that were not even taken in.
 pub(super) fn sink(log: Option<Arc<Log>>) -> ServeLog {
+    let (notes, lines) = (Mutex::<Limit>::default(), Mutex::<Limit>::default());
     Box::new(move |event: &ServeEvent<'_>| {
         let text = printable(&event.to_string());
         let is_shown = log.as_ref().is_none_or(|log| log.path.is_some());
         if event.is_trouble() && is_shown {
-            note(&text);
+            match event.is_sent_away() {
+                true => limited(&notes, &text, note),
+                false => note(&text),
+            }
         }
         if let Some(log) = &log {
-            log.line(&text);
+            match event {
+                ServeEvent::NotTaken(_) => limited(&lines, &text, |text| log.line(text)),
+                _ => log.line(&text),
+            }
         }
     })
 }
+
+/// Writes a line unless there was one within the last second, with the number of those left out.
+fn limited(limit: &Mutex<Limit>, text: &str, write: impl Fn(&str)) {
+    let passed = limit.lock().unwrap_or_else(PoisonError::into_inner).pass(Instant::now());
+    match passed {
+        None => {}
+        Some(0) => write(text),
+        Some(count) => write(&format!("{text} ({count} lines like this were left out)")),
+    }
+}
+
+/// How many lines may still be written.
+#[derive(Debug, Default)]
+struct Limit {
+    last: Option<Instant>,
+    left_out: u64,
+}
+
+impl Limit {
+    /// How many lines were left out before one that may be written; none if it is left out, too.
+    fn pass(&mut self, now: Instant) -> Option<u64> {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < LINE_INTERVAL) {
+            self.left_out += 1;
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// Between two lines of a kind that clients can cause in any number.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A time in UTC, to the millisecond: RFC 3339.
 fn timestamp(at: SystemTime) -> String {
@@ -81,9 +122,16 @@ fn timestamp(at: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn lines_are_left_out_and_counted_within_a_second() {
+        let (mut limit, begin) = (Limit::default(), Instant::now());
+        let mut pass = |millis| limit.pass(begin + Duration::from_millis(millis));
+        assert_eq!([pass(0), pass(1), pass(500), pass(999)], [Some(0), None, None, None]);
+        assert_eq!([pass(1000), pass(1500), pass(9000)], [Some(3), None, Some(1)]);
+        assert_eq!(pass(20_000), Some(0));
+    }
 
     #[test]
     fn times_are_dates_of_the_calendar() {

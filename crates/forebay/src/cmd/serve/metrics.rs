@@ -141,10 +141,10 @@ const EXPORT_ROWS: [ExportRow; 16] = [
     ("store_writes_total", "counter", "writes to the store", |export| export.store_writes.0),
     ("store_written_bytes_total", "counter", "bytes of these", |export| export.store_writes.1),
     ("store_flushes_total", "counter", "flushes of the store", |export| export.store_flushes),
-    ("object_requests_total", "counter", "requests for an object; 0 of a local store", |export| {
+    ("network_requests_total", "counter", "requests to a source over a network", |export| {
         export.requests.unwrap_or_default().count
     }),
-    ("object_bytes_total", "counter", "bytes of the object that these brought", |export| {
+    ("network_bytes_total", "counter", "bytes that these brought", |export| {
         export.requests.unwrap_or_default().bytes
     }),
 ];

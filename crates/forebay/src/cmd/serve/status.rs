@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::{Result, bail};
+use forebay_host::serve::LatencyReport;
 use forebay_report::messages::{Complaint, complain, printable};
 use forebay_report::table::{Cell, Format, Table};
 use serde_json::Value;
@@ -54,7 +55,7 @@ pub(super) fn run(arguments: &ServeStatus) -> Result<u8> {
 /// A column's heading, and the key of its value.
 type Column = (&'static str, &'static str);
 
-const EXPORT_COLUMNS: [Column; 9] = [
+const EXPORT_COLUMNS: [Column; 11] = [
     ("name", "export"),
     ("cached_bytes", "cached"),
     ("dirty_bytes", "dirty"),
@@ -64,9 +65,11 @@ const EXPORT_COLUMNS: [Column; 9] = [
     ("used_bytes", "of it used"),
     ("store_reads", "store reads"),
     ("store_writes", "store writes"),
+    ("write_errors", "write errors"),
+    ("store_full", "full"),
 ];
 
-const CLIENT_COLUMNS: [Column; 9] = [
+const CLIENT_COLUMNS: [Column; 12] = [
     ("number", "client"),
     ("peer", "peer"),
     ("export", "export"),
@@ -76,6 +79,9 @@ const CLIENT_COLUMNS: [Column; 9] = [
     ("written_bytes", "written"),
     ("waited", "waited"),
     ("wait", "wait s"),
+    ("failed", "failed"),
+    ("refused", "refused"),
+    ("tls", "TLS"),
 ];
 
 fn tables(server: &Value) -> Vec<Table> {
@@ -111,7 +117,9 @@ fn tables(server: &Value) -> Vec<Table> {
     for export in rows("exports") {
         for (kind, latency) in export["latency"].as_object().into_iter().flatten() {
             let micros = |key: &str| {
-                latency[key].as_f64().map_or(Cell::Missing, |time| Cell::Number(time * 1e6, 1))
+                // The value is there unless it is longer than all buckets.
+                let beyond = || Cell::Text(format!("> {}", LatencyReport::longest().as_micros()));
+                latency[key].as_f64().map_or_else(beyond, |time| Cell::Number(time * 1e6, 1))
             };
             latencies.rows.push(vec![
                 cell("name", &export["name"]),
@@ -143,7 +151,8 @@ fn cell(key: &str, value: &Value) -> Cell {
         Value::Number(number) => number.as_u64().map_or(Cell::Missing, Cell::Count),
         Value::String(text) if text.is_empty() => Cell::Text("(default)".to_owned()),
         Value::String(text) => Cell::Text(printable(text)),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Cell::Missing,
+        Value::Bool(is_so) => Cell::Text(if *is_so { "yes" } else { "no" }.to_owned()),
+        Value::Null | Value::Array(_) | Value::Object(_) => Cell::Missing,
     }
 }
 
