@@ -78,10 +78,13 @@ impl From<IoError> for JobError {
 impl From<io::Error> for JobError {
     fn from(error: io::Error) -> Self {
         use ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-        let kind = match error.kind() {
-            StorageFull | QuotaExceeded | FileTooLarge => IoError::NoSpace,
-            ReadOnlyFilesystem => IoError::ReadOnly,
-            _ => IoError::Device,
+        let found = error.kind();
+        let kind = if matches!(found, StorageFull | QuotaExceeded | FileTooLarge) {
+            IoError::NoSpace
+        } else if found == ReadOnlyFilesystem {
+            IoError::ReadOnly
+        } else {
+            IoError::Device
         };
         Self { kind, why: Some(error) }
     }

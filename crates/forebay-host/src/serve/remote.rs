@@ -256,7 +256,7 @@ impl Remote {
         let mut link = self.lock();
         if link.live.is_none() {
             let connected = self.reconnect(&mut link);
-            self.tell(connected.as_ref().map(|&()| ()).map_err(ToString::to_string));
+            self.tell(connected.as_ref().err().map(ToString::to_string).as_deref());
             connected?;
         }
         let generation = link.generation;
@@ -319,10 +319,10 @@ impl Remote {
         self.adopt(link, live)
     }
 
-    /// Tells whether the server answers.
-    fn tell(&self, state: Result<(), String>) {
+    /// Tells that the server answers, or why it does not.
+    fn tell(&self, fault: Option<&str>) {
         if let Some(watch) = self.watch.get() {
-            watch(state.as_ref().map(|&()| ()).map_err(String::as_str));
+            watch(fault.map_or(Ok(()), Err));
         }
     }
 
@@ -413,7 +413,7 @@ impl Remote {
         drop(link);
         self.bell.notify_all();
         if is_lost {
-            self.tell(Err(fault.to_owned()));
+            self.tell(Some(fault));
         }
     }
 

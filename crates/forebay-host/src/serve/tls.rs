@@ -98,13 +98,13 @@ impl TlsStream {
 
     fn open_some(&mut self, bytes: &mut &[u8], plain: &mut Vec<u8>) -> Result<(), String> {
         self.0.read_tls(bytes).map_err(|error| error.to_string())?;
-        let state = self.0.process_new_packets().map_err(|error| match error {
+        let state = self.0.process_new_packets().map_err(|error| {
             // A client does not send one that another authority has signed.
-            rustls::Error::NoCertificatesPresented => {
-                "TLS: the client has no certificate, or none of the authority in ca-cert.pem"
-                    .to_owned()
+            if error == rustls::Error::NoCertificatesPresented {
+                return "TLS: the client has no certificate of the authority in ca-cert.pem"
+                    .to_owned();
             }
-            error => format!("TLS: {error}"),
+            format!("TLS: {error}")
         })?;
         let start = plain.len();
         plain.resize(start + state.plaintext_bytes_to_read(), 0);

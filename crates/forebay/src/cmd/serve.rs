@@ -191,7 +191,17 @@ fn exports(arguments: &Serve) -> Result<Vec<ServedExport>> {
         }
         let overlay = overlays.remove(name);
         let overlay = overlay.map(Path::new);
-        let Opened { mut store, read_only, base } = open(arguments, source, overlay)?;
+        let Opened { mut store, read_only, base } =
+            open(arguments, source, overlay).map_err(|error| {
+                match source != typed && Path::new(typed).exists() {
+                    true => {
+                        let hint =
+                            format!("NAME=SOURCE was read; ./{} is the file", printable(typed));
+                        Complaint::new(error.to_string()).hint(hint).into()
+                    }
+                    false => error,
+                }
+            })?;
         if let (Some(file), Some(base)) = (overlay, base) {
             store = overlay::over(store, &base, file, arguments.read_only)?;
         }
@@ -297,8 +307,7 @@ fn local(arguments: &Serve, source: &str, overlay: Option<&Path>) -> Result<Open
         } else if !read_only && [PermissionDenied, ReadOnlyFilesystem].contains(&error.kind()) {
             "--read-only serves what cannot be written"
         } else {
-            "a source is a file, a block device, memory:SIZE, IMAGE:/PATH or a URL; a file with \
-             a '=' in its name is ./NAME"
+            "a source is a file, a block device, memory:SIZE, IMAGE:/PATH or a URL"
         };
         Complaint::new(format!("cannot serve '{}': {error}", printable(source))).hint(hint)
     };

@@ -19,13 +19,16 @@ use crate::support::Scene;
 fn running(scene: &Scene, line: &str, command: &str) -> Child {
     let mut serve = scene.command(line);
     serve.env("PATH", env::var("PATH").unwrap_or_default()).args(["--run", command]);
-    serve.stderr(File::create(scene.path("said")).unwrap()).spawn().expect("the program runs")
+    serve
+        .stderr(File::create(scene.path("said")).expect("the test works"))
+        .spawn()
+        .expect("the program runs")
 }
 
 /// A server without one.
 fn listening(scene: &Scene, line: &str) -> Child {
     let mut serve = scene.command(line);
-    let server = serve.stderr(File::create(scene.path("said")).unwrap()).spawn();
+    let server = serve.stderr(File::create(scene.path("said")).expect("the test works")).spawn();
     await_text(scene, "said", " at unix:socket");
     server.expect("the program runs")
 }
@@ -38,7 +41,7 @@ fn signal(server: &Child, signal: Signal) {
 fn code(server: &mut Child) -> Option<i32> {
     let begin = Instant::now();
     loop {
-        if let Some(status) = server.try_wait().unwrap() {
+        if let Some(status) = server.try_wait().expect("it can be waited for") {
             return status.code();
         }
         assert!(begin.elapsed() < Duration::from_secs(60), "it ends");
@@ -48,7 +51,7 @@ fn code(server: &mut Child) -> Option<i32> {
 
 /// Waits until the process whose number is in a file is gone.
 fn await_end(scene: &Scene, file: &str) {
-    let number = fs::read_to_string(scene.path(file)).unwrap();
+    let number = fs::read_to_string(scene.path(file)).expect("the test works");
     let stat = format!("/proc/{}/stat", number.trim());
     let begin = Instant::now();
     // Not every init collects those that have ended.
@@ -169,7 +172,7 @@ fn await_in_flight(scene: &Scene, server: &Child) {
     let line = format!("serve status --json --pid {}", server.id());
     let begin = Instant::now();
     loop {
-        let output = scene.command(&line).output().unwrap();
+        let output = scene.command(&line).output().expect("the test works");
         if crate::support::stdout(&output).contains("\"in_flight\": 1") {
             return;
         }

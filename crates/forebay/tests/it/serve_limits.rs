@@ -15,14 +15,14 @@ use crate::support::{Scene, has, stderr, stdout};
 
 fn end(mut server: Child) {
     kill_process(Pid::from_child(&server), Signal::TERM).expect("it runs");
-    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert_eq!(server.wait().expect("it ends").code(), Some(0));
 }
 
 /// A line of `/proc/PID/status` as a number.
 fn figure(server: &Child, key: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let value = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-    value.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    let value = status.lines().find_map(|line| line.strip_prefix(key)).expect("the kernel says so");
+    value.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("it is a number")
 }
 
 fn read(offset: u64, len: u32) -> Vec<u8> {
@@ -53,6 +53,14 @@ fn names_that_nbd_does_not_have_are_refused() {
         let output = scene.command(&line).env("PATH", "/usr/bin:/bin").output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{length}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_file_with_an_equals_sign_is_hinted_at() {
+    let scene = Scene::new().file("k=v.img", "x");
+    let output = scene.command("serve k=v.img --run true").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("./k=v.img is the file"), "{}", stderr(&output));
 }
 
 /// Each export had 24 threads from the start; a thousand exports panicked.

@@ -207,7 +207,7 @@ fn the_log_has_a_line_for_connections_errors_refusals_and_slow_requests() {
     begins("refused: write of 3 bytes at 2097152 with FUA: the range ends beyond the export");
     begins("failed: read of 100 bytes at 500000: ");
     begins("a client was sent away: a request begins with a wrong number");
-    begins("left; 2 requests, 612 bytes read, 0 written, 1 failed, 1 refused");
+    begins("left; 2 requests, 512 bytes read, 0 written, 1 failed, 1 refused");
     // The log was renamed: SIGHUP opens it anew, and the server goes on.
     fs::rename(scene.path("log"), scene.path("old")).expect("the test works");
     signal(&server, Signal::HUP);

@@ -151,25 +151,27 @@ fn address(typed: &str) -> Result<ListenAddress> {
 
 /// What helps where a socket cannot be made.
 pub(super) fn hint(address: &ListenAddress, why: ErrorKind) -> &'static str {
-    match (address, why) {
-        (ListenAddress::Unix(_), ErrorKind::AddrInUse) => {
-            "--listen unix:PATH takes a path that is free"
-        }
-        (ListenAddress::Unix(_), ErrorKind::NotFound) => "the folder of the socket must exist",
-        (ListenAddress::Unix(_), ErrorKind::InvalidInput) => {
-            "the path of a socket has at most 107 bytes; a relative one may be shorter"
-        }
-        (ListenAddress::Tcp(_), ErrorKind::AddrInUse) => {
-            "another process listens there; port 0 takes a free one"
-        }
-        (ListenAddress::Tcp(_), ErrorKind::AddrNotAvailable) => {
-            "--listen tcp:HOST:PORT takes an address of this machine"
-        }
-        (ListenAddress::Vsock(_), ErrorKind::AddrInUse) => "another process listens on this port",
-        (_, ErrorKind::PermissionDenied) => {
+    let in_use = why == ErrorKind::AddrInUse;
+    match address {
+        _ if why == ErrorKind::PermissionDenied => {
             "a folder must be writable, and ports below 1024 are for root"
         }
-        _ => "--listen takes unix:PATH, tcp:HOST:PORT or vsock:PORT",
+        ListenAddress::Unix(_) if in_use => "--listen unix:PATH takes a path that is free",
+        ListenAddress::Unix(_) if why == ErrorKind::NotFound => {
+            "the folder of the socket must exist"
+        }
+        ListenAddress::Unix(_) if why == ErrorKind::InvalidInput => {
+            "the path of a socket has at most 107 bytes; a relative one may be shorter"
+        }
+        ListenAddress::Tcp(_) if in_use => "another process listens there; port 0 takes a free one",
+        ListenAddress::Tcp(_) if why == ErrorKind::AddrNotAvailable => {
+            "--listen tcp:HOST:PORT takes an address of this machine"
+        }
+        ListenAddress::Vsock(_) if in_use => "another process listens on this port",
+        ListenAddress::Unix(_)
+        | ListenAddress::Tcp(_)
+        | ListenAddress::Vsock(_)
+        | ListenAddress::Inherited(_) => "--listen takes unix:PATH, tcp:HOST:PORT or vsock:PORT",
     }
 }
 

@@ -62,9 +62,10 @@ pub(super) fn sink(log: Option<Arc<Log>>) -> ServeLog {
             }
         }
         if let Some(log) = &log {
-            match event {
-                ServeEvent::NotTaken(_) => limited(&lines, &text, |text| log.line(text)),
-                _ => log.line(&text),
+            if matches!(event, ServeEvent::NotTaken(_)) {
+                limited(&lines, &text, |text| log.line(text));
+            } else {
+                log.line(&text);
             }
         }
     })
