@@ -96,6 +96,9 @@ pub(crate) enum Command {
     /// sizes of sources again, and reopens its log. `forebay serve status` shows running servers.
     Serve(serve::Serve),
     /// Show, commit or discard the writes that `serve --overlay` has kept
+    ///
+    /// An overlay belongs to one source. A file that has changed since is refused; block devices
+    /// and exports of other servers are not checked.
     Overlay(serve::Overlay),
     /// Show live what the running kernel's I/O path does (read-only)
     Watch(watch::Watch),

@@ -15,12 +15,13 @@ const CUT: u64 = (1 << 20) + 100;
 
 /// A file of `BYTES` bytes without a hole.
 fn source(path: &Path) -> FileStore {
-    fs::write(path, vec![7; BYTES as usize]).unwrap();
-    FileStore::open(path, false, false).unwrap()
+    fs::write(path, vec![7; BYTES as usize]).expect("the rig works");
+    FileStore::open(path, false, false).expect("the rig works")
 }
 
 fn set_len(path: &Path, bytes: u64) {
-    File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
+    let file = File::options().write(true).open(path).expect("the rig works");
+    file.set_len(bytes).expect("the rig works");
 }
 
 /// What is lost is told as data, and reads of it fail.
@@ -34,7 +35,7 @@ fn check_lost(client: &mut Client) {
     }
     assert_eq!(client.status(8 << 20, 1 << 20), [(1 << 20, 0)]);
     assert_eq!(client.read(8 << 20, 4096), Err(EIO));
-    assert_eq!(client.read(0, 5).unwrap(), [7; 5]);
+    assert_eq!(client.read(0, 5).expect("it is there"), [7; 5]);
 }
 
 #[test]
