@@ -28,10 +28,11 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
         let what = format!("the grid makes {count} points");
         bail!(Complaint::new(what).hint(format!("a plan has at most {POINTS_MAX}")));
     }
-    let inputs = once("input", arguments.inputs.iter().map(|input| absolute(input)))?;
+    let inputs =
+        once("input", arguments.inputs.iter().map(|input| (shown(input), absolute(input))))?;
     let machine = |typed: &String| match typed.contains(['/', '.']) {
-        true => absolute(Path::new(typed)),
-        false => Ok(typed.clone()),
+        true => (typed.clone(), absolute(Path::new(typed))),
+        false => (typed.clone(), Ok(typed.clone())),
     };
     let machines = once("--machine", arguments.machine.iter().map(machine))?;
     let mut plan = Plan::new(keys, arguments.trace.words());
@@ -64,13 +65,14 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// The values, each of them once: the points of one that is given twice would count twice.
-fn once(what: &str, values: impl Iterator<Item = Result<String>>) -> Result<Vec<String>> {
+/// The values that were typed, each of them once: the points of one that is given twice would count
+/// twice.
+fn once(what: &str, values: impl Iterator<Item = (String, Result<String>)>) -> Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
-    for value in values {
+    for (typed, value) in values {
         let value = value?;
         if found.contains(&value) {
-            let what = format!("{what} {value} is given more than once");
+            let what = format!("{what} {typed} is given more than once");
             bail!(Complaint::new(what).hint("--seeds 1..N repeats each point with other seeds"));
         }
         found.push(value);
