@@ -57,9 +57,11 @@ fn circles(files: &BTreeMap<Module, &File>) -> Vec<Finding> {
         files.iter().map(|(module, file)| (module, Names::of(module, &file.text))).collect();
     let arrows: BTreeMap<&Module, Arrows<'_>> =
         names.iter().map(|(module, own)| (*module, arrows(module, own, &names))).collect();
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+        arrows.keys().map(|module| (*module, reached(module, &arrows))).collect();
     let mut findings = Vec::new();
     for (from, out) in &arrows {
-        for (to, (name, line)) in out.iter().filter(|(to, _)| reached(to, &arrows).contains(from)) {
+        for (to, (name, line)) in out.iter().filter(|(to, _)| reached[*to].contains(from)) {
             let there = &files[*to].path;
             let remedy = format!(
                 "a circle of files: {name} is taken from {there}, which leads back here; move what \

@@ -54,7 +54,7 @@ struct Started {
     disk: Weak<Disk>,
     /// Threads that read, for each store.
     threads: usize,
-    tell: DiskLog,
+    log: DiskLog,
 }
 
 /// Is called with what happens to the store of an export.
@@ -78,7 +78,7 @@ struct ServedStore {
     reads: JobThreads<Job>,
     writes: JobThreads<Job>,
     source: SourceState,
-    /// The lack of a thread was told.
+    /// The lack of a thread was logged.
     is_unthreaded: AtomicBool,
     /// Jobs that have not been executed.
     under_way: AtomicU64,
@@ -194,8 +194,8 @@ impl Disk {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(super) fn start(self: &Arc<Self>, threads: usize, tell: DiskLog) -> io::Result<()> {
-        let started = Started { disk: Arc::downgrade(self), threads, tell };
+    pub(super) fn start(self: &Arc<Self>, threads: usize, log: DiskLog) -> io::Result<()> {
+        let started = Started { disk: Arc::downgrade(self), threads, log };
         assert!(self.started.set(started).is_ok(), "a disk is started once");
         for (number, export) in self.exports.iter().enumerate() {
             let disk = Arc::downgrade(self);
@@ -204,7 +204,7 @@ impl Disk {
                 let source = &disk.exports[number].source;
                 match state {
                     Ok(()) if source.returns(Instant::now()) => {
-                        (disk.started().tell)(number, DiskEvent::Answers);
+                        (disk.started().log)(number, DiskEvent::Answers);
                     }
                     Ok(()) => {}
                     Err(fault) => disk.note_fault(number, fault),
@@ -435,7 +435,7 @@ impl Disk {
     /// Hands a job to the threads of its store.
     fn send_job(&self, job: Job, outcome: &mut Outcome) {
         let (number, is_read) = (job.export, job.is_read());
-        let Started { disk, threads, tell } = self.started();
+        let Started { disk, threads, log } = self.started();
         let most = if is_read { *threads } else { threads.div_ceil(2) };
         let start = || {
             let Some(disk) = disk.upgrade() else { return Err(io::ErrorKind::NotFound.into()) };
@@ -447,7 +447,7 @@ impl Disk {
         export.under_way.fetch_add(1, Relaxed);
         if let Err(Unthreaded { job, why }) = export.threads(is_read).push(job, most, start) {
             if !export.is_unthreaded.swap(true, Relaxed) {
-                tell(number, DiskEvent::Unthreaded(&why));
+                log(number, DiskEvent::Unthreaded(&why));
             }
             let done = self.carry_out(job);
             self.finish(done, outcome);
@@ -475,7 +475,7 @@ impl Disk {
     fn noted(&self, export: usize, result: Result<bool, JobError>) -> Result<bool, IoError> {
         match &result {
             Ok(_) if self.exports[export].source.answers(Instant::now) => {
-                (self.started().tell)(export, DiskEvent::Answers);
+                (self.started().log)(export, DiskEvent::Answers);
             }
             Ok(_) => {}
             Err(error) => {
@@ -489,7 +489,7 @@ impl Disk {
 
     fn note_fault(&self, export: usize, fault: &str) {
         if self.exports[export].source.fails(Instant::now()) {
-            (self.started().tell)(export, DiskEvent::Fails(fault));
+            (self.started().log)(export, DiskEvent::Fails(fault));
         }
     }
 

@@ -208,8 +208,6 @@ const BACKLOG: i32 = 128;
 mod tests {
     use super::*;
 
-    /// A server that stopped removed whatever was at its path: the socket of the server that had
-    /// taken its place, which no client could reach then.
     #[test]
     fn the_socket_of_another_server_stays() {
         let folder = tempfile::tempdir().unwrap();

@@ -197,7 +197,6 @@ mod tests {
         }
     }
 
-    /// 24 writes of 40 that failed counted as written.
     #[test]
     fn bytes_of_requests_that_failed_are_not_counted() {
         let mut counters = ClientCounters::default();

@@ -13,9 +13,11 @@
 //! failure, each page that no flush covers has the old content of the layer or the base, or the
 //! written one.
 
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -52,6 +54,16 @@ pub struct FileNode {
     pub device: u64,
     /// Its inode.
     pub inode: u64,
+}
+
+impl FileNode {
+    fn at(path: &Path) -> io::Result<Self> {
+        fs::metadata(path).map(|found| Self::of(&found))
+    }
+
+    fn of(found: &Metadata) -> Self {
+        Self { device: found.dev(), inode: found.ino() }
+    }
 }
 
 /// Why an overlay cannot be used.

@@ -256,7 +256,7 @@ impl Remote {
         let mut link = self.lock();
         if link.live.is_none() {
             let connected = self.reconnect(&mut link);
-            self.tell(connected.as_ref().err().map(ToString::to_string).as_deref());
+            self.report(connected.as_ref().err().map(ToString::to_string).as_deref());
             connected?;
         }
         let generation = link.generation;
@@ -319,8 +319,8 @@ impl Remote {
         self.adopt(link, live)
     }
 
-    /// Tells that the server answers, or why it does not.
-    fn tell(&self, fault: Option<&str>) {
+    /// Reports that the server answers, or why it does not.
+    fn report(&self, fault: Option<&str>) {
         if let Some(watch) = self.watch.get() {
             watch(fault.map_or(Ok(()), Err));
         }
@@ -413,7 +413,7 @@ impl Remote {
         drop(link);
         self.bell.notify_all();
         if is_lost {
-            self.tell(Some(fault));
+            self.report(Some(fault));
         }
     }
 

@@ -18,19 +18,19 @@ pub(super) struct SourceState {
 struct Times {
     /// Of the last error.
     fault: Option<Instant>,
-    /// Of the last change that was told.
-    told: Option<Instant>,
+    /// Of the last change that was logged.
+    logged: Option<Instant>,
 }
 
 impl SourceState {
-    /// A request has failed. Returns whether that is to be told.
+    /// A request has failed. Returns whether that is to be logged.
     pub(super) fn fails(&self, now: Instant) -> bool {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         times.fault = Some(now);
         self.turns(&mut times, true, now)
     }
 
-    /// A request has succeeded. Returns whether that is to be told.
+    /// A request has succeeded. Returns whether that is to be logged.
     pub(super) fn answers(&self, now: impl FnOnce() -> Instant) -> bool {
         if !self.is_failing.load(Relaxed) {
             return false;
@@ -48,11 +48,11 @@ impl SourceState {
     }
 
     fn turns(&self, times: &mut Times, is_failing: bool, now: Instant) -> bool {
-        if self.is_failing.load(Relaxed) == is_failing || !is_past(times.told, now) {
+        if self.is_failing.load(Relaxed) == is_failing || !is_past(times.logged, now) {
             return false;
         }
         self.is_failing.store(is_failing, Relaxed);
-        times.told = Some(now);
+        times.logged = Some(now);
         true
     }
 }
@@ -69,12 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_told_once_and_at_most_one_a_second() {
+    fn each_change_is_logged_once_and_at_most_one_a_second() {
         let (state, begin) = (SourceState::default(), Instant::now());
         let at = |millis| begin + Duration::from_millis(millis);
         assert!(!state.answers(|| at(0)), "it has never failed");
         assert!(state.fails(at(10)));
-        assert!(!state.fails(at(5000)), "told already");
+        assert!(!state.fails(at(5000)), "logged already");
         assert!(!state.answers(|| at(5500)), "half a second after an error");
         assert!(state.answers(|| at(6000)));
         assert!(!state.answers(|| at(6001)));

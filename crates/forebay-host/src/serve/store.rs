@@ -77,7 +77,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Takes a function to be told when it fails, and when it answers again. Errors of single
+    /// Takes a function to be called when it fails, and when it answers again. Errors of single
     /// requests are known without.
     fn watch(&self, _watch: SourceWatch) {}
 }

@@ -24,7 +24,7 @@ fn set_len(path: &Path, bytes: u64) {
     file.set_len(bytes).expect("the rig works");
 }
 
-/// What is lost is told as data, and reads of it fail.
+/// Block status has what is lost as data, and reads of it fail.
 fn check_lost(client: &mut Client) {
     let extents = client.status(0, BYTES as u32);
     assert_eq!(extents.iter().map(|extent| u64::from(extent.0)).sum::<u64>(), BYTES);
@@ -67,7 +67,7 @@ fn what_the_base_of_an_overlay_has_lost_is_data_that_cannot_be_read_and_no_hole(
     assert_eq!(client.read(4 << 20, 4096).unwrap(), [8; 4096]);
 }
 
-/// The file became long again, and what it had lost was read as zeroes.
+/// A long file would give zeroes for what was lost.
 #[test]
 fn a_write_behind_the_cut_does_not_make_the_source_long_again() {
     let folder = tempfile::tempdir().unwrap();

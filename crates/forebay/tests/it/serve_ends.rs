@@ -64,7 +64,6 @@ fn await_end(scene: &Scene, file: &str) {
     }
 }
 
-/// SIGHUP was taken for SIGTERM, and ended the command.
 #[test]
 fn sighup_reloads_a_server_with_a_command() {
     let scene = Scene::new().file("disk", "x");
@@ -73,7 +72,7 @@ fn sighup_reloads_a_server_with_a_command() {
     assert_eq!(code(&mut server), Some(7), "{}", fs::read_to_string(scene.path("said")).unwrap());
 }
 
-/// SIGTERM reached the shell alone, and what it had started went on as an orphan.
+/// A shell alone would leave what it has started as an orphan.
 #[test]
 fn sigterm_ends_the_command_with_all_that_it_has_started() {
     let scene = Scene::new().file("disk", "x");
@@ -115,7 +114,6 @@ fn a_second_signal_kills_the_command_and_ends_the_server() {
     assert!(said.contains("ended by a second signal"), "{said}");
 }
 
-/// Once the folder was unmounted no thread waited for signals any more.
 #[test]
 fn signals_count_also_after_the_folder_was_unmounted() {
     if !can("a folder with a command", &["umount"]) {
@@ -131,8 +129,7 @@ fn signals_count_also_after_the_folder_was_unmounted() {
     assert_eq!(code(&mut server), Some(143));
 }
 
-/// timeout(1) sends SIGTERM to its child and to its group. The second one ended the server at once,
-/// and what was not flushed was lost.
+/// timeout(1) sends SIGTERM to its child and to its group.
 #[test]
 fn a_signal_that_comes_twice_is_one() {
     let scene = Scene::new().file("disk", vec![0; 1 << 20]);
@@ -148,7 +145,6 @@ fn a_signal_that_comes_twice_is_one() {
     assert!(fs::read(scene.path("disk")).unwrap()[4096..13_096].iter().all(|byte| *byte == 5));
 }
 
-/// The exit code was that of lost data, with `0 bytes could not be written`.
 #[test]
 fn a_source_that_hangs_loses_nothing_that_was_never_written() {
     for flags in ["--read-only", ""] {

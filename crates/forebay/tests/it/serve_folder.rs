@@ -57,7 +57,6 @@ fn exports_are_files_of_their_size_and_content() {
     assert_eq!(names, ["b", "disk"]);
     assert_eq!(fs::read(scene.path("dir/disk")).unwrap(), vec![7; 10_000]);
     assert_eq!(fs::read(scene.path("dir/b")).unwrap(), vec![8; 5000]);
-    // These were `Function not implemented`.
     let refused = [
         File::create(scene.path("dir/new")).map(drop),
         fs::create_dir(scene.path("dir/new")),

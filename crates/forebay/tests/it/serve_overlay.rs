@@ -83,8 +83,7 @@ fn has_marks(scene: &Scene) -> bool {
     has
 }
 
-/// The base was written by a server in between, and the commit that went on put its old pages over
-/// that.
+/// A commit that goes on would put its pages over what a server has written in between.
 #[test]
 fn the_base_of_an_interrupted_commit_is_not_served_until_the_commit_is_finished() {
     let scene = changed();

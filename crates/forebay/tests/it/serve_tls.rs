@@ -162,7 +162,7 @@ fn certificates_that_cannot_be_used_are_named() {
         ("serve disk --tls-certificates empty --run true", "empty/server-cert.pem"),
         ("serve disk --tls-certificates keys --run true", "keys/server-cert.pem"),
         ("serve disk --tls-verify-peer --run true", "--tls-certificates"),
-        // Clients without TLS were served, and these show no certificate.
+        // Clients without TLS show no certificate.
         (
             "serve disk --tls-certificates keys --tls-verify-peer --tls on --run true",
             "--tls-verify-peer needs --tls require",

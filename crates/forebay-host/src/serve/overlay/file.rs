@@ -14,7 +14,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::super::store::FileStore;
 use super::head::{DISK_MAX, Head, Phase};
-use super::{BaseIdentity, OverlayError, OverlayStore};
+use super::{BaseIdentity, FileNode, OverlayError, OverlayStore};
 
 /// Creates the file of an empty layer, atomically.
 ///
@@ -121,9 +121,8 @@ pub fn follow_moved(
 
 /// Whether nothing is at an old path, or the same file as at the new one.
 fn is_at_old_path(old: &Path, new: &Path) -> bool {
-    let node = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    match node(old) {
-        Ok(found) => node(new).is_ok_and(|new| new == found),
+    match FileNode::at(old) {
+        Ok(found) => FileNode::at(new).is_ok_and(|new| new == found),
         Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
@@ -49,21 +49,18 @@ impl CommitMark {
 
     /// Whether it stands for the overlay in a file.
     pub fn names(&self, layer: &Path) -> bool {
-        let number = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+        let is_layer = |found| FileNode::at(layer).is_ok_and(|layer| layer == found);
         match self {
-            Self::Of(path) => number(path).is_some_and(|found| number(layer) == Some(found)),
+            Self::Of(path) => FileNode::at(path).is_ok_and(is_layer),
             Self::Unsupported | Self::Absent => false,
         }
     }
 }
 
-impl FileNode {
-    /// The file of a store; none of a block device, whose numbers another device may get.
-    fn of(base: &FileStore) -> io::Result<Option<Self>> {
-        let found = base.file().metadata()?;
-        let is_device = found.file_type().is_block_device();
-        Ok((!is_device).then(|| Self { device: found.dev(), inode: found.ino() }))
-    }
+/// The file of a store; none of a block device, whose numbers another device may get.
+fn node_of(base: &FileStore) -> io::Result<Option<FileNode>> {
+    let found = base.file().metadata()?;
+    Ok((!found.file_type().is_block_device()).then(|| FileNode::of(&found)))
 }
 
 /// Refuses a commit into a base of which another one is half done, and one that goes on into
@@ -78,7 +75,7 @@ pub fn check_base(
 ) -> Result<Option<FileNode>, OverlayError> {
     let failed = |why| OverlayError::Base { name: found.base.name.clone(), begun: false, why };
     let mark = CommitMark::of(base).map_err(failed)?;
-    let node = FileNode::of(base).map_err(failed)?;
+    let node = node_of(base).map_err(failed)?;
     if mark.names(layer) {
         return Ok(node);
     }

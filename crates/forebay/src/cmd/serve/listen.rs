@@ -1,4 +1,4 @@
-//! Where clients come in, and how a command is told.
+//! Where clients come in, and the command that gets these addresses.
 
 use std::env;
 use std::fmt::Write;

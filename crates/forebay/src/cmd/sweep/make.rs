@@ -35,7 +35,7 @@ pub(super) fn make(arguments: &SweepPlan) -> Result<u8> {
         false => (typed.clone(), Ok(typed.clone())),
     };
     let machines = once("--machine", arguments.machine.iter().map(machine))?;
-    let mut plan = Plan::new(keys, arguments.trace.words());
+    let mut plan = Plan::new(&keys, &arguments.trace.words());
     for file in inputs.iter().chain(machines.iter().filter(|machine| machine.starts_with('/'))) {
         plan.add_file(file)?;
     }

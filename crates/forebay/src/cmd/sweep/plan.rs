@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
@@ -25,9 +26,9 @@ pub(super) struct Plan {
     /// The version of the program, whose results do not mix with those of others.
     pub(super) version: String,
     /// The keys of the grids, in the order in which they were typed.
-    pub(super) keys: Vec<String>,
+    pub(super) keys: Arc<[String]>,
     /// How traces are replayed: options of `forebay simulate`.
-    options: Vec<String>,
+    options: Arc<[String]>,
     pub(super) points: Vec<Point>,
     /// Runs of points that had no result when the plan was made.
     pub(super) chunks: Vec<Range<usize>>,
@@ -45,13 +46,14 @@ pub(super) struct Point {
     /// A value for each key.
     pub(super) values: Vec<String>,
     pub(super) seed: u64,
-    keys: Vec<String>,
-    options: Vec<String>,
+    keys: Arc<[String]>,
+    options: Arc<[String]>,
 }
 
 impl Plan {
     /// A plan of this version without points. `options` are those of traces.
-    pub(super) fn new(keys: Vec<String>, options: Vec<String>) -> Self {
+    pub(super) fn new(keys: &[String], options: &[String]) -> Self {
+        let (keys, options) = (keys.into(), options.into());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (points, chunks, files) = (Vec::new(), Vec::new(), BTreeMap::new());
         Self { version, keys, options, points, chunks, files }
@@ -135,7 +137,7 @@ impl Plan {
                 hash.add(key.as_bytes());
                 hash.add(value.as_bytes());
             }
-            for word in &point.options {
+            for word in point.options.iter() {
                 hash.add(word.as_bytes());
             }
             hash.add(&seed.to_le_bytes());
@@ -153,8 +155,8 @@ impl Plan {
         let chunk = |chunk: &Range<usize>| json!([chunk.start, chunk.end]);
         json!({
             "version": self.version,
-            "keys": self.keys,
-            "options": self.options,
+            "keys": self.keys[..],
+            "options": self.options[..],
             "files": self.files,
             "chunks": self.chunks.iter().map(chunk).collect::<Value>(),
             "points": self.points.iter().map(point).collect::<Value>(),
@@ -165,7 +167,8 @@ impl Plan {
         let texts = |value: &Value| -> Option<Vec<String>> {
             value.as_array()?.iter().map(|one| one.as_str().map(str::to_owned)).collect()
         };
-        let (keys, options) = (texts(&value["keys"])?, texts(&value["options"])?);
+        let keys: Arc<[String]> = texts(&value["keys"])?.into();
+        let options: Arc<[String]> = texts(&value["options"])?.into();
         let point = |one: &Value| -> Option<Point> {
             Some(Point {
                 name: one[0].as_str()?.to_owned(),
