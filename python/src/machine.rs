@@ -1,10 +1,11 @@
 //! Machines, and policies for each slot.
 
+use std::sync::Arc;
 use std::{fs, io};
 
 use forebay_core::control::Controller;
 use forebay_core::dispatch::Dispatch;
-use forebay_core::elevator::{self, Elevator};
+use forebay_core::elevator::Elevator;
 use forebay_core::flush::Flush;
 use forebay_core::policy::{Slot, Spec, SpecError};
 use forebay_core::readahead::Readahead;
@@ -14,6 +15,9 @@ use forebay_sim::machine::Machine as SimMachine;
 use forebay_sim::scenario::PolicySet;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::policy::{self, GivenPolicy};
+use crate::stop::Stop;
 
 /// A modelled machine.
 #[pyclass(frozen, module = "forebay")]
@@ -114,24 +118,19 @@ fn lines<T: Slot + ?Sized>() -> Vec<PolicyLine> {
 }
 
 /// The machine's own policies, and those that were chosen for a slot.
-pub(crate) fn policy_set(machine: &SimMachine, chosen: &[(String, String)]) -> PyResult<PolicySet> {
+pub(crate) fn policy_set(
+    machine: &SimMachine,
+    chosen: &[(String, GivenPolicy)],
+    stop: &Arc<Stop>,
+) -> PyResult<PolicySet> {
     let own = PolicySet::of(&machine.kernel());
     let mut set = own.map_err(|(key, error)| {
         PyValueError::new_err(format!("machine '{}', {key}: {error}", machine.name()))
     })?;
-    for (slot, text) in chosen {
-        fn parsed<T: Slot + ?Sized>(text: &str) -> PyResult<Spec<T>> {
-            Spec::parse(text).map_err(|error| of_spec(&error))
-        }
-        match slot.as_str() {
-            <dyn Readahead as Slot>::NAME => set.readahead = parsed(text)?,
-            <dyn Flush as Slot>::NAME => set.flush = parsed(text)?,
-            <dyn Controller as Slot>::NAME => set.controller = parsed(text)?,
-            <dyn Throttle as Slot>::NAME => set.throttle = parsed(text)?,
-            <dyn Elevator as Slot>::NAME => set.elevator = parsed(text)?,
-            <dyn Dispatch as Slot>::NAME => set.dispatch = parsed(text)?,
-            <dyn Reclaim as Slot>::NAME => set.reclaim = parsed(text)?,
-            other => return Err(PyValueError::new_err(format!("no slot is named '{other}'"))),
+    for (slot, given) in chosen {
+        match given {
+            GivenPolicy::Named(text) => name_policy(&mut set, slot, text)?,
+            GivenPolicy::Written(class) => policy::fill(&mut set.own, slot, class, stop)?,
         }
     }
     match set.contradiction(machine.page_cache_bytes()) {
@@ -140,16 +139,32 @@ pub(crate) fn policy_set(machine: &SimMachine, chosen: &[(String, String)]) -> P
     }
 }
 
-/// The elevator of a replay below the page cache, where no other slot decides.
-pub(crate) fn elevator_alone(
-    machine: &SimMachine,
-    chosen: &[(String, String)],
-) -> PyResult<elevator::Spec> {
-    if let Some((slot, _)) = chosen.iter().find(|(slot, _)| slot != <dyn Elevator as Slot>::NAME) {
-        let what = "a block trace enters below the page cache, where only the elevator decides";
-        return Err(PyValueError::new_err(format!("{what}, not '{slot}'")));
+fn name_policy(set: &mut PolicySet, slot: &str, text: &str) -> PyResult<()> {
+    fn parsed<T: Slot + ?Sized>(text: &str) -> PyResult<Spec<T>> {
+        Spec::parse(text).map_err(|error| of_spec(&error))
     }
-    Ok(policy_set(machine, chosen)?.elevator)
+    match slot {
+        <dyn Readahead as Slot>::NAME => set.readahead = parsed(text)?,
+        <dyn Flush as Slot>::NAME => set.flush = parsed(text)?,
+        <dyn Controller as Slot>::NAME => set.controller = parsed(text)?,
+        <dyn Throttle as Slot>::NAME => set.throttle = parsed(text)?,
+        <dyn Elevator as Slot>::NAME => set.elevator = parsed(text)?,
+        <dyn Dispatch as Slot>::NAME => set.dispatch = parsed(text)?,
+        <dyn Reclaim as Slot>::NAME => set.reclaim = parsed(text)?,
+        other => return Err(PyValueError::new_err(format!("no slot is named '{other}'"))),
+    }
+    Ok(())
+}
+
+/// Refuses policies of a replay below the page cache, where only the elevator decides.
+pub(crate) fn elevator_alone(chosen: &[(String, GivenPolicy)]) -> PyResult<()> {
+    match chosen.iter().find(|(slot, _)| slot != <dyn Elevator as Slot>::NAME) {
+        None => Ok(()),
+        Some((slot, _)) => Err(PyValueError::new_err(format!(
+            "a block trace enters below the page cache, where only the elevator decides, not \
+             '{slot}'; layer='cache' replays it above"
+        ))),
+    }
 }
 
 fn of_spec(error: &SpecError) -> PyErr {

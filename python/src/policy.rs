@@ -11,9 +11,11 @@
 
 use std::sync::Arc;
 
-use forebay_core::readahead::{Readahead, Spec};
+use forebay_core::policy::{Slot, Spec};
+use forebay_core::readahead::Readahead;
 use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
+use forebay_sim::scenario::OwnPolicies;
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -30,47 +32,61 @@ mod readahead;
 mod reclaim;
 mod throttle;
 
-/// The classes of policies that are written in Python.
-pub(crate) struct PythonPolicies {
-    /// Makes a readahead policy for each open file.
-    pub(crate) readahead: Option<Py<PyAny>>,
-    /// Makes the throttle of a run.
-    pub(crate) throttle: Option<Py<PyAny>>,
-    /// Makes the reclaim policy of a run.
-    pub(crate) reclaim: Option<Py<PyAny>>,
-    pub(crate) stop: Arc<Stop>,
+/// A policy for a slot, as Python gives it.
+#[derive(FromPyObject)]
+pub(crate) enum GivenPolicy {
+    /// One of the slot's table, with its parameters.
+    Named(String),
+    /// What makes one: a class of which the objects are policies.
+    Written(Py<PyAny>),
 }
 
-impl PythonPolicies {
-    /// A readahead policy for a file, if there is a class of them.
-    pub(crate) fn readahead(&self) -> Option<Box<dyn Readahead>> {
-        let factory = self.readahead.as_ref()?;
-        Some(match self.built(factory, PythonReadahead::new) {
-            Some(policy) => Box::new(policy),
-            None => Spec::parse("off").expect("the table has it").build(),
-        })
-    }
+/// A class of policies, and what an error in it stops.
+struct Class {
+    class: Py<PyAny>,
+    stop: Arc<Stop>,
+}
 
-    /// The throttle of a run, if there is one.
-    pub(crate) fn throttle(&self) -> Option<Box<dyn Throttle>> {
-        let policy = self.built(self.throttle.as_ref()?, PythonThrottle::new)?;
-        Some(Box::new(policy))
+/// Fills a slot with policies of a class.
+pub(crate) fn fill(
+    own: &mut OwnPolicies,
+    slot: &str,
+    class: &Py<PyAny>,
+    stop: &Arc<Stop>,
+) -> PyResult<()> {
+    let class = Python::attach(|py| class.clone_ref(py));
+    let class = Class { class, stop: Arc::clone(stop) };
+    match slot {
+        <dyn Readahead as Slot>::NAME => {
+            own.readahead = Some(Arc::new(move || class.object(PythonReadahead::make, "off")));
+        }
+        <dyn Throttle as Slot>::NAME => {
+            own.throttle = Some(Arc::new(move || class.object(PythonThrottle::make, "off")));
+        }
+        <dyn Reclaim as Slot>::NAME => {
+            own.reclaim = Some(Arc::new(move || class.object(PythonReclaim::make, "two-lists")));
+        }
+        other => {
+            let what = format!("the policy of '{other}' is a text, not a class");
+            return Err(PyTypeError::new_err(what));
+        }
     }
+    Ok(())
+}
 
-    /// The reclaim policy of a run, if there is one.
-    pub(crate) fn reclaim(&self) -> Option<Box<dyn Reclaim>> {
-        let policy = self.built(self.reclaim.as_ref()?, PythonReclaim::new)?;
-        Some(Box::new(policy))
-    }
-
-    /// A policy of a class. If it cannot be made, the run is stopped.
-    fn built<T>(
+impl Class {
+    /// A policy. If it cannot be made, the run is stopped, and has a named one until its end.
+    fn object<T: Slot + ?Sized>(
         &self,
-        factory: &Py<PyAny>,
-        make: fn(&Bound<'_, PyAny>, Arc<Stop>) -> PyResult<T>,
-    ) -> Option<T> {
-        let made = Python::attach(|py| make(&factory.bind(py).call0()?, Arc::clone(&self.stop)));
-        made.map_err(|error| self.stop.set(error)).ok()
+        make: fn(&Bound<'_, PyAny>, Arc<Stop>) -> PyResult<Box<T>>,
+        otherwise: &str,
+    ) -> Box<T> {
+        let stop = Arc::clone(&self.stop);
+        let made = Python::attach(|py| make(&self.class.bind(py).call0()?, stop));
+        made.unwrap_or_else(|error| {
+            self.stop.set(error);
+            Spec::parse(otherwise).expect("the table has it").build()
+        })
     }
 }
 

@@ -1,31 +1,53 @@
 //! Traces in virtual time, below the page cache or above it.
 
+use std::sync::Arc;
+
 use forebay_replay::above::CachedReplay;
 use forebay_replay::{ReplayError, Survey, TraceSet, below};
 use forebay_sim::machine::Machine as SimMachine;
 use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
+use forebay_sim::scenario::PolicySet;
 use forebay_trace::{Layer, Options, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::machine::{self, Machine, bad};
+use crate::policy::GivenPolicy;
 use crate::rows::{Row, columns, counted, of_totals, served};
 use crate::stop::{ASK_EVERY, Stop};
 use crate::trace;
 
-/// Traces and how they are replayed.
-struct Asked<'a> {
-    paths: &'a [String],
-    options: Options,
-    machines: &'a [&'a SimMachine],
-    policies: &'a [(String, String)],
-    seed: u64,
-    speed_ppm: u64,
+/// How traces are read and replayed, as Python gives it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TraceOptions {
+    trace_format: Option<String>,
+    skip_bad: u64,
+    speed: f64,
     depth: Option<u32>,
     devices: Option<u32>,
     /// `block` or `cache`; by default where the traces were recorded.
-    layer: Option<&'a str>,
+    layer: Option<String>,
+}
+
+/// Traces that are replayed as one.
+pub(crate) struct Traces {
+    paths: Vec<String>,
+    options: Options,
+    survey: Survey,
+    is_above: bool,
+    speed_ppm: u64,
+    depth: Option<u32>,
+    devices: Option<u32>,
+}
+
+/// What traces are replayed on.
+pub(crate) struct ReplaySetup<'a> {
+    pub(crate) machines: &'a [&'a SimMachine],
+    pub(crate) policies: &'a PolicySet,
+    pub(crate) seed: u64,
+    pub(crate) stop: &'a Stop,
 }
 
 /// An error of a replay, as Python gets it.
@@ -53,75 +75,92 @@ impl From<ReplayError> for Failed {
 
 /// Replays traces as one, and returns the columns of their volumes and of the run.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (
-    *, paths, format, skip_bad, machines, policies, seed, speed, depth, devices, layer
-))]
+#[pyo3(signature = (*, paths, options, machines, policies, seed))]
 pub(crate) fn run_trace<'py>(
     py: Python<'py>,
     paths: Vec<String>,
-    format: Option<&str>,
-    skip_bad: u64,
+    options: TraceOptions,
     machines: Vec<PyRef<'py, Machine>>,
-    policies: Vec<(String, String)>,
+    policies: Vec<(String, GivenPolicy)>,
     seed: u64,
-    speed: f64,
-    depth: Option<u32>,
-    devices: Option<u32>,
-    layer: Option<&str>,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let machines: Vec<&SimMachine> = machines.iter().map(|machine| &machine.0).collect();
-    if machines.is_empty() || paths.is_empty() {
-        return Err(bad("a replay has a trace and a machine"));
-    }
-    let speed_ppm = (speed * 1e6).round();
-    if !(1.0..=1e15).contains(&speed_ppm) {
-        return Err(bad(format!("speed is above zero, not {speed}")));
-    }
-    if depth == Some(0) || devices == Some(0) {
-        return Err(bad("depth and devices are at least one"));
-    }
-    if layer.is_some_and(|layer| !["block", "cache"].contains(&layer)) {
-        return Err(bad("layer is 'block' or 'cache'"));
-    }
-    let asked = Asked {
-        paths: &paths,
-        options: Options { format: trace::parse_format(format)?, skip_bad },
-        machines: &machines,
-        policies: &policies,
-        seed,
-        speed_ppm: speed_ppm as u64,
-        depth,
-        devices,
-        layer,
-    };
-    let (volumes, run) = py.detach(|| asked.run().map_err(|Failed(error)| error))?;
+    let Some(first) = machines.first() else { return Err(bad("a replay has a machine")) };
+    let (volumes, run) = py.detach(|| {
+        let traces = Traces::open(paths, &options)?;
+        let stop = Arc::new(Stop::default());
+        let policies = &traces.policies(first, &policies, &stop)?;
+        traces.replay(&ReplaySetup { machines: &machines, policies, seed, stop: &stop })
+    })?;
     Ok((columns(&volumes).into_dict(py)?, columns(&[run]).into_dict(py)?))
 }
 
-impl Asked<'_> {
-    fn run(&self) -> Result<(Vec<Row>, Row), Failed> {
-        let survey = Survey::of(&mut self.open()?)?;
-        let is_above = match self.layer {
-            Some(layer) => layer == "cache",
+impl Traces {
+    /// Reads traces once, to learn what they need.
+    pub(crate) fn open(paths: Vec<String>, given: &TraceOptions) -> PyResult<Self> {
+        let TraceOptions { trace_format, skip_bad, speed, depth, devices, layer } = given;
+        if paths.is_empty() {
+            return Err(bad("a replay has a trace"));
+        }
+        let speed_ppm = (speed * 1e6).round();
+        if !(1.0..=1e15).contains(&speed_ppm) {
+            return Err(bad(format!("speed is above zero, not {speed}")));
+        }
+        if *depth == Some(0) || *devices == Some(0) {
+            return Err(bad("depth and devices are at least one"));
+        }
+        let format = trace::parse_format(trace_format.as_deref())?;
+        let options = Options { format, skip_bad: *skip_bad };
+        let survey = open(&paths, &options).and_then(|mut traces| Ok(Survey::of(&mut traces)?));
+        let survey = survey.map_err(|Failed(error)| error)?;
+        let is_above = match layer.as_deref() {
+            Some("cache") => true,
+            Some("block") => false,
+            Some(_) => return Err(bad("layer is 'block' or 'cache'")),
             None => survey.layer == Layer::File,
         };
-        let devices = match survey.layer {
-            Layer::File if is_above => Some(self.machines.len() as u32),
+        if is_above && depth.is_some() {
+            return Err(bad("depth is for replays below the page cache"));
+        }
+        let (depth, devices, speed_ppm) = (*depth, *devices, speed_ppm as u64);
+        Ok(Self { paths, options, survey, is_above, speed_ppm, depth, devices })
+    }
+
+    /// The policies of a machine, and those that were chosen for a slot.
+    pub(crate) fn policies(
+        &self,
+        machine: &SimMachine,
+        chosen: &[(String, GivenPolicy)],
+        stop: &Arc<Stop>,
+    ) -> PyResult<PolicySet> {
+        if !self.is_above {
+            machine::elevator_alone(chosen)?;
+        }
+        machine::policy_set(machine, chosen, stop)
+    }
+
+    /// Replays them: a row for each volume, and that of the run.
+    pub(crate) fn replay(&self, setup: &ReplaySetup<'_>) -> PyResult<(Vec<Row>, Row)> {
+        let devices = match self.survey.layer {
+            Layer::File if self.is_above => Some(setup.machines.len() as u32),
             Layer::File | Layer::Block | Layer::Object => None,
         };
-        let spread = survey.spread(self.machines.len(), self.devices.or(devices))?;
-        if is_above { self.above(&survey, &spread.0) } else { self.below(&survey, &spread) }
+        let spread = self.survey.spread(setup.machines.len(), self.devices.or(devices));
+        let replay = if self.is_above { Self::above } else { Self::below };
+        let rows = spread.map_err(Failed::from).and_then(|spread| replay(self, setup, &spread));
+        let rows = rows.map_err(|Failed(error)| error);
+        setup.stop.result()?;
+        rows
     }
 
     fn below(
         &self,
-        survey: &Survey,
+        setup: &ReplaySetup<'_>,
         (spread, devices): &(Vec<u32>, u32),
     ) -> Result<(Vec<Row>, Row), Failed> {
-        let elevator = machine::elevator_alone(self.machines[0], self.policies).map_err(Failed)?;
-        let of_devices = self.machines.iter().copied().cycle().take(*devices as usize);
+        let ReplaySetup { machines, policies, seed, stop } = *setup;
+        let of_devices = machines.iter().copied().cycle().take(*devices as usize);
         let of_devices: Vec<&SimMachine> = of_devices.collect();
         let pace = match self.depth {
             None => Pace::Open { speed_ppm: self.speed_ppm },
@@ -129,60 +168,57 @@ impl Asked<'_> {
         };
         let replay = Replay {
             devices: &of_devices,
-            elevator: &elevator,
-            seed: self.seed,
+            elevator: &policies.elevator,
+            seed,
             pace,
-            volumes: &survey.place(self.machines, spread)?,
+            volumes: &self.survey.place(machines, spread)?,
         };
-        let outcome = below::replay(&replay, &mut self.requests()?)?;
+        let outcome = below::replay(&replay, &mut self.requests(stop)?)?;
         let mut run = row("all", &outcome.all);
         run.extend(counted(&outcome.stats, outcome.busy));
-        Ok((rows(survey, &outcome.volumes), run))
+        Ok((rows(&self.survey, &outcome.volumes), run))
     }
 
-    fn above(&self, survey: &Survey, spread: &[u32]) -> Result<(Vec<Row>, Row), Failed> {
-        if self.depth.is_some() {
-            return Err(Failed(bad("depth is for replays below the page cache")));
-        }
-        let policies = machine::policy_set(self.machines[0], self.policies).map_err(Failed)?;
-        let replay = CachedReplay {
-            survey,
-            machines: self.machines,
-            spread,
-            policies: &policies,
-            seed: self.seed,
-            is_open: survey.layer == Layer::Block,
-            speed_ppm: self.speed_ppm,
-        };
-        let outcome = replay.run(&self.paths.join(", "), &mut self.requests()?)?;
+    fn above(
+        &self,
+        setup: &ReplaySetup<'_>,
+        (spread, _): &(Vec<u32>, u32),
+    ) -> Result<(Vec<Row>, Row), Failed> {
+        let ReplaySetup { machines, policies, seed, stop } = *setup;
+        let survey = &self.survey;
+        let is_open = survey.layer == Layer::Block;
+        let speed_ppm = self.speed_ppm;
+        let replay = CachedReplay { survey, machines, spread, policies, seed, is_open, speed_ppm };
+        let outcome = replay.run(&self.paths.join(", "), &mut self.requests(stop)?)?;
         let mut run = row("all", &outcome.all);
         run.extend(of_totals(&outcome.run));
         Ok((rows(survey, &outcome.volumes), run))
     }
 
-    /// The traces, from their beginning.
-    fn open(&self) -> Result<TraceSet<'static>, Failed> {
-        let open = |path: &String| {
-            let reader = trace::open(path, &self.options);
-            reader.map(|reader| (path.clone(), reader)).map_err(|why| Failed(bad(why)))
-        };
-        let readers = self.paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        Ok(TraceSet::new(readers, None)?)
-    }
-
-    /// The requests, until the user interrupts.
-    fn requests(&self) -> Result<impl FnMut() -> Result<Option<Record>, Failed> + 'static, Failed> {
-        let mut traces = self.open()?;
-        let (stop, mut count) = (Stop::default(), 0u64);
+    /// The requests, until the run is stopped.
+    fn requests<'a>(
+        &self,
+        stop: &'a Stop,
+    ) -> Result<impl FnMut() -> Result<Option<Record>, Failed> + 'a, Failed> {
+        let (mut traces, mut count) = (open(&self.paths, &self.options)?, 0u64);
         Ok(move || {
             count += 1;
             if count.is_multiple_of(ASK_EVERY) {
                 stop.ask_python();
-                stop.result().map_err(Failed)?;
             }
-            Ok(traces.next()?)
+            if stop.is_set() { Ok(None) } else { Ok(traces.next()?) }
         })
     }
+}
+
+/// Traces, from their beginning.
+fn open(paths: &[String], options: &Options) -> Result<TraceSet<'static>, Failed> {
+    let open = |path: &String| {
+        let reader = trace::open(path, options);
+        reader.map(|reader| (path.clone(), reader)).map_err(|why| Failed(bad(why)))
+    };
+    let readers = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    Ok(TraceSet::new(readers, None)?)
 }
 
 /// A row for each volume that was asked for something.

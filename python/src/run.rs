@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::columns::{Column, Columns, whole};
 use crate::machine::{self, Machine, bad};
-use crate::policy::PythonPolicies;
+use crate::policy::GivenPolicy;
 use crate::rows::{Row, columns, of_jobs, of_run};
 use crate::stop::{ASK_EVERY, Stop, Stoppable};
 
@@ -24,8 +24,6 @@ use crate::stop::{ASK_EVERY, Stop, Stoppable};
 pub(crate) struct Setup<'a> {
     pub(crate) machine: &'a SimMachine,
     pub(crate) policies: &'a PolicySet,
-    /// Policies in Python, instead of the set's.
-    pub(crate) python: Option<&'a PythonPolicies>,
     pub(crate) seed: u64,
     pub(crate) compat: Compat,
     pub(crate) keeps_calls: bool,
@@ -59,41 +57,30 @@ type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Option<Bound<'py, Py
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (
-    *, text, name, machine, policies, readahead, throttle, reclaim, seed, fio, keep_calls
-))]
+#[pyo3(signature = (*, text, name, machine, policies, seed, fio, keep_calls))]
 pub(crate) fn run_job<'py>(
     py: Python<'py>,
     text: &str,
     name: &str,
     machine: PyRef<'py, Machine>,
-    policies: Vec<(String, String)>,
-    readahead: Option<Py<PyAny>>,
-    throttle: Option<Py<PyAny>>,
-    reclaim: Option<Py<PyAny>>,
+    policies: Vec<(String, GivenPolicy)>,
     seed: u64,
     fio: &str,
     keep_calls: bool,
 ) -> PyResult<Tables<'py>> {
     let job = JobFile::parse(text, name).map_err(bad)?;
     let machine = &machine.0;
-    let policies = machine::policy_set(machine, &policies)?;
-    let compat = compat(fio)?;
     let stop = Arc::new(Stop::default());
-    let python = PythonPolicies { readahead, throttle, reclaim, stop: Arc::clone(&stop) };
-    let ran = py.detach(|| {
-        let (python, stop) = (Some(&python), &*stop);
-        let setup = Setup {
-            machine,
-            policies: &policies,
-            python,
-            seed,
-            compat,
-            keeps_calls: keep_calls,
-            stop,
-        };
-        run(&job, name, &setup)
-    })?;
+    let policies = machine::policy_set(machine, &policies, &stop)?;
+    let setup = Setup {
+        machine,
+        policies: &policies,
+        seed,
+        compat: compat(fio)?,
+        keeps_calls: keep_calls,
+        stop: &stop,
+    };
+    let ran = py.detach(|| run(&job, name, &setup))?;
     let calls = match ran.calls {
         Some(calls) => Some(calls.columns().into_dict(py)?),
         None => None,
@@ -131,21 +118,11 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
         let task_count = group.task_count();
         let scenario = Scenario::new(setup.machine, setup.policies, setup.seed, task_count, &files);
         let mut scenario = scenario.map_err(bad)?;
-        if let Some(reclaim) = setup.python.and_then(PythonPolicies::reclaim) {
-            scenario = scenario.with_reclaim(reclaim);
-        }
-        if let Some(throttle) = setup.python.and_then(PythonPolicies::throttle) {
-            scenario = scenario.with_throttle(setup.policies, throttle);
-        }
         let mut places = Places { sectors: scenario.sectors(), opened: Vec::new() };
         let Places { sectors, opened } = &mut places;
         let tasks = group.tasks_on_device(setup.compat, sectors, |file| {
-            let handle = match setup.python.and_then(PythonPolicies::readahead) {
-                Some(policy) => scenario.open_with(file, policy),
-                None => scenario.open(file),
-            };
             opened.push(file);
-            handle
+            scenario.open(file)
         });
         let stoppable =
             |task| -> Box<dyn Workload + '_> { Box::new(Stoppable { task, stop: setup.stop }) };

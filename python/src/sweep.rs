@@ -1,5 +1,6 @@
 //! Many runs at once, on threads that hold no lock of the interpreter.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -11,17 +12,32 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::machine::{self, Machine, bad};
+use crate::policy::GivenPolicy;
+use crate::replay::{ReplaySetup, TraceOptions, Traces};
 use crate::rows::{Row, columns};
 use crate::run::{self, Setup};
 use crate::stop::{INTERRUPTED, Stop};
 
-/// One run: the place of its job, its machine, its policies, its seed.
-type GivenPoint<'py> = (usize, PyRef<'py, Machine>, Vec<(String, String)>, u64);
+/// What is run: the text and name of a job, or the path of a trace.
+#[derive(FromPyObject)]
+pub(crate) enum GivenInput {
+    Job(String, String),
+    Trace(String),
+}
 
-/// The same, read.
-struct Point {
-    job: usize,
-    machine: SimMachine,
+/// One run: the place of its input, its machine, its policies, its seed.
+type GivenPoint<'py> = (usize, PyRef<'py, Machine>, Vec<(String, GivenPolicy)>, u64);
+
+/// The same as [`GivenInput`], read.
+enum Input {
+    Job(JobFile, String),
+    Trace(Traces),
+}
+
+/// The same as [`GivenPoint`], read.
+struct Point<'a> {
+    input: &'a Input,
+    machine: &'a SimMachine,
     policies: PolicySet,
     seed: u64,
 }
@@ -29,45 +45,74 @@ struct Point {
 /// Runs points on threads, and returns the columns of their rows, in the order of the points.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
-#[pyo3(signature = (*, jobs, points, fio, threads))]
+#[pyo3(signature = (*, inputs, options, points, fio, threads))]
 pub(crate) fn run_points<'py>(
     py: Python<'py>,
-    jobs: Vec<(String, String)>,
+    inputs: Vec<GivenInput>,
+    options: TraceOptions,
     points: Vec<GivenPoint<'py>>,
     fio: &str,
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let compat = run::compat(fio)?;
-    let parsed: Vec<(JobFile, &str)> = jobs
+    let points: Vec<_> = points
         .iter()
-        .map(|(text, name)| Ok((JobFile::parse(text, name).map_err(bad)?, name.as_str())))
-        .collect::<PyResult<_>>()?;
-    let points: Vec<Point> = points
-        .iter()
-        .map(|(job, machine, policies, seed)| {
-            let policies = machine::policy_set(&machine.0, policies)?;
-            Ok(Point { job: *job, machine: machine.0.clone(), policies, seed: *seed })
-        })
-        .collect::<PyResult<_>>()?;
-    let rows = py.detach(|| run_all(&parsed, &points, compat, threads))?;
+        .map(|(input, machine, policies, seed)| (*input, &machine.0, policies, *seed))
+        .collect();
+    let rows = py.detach(|| {
+        let inputs = inputs.into_iter().map(|given| Input::read(given, &options));
+        let inputs = inputs.collect::<PyResult<Vec<_>>>()?;
+        let stop = Arc::new(Stop::default());
+        let points = points.into_iter().map(|(input, machine, policies, seed)| {
+            let input = inputs.get(input).ok_or_else(|| bad("a point has no input"))?;
+            let policies = input.policies(machine, policies, &stop)?;
+            Ok(Point { input, machine, policies, seed })
+        });
+        let points = points.collect::<PyResult<Vec<_>>>()?;
+        run_all(&points, compat, threads, &stop)
+    })?;
     columns(&rows).into_dict(py)
 }
 
+impl Input {
+    fn read(given: GivenInput, options: &TraceOptions) -> PyResult<Self> {
+        match given {
+            GivenInput::Job(text, name) => {
+                Ok(Self::Job(JobFile::parse(&text, &name).map_err(bad)?, name))
+            }
+            GivenInput::Trace(path) => Ok(Self::Trace(Traces::open(vec![path], options)?)),
+        }
+    }
+
+    /// The policies of a machine, and those that were chosen for a slot.
+    fn policies(
+        &self,
+        machine: &SimMachine,
+        chosen: &[(String, GivenPolicy)],
+        stop: &Arc<Stop>,
+    ) -> PyResult<PolicySet> {
+        match self {
+            Self::Job(..) => machine::policy_set(machine, chosen, stop),
+            Self::Trace(traces) => traces.policies(machine, chosen, stop),
+        }
+    }
+}
+
 fn run_all(
-    jobs: &[(JobFile, &str)],
-    points: &[Point],
+    points: &[Point<'_>],
     compat: Compat,
     threads: usize,
+    stop: &Stop,
 ) -> PyResult<Vec<Row>> {
-    let (stop, next) = (Stop::default(), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
     let (send, results) = channel();
     let mut rows: Vec<Row> = vec![Row::new(); points.len()];
     thread::scope(|scope| {
         for _ in 0..threads.clamp(1, points.len().max(1)) {
-            let (send, stop, next) = (send.clone(), &stop, &next);
+            let (send, next) = (send.clone(), &next);
             scope.spawn(move || {
                 while let Some((place, point)) = take(points, next, stop) {
-                    match run_point(jobs, point, compat, stop) {
+                    match point.run(compat, stop) {
                         // The other side takes rows until all threads have ended.
                         Ok(row) => drop(send.send((place, row))),
                         Err(error) => stop.set(error),
@@ -94,7 +139,11 @@ fn run_all(
 }
 
 /// The next point that no thread has taken.
-fn take<'a>(points: &'a [Point], next: &AtomicUsize, stop: &Stop) -> Option<(usize, &'a Point)> {
+fn take<'a>(
+    points: &'a [Point<'a>],
+    next: &AtomicUsize,
+    stop: &Stop,
+) -> Option<(usize, &'a Point<'a>)> {
     if stop.is_set() {
         return None;
     }
@@ -102,23 +151,21 @@ fn take<'a>(points: &'a [Point], next: &AtomicUsize, stop: &Stop) -> Option<(usi
     Some((place, points.get(place)?))
 }
 
-fn run_point(
-    jobs: &[(JobFile, &str)],
-    point: &Point,
-    compat: Compat,
-    stop: &Stop,
-) -> PyResult<Row> {
-    let (job, name) = jobs.get(point.job).ok_or_else(|| bad("a point has no job"))?;
-    let setup = Setup {
-        machine: &point.machine,
-        policies: &point.policies,
-        python: None,
-        seed: point.seed,
-        compat,
-        keeps_calls: false,
-        stop,
-    };
-    Ok(run::run(job, name, &setup)?.run)
+impl Point<'_> {
+    fn run(&self, compat: Compat, stop: &Stop) -> PyResult<Row> {
+        let Self { input, machine, ref policies, seed } = *self;
+        match input {
+            Input::Job(job, name) => {
+                let keeps_calls = false;
+                let setup = Setup { machine, policies, seed, compat, keeps_calls, stop };
+                Ok(run::run(job, name, &setup)?.run)
+            }
+            Input::Trace(traces) => {
+                let setup = ReplaySetup { machines: &[machine], policies, seed, stop };
+                Ok(traces.replay(&setup)?.1)
+            }
+        }
+    }
 }
 
 /// Rows after which the user may have interrupted.

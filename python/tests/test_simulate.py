@@ -287,7 +287,27 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(sweeps[0]["read_p99_us"][-1], last.run["read_p99_us"])
         self.assertEqual(sweeps[0]["device.delay"][-1], "100us")
 
+    def test_a_class_is_swept_beside_compiled_policies(self):
+        grid = {"readahead": ["off", Fixed, "fixed:max=8"], "throttle": Even}
+        rows = forebay.sweep([JOB, MIXED], grid=grid, seeds=range(2), threads=2)
+        self.assertEqual(rows["readahead"], ["off", "off", "Fixed", "Fixed", *["fixed:max=8"] * 2] * 2)
+        self.assertEqual(set(rows["throttle"]), {"Even"})
+        for name, column in rows.items():
+            if name != "readahead":
+                for job in (0, 6):
+                    ours, compiled = column[job + 2 : job + 4], column[job + 4 : job + 6]
+                    np.testing.assert_array_equal(np.asarray(ours), np.asarray(compiled), name)
+        self.assertTrue((rows["requests"][:2] != rows["requests"][2:4]).all())
+
+    def test_an_error_in_a_class_ends_the_sweep(self):
+        for threads in (1, 3):
+            with self.assertRaises(ZeroDivisionError):
+                forebay.sweep(JOB, grid={"readahead": lambda: 1 / 0}, seeds=range(100), threads=threads)
+
     def test_what_cannot_be_swept_is_an_error(self):
+        for grid in ({"flush": Fixed}, {"device.delay": Fixed}, {"throttle": [Fixed()]}):
+            with self.subTest(grid), self.assertRaises((TypeError, ValueError)):
+                forebay.sweep(JOB, grid=grid)
         with self.assertRaises(ValueError):
             forebay.sweep(JOB, grid={"readahead": ["of"]})
         with self.assertRaises(ValueError):
@@ -361,6 +381,46 @@ class Traces(unittest.TestCase):
                 forebay.simulate(self.path, **{"machine": "ssd-2014", **options})
         with self.assertRaises(ValueError):
             forebay.simulate([self.path, self.path.parent / "none"])
+
+    def test_policies_in_python_take_part_above_the_page_cache(self):
+        grid = {"readahead": ["fixed:max=8", Fixed], "reclaim": "lru"}
+        compiled, ours = (
+            forebay.simulate(self.path, policies={"readahead": policy, "reclaim": "lru"}, layer="cache")
+            for policy in grid["readahead"]
+        )
+        np.testing.assert_equal(compiled.run, ours.run)
+        self.assertGreater(ours.run["pages_read"], 0)
+        rows = forebay.sweep([self.path, JOB], grid=grid, layer="cache")
+        self.assertEqual(rows["input"], ["trace.csv"] * 2 + ["job 1"] * 2)
+        for row in range(2):
+            for name, value in ours.run.items():
+                if name != "job":
+                    np.testing.assert_equal(rows[name][row], value, name)
+
+        class Failing:
+            def on_read(self, access):
+                raise KeyError(access.page)
+
+        for call in (forebay.simulate, forebay.sweep):
+            key = "policies" if call is forebay.simulate else "grid"
+            with self.assertRaises(KeyError):
+                call(self.path, layer="cache", **{key: {"readahead": Failing}})
+
+    def test_traces_are_swept_as_they_are_replayed(self):
+        grid = {"elevator": ["none", "mq-deadline"]}
+        rows = forebay.sweep([self.path, JOB], "hdd-2026", grid, seeds=(1, 2), depth=4)
+        self.assertEqual(rows["input"], ["trace.csv"] * 4 + ["job 1"] * 4)
+        one = forebay.simulate(
+            self.path, "hdd-2026", {"elevator": "mq-deadline"}, seed=2, depth=4
+        ).run
+        for name, value in one.items():
+            if name != "job":
+                np.testing.assert_equal(rows[name][3], value, name)
+        self.assertTrue(np.isnan(rows["pauses"][:4]).all() and (rows["pauses"][4:] == 0).all())
+        for grid in ({"readahead": "off"}, {"readahead": Fixed}):
+            with self.assertRaises(ValueError) as raised:
+                forebay.sweep(self.path, grid=grid)
+            self.assertIn("layer='cache'", str(raised.exception))
 
     def test_several_traces_are_one_and_volumes_lie_on_several_machines(self):
         later = Path(self.folder, "later.csv")

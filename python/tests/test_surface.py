@@ -65,7 +65,8 @@ class Arguments(unittest.TestCase):
             {"trace_format": "msr"},
         ):
             (name,) = options
-            self.assert_said(ValueError, f"{name}=", forebay.simulate, JOB, **options)
+            for call in (forebay.simulate, forebay.sweep):
+                self.assert_said(ValueError, f"{name}=", call, JOB, **options)
 
     def test_arrays_and_single_values_are_taken(self):
         seeds = np.arange(10)[::-3]

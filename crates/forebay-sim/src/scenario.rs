@@ -10,9 +10,9 @@ use forebay_core::flush;
 use forebay_core::io::Op;
 use forebay_core::packed::{self, BlockMap};
 use forebay_core::readahead::{self, Readahead, Settings};
-use forebay_core::reclaim::{self, Reclaim};
+use forebay_core::reclaim;
 use forebay_core::stats::Stats;
-use forebay_core::throttle::{self, Throttle};
+use forebay_core::throttle;
 use forebay_core::time::{Duration, Instant};
 use forebay_core::units::{DeviceId, FileId, HandleId, KIB, PAGE_SECTORS, PAGE_SIZE};
 use forebay_core::workload::{Step, Workload};
@@ -20,6 +20,10 @@ use forebay_core::workload::{Step, Workload};
 use crate::machine::{Kernel, Machine, MachineError};
 use crate::rng::Rng;
 use crate::world::{AtExit, Observer, Record, SimWorld, Traits};
+
+pub use own::{MakePolicy, OwnPolicies};
+
+mod own;
 
 /// A policy for each slot of the path.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub struct PolicySet {
     pub elevator: elevator::Spec,
     /// Which task runs while it works.
     pub dispatch: dispatch::Spec,
+    /// Policies without a name.
+    pub own: OwnPolicies,
 }
 
 /// A file to be made, by its bytes.
@@ -60,6 +66,7 @@ pub struct Scenario {
     machines: Vec<Machine>,
     /// For the files of each device.
     readahead: Vec<readahead::Spec>,
+    own_readahead: Option<MakePolicy<dyn Readahead>>,
     /// The device of each file, and its first sector.
     files: Vec<(DeviceId, u64)>,
     seed: u64,
@@ -105,6 +112,7 @@ impl PolicySet {
                 .map_err(|error| ("kernel.elevator", error))?,
             dispatch: dispatch::Spec::parse(&kernel.dispatch)
                 .map_err(|error| ("kernel.dispatch", error))?,
+            own: OwnPolicies::default(),
         })
     }
 
@@ -172,7 +180,8 @@ impl Scenario {
         // One call more than tasks: what makes all safe at the end.
         let calls_max = (tasks + 1).min(engine::CALLS_MAX);
         let mut engine = Engine::new(Config { frames: frames as u32, calls_max });
-        engine.set_reclaim(policies.reclaim.build());
+        let PolicySet { flush, controller, throttle, reclaim, own, .. } = policies;
+        engine.set_reclaim(own::build(own.reclaim.as_ref(), reclaim));
         engine.let_index_grow();
         let inode = if files.iter().any(|file| file.inode) { PAGE_SIZE } else { 0 };
         let mut places = Vec::new();
@@ -195,13 +204,23 @@ impl Scenario {
                 engine.set_inode(id, start);
             }
         }
-        let PolicySet { flush, controller, throttle, .. } = policies;
-        engine.set_policies(engine::Policies::build(flush, controller, throttle));
+        engine.set_policies(engine::Policies {
+            flush: flush.build(),
+            controller: controller.build(),
+            throttle: own::build(own.throttle.as_ref(), throttle),
+        });
         let readahead = of_devices()
             .map(|machine| policies.readahead.clone().with(settings(&machine.kernel())))
             .collect();
-        let machines = of_devices().cloned().collect();
-        Ok(Self { engine, machines, readahead, files: placed, seed, traits: Vec::new() })
+        Ok(Self {
+            engine,
+            machines: of_devices().cloned().collect(),
+            readahead,
+            own_readahead: own.readahead.clone(),
+            files: placed,
+            seed,
+            traits: Vec::new(),
+        })
     }
 
     /// Where the files begin on their devices, in units of 512 bytes.
@@ -212,7 +231,13 @@ impl Scenario {
     /// Opens a file, by its place in the list of sizes.
     pub fn open(&mut self, file: u32) -> HandleId {
         let (device, _) = self.files[file as usize];
-        self.engine.open(FileId(file), self.readahead[device.index()].build())
+        let policy = self.readahead(device);
+        self.engine.open(FileId(file), policy)
+    }
+
+    /// A readahead policy for a file on a device.
+    fn readahead(&self, device: DeviceId) -> Box<dyn Readahead> {
+        own::build(self.own_readahead.as_ref(), &self.readahead[device.index()])
     }
 
     /// The device of a file, and its first sector.
@@ -220,36 +245,15 @@ impl Scenario {
         self.files[file as usize]
     }
 
-    /// Opens a file with a readahead policy of the caller's own, which no table need have.
-    pub fn open_with(&mut self, file: u32, policy: Box<dyn Readahead>) -> HandleId {
-        self.engine.open(FileId(file), policy)
-    }
-
     /// Adds a packed file that lies in a file of the list.
     pub fn add_packed(&mut self, image: u32, map: Box<dyn BlockMap>) -> FileId {
         self.engine.add_packed_file(FileId(image), map)
     }
 
-    /// Puts a throttle of the caller's own in charge, which no table need have, beside the flush
-    /// rule and the controller of `policies`.
-    #[must_use]
-    pub fn with_throttle(mut self, policies: &PolicySet, throttle: Box<dyn Throttle>) -> Self {
-        let (flush, controller) = (policies.flush.build(), policies.controller.build());
-        self.engine.set_policies(engine::Policies { flush, controller, throttle });
-        self
-    }
-
-    /// Puts a reclaim policy of the caller's own in charge, which no table need have.
-    #[must_use]
-    pub fn with_reclaim(mut self, reclaim: Box<dyn Reclaim>) -> Self {
-        self.engine.set_reclaim(reclaim);
-        self.engine.let_index_grow();
-        self
-    }
-
     /// Opens a packed file with the scenario's readahead policy and a fill rule.
     pub fn open_packed(&mut self, file: FileId, fill: &packed::Spec) -> HandleId {
-        self.engine.open_packed(file, self.readahead[0].build(), fill.build())
+        let policy = self.readahead(DeviceId(0));
+        self.engine.open_packed(file, policy, fill.build())
     }
 
     /// Opens a file without readahead.
@@ -270,7 +274,7 @@ impl Scenario {
         tasks: Vec<Box<dyn Workload + 'a>>,
         observer: &'a mut Observer<'a>,
     ) -> (Outcome, Record) {
-        let handles = (0..self.files.len() as u32).map(|file| self.open(file)).collect();
+        let handles = (0..self.files.len() as u32).map(|file| self.open_off(file)).collect();
         let numbered = (0u64..).zip(&self.machines);
         let device =
             |(number, machine): (u64, &Machine)| machine.device(device_seed(self.seed, number));

@@ -18,7 +18,7 @@ use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
 use forebay_report::messages::{self, Complaint};
 use forebay_sim::machine::Kernel;
-use forebay_sim::scenario::PolicySet;
+use forebay_sim::scenario::{OwnPolicies, PolicySet};
 
 use crate::args::PolicyChoice;
 
@@ -296,6 +296,7 @@ fn fill(texts: PerSlot<&str>) -> Result<Filled, Complaint> {
         elevator: spec(elevator)?,
         dispatch: spec(dispatch)?,
         reclaim: spec(reclaim)?,
+        own: OwnPolicies::default(),
     };
     let labels = [
         policies.readahead.to_string(),

@@ -228,8 +228,8 @@ def simulate(
 
     `input` is the path of a job file or of a trace, or the text of a job (a `str` with a line
     break). `policies` names a policy for each slot, such as `{"throttle": "paced"}`; for `readahead`,
-    `throttle` and `reclaim` of a job it may be a class that is written in Python. `settings` are the
-    machine's, such as `{"device.delay": "50us"}`. `calls=False` does not keep every call.
+    `throttle` and `reclaim` it may be a class that is written in Python. `settings` are the machine's,
+    such as `{"device.delay": "50us"}`. `calls=False` does not keep every call.
 
     Several traces of one format are replayed together by their clock. A block trace enters below
     the page cache, at its recorded times divided by `speed`, or in a closed loop with `depth`
@@ -239,47 +239,26 @@ def simulate(
     """
     on = _listed("machine", machine, (str, os.PathLike, Machine))
     made = [_machine(one, settings)._machine for one in on]
-    chosen = _mapping("policies", policies)
+    chosen = _chosen(_mapping("policies", policies))
     seed = _whole("seed", seed, 0, _U64)
-    written = {slot: policy for slot, policy in chosen.items() if not isinstance(policy, str)}
-    pairs = [(slot, policy) for slot, policy in chosen.items() if isinstance(policy, str)]
-    for slot, policy in written.items():
-        _check_class(slot, policy)
+    options = _trace_options(trace_format, skip_bad, speed, depth, devices, layer)
     is_text = isinstance(input, str) and "\n" in input
     inputs = _listed("input", input, (str, os.PathLike))
     paths = [] if is_text else [_path(one) for one in inputs]
     if paths and (trace_format is not None or _forebay.is_trace(paths[0])):
-        if written:
-            raise ValueError("a trace is replayed under compiled policies alone")
         volumes, run = _forebay.run_trace(
-            paths=paths,
-            format=trace_format,
-            skip_bad=_whole("skip_bad", skip_bad, 0, _U64),
-            machines=made,
-            policies=pairs,
-            seed=seed,
-            speed=speed,
-            depth=None if depth is None else _whole("depth", depth, 1, 2**32 - 1),
-            devices=None if devices is None else _whole("devices", devices, 1, 2**32 - 1),
-            layer=layer,
+            paths=paths, options=options, machines=made, policies=chosen, seed=seed
         )
         return Result(_columns(volumes), _scalars(run), None)
     if len(inputs) != 1 or len(made) != 1:
         raise ValueError(f"a job runs alone, on one machine: {len(inputs)} inputs, {len(made)} machines")
-    of_traces = {"trace_format": trace_format, "depth": depth, "devices": devices, "layer": layer}
-    of_traces |= {"skip_bad": skip_bad or None, "speed": None if speed == 1 else speed}
-    for name, value in of_traces.items():
-        if value is not None:
-            raise ValueError(f"{name}={value!r} is for traces, and the input is a job")
+    _refuse_trace_options(options, "the input is a job")
     text, name = (input, "job") if is_text else (Path(paths[0]).read_text(), Path(paths[0]).name)
     jobs, run, kept = _forebay.run_job(
         text=text,
         name=name,
         machine=made[0],
-        policies=pairs,
-        readahead=written.get("readahead"),
-        throttle=written.get("throttle"),
-        reclaim=written.get("reclaim"),
+        policies=chosen,
         seed=seed,
         fio=str(fio),
         keep_calls=calls,
@@ -288,47 +267,75 @@ def simulate(
 
 
 def sweep(
-    jobs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    inputs: Name | Sequence[Name],
     machines: Name | Machine | Sequence[Name | Machine] = "vm-2026",
     grid: Mapping[str, Iterable[object]] | None = None,
     seeds: Iterable[int] = (1,),
     *,
     threads: int | None = None,
     fio: str = "3.35",
+    trace_format: str | None = None,
+    skip_bad: int = 0,
+    speed: float = 1.0,
+    depth: int | None = None,
+    devices: int | None = None,
+    layer: str | None = None,
 ) -> Columns:
-    """Runs jobs on machines with every combination of a grid's values and every seed.
+    """Runs jobs and traces on machines with every combination of a grid's values and every seed.
 
-    A key of the grid is a slot (`throttle`) or a parameter of the machine (`device.delay`), with a
-    list of values or a single one. Returns the columns `input`, `machine`, those of the grid, `seed`, and the figures of each run. The order
-    is that of the loops over them, the seed varying fastest; it does not depend on `threads`.
+    Inputs and their options are those of `simulate`. A key of the grid is a slot (`throttle`) or a
+    parameter of the machine (`device.delay`), with a list of values or a single one; a class that is
+    written in Python appears under its name. Returns the columns `input`, `machine`, those of the
+    grid, `seed`, and the figures of each run. The order is that of the loops over them, the seed
+    varying fastest; it does not depend on `threads`.
     """
-    inputs = _listed("jobs", jobs, (str, os.PathLike))
-    read = []
-    for place, one in enumerate(inputs):
+    options = _trace_options(trace_format, skip_bad, speed, depth, devices, layer)
+    read, names = [], []
+    for place, one in enumerate(_listed("inputs", inputs, (str, os.PathLike))):
         is_text = isinstance(one, str) and "\n" in one
-        path = Path("" if is_text else _path(one))
-        read.append((one, f"job {place}") if is_text else (path.read_text(), path.name))
+        path = "" if is_text else _path(one)
+        names.append(f"job {place}" if is_text else Path(path).name)
+        if is_text:
+            read.append((one, names[-1]))
+        elif trace_format is not None or _forebay.is_trace(path):
+            read.append(path)
+        else:
+            read.append((Path(path).read_text(), names[-1]))
+    if all(isinstance(one, tuple) for one in read):
+        _refuse_trace_options(options, "no input is one")
     on = _listed("machines", machines, (str, os.PathLike, Machine))
     grid = _mapping("grid", grid)
-    values = {key: _listed(f"grid[{key!r}]", one, (str, int, float)) for key, one in grid.items()}
+    values = {
+        key: [one] if callable(one) else _listed(f"grid[{key!r}]", one, (str, int, float))
+        for key, one in grid.items()
+    }
     seeds = [_whole("seed", seed, 0, _U64) for seed in _listed("seeds", seeds, int)]
     points, labels = [], []
     for place, machine in itertools.product(range(len(read)), on):
         if isinstance(machine, Machine) and any(key not in SLOTS for key in values):
             raise ValueError("a grid over parameters takes machines by their names")
         for combination in itertools.product(*values.values()):
-            typed = dict(zip(values, map(str, combination)))
-            chosen = [(key, value) for key, value in typed.items() if key in SLOTS]
+            typed = dict(zip(values, combination))
+            chosen = _chosen(
+                {
+                    slot: policy if callable(policy) else str(policy)
+                    for slot, policy in typed.items()
+                    if slot in SLOTS
+                }
+            )
             settings = {key: value for key, value in typed.items() if key not in SLOTS}
             made = _machine(machine, settings)
+            label = [_name_of_class(one) if callable(one) else one for one in combination]
             for seed in seeds:
                 points.append((place, made._machine, chosen, seed))
-                labels.append((read[place][1], made.name, *combination, seed))
+                labels.append((names[place], made.name, *label, seed))
     threads = os.cpu_count() or 1 if threads is None else _whole("threads", threads, 1, 65536)
-    rows = _forebay.run_points(jobs=read, points=points, fio=str(fio), threads=threads)
-    names = ["input", "machine", *values, "seed"]
+    rows = _forebay.run_points(
+        inputs=read, options=options, points=points, fio=str(fio), threads=threads
+    )
+    keys = ["input", "machine", *values, "seed"]
     columns: Columns = {
-        name: _label_column([label[place] for label in labels]) for place, name in enumerate(names)
+        name: _label_column([label[place] for label in labels]) for place, name in enumerate(keys)
     }
     columns["seed"] = np.array(columns["seed"], dtype=np.uint64)
     rows.pop("job", None)
@@ -433,13 +440,57 @@ def _label_column(labels: list[Any]) -> Any:
     return labels
 
 
-def _check_class(slot: str, policy: object) -> None:
-    if slot not in WRITTEN:
-        known = ", ".join(WRITTEN)
-        raise TypeError(f"the policy of {slot} is a text, not {policy!r} (classes: {known})")
-    if not callable(policy):
-        what = "a text, or a class of which the run makes objects"
-        raise TypeError(f"the policy of {slot} is {what}, not {policy!r}")
+def _chosen(policies: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Policies by their slots, each a text or a class."""
+    for slot, policy in policies.items():
+        if isinstance(policy, str):
+            continue
+        if slot not in WRITTEN:
+            known = ", ".join(WRITTEN)
+            raise TypeError(f"the policy of {slot} is a text, not {policy!r} (classes: {known})")
+        if not callable(policy):
+            what = "a text, or a class of which the run makes objects"
+            raise TypeError(f"the policy of {slot} is {what}, not {policy!r}")
+    return list(policies.items())
+
+
+def _name_of_class(policy: Any) -> str:
+    return getattr(policy, "__qualname__", repr(policy))
+
+
+_WITHOUT_TRACE = {
+    "trace_format": None,
+    "skip_bad": 0,
+    "speed": 1.0,
+    "depth": None,
+    "devices": None,
+    "layer": None,
+}
+"""The options of traces, as they are if none is given."""
+
+
+def _trace_options(
+    trace_format: str | None,
+    skip_bad: int,
+    speed: float,
+    depth: int | None,
+    devices: int | None,
+    layer: str | None,
+) -> dict[str, Any]:
+    return {
+        "trace_format": trace_format,
+        "skip_bad": _whole("skip_bad", skip_bad, 0, _U64),
+        "speed": speed,
+        "depth": None if depth is None else _whole("depth", depth, 1, 2**32 - 1),
+        "devices": None if devices is None else _whole("devices", devices, 1, 2**32 - 1),
+        "layer": layer,
+    }
+
+
+def _refuse_trace_options(options: Mapping[str, Any], why: str) -> None:
+    for name, value in options.items():
+        if value != _WITHOUT_TRACE[name]:
+            raise ValueError(f"{name}={value!r} is for traces, and {why}")
 
 
 def _columns(given: Mapping[str, Any]) -> Columns:

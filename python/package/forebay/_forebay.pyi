@@ -1,6 +1,6 @@
 """The compiled half of the package."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final
 
 __version__: str
@@ -9,6 +9,7 @@ OPS: list[str]
 _Column = tuple[str, bytes] | list[str]
 _Columns = dict[str, _Column]
 _Pairs = Sequence[tuple[str, str]]
+_Policies = Sequence[tuple[str, str | Callable[[], Any]]]
 
 @final
 class Machine:
@@ -98,10 +99,7 @@ def run_job(
     text: str,
     name: str,
     machine: Machine,
-    policies: _Pairs,
-    readahead: Callable[[], Any] | None,
-    throttle: Callable[[], Any] | None,
-    reclaim: Callable[[], Any] | None,
+    policies: _Policies,
     seed: int,
     fio: str,
     keep_calls: bool,
@@ -109,20 +107,16 @@ def run_job(
 def run_trace(
     *,
     paths: Sequence[str],
-    format: str | None,
-    skip_bad: int,
+    options: Mapping[str, Any],
     machines: Sequence[Machine],
-    policies: _Pairs,
+    policies: _Policies,
     seed: int,
-    speed: float,
-    depth: int | None,
-    devices: int | None,
-    layer: str | None,
 ) -> tuple[_Columns, _Columns]: ...
 def run_points(
     *,
-    jobs: Sequence[tuple[str, str]],
-    points: Sequence[tuple[int, Machine, _Pairs, int]],
+    inputs: Sequence[tuple[str, str] | str],
+    options: Mapping[str, Any],
+    points: Sequence[tuple[int, Machine, _Policies, int]],
     fio: str,
     threads: int,
 ) -> _Columns: ...

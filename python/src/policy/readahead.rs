@@ -75,18 +75,18 @@ impl Readahead for PythonReadahead {
 }
 
 impl PythonReadahead {
-    pub(super) fn new(policy: &Bound<'_, PyAny>, stop: Arc<Stop>) -> PyResult<Self> {
+    pub(super) fn make(policy: &Bound<'_, PyAny>, stop: Arc<Stop>) -> PyResult<Box<dyn Readahead>> {
         let sees_hits = match policy.getattr_opt("sees_hits")? {
             Some(value) => value.is_truthy()?,
             None => false,
         };
-        Ok(Self {
+        Ok(Box::new(Self {
             on_read: Method::of(policy, "on_read")?,
             on_fault: Method::optional(policy, "on_fault")?,
             sees_hits,
             window: None,
             stop,
-        })
+        }))
     }
 
     /// Asks Python for a window and brings it in.

@@ -46,8 +46,8 @@ pub(crate) struct PythonReclaim {
 type Page = (u32, PageIndex);
 
 impl PythonReclaim {
-    pub(super) fn new(policy: &Bound<'_, PyAny>, stop: Arc<Stop>) -> PyResult<Self> {
-        Ok(Self {
+    pub(super) fn make(policy: &Bound<'_, PyAny>, stop: Arc<Stop>) -> PyResult<Box<dyn Reclaim>> {
+        Ok(Box::new(Self {
             on_added: Method::of(policy, "on_added")?,
             on_accessed: Method::optional(policy, "on_accessed")?,
             on_dirtied: Method::optional(policy, "on_dirtied")?,
@@ -61,7 +61,7 @@ impl PythonReclaim {
             dirty: 0,
             left: None,
             stop,
-        })
+        }))
     }
 
     /// Tells Python what has happened to a page.

@@ -55,8 +55,8 @@ pub(crate) struct PythonThrottle {
 }
 
 impl PythonThrottle {
-    pub(super) fn new(policy: &Bound<'_, PyAny>, stop: Arc<Stop>) -> PyResult<Self> {
-        Ok(Self { on_dirtied: Method::of(policy, "on_dirtied")?, stop })
+    pub(super) fn make(policy: &Bound<'_, PyAny>, stop: Arc<Stop>) -> PyResult<Box<dyn Throttle>> {
+        Ok(Box::new(Self { on_dirtied: Method::of(policy, "on_dirtied")?, stop }))
     }
 }
 
