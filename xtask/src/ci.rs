@@ -107,13 +107,14 @@ fn stages(target: Option<&str>, has_lab: bool, has_package: bool) -> Vec<Stage> 
     stages.push(Stage::new("interleavings", INTERLEAVINGS));
     stages.push(Stage::new("disks", DISKS));
     stages.push(Stage::new("bugs", BUGS));
-    stages.push(Stage::new("book", "xtask docs"));
-    stages.push(Stage::new("deny", "xtask deny"));
+    let with_tools = |name, arguments| Stage { environment: QUICK, ..Stage::new(name, arguments) };
+    stages.push(with_tools("book", "xtask docs"));
+    stages.push(with_tools("deny", "xtask deny"));
     if has_lab {
         stages.push(Stage::new("kernel", KERNEL));
     }
     if has_package {
-        stages.push(Stage::new("package", PACKAGE));
+        stages.push(with_tools("package", PACKAGE));
     }
     stages
 }
@@ -136,11 +137,20 @@ const SECONDS_MAX: &str = "1500";
 /// The exit code of `timeout` for a command that it ended.
 const TIMED_OUT: u8 = 124;
 
+/// For stages that build programs for release, whose speed is not tested: optimization would take
+/// most of the time.
+const QUICK: &[(&str, &str)] = &[
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256"),
+];
+
 /// Behind `cargo`: the kernel lab.
 const KERNEL: &str = "xtask kernel check";
 
 /// Behind `cargo`: threads on the I/O path of an image, under interleavings that a test chooses.
-const INTERLEAVINGS: &str = "test --package forebay-host --features shuttle --lib interleavings";
+const INTERLEAVINGS: &str = "test --workspace --exclude forebay-python --features \
+     forebay-host/shuttle --lib interleavings";
 
 /// Behind `cargo`: random served disks, a few seconds of them.
 const DISKS: &str = "xtask swarm --disks 600";
@@ -165,8 +175,10 @@ mod tests {
 
     #[test]
     fn a_stage_prints_the_line_that_repeats_it() {
-        let lines: Vec<String> =
-            stages(Some("bare"), true, true).iter().map(Stage::to_string).collect();
+        let quick = "CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+                     CARGO_PROFILE_RELEASE_CODEGEN_UNITS=256";
+        let line = |stage: &Stage| stage.to_string().replace(quick, "QUICK");
+        let lines: Vec<String> = stages(Some("bare"), true, true).iter().map(line).collect();
         assert_eq!(
             lines,
             [
@@ -177,13 +189,14 @@ mod tests {
                 "cargo build --package forebay-core --target bare",
                 "cargo test --workspace --no-run",
                 "cargo xtask test",
-                "cargo test --package forebay-host --features shuttle --lib interleavings",
+                "cargo test --workspace --exclude forebay-python --features forebay-host/shuttle \
+                 --lib interleavings",
                 "cargo xtask swarm --disks 600",
                 "cargo xtask swarm --bugs --seed 1",
-                "cargo xtask docs",
-                "cargo xtask deny",
+                "QUICK cargo xtask docs",
+                "QUICK cargo xtask deny",
                 "cargo xtask kernel check",
-                "cargo xtask package --check",
+                "QUICK cargo xtask package --check",
             ]
         );
     }

@@ -136,14 +136,23 @@ pub fn unmount_image(folder: &Path, lazy: bool) -> Result<(), UnmountError> {
     let Some(ours) = top.as_ref().filter(|line| line.is_ours() || line.kind == DISKS) else {
         return Err(UnmountError::NotMounted { folder, kind: top.map(|line| line.kind) });
     };
-    let detach = lazy || server_state(ours) == ServerState::Dead;
-    let flags = if detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match detached(&folder, lazy) {
+        // A server that is asked and does not answer keeps its mount in use, so it is asked late.
+        Err(UnmountError::Busy(_)) if server_state(ours) == ServerState::Dead => {
+            detached(&folder, true)
+        }
+        done => done,
+    }
+}
+
+fn detached(folder: &Path, lazy: bool) -> Result<(), UnmountError> {
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     // A mount may replace the folder's last name by a link at any time.
-    match unmount_call(&folder, flags | UnmountFlags::NOFOLLOW) {
+    match unmount_call(folder, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
-        Err(Errno::PERM) => by_helper(folder, detach),
-        Err(Errno::BUSY) => Err(UnmountError::Busy(folder)),
-        Err(error) => Err(UnmountError::System { folder, why: error.into() }),
+        Err(Errno::PERM) => by_helper(folder.to_owned(), lazy),
+        Err(Errno::BUSY) => Err(UnmountError::Busy(folder.to_owned())),
+        Err(error) => Err(UnmountError::System { folder: folder.to_owned(), why: error.into() }),
     }
 }
 
@@ -192,7 +201,6 @@ fn by_helper(folder: PathBuf, detach: bool) -> Result<(), UnmountError> {
 /// who mounted: a request of anyone else does not reach the server, and returns no error if the
 /// server has died.
 fn server_state(line: &MountLine) -> ServerState {
-    let (sender, answer) = mpsc::channel();
     let MountLine { folder, user, group, .. } = line.clone();
     let ask = move || {
         if rustix::process::geteuid().is_root()
@@ -202,20 +210,26 @@ fn server_state(line: &MountLine) -> ServerState {
             // them, the request is sent with root's own.
             let _ = become_user(user, group);
         }
-        // Without a receiver the answer came too late.
-        let _ = sender.send(rustix::fs::statfs(&folder).map(|found| found.f_bsize));
+        rustix::fs::statfs(&folder).map(|found| found.f_bsize)
     };
-    if thread::Builder::new().name("forebay-ask".to_owned()).spawn(ask).is_err() {
-        return ServerState::Silent;
-    }
-    match answer.recv_timeout(PATIENCE) {
+    match answer_of(ask) {
         // What the kernel says of a mount that belongs to another user, without asking its server.
-        Ok(Ok(0)) => ServerState::Foreign,
-        Ok(Ok(_)) => ServerState::Alive,
-        Ok(Err(Errno::NOTCONN)) => ServerState::Dead,
-        Ok(Err(Errno::ACCESS | Errno::PERM)) => ServerState::Foreign,
-        Ok(Err(_)) | Err(_) => ServerState::Silent,
+        Some(Ok(0)) => ServerState::Foreign,
+        Some(Ok(_)) => ServerState::Alive,
+        Some(Err(Errno::NOTCONN)) => ServerState::Dead,
+        Some(Err(Errno::ACCESS | Errno::PERM)) => ServerState::Foreign,
+        Some(Err(_)) | None => ServerState::Silent,
     }
+}
+
+/// Runs a call that the server of a mount may have to answer, in a thread of its own; none after a
+/// second. The thread then waits on, and keeps the mount in use until this process ends.
+pub fn answer_of<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, answer) = mpsc::channel();
+    // Without a receiver the answer came too late.
+    let ask = move || drop(sender.send(question()));
+    thread::Builder::new().name("forebay-ask".to_owned()).spawn(ask).ok()?;
+    answer.recv_timeout(PATIENCE).ok()
 }
 
 fn become_user(user: u32, group: u32) -> rustix::io::Result<()> {

@@ -8,7 +8,7 @@
 //!
 //! What a format does not keep at all is not compared: [`Kept`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use crate::content::Content;
@@ -122,8 +122,8 @@ pub enum Difference {
     Owner((u32, u32), (u32, u32)),
     /// When it was changed last.
     Time(Time, Time),
-    /// The first attribute, by name, that is not the same.
-    Xattr(Vec<u8>),
+    /// An attribute by its name, and whether the first and the second have it.
+    Xattr(Vec<u8>, [bool; 2]),
     /// Major and minor number.
     Device((u32, u32), (u32, u32)),
     /// Where a link leads.
@@ -168,7 +168,9 @@ impl Difference {
             Self::Time(a, b) => {
                 format!("{a}.{:09} and {b}.{:09}", a.nanos, b.nanos)
             }
-            Self::Xattr(name) => shown(name),
+            Self::Xattr(name, [true, false]) => format!("{}, only in the first", shown(name)),
+            Self::Xattr(name, [false, true]) => format!("{}, only in the second", shown(name)),
+            Self::Xattr(name, _) => shown(name),
             Self::Target(a, b) => format!("'{}' and '{}'", shown(a), shown(b)),
             Self::Links(a, b) => format!("{} and {}", same_as(a.as_ref()), same_as(b.as_ref())),
             Self::Unreadable(cause) => cause.to_string(),
@@ -291,9 +293,7 @@ impl Worker<'_> {
         differs(is_device && a.device != b.device, Difference::Device(a.device, b.device));
         if self.kept.xattrs {
             let (a, b) = (self.first.xattrs(pair.first)?, self.second.xattrs(pair.second)?);
-            if let Some(name) = unequal(a, b) {
-                differs(true, Difference::Xattr(name));
-            }
+            unequal(&a, &b).into_iter().for_each(|difference| differs(true, difference));
         }
         match a.kind {
             Kind::File => self.compare_files(pair, &a, &b)?,
@@ -345,14 +345,18 @@ impl Precision {
     }
 }
 
-/// The first attribute that is not the same, by name.
-fn unequal(mut a: Vec<Xattr>, mut b: Vec<Xattr>) -> Option<Vec<u8>> {
-    a.sort();
-    b.sort();
-    let end = a.len().max(b.len());
-    let place = (0..end).find(|place| a.get(*place) != b.get(*place))?;
-    let names = [a.get(place), b.get(place)].into_iter().flatten().map(|xattr| &xattr.name);
-    names.min().cloned()
+/// The attributes that are not the same, by name.
+fn unequal(a: &[Xattr], b: &[Xattr]) -> Vec<Difference> {
+    let names: BTreeSet<&[u8]> = a.iter().chain(b).map(|xattr| xattr.name.as_slice()).collect();
+    let differs = |name: &[u8]| {
+        let [first, second] = [a, b].map(|side| {
+            let named = side.iter().filter(|xattr| xattr.name == name);
+            named.map(|xattr| &xattr.value).collect::<BTreeSet<_>>()
+        });
+        let has = [!first.is_empty(), !second.is_empty()];
+        (first != second).then(|| Difference::Xattr(name.to_vec(), has))
+    };
+    names.into_iter().filter_map(differs).collect()
 }
 
 /// One thread's access to a side.

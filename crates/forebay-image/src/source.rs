@@ -90,7 +90,14 @@ impl Source for FileSource {
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset).map_err(|error| {
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                return error;
+            }
+            // The words of the standard library are about its buffer.
+            let end = offset.saturating_add(buffer.len() as u64);
+            io::Error::new(error.kind(), format!("the file ends before byte {end}"))
+        })
     }
 
     fn data_at(&self, offset: u64) -> u64 {

@@ -185,7 +185,12 @@ impl Squashfs {
             directories: self.directory_table.start,
             table_len_max: decoded_len_max(&self.inode_table),
         };
-        let inode = Arc::new(Inode::read(id, &mut self.inode_stream(place)?, around)?);
+        let mut inode = Inode::read(id, &mut self.inode_stream(place)?, around)?;
+        if let (Some(xattrs), Some(row)) = (&self.xattrs, inode.xattr) {
+            // A row that cannot be read is an error of the attributes, and not of the node.
+            inode.node.blocks += xattrs.blocks_of_row(&self.metadata, row).unwrap_or(0);
+        }
+        let inode = Arc::new(inode);
         Ok(self.inodes.keep(id.0, inode.weight(), inode))
     }
 

@@ -26,6 +26,11 @@ impl Complaint {
         Self { what: what.into(), hint: None }
     }
 
+    /// The error in words, without its way out.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// With a way out.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {

@@ -86,6 +86,18 @@ pub fn print_instead(instead: &clap::Error, message: impl FnOnce(&str) -> String
     Ok(0)
 }
 
+/// The exit code of an answer that was printed. A reader that closes the pipe early does not change
+/// it.
+///
+/// # Errors
+/// It could not be printed; the answer was yes, or there was another reason.
+pub fn answered(code: u8, printed: Result<()>) -> Result<u8> {
+    match printed {
+        Err(error) if code == 0 || !is_broken_pipe(&error) => Err(error),
+        Err(_) | Ok(()) => Ok(code),
+    }
+}
+
 /// A reader that has seen enough is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());

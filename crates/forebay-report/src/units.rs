@@ -41,16 +41,17 @@ pub fn bytes(flag: &str, typed: &str) -> Result<u64> {
     let unit = unit.to_ascii_lowercase();
     let shift = SIZE_UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()));
     let shift = shift.map(|(_, shift)| *shift);
-    let number: Option<u64> = digits.parse().ok();
-    number
-        .zip(shift)
-        .and_then(|(number, shift)| number.checked_mul(1 << shift))
-        .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(|| {
-            Complaint::new(format!("{flag} takes a whole number of bytes, not '{typed}'"))
-                .hint("a unit is one of k, M, G, T, each 1024 times the one before")
-                .into()
-        })
+    let (Some(shift), false) = (shift, digits.is_empty()) else {
+        let what = format!("{flag} takes a whole number of bytes, not '{typed}'");
+        let hint = "a unit is one of k, M, G, T, each 1024 times the one before";
+        return Err(Complaint::new(what).hint(hint).into());
+    };
+    let bytes = digits.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).ok_or_else(|| {
+        Complaint::new(format!("{flag} is less than 2^63 bytes, which '{typed}' is not"))
+            .hint("8388607T is the most")
+            .into()
+    })
 }
 
 /// Takes `1` and `1s`, `0.5` and `500ms`, `10min`, `2h`: a number without a unit is one of seconds.

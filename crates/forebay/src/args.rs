@@ -293,7 +293,7 @@ pub(crate) struct Mount {
     /// Read the image with direct I/O
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Stay in the foreground, and log to standard error
+    /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,
     /// Allow access by other users; root always does
@@ -312,7 +312,7 @@ pub(crate) struct Mount {
     /// Write every READ request that is answered to this new file, for `simulate --mount`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// The log file of a mount in the background; by default the system log
+    /// The log file [default: standard error in the foreground, the system log in the background]
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Print to standard output when the mount is usable; for the process that waits for it

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Lines stand in the order in which the requests ended. A recording without its last line was not
-//! brought to its end: the mount was killed, or is still there.
+//! brought to its end: the mount was killed, or is still there. What stands behind the last line
+//! break is a part of a line that was not written to its end.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -67,10 +68,11 @@ impl Recording {
     /// The first line that is not of one.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         let wrong = |line, what: &str| RecordingError { line, what: what.to_string() };
-        let mut lines = (1..).zip(text.lines()).skip(1);
         if !Self::is_one(text) {
             return Err(wrong(1, "a recording begins with 'forebay-reads 1'"));
         }
+        let whole_lines = text.rfind('\n').map_or("", |last| &text[..last]);
+        let mut lines = (1..).zip(whole_lines.lines()).skip(1);
         let image = lines.next().and_then(|(_, line)| image(line));
         let image = image.ok_or_else(|| wrong(2, "expected 'image BYTES HASH'"))?;
         let (mut reads, mut is_whole) = (Vec::new(), false);
@@ -175,6 +177,19 @@ mod tests {
         assert_eq!(found, expected);
         let whole = Recording::parse(&format!("{text}{}", Recording::end(2))).unwrap();
         assert_eq!(whole, Recording { is_whole: true, ..expected });
+    }
+
+    #[test]
+    fn a_line_that_was_not_written_to_its_end_is_none() {
+        let header = Recording::header((1, 2));
+        let text = format!("{header}read 1 2 3 4 5 6\nread 7 8 3 4 5 4096\nend 2\n");
+        let parsed = |end: usize| Recording::parse(&text[..end]);
+        for end in header.len()..=text.len() {
+            let found = parsed(end).unwrap();
+            assert_eq!(found.reads.len(), text[header.len()..end].matches("6\n").count());
+            assert_eq!(found.is_whole, end == text.len());
+        }
+        assert_eq!(parsed(header.len() - 1).unwrap_err().line, 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forebay_host::mount::Options;
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{SeekFrom, XattrFlags, seek, setxattr};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
@@ -57,6 +57,11 @@ fn scene(
     fs::hard_link(scene.source().join("of-4097"), scene.source().join("deep/again")).expect(WORKS);
     for number in 0..300 {
         fs::write(scene.source().join(format!("deep/er/{number}")), [7; 3]).expect(WORKS);
+    }
+    for (name, len) in [("gap", 700), ("deep", 3)] {
+        let path = scene.source().join(name);
+        // Where the file system has none, the images have none.
+        let _ = setxattr(path, "user.note", &[7; 700][..len], XattrFlags::empty());
     }
     let mut program = make(&scene.source(), &scene.image());
     let made = program.output().expect(WORKS);

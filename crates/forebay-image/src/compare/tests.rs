@@ -63,7 +63,14 @@ fn each_difference_has_its_word_and_both_values() {
     assert_eq!(node("d/other", |n| n.size = 299_999), ["d/other size 300000 and 299999"]);
     assert_eq!(
         changed("d/file", &|m, id| m.xattr(id, "user.0", b"2")),
-        ["d/file xattr user.0", "d/same xattr user.0"]
+        ["d/file xattr user.0, only in the second", "d/same xattr user.0, only in the second"]
+    );
+    assert_eq!(
+        changed("d/file", &|m, id| {
+            m.xattr(id, "user.a", b"2");
+            m.xattr(id, "user.b", b"1");
+        })[..2],
+        ["d/file xattr user.a", "d/file xattr user.b, only in the second"]
     );
     assert_eq!(changed("d/file", &|m, id| m.name("d/third", id)), ["d/third only-second "]);
 }
@@ -151,5 +158,8 @@ fn an_extracted_tree_is_the_same_as_its_image() {
     let time = fs::metadata(target.join("d/file")).unwrap().modified().unwrap();
     file.set_modified(time).unwrap();
     fs::File::open(target.join("d")).unwrap().set_modified(kept).unwrap();
-    with(&["d/same links '/d/file' and a file of its own", "d/same xattr user.a"]);
+    with(&[
+        "d/same links '/d/file' and a file of its own",
+        "d/same xattr user.a, only in the first",
+    ]);
 }

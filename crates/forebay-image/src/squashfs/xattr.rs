@@ -117,6 +117,14 @@ impl Xattrs {
         Ok(xattrs)
     }
 
+    /// What Linux adds to the space of a node with these attributes, in units of 512 bytes.
+    pub(super) fn blocks_of_row(&self, metadata: &Metadata, row: u32) -> Result<u64> {
+        let bytes: [u8; ROW] = self.rows.entry(metadata, row)?;
+        let [.., a, b, c, d] = bytes;
+        let size = u32::from_le_bytes([a, b, c, d]);
+        Ok(u64::from(size).div_ceil(512))
+    }
+
     fn read_one(&self, metadata: &Metadata, list: &mut Stream<'_>) -> Result<Xattr> {
         let at = list.block();
         let bytes: [u8; 4] = list.array()?;

@@ -34,6 +34,8 @@ mod stat;
 mod tar;
 mod verify;
 
+pub(super) use show::put_name;
+
 /// Runs a subcommand.
 pub(crate) fn run(arguments: &Image) -> Result<u8> {
     let done = perform(arguments).or_else(|error| {
@@ -170,10 +172,15 @@ pub(crate) fn no_image(path: &Path, offset: u64, error: &images::Error) -> Compl
         images::Error::Unknown { .. } if offset == 0 => {
             "`forebay image scan FILE` finds images inside a larger file, for --offset"
         }
+        images::Error::Read { source, .. } if source.kind() != io::ErrorKind::UnexpectedEof => {
+            "nothing is known of the image: what holds it cannot be read"
+        }
+        images::Error::Unsupported { .. } => {
+            "cramfs, squashfs and erofs are read, and without this"
+        }
         images::Error::Unknown { .. }
         | images::Error::Read { .. }
         | images::Error::Truncated { .. }
-        | images::Error::Unsupported { .. }
         | images::Error::Field { .. }
         | images::Error::Block { .. } => OF_IMAGE,
     };

@@ -10,6 +10,7 @@
 //! An error before that line comes out on the caller's standard error, and the exit code is its.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -28,6 +29,7 @@ use forebay_host::backend::{BlockCache, local_path, scrubbed};
 use forebay_host::mount::{
     self, CACHE_MAX, CACHE_MIN, Ended, MountError, OpenError, Options, Sink, Stopper, Window,
 };
+use forebay_host::mounts::answer_of;
 use forebay_image::Time;
 use forebay_image::profile::ProfileError;
 use forebay_report::messages::{self, Complaint, note, shown};
@@ -86,9 +88,16 @@ fn options(arguments: &Mount) -> Result<Options> {
     });
     let profile = arguments.profile.as_deref().map(std::path::absolute).transpose()?;
     let record = arguments.record.as_deref().map(std::path::absolute).transpose()?;
-    if record.is_some() && record == profile {
-        let what = "--record and --profile name the same file";
-        return Err(Complaint::new(what).hint("each writes a file of its own").into());
+    let log = arguments.log.as_deref().map(std::path::absolute).transpose()?;
+    for (one, other, what) in [
+        (&record, &profile, "--record and --profile"),
+        (&record, &log, "--record and --log"),
+        (&profile, &log, "--profile and --log"),
+    ] {
+        if one.is_some() && one == other {
+            let what = format!("{what} name the same file");
+            return Err(Complaint::new(what).hint("each writes a file of its own").into());
+        }
     }
     Ok(Options {
         cached: None,
@@ -160,6 +169,8 @@ fn serve(arguments: &Mount, image: &Path, folder: &Path, options: &Options) -> R
     if arguments.announce {
         // It fails only for the leader of a group, which a child is not.
         let _ = rustix::process::setsid();
+        // Started as /proc/self/exe, it is `exe` in lists of processes.
+        let _ = rustix::thread::set_name(c"forebay");
     }
     // Signals that come while it is being mounted must not leave a mount behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
@@ -212,12 +223,21 @@ fn bytes(
 /// The folder by its path from the root; what lies below it and will not be seen is noted.
 fn place(folder: &Path) -> Result<PathBuf> {
     let shown = shown(folder);
-    let found = fs::canonicalize(folder).and_then(|path| Ok((fs::read_dir(&path)?, path)));
+    let typed = folder.to_owned();
+    let found = answer_of(move || {
+        let path = fs::canonicalize(typed)?;
+        // Only the server of a mount knows this.
+        rustix::fs::statfs(&path)?;
+        io::Result::Ok((fs::read_dir(&path)?, path))
+    });
+    let Some(found) = found else {
+        let what = format!("cannot mount on '{shown}': {SILENT}");
+        return Err(Complaint::new(what).hint(unmount_of(&shown)).into());
+    };
     let (mut entries, path) = found.map_err(|error| {
         let kind = error.kind();
         let hint = if kind == io::ErrorKind::NotConnected {
-            // A mount whose server was killed; the path may have a blank.
-            format!("the mount's server has died: `forebay unmount '{shown}'`")
+            died(&shown)
         } else if kind == io::ErrorKind::NotFound {
             "mkdir makes it".to_owned()
         } else if kind == io::ErrorKind::NotADirectory {
@@ -255,9 +275,7 @@ fn hinted(error: MountError, image: &Path, offset: u64) -> anyhow::Error {
         MountError::Attach(AttachError::Mount { folder, why })
             if why.kind() == io::ErrorKind::NotConnected =>
         {
-            let hint =
-                format!("the mount's server has died: `forebay unmount '{}'`", folder.display());
-            Complaint::new(error.to_string()).hint(hint).into()
+            Complaint::new(error.to_string()).hint(died(&shown(folder))).into()
         }
         MountError::Cache { .. } => {
             Complaint::new(error.to_string()).hint("`--cache 32M` is the default").into()
@@ -352,28 +370,50 @@ fn log(path: &Path) -> Result<File> {
 
 /// Prints the counters of a mount.
 fn statistics(folder: &Path, arguments: &Mount) -> Result<u8> {
-    let counters = mount::of_mount(folder).map_err(|error| {
-        let folder = folder.display();
+    let (typed, name) = (folder.to_owned(), shown(folder));
+    let Some(counters) = answer_of(move || mount::of_mount(&typed)) else {
+        let what = format!("no counters of '{name}': {SILENT}");
+        return Err(Complaint::new(what).hint(unmount_of(&name)).into());
+    };
+    let counters = counters.map_err(|error| {
+        let hint = if error.kind() == io::ErrorKind::NotConnected {
+            died(&name)
+        } else {
+            "it takes the folder that an image is mounted on".to_owned()
+        };
         // What any other folder says to the ioctl.
         let is_other = error.raw_os_error() == Some(Errno::NOTTY.raw_os_error());
         let what = match is_other {
-            true => format!("'{folder}' is no mounted image"),
-            false => format!("no counters of '{folder}': {error}"),
+            true => format!("'{name}' is no mounted image"),
+            false => format!("no counters of '{name}': {error}"),
         };
-        Complaint::new(what).hint("it takes the folder that an image is mounted on")
+        Complaint::new(what).hint(hint)
     })?;
-    let mut out = io::stdout().lock();
+    let mut text = String::new();
     if arguments.json {
         let object: serde_json::Map<String, serde_json::Value> =
             counters.into_iter().map(|(name, value)| (name, value.into())).collect();
-        writeln!(out, "{}", serde_json::Value::Object(object))?;
+        writeln!(text, "{}", serde_json::Value::Object(object))?;
     } else {
         let is_shown = |name: &str| arguments.all || MAIN_COUNTERS.contains(&name);
         for (name, value) in counters.iter().filter(|(name, _)| is_shown(name)) {
-            writeln!(out, "{:<24} {value:>16}", name.replace('_', " "))?;
+            writeln!(text, "{:<24} {value:>16}", name.replace('_', " "))?;
         }
     }
+    io::stdout().lock().write_all(text.as_bytes()).context("cannot write the counters")?;
     Ok(0)
+}
+
+/// What a mount whose server hangs makes of everything.
+const SILENT: &str = "the mount's server does not answer";
+
+/// What to do about a mount whose server was killed; the path may have a blank.
+fn died(folder: &str) -> String {
+    format!("the mount's server has died: {}", unmount_of(folder))
+}
+
+fn unmount_of(folder: &str) -> String {
+    format!("`forebay unmount '{folder}'`")
 }
 
 /// The counters that tell most of how a mount does; `--all` shows the others.

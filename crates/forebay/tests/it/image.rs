@@ -92,6 +92,7 @@ fn damage_is_the_answer_no() {
     scene
         .forebay("image info short")
         .forebay("image verify short")
+        .forebay("image verify short --json")
         .forebay("image verify image")
         .forebay("image verify image --json --threads 1")
         .forebay("image verify damaged")
@@ -111,6 +112,17 @@ fn damage_is_the_answer_no() {
         .forebay("image ls unnamed missing")
         .forebay("image stat unnamed usr/bin");
     scene.matches("image_damaged.txt");
+    // A reader that closes the pipe early does not change the answer.
+    for (line, code) in [
+        ("image verify damaged", 1),
+        ("image compare image damaged", 1),
+        ("image extract damaged out3 --no-owner", 1),
+        ("image verify image", 0),
+    ] {
+        let mut child = scene.command(line).stderr(Stdio::null()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{line}");
+    }
     // The worst decides, and which one came last does not.
     for (paths, code) in [("text", 1), ("text ../missing", 2), ("missing text", 2)] {
         let paths: String = paths.split(' ').map(|path| format!(" usr/share/{path}")).collect();

@@ -1,6 +1,8 @@
 //! `forebay mount` as a user meets it: in the background, by signals, killed, mistyped.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -116,6 +118,45 @@ fn signals_unmount_and_are_no_error() {
 }
 
 #[test]
+fn a_server_that_hangs_is_said_to_and_can_be_taken_away() {
+    let Some(mount) = Mount::new() else { return };
+    let mut child = mount.foreground();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    for line in ["mount --stats folder", "mount image folder"] {
+        let output = mount.scene.command(line).output().unwrap();
+        let said = stderr(&output);
+        let (what, hint) =
+            ("'folder': the mount's server does not answer", "`forebay unmount 'folder'`");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(what) && said.contains(hint), "{said}");
+    }
+    mount.run("unmount folder");
+    assert!(!mount.is_mounted());
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_mount_is_named_forebay_and_listed_by_the_bytes_of_its_folder() {
+    let Some(mount) = Mount::new() else { return };
+    let odd = mount.scene.path(".").join(OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    let mut command = mount.scene.command("mount image");
+    assert!(command.arg(&odd).status().unwrap().success());
+    let json: serde_json::Value = serde_json::from_str(&mount.run("mount --list --json")).unwrap();
+    let is_odd = |one: &&serde_json::Value| {
+        one["folder_hex"].as_str().is_some_and(|hex| hex.ends_with("6f6464ff"))
+    };
+    let listed = json.as_array().unwrap().iter().find(is_odd).cloned();
+    let server = server_of(&mount.scene.path("image"));
+    let name = server.map(|process| fs::read_to_string(process.join("comm")).unwrap());
+    assert!(Command::new("umount").arg(&odd).status().unwrap().success());
+    assert!(listed.is_some(), "{json}");
+    assert_eq!(name.as_deref(), Some("forebay\n"));
+}
+
+#[test]
 fn a_killed_mount_can_be_taken_away_and_made_again() {
     let Some(mount) = Mount::new() else { return };
     let mut child = mount.foreground();
@@ -126,6 +167,8 @@ fn a_killed_mount_can_be_taken_away_and_made_again() {
     let output = mount.scene.command("mount image folder").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let hint = "hint: the mount's server has died: `forebay unmount 'folder'`";
+    assert!(stderr(&output).contains(hint), "{}", stderr(&output));
+    let output = mount.scene.command("mount --stats folder").output().unwrap();
     assert!(stderr(&output).contains(hint), "{}", stderr(&output));
     match Command::new("fusermount3").arg("-u").arg(&mount.folder).status() {
         Ok(status) => assert!(status.success()),
@@ -448,10 +491,15 @@ fn a_bad_image_is_refused_as_it_is_when_it_is_looked_into() {
 
 /// Whether a process has the image's path among its open files.
 fn is_served(image: &Path) -> bool {
+    server_of(image).is_some()
+}
+
+/// The folder in /proc of a process that has the image open.
+fn server_of(image: &Path) -> Option<PathBuf> {
     let image = fs::canonicalize(image).expect("the image is there");
     let processes = fs::read_dir("/proc").expect("there are processes").flatten();
-    processes.map(|process| process.path().join("fd")).any(|files| {
-        let Ok(files) = fs::read_dir(files) else { return false };
+    processes.map(|process| process.path()).find(|process| {
+        let Ok(files) = fs::read_dir(process.join("fd")) else { return false };
         files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path == image))
     })
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use forebay_image::{Cause, Content, Fault, Follow, Image, Kind, NodeId, Piece};
+use forebay_report::program::answered;
 
 use super::{Out, code_of, complain, find, open};
 use crate::args::image::Cat;
@@ -30,15 +31,10 @@ pub(super) fn run(arguments: &Cat) -> Result<u8> {
                 code = code.max(code_of(&cause));
                 complain(&Fault::new(found.path, cause));
             }
-            // A reader that closes the pipe early does not undo earlier errors.
-            Err(_) if code > 0 => return Ok(super::ended(code)),
-            Err(error) => return Err(error),
+            Err(error) => return answered(super::ended(code), Err(error)),
         }
     }
-    match out.finish("content") {
-        Err(error) if code == 0 => Err(error),
-        Err(_) | Ok(()) => Ok(super::ended(code)),
-    }
+    answered(super::ended(code), out.finish("content"))
 }
 
 /// The outer error is that of writing.

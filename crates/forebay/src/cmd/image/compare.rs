@@ -11,6 +11,7 @@ use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Options, shown};
 use forebay_report::messages::{self, note, progress};
 use forebay_report::page::{Destination, beside};
+use forebay_report::program::answered;
 use forebay_report::units;
 use serde_json::{Map, Value, json};
 
@@ -58,8 +59,8 @@ pub(super) fn run(arguments: &Compare) -> Result<u8> {
     };
     let between = [&arguments.opened.image, &arguments.other].map(|path| messages::shown(path));
     let page = || page::of(&report, kept, between);
-    beside(print(&text, "report"), destination.as_ref(), page)?;
-    Ok(if report.differences.is_empty() { 0 } else { NO })
+    let code = if report.differences.is_empty() { 0 } else { NO };
+    answered(code, beside(print(&text, "report"), destination.as_ref(), page))
 }
 
 fn compared(arguments: &Compare, first: Side<'_>, second: Side<'_>) -> (Kept, Report) {

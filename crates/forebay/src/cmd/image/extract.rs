@@ -8,6 +8,7 @@ use forebay_image::extract::{ExtractError, Report, Settings, extract};
 use forebay_image::walk::Tree;
 use forebay_image::{Fault, Image, Kind};
 use forebay_report::messages::{Complaint, note, progress};
+use forebay_report::program::answered;
 use forebay_report::units;
 use serde_json::{Value, json};
 
@@ -56,17 +57,18 @@ pub(super) fn run(arguments: &Extract) -> Result<u8> {
     };
     let hint = if missing.is_empty() { OF_DAMAGE } else { WHAT_IS_THERE };
     report.failed.splice(0..0, missing);
-    if arguments.answer.json {
-        print(&format!("{:#}\n", object(&report)), "report")?;
+    let code = if report.failed.is_empty() && report.lost.is_empty() { 0 } else { NO };
+    let text = if arguments.answer.json {
+        format!("{:#}\n", object(&report))
     } else {
         report.skipped.iter().for_each(|fault| note(&fault.to_string()));
         report.lost.iter().chain(&report.failed).for_each(|fault| complain(fault));
         if !report.failed.is_empty() {
             super::hint(hint);
         }
-        print(&text(&report), "report")?;
-    }
-    Ok(if report.failed.is_empty() && report.lost.is_empty() { 0 } else { NO })
+        text(&report)
+    };
+    answered(code, print(&text, "report"))
 }
 
 /// The folder that an image's tree goes to if no other is named.

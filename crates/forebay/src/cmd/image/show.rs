@@ -36,7 +36,7 @@ pub(super) fn mode(kind: Kind, permissions: u16) -> String {
 }
 
 /// A name in an object, with the bytes in hex if they are not UTF-8.
-pub(super) fn put_name(object: &mut Map<String, Value>, key: &str, name: &[u8]) {
+pub(crate) fn put_name(object: &mut Map<String, Value>, key: &str, name: &[u8]) {
     object.insert(key.to_owned(), String::from_utf8_lossy(name).into());
     if std::str::from_utf8(name).is_err() {
         object.insert(format!("{key}_hex"), hex(name).into());

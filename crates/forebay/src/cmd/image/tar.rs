@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use forebay_image::walk::{Item, Tree};
 use forebay_image::{Cause, Content, Fault, Image, Kind, Node, Piece, Xattr, shown};
 use forebay_report::messages::{Complaint, note};
+use forebay_report::program::answered;
 use tar::{Builder, EntryType, Header};
 
 use super::{OF_DAMAGE, WHAT_IS_THERE, complain, open, select};
@@ -52,15 +53,17 @@ pub(super) fn run(arguments: &Tar) -> Result<u8> {
                     Fault::new(tree.path(place), Cause::NotFile(Kind::Socket))
                 ));
             }
-            Err(Refusal::Write(error)) => return Err(error).context("cannot write the archive"),
+            Err(Refusal::Write(error)) => {
+                let stopped = Err(error).context("cannot write the archive");
+                return answered(if failed { NO } else { 0 }, stopped);
+            }
         }
     }
     let flushed = archive.to.into_inner().and_then(|mut out| out.flush());
-    flushed.context("cannot write the archive")?;
     if failed {
         super::hint(if missing.is_empty() { OF_DAMAGE } else { WHAT_IS_THERE });
     }
-    Ok(if failed { NO } else { 0 })
+    answered(if failed { NO } else { 0 }, flushed.context("cannot write the archive"))
 }
 
 /// The places of all names, a directory directly before what is below it: programs that unpack set

@@ -7,16 +7,20 @@ use forebay_image::verify::{Finding, Report, strict, verify};
 use forebay_image::walk::{Limits, Tree};
 use forebay_image::{Cause, Fault};
 use forebay_report::messages::progress;
+use forebay_report::program::answered;
 use forebay_report::screen::{self, Mood};
 use serde_json::{Value, json};
 
-use super::{open, print, show};
+use super::{No, open, print, show};
 use crate::args::image::Verify;
 use crate::{ERROR, NO};
 
 /// Checks it and prints the result.
 pub(super) fn run(arguments: &Verify) -> Result<u8> {
-    let image = open(&arguments.opened)?;
+    let image = match open(&arguments.opened) {
+        Err(error) if arguments.answer.json => return unopened(error),
+        opened => opened?,
+    };
     let tree = Tree::whole(&*image, Limits::default());
     let findings = arguments.strict.then(|| strict(&*image, &tree)).transpose()?;
     let bar = progress(tree.items().len() as u64, "verifying");
@@ -28,16 +32,25 @@ pub(super) fn run(arguments: &Verify) -> Result<u8> {
     } else {
         text(&report, &faults, findings.as_deref())
     };
-    print(&text, "report")?;
     let has_findings = findings.is_some_and(|findings| !findings.is_empty());
-    Ok(match (faults.damage.is_empty() && !has_findings, faults.unread.is_empty()) {
+    let code = match (faults.damage.is_empty() && !has_findings, faults.unread.is_empty()) {
         (false, _) => NO,
         (true, false) => ERROR,
         (true, true) => 0,
-    })
+    };
+    answered(code, print(&text, "report"))
+}
+
+/// The object of an image that is too damaged to be opened; another error is handed on.
+fn unopened(error: anyhow::Error) -> Result<u8> {
+    let Some(No(complaint)) = error.downcast_ref() else { return Err(error) };
+    let mut object = object(&Report::default(), &Faults::default(), None);
+    object["damage"] = json!([{ "path": "/", "offset": null, "error": complaint.what() }]);
+    answered(NO, print(&format!("{object:#}\n"), "report"))
 }
 
 /// What was found wrong, by what it says of the image.
+#[derive(Default)]
 struct Faults<'a> {
     /// Damage to the image.
     damage: Vec<&'a Fault>,
